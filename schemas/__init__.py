@@ -1,1 +1,36 @@
-"""x"""
+"""The contract: what every operator of the `onnx_sparse` domain is.
+
+Each operator is one `Op` declaration in the module of its family; `OPS` maps names to all of them. Needs onnx and numpy
+only. Schemas, shape inference, portable bodies and documentation are derived here; kernels and converters import this.
+"""
+
+from __future__ import annotations
+
+from onnx_sparse.schemas import embedding, fill, segment, sparse, unsorted_segment
+from onnx_sparse.schemas.declaration import DOMAIN, OPSET_VERSION, Attribute, Example, Input, Op, Output
+from onnx_sparse.schemas.registration import op_schema, register
+
+__all__ = [
+    "DOMAIN",
+    "OPS",
+    "OPSET_VERSION",
+    "Attribute",
+    "Example",
+    "Input",
+    "Op",
+    "Output",
+    "op_schema",
+    "register",
+]
+
+#: The families in the order of the documentation.
+FAMILIES = {
+    "sparse": sparse.OPS,
+    "embedding": embedding.OPS,
+    "segment": segment.OPS,
+    "unsorted_segment": unsorted_segment.OPS,
+    "fill": fill.OPS,
+}
+
+#: Every operator by name.
+OPS: dict[str, Op] = {op.name: op for family in FAMILIES.values() for op in family}

@@ -1,0 +1,180 @@
+"""What an operator is: the vocabulary of a declaration.
+
+One `Op` says everything about one operator: inputs, outputs, attributes, types, the law in prose, its portable body and
+worked examples. The registered `onnx.defs.OpSchema`, shape inference, the `FunctionProto`, the documentation page, the
+kernels' dtype overloads and the contract tests are derived from it; none of them is written by hand.
+
+Shapes are written as ONNX users write them: ``"K, ..."`` is a tensor of rank >= 1, ``""`` a scalar. An item is
+
+- ``K``: a dimension. The same letter is the same size wherever it stands; an input's name is that scalar's value.
+- ``dense_shape[0]``: a dimension that is the value of one element of an input.
+- ``...``: any number of dimensions, the same ones wherever it stands in one operator.
+- ``*S``: a named group of any number of dimensions; ``*dims``, an input's name, the dimensions that input's values say.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import TensorProto
+from onnx.helper import tensor_dtype_to_np_dtype
+
+if TYPE_CHECKING:
+    from onnx_sparse.schemas.function_body import Body
+
+DOMAIN = "onnx_sparse"
+OPSET_VERSION = 1
+
+DType = int  # a TensorProto.DataType
+
+HALF_FLOATS = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+FLOATS = (*HALF_FLOATS, TensorProto.FLOAT, TensorProto.DOUBLE)
+SIGNED_INTEGERS = (TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64)
+UNSIGNED_INTEGERS = (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
+NUMBERS = FLOATS + SIGNED_INTEGERS + UNSIGNED_INTEGERS
+INDEX = (TensorProto.INT32, TensorProto.INT64)
+
+
+def dtype_name(dtype: DType) -> str:
+    """ONNX's name of an element type: `"float16"`, `"int64"`."""
+    return TensorProto.DataType.Name(dtype).lower()
+
+
+def numpy_dtype(dtype: DType) -> np.dtype[Any]:
+    """numpy's dtype of an element type; bfloat16 is ml_dtypes', a string is an object."""
+    return np.dtype(tensor_dtype_to_np_dtype(dtype))
+
+
+@dataclass(frozen=True)
+class Values:
+    """Which values of an input are legal, as far as a word can say it. The law says the rest.
+
+    `kind` is one of
+
+    - ``any``: every value of the type.
+    - ``index``: integers in [low, of), `of` being a dimension of another input.
+    - ``segment``: integers >= low in any order; `of` is the input or dimension that bounds the ones in use.
+    - ``sorted_segment``: the same, sorted.
+    - ``size``: integers >= low that are sizes of the output.
+    - ``coordinates``: row r column c is in [0, of[c]).
+    - ``flags``: 0 and 1.
+    - ``reshape``: sizes whose product is that of the input `of`; one may be -1.
+    """
+
+    kind: str
+    of: str = ""
+    low: int = 0
+
+
+ANY = Values("any")
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input.
+
+    `sentinel` is what stands for "not given" in canonical form; None marks a required input. An input that `broadcasts`
+    has a shape that numpy broadcasts to `shape`.
+    """
+
+    name: str
+    type: str
+    shape: str
+    doc: str
+    values: Values = ANY
+    sentinel: int | tuple[()] | None = None
+    broadcasts: bool = False
+
+    @property
+    def optional(self) -> bool:
+        """Whether the input may be left off."""
+        return self.sentinel is not None
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output."""
+
+    name: str
+    type: str
+    shape: str
+    doc: str
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A string attribute with a closed set of legal values. Without a default it is required."""
+
+    name: str
+    choices: tuple[str, ...]
+    doc: str
+    default: str | None = None
+
+
+@dataclass(frozen=True)
+class Example:
+    """A worked example: it stands on the documentation page and is a contract test by its name.
+
+    `inputs` and `outputs` map names to nested lists; `types` binds the type variables, `attributes` the attributes.
+    """
+
+    name: str
+    types: Mapping[str, DType]
+    inputs: Mapping[str, Any]
+    outputs: Mapping[str, Any]
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operator of the domain.
+
+    Attributes:
+        name: The ONNX op_type.
+        summary: One sentence.
+        law: What the operator does in every corner (Markdown).
+        source: Where the semantics come from: a specification's name, a TensorFlow op, an ATB operation.
+        inputs, outputs, attributes: In ONNX order.
+        types: The type variables and the element types each may take.
+        body: Writes the portable body for one binding of types and attributes; None where standard ONNX cannot say it.
+        body_notes: What the portable body does not do as the kernels do (beyond: it does not report errors).
+        examples: Worked examples.
+    """
+
+    name: str
+    summary: str
+    law: str
+    source: str
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    types: Mapping[str, tuple[DType, ...]]
+    attributes: tuple[Attribute, ...] = ()
+    body: Callable[[Body], None] | None = None
+    body_notes: str = ""
+    examples: tuple[Example, ...] = ()
+
+    @property
+    def function_name(self) -> str:
+        """The name of the reference function: `SegmentMax` -> `segment_max`."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
+
+    def element_types(self, type_name: str) -> tuple[DType, ...]:
+        """The element types of a type variable, or the one type of a fixed name such as `"bool"`."""
+        if type_name in self.types:
+            return self.types[type_name]
+        return (TensorProto.DataType.Value(type_name.upper()),)
+
+    def bind(self, type_name: str, binding: Mapping[str, DType]) -> DType:
+        """The element type of an input or output under one binding of the type variables."""
+        return binding[type_name] if type_name in binding else self.element_types(type_name)[0]
+
+    def type_bindings(self) -> Iterator[dict[str, DType]]:
+        """Every legal binding of the type variables."""
+        for choice in itertools.product(*self.types.values()):
+            yield dict(zip(self.types, choice, strict=True))

@@ -1,0 +1,239 @@
+"""SegmentSum, SegmentMean, SegmentMax, SegmentMin, SegmentProd: reduce rows by sorted segment ids."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.schemas.declaration import (
+    FLOATS,
+    INDEX,
+    NUMBERS,
+    Attribute,
+    Example,
+    Input,
+    Op,
+    Output,
+    Values,
+)
+from onnx_sparse.schemas.function_body import Body, Value
+from onnx_sparse.schemas.segment_body import (
+    as_column,
+    counts,
+    divide_sum,
+    extremum,
+    first,
+    highest,
+    lowest,
+    scatter_reduce,
+    sorted_segments,
+)
+
+_DATA = Input("data", "T", "K, ...", "The rows to reduce.")
+_SEGMENT_IDS = Input(
+    "segment_ids",
+    "I",
+    "K",
+    "The segment of each row: sorted, non-negative.",
+    Values("sorted_segment", of="num_segments"),
+)
+_NUM_SEGMENTS = Input(
+    "num_segments",
+    "N",
+    "",
+    "The number of segments. -1 (the same as leaving it off): the last segment id + 1.",
+    Values("size", low=-1),
+    sentinel=-1,
+)
+_OUTPUT = Output("output", "T", "num_segments, ...", "One row per segment.")
+_TYPES = {"T": NUMBERS, "I": INDEX, "N": INDEX}
+
+_COMMON_LAW = """
+- `segment_ids` must be sorted in non-decreasing order and not negative; anything else is an error.
+- Rows of segments at or beyond `num_segments` are dropped. Segments beyond the last id are empty.
+- `num_segments` is -1 or a size; a value below -1 is an error. With no rows, -1 gives zero segments.
+- float16 and bfloat16 are reduced in float32 and rounded once. The result does not depend on the number of threads.
+""".strip()
+
+
+def _kept_rows(b: Body) -> tuple[Value, Value, Value]:
+    ids, kept, size = sorted_segments(b, "segment_ids", "num_segments" if "num_segments" in b.given else None)
+    rows = b.cast("data", b.compute_type("T"))
+    return first(b, rows, kept) if "num_segments" in b.given else rows, ids, size
+
+
+def _sum_body(b: Body) -> None:
+    rows, ids, size = _kept_rows(b)
+    b.output("output", scatter_reduce(b, "add", rows, ids, size, b.constant(0, b.compute_type("T"))))
+
+
+def _prod_body(b: Body) -> None:
+    rows, ids, size = _kept_rows(b)
+    b.output("output", scatter_reduce(b, "mul", rows, ids, size, b.constant(1, b.compute_type("T"))))
+
+
+def _mean_body(b: Body) -> None:
+    rows, ids, size = _kept_rows(b)
+    dtype = b.compute_type("T")
+    total = scatter_reduce(b, "add", rows, ids, size, b.constant(0, dtype))
+    b.output("output", divide_sum(b, total, counts(b, ids, size), dtype))
+
+
+def _max_body(b: Body) -> None:
+    _extremum_body(b, "max")
+
+
+def _min_body(b: Body) -> None:
+    _extremum_body(b, "min")
+
+
+def _extremum_body(b: Body, reduction: str) -> None:
+    rows, ids, size = _kept_rows(b)
+    dtype = b.compute_type("T")
+    worst = lowest(b.types["T"]) if reduction == "max" else highest(b.types["T"])
+    fill = 0 if b.attributes["fill_mode"] == "ZERO" else worst
+    nonempty = b.cast(counts(b, ids, size), TensorProto.BOOL)
+    if dtype in FLOATS:
+        start = -np.inf if reduction == "max" else np.inf
+        reduced = extremum(b, reduction, rows, ids, size, dtype, start)
+        reduced = b.Where(as_column(b, nonempty, reduced), reduced, b.constant(fill, dtype))
+    else:
+        reduced = extremum(b, reduction, rows, ids, size, dtype, worst)
+        if fill == 0:  # ORT has no Where for every integer type; it has Mul
+            reduced = b.Mul(reduced, as_column(b, b.cast(nonempty, dtype), reduced))
+    b.output("output", reduced)
+
+
+SEGMENT_SUM = Op(
+    name="SegmentSum",
+    summary="Sums the rows of each segment.",
+    law="`output[s] = sum(data[k] for k with segment_ids[k] = s)`.\n\n"
+    + _COMMON_LAW
+    + "\n- An empty segment is 0. Integer sums wrap.",
+    source="tf.raw_ops.SegmentSum, with OpenVINO SegmentMax-16's num_segments",
+    inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
+    outputs=(_OUTPUT,),
+    types=_TYPES,
+    body=_sum_body,
+    body_notes="Float sums may be rounded in another order.",
+    examples=(
+        Example(
+            "three rows, the middle segment empty",
+            {"T": TensorProto.FLOAT, "I": TensorProto.INT32, "N": TensorProto.INT64},
+            {"data": [[1, 2], [3, 4], [5, 6]], "segment_ids": [0, 0, 2], "num_segments": -1},
+            {"output": [[4, 6], [0, 0], [5, 6]]},
+        ),
+    ),
+)
+
+SEGMENT_MEAN = Op(
+    name="SegmentMean",
+    summary="Averages the rows of each segment.",
+    law="`output[s] = sum(data[k] for k with segment_ids[k] = s) / count`.\n\n"
+    + _COMMON_LAW
+    + "\n- An empty segment is 0. For integers the sum wraps in T and the division truncates toward zero.",
+    source="tf.raw_ops.SegmentMean, with OpenVINO SegmentMax-16's num_segments",
+    inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
+    outputs=(_OUTPUT,),
+    types=_TYPES,
+    body=_mean_body,
+    body_notes="Float sums may be rounded in another order.",
+    examples=(
+        Example(
+            "integers divide toward zero",
+            {"T": TensorProto.INT32, "I": TensorProto.INT32, "N": TensorProto.INT64},
+            {"data": [-1, -2, 4, 3], "segment_ids": [0, 0, 1, 1], "num_segments": 3},
+            {"output": [-1, 3, 0]},
+        ),
+    ),
+)
+
+SEGMENT_PROD = Op(
+    name="SegmentProd",
+    summary="Multiplies the rows of each segment.",
+    law="`output[s] = prod(data[k] for k with segment_ids[k] = s)`.\n\n"
+    + _COMMON_LAW
+    + "\n- An empty segment is 1. Integer products wrap.",
+    source="tf.raw_ops.SegmentProd, with OpenVINO SegmentMax-16's num_segments",
+    inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
+    outputs=(_OUTPUT,),
+    types=_TYPES,
+    body=_prod_body,
+    body_notes="Float products may be rounded in another order.",
+    examples=(
+        Example(
+            "an empty segment is one",
+            {"T": TensorProto.FLOAT, "I": TensorProto.INT64, "N": TensorProto.INT64},
+            {"data": [2, 3, 5], "segment_ids": [0, 0, 2], "num_segments": -1},
+            {"output": [6, 1, 5]},
+        ),
+    ),
+)
+
+SEGMENT_MAX = Op(
+    name="SegmentMax",
+    summary="Takes the maximum of the rows of each segment.",
+    law="`output[s] = max(data[k] for k with segment_ids[k] = s)`, element by element.\n\n"
+    + _COMMON_LAW
+    + "\n- An empty segment is 0 with `fill_mode` `ZERO`, the lowest finite value of T with `LOWEST`."
+    + "\n- NaN propagates. A segment of -inf has maximum -inf.",
+    source="OpenVINO SegmentMax-16; tf.raw_ops.SegmentMax is fill_mode ZERO",
+    inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
+    outputs=(_OUTPUT,),
+    types=_TYPES,
+    attributes=(Attribute("fill_mode", ("ZERO", "LOWEST"), "What an empty segment is."),),
+    body=_max_body,
+    examples=tuple(
+        Example(name, types, inputs, {"output": output}, {"fill_mode": mode})
+        for name, types, inputs, outputs in (
+            (
+                "SegmentMax-16 example 1, num_segments < max(segment_ids) + 1",
+                {"T": TensorProto.FLOAT, "I": TensorProto.INT32, "N": TensorProto.INT64},
+                {"data": [2, 7, -1, 4, 9], "segment_ids": [0, 0, 2, 3, 3], "num_segments": 2},
+                {"ZERO": [7, 0], "LOWEST": [7, lowest(TensorProto.FLOAT)]},
+            ),
+            (
+                "SegmentMax-16 example 2, num_segments > max(segment_ids) + 1",
+                {"T": TensorProto.FLOAT, "I": TensorProto.INT32, "N": TensorProto.INT64},
+                {"data": [2, 7, -1, 4, 9], "segment_ids": [0, 0, 2, 3, 3], "num_segments": 8},
+                {
+                    "ZERO": [7, 0, -1, 9, 0, 0, 0, 0],
+                    "LOWEST": [7, lowest(TensorProto.FLOAT), -1, 9, *[lowest(TensorProto.FLOAT)] * 4],
+                },
+            ),
+            (
+                "SegmentMax-16 example 3, 2D input data, no num_segments",
+                {"T": TensorProto.INT32, "I": TensorProto.INT64, "N": TensorProto.INT64},
+                {"data": [[1, 2, 3, 4], [5, -6, 7, 8], [-9, 10, 11, 0]], "segment_ids": [0, 1, 1]},
+                {"ZERO": [[1, 2, 3, 4], [5, 10, 11, 8]], "LOWEST": [[1, 2, 3, 4], [5, 10, 11, 8]]},
+            ),
+        )
+        for mode, output in outputs.items()
+    ),
+)
+
+SEGMENT_MIN = Op(
+    name="SegmentMin",
+    summary="Takes the minimum of the rows of each segment.",
+    law="`output[s] = min(data[k] for k with segment_ids[k] = s)`, element by element.\n\n"
+    + _COMMON_LAW
+    + "\n- An empty segment is 0 with `fill_mode` `ZERO`, the highest finite value of T with `HIGHEST`."
+    + "\n- NaN propagates. A segment of +inf has minimum +inf.",
+    source="tf.raw_ops.SegmentMin (fill_mode ZERO), with OpenVINO SegmentMax-16's num_segments and fill_mode",
+    inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
+    outputs=(_OUTPUT,),
+    types=_TYPES,
+    attributes=(Attribute("fill_mode", ("ZERO", "HIGHEST"), "What an empty segment is."),),
+    body=_min_body,
+    examples=(
+        Example(
+            "an empty segment between two others",
+            {"T": TensorProto.FLOAT, "I": TensorProto.INT32, "N": TensorProto.INT64},
+            {"data": [2, 7, -1], "segment_ids": [0, 0, 2], "num_segments": -1},
+            {"output": [2, 0, -1]},
+            {"fill_mode": "ZERO"},
+        ),
+    ),
+)
+
+OPS = (SEGMENT_SUM, SEGMENT_MEAN, SEGMENT_MAX, SEGMENT_MIN, SEGMENT_PROD)

@@ -1,0 +1,265 @@
+"""SparseFillEmptyRows, RaggedFillEmptyRows, SparseReshape: operators on the coordinates of a sparse tensor."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from onnx_sparse.schemas.declaration import INDEX, NUMBERS, Attribute, Example, Input, Op, Output, Values
+from onnx_sparse.schemas.function_body import Body, Value
+
+_VALUE_TYPES = (*NUMBERS, TensorProto.BOOL, TensorProto.STRING)
+
+
+def _fill_rows(b: Body, rows: Value, row_count: Value) -> tuple[Value, Value]:
+    """Which of `row_count` (int64 [1]) rows have no entry.
+
+    Returns:
+        empty: bool [rows].
+        fill: int64 [f, 1], the empty rows in order.
+    """
+    true = b.Expand(b.constant(True, TensorProto.BOOL), b.Shape(rows))
+    none = b.Expand(b.constant(False, TensorProto.BOOL), row_count)
+    empty = b.Not(b.ScatterND(none, b.Unsqueeze(rows, b.constant([-1])), true))
+    return empty, b.Transpose(b.NonZero(empty), perm=[1, 0])
+
+
+def _stable_order(b: Body, keys: Value) -> Value:
+    """The permutation that sorts int64 keys; TopK breaks ties by the lower position, which makes it stable."""
+    return b.node("TopK", keys, b.Shape(keys), outputs=2, axis=0, largest=0, sorted=1)[1]
+
+
+def _inverse(b: Body, order: Value, count: Value) -> Value:
+    """Where the first `count` (int64 [1]) inputs of a permutation went."""
+    positions = b.Range(b.constant(0), b.Size(order), b.constant(1))
+    inverse = b.ScatterElements(order, order, positions, axis=0)
+    return b.Slice(inverse, b.constant([0]), count)
+
+
+def _filled_values(b: Body, fill: Value, order: Value) -> Value:
+    dtype = b.types["T"]
+    # ORT has no Expand for bfloat16; float32 carries it exactly.
+    default = b.cast("default_value", b.compute_type("T")) if dtype == TensorProto.BFLOAT16 else "default_value"
+    defaults = b.Expand(default, b.Shape(fill, end=1))
+    if dtype == TensorProto.BFLOAT16:
+        defaults = b.cast(defaults, dtype)
+    return b.Gather(b.Concat("values", defaults, axis=0), order, axis=0)
+
+
+def _sparse_fill_empty_rows_body(b: Body) -> None:
+    indices = b.int64("indices")
+    rows = b.Squeeze(b.Slice(indices, b.constant([0]), b.constant([1]), b.constant([1])), b.constant([1]))
+    row_count = b.Slice(b.int64("dense_shape"), b.constant([0]), b.constant([1]))
+    empty, fill = _fill_rows(b, rows, row_count)
+    columns = b.Sub(b.Shape(indices, start=1), b.constant([1]))
+    zeros = b.Expand(b.constant(0), b.Concat(b.Shape(fill, end=1), columns, axis=0))
+    filled = b.Concat(indices, b.Concat(fill, zeros, axis=1), axis=0)
+    if b.attributes["order"] == "row_major":
+        # Unique tells each coordinate's rank in lexicographic order; an extra first entry keeps it from being empty.
+        padded = b.Concat(b.Expand(b.constant(-1), b.Concat(b.constant([1]), b.Shape(indices, start=1), axis=0)), filled,
+                          axis=0)
+        ranks = b.node("Unique", padded, outputs=4, axis=0, sorted=1)[2]
+        keys = b.Slice(ranks, b.constant([1]), b.constant([2**62]))
+    else:
+        keys = b.Concat(rows, b.Squeeze(fill, b.constant([1])), axis=0)
+    order = _stable_order(b, keys)
+    b.output("output_indices", b.Gather(filled, order, axis=0))
+    b.move("output_values", _filled_values(b, fill, order))
+    b.move("empty_row_indicator", empty)
+    b.output("reverse_index_map", _inverse(b, order, b.Shape(rows)))
+
+
+def _ragged_fill_empty_rows_body(b: Body) -> None:
+    empty, fill = _fill_rows(b, "value_rowids", b.Reshape("nrows", b.constant([1])))
+    filled = b.Concat("value_rowids", b.Squeeze(fill, b.constant([1])), axis=0)
+    order = _stable_order(b, filled)
+    b.move("output_value_rowids", b.Gather(filled, order, axis=0))
+    b.move("output_values", _filled_values(b, fill, order))
+    b.move("empty_row_indicator", empty)
+    b.move("reverse_index_map", _inverse(b, order, b.Shape("value_rowids")))
+
+
+def _strides(b: Body, shape: Value) -> Value:
+    """The row-major strides of a shape: the product of the dimensions after each."""
+    axes = b.Range(b.constant(0), b.Size(shape), b.constant(1))
+    after = b.Less(b.Unsqueeze(axes, b.constant([1])), b.Unsqueeze(axes, b.constant([0])))
+    return b.ReduceProd(b.Where(after, shape, b.constant(1)), b.constant([1]), keepdims=0)
+
+
+def _sparse_reshape_body(b: Body) -> None:
+    one = b.constant([1])
+    # The inferred dimension: what is left of the size when the other dimensions have taken theirs.
+    inferred = b.Less("new_shape", b.constant(0))
+    others = b.ReduceProd(b.Where(inferred, b.constant(1), "new_shape"), keepdims=1)
+    total = b.ReduceProd("input_shape", keepdims=1)
+    shape = b.Where(inferred, b.Div(total, b.Max(others, one)), "new_shape")
+
+    linear = b.ReduceSum(b.Mul("input_indices", _strides(b, "input_shape")), one, keepdims=1)
+    # Column c is (linear mod stride[c - 1]) / stride[c]; nothing bounds the first one.
+    strides = b.Max(_strides(b, shape), one)
+    bounds = b.Slice(b.Concat(b.constant([2**63 - 1]), strides, axis=0), b.constant([0]), b.Shape(strides))
+    b.move("output_indices", b.Div(b.Mod(linear, bounds), strides))
+    b.move("output_shape", shape)
+
+
+_DEFAULT_VALUE = Input("default_value", "T", "", "The value of the entries put into empty rows.")
+_EMPTY_ROW_INDICATOR = "Which rows had no entry."
+
+SPARSE_FILL_EMPTY_ROWS = Op(
+    name="SparseFillEmptyRows",
+    summary="Gives every row of a sparse tensor without an entry one entry with a default value.",
+    law="""
+Row `i` of `dense_shape[0]` rows without an entry gets an entry at `[i, 0, ..., 0]` with `default_value`.
+
+- Any rank R >= 1. R = 0 is an error, and so is a negative dimension.
+- `order` = `row_major` sorts all entries by all coordinates, stably. `row_stable` sorts by row only, stably; columns are
+  neither compared nor moved.
+- Duplicates are kept.
+- A coordinate outside its dimension is an error; `row_stable` checks rows only. With `dense_shape[1]` = 0 a filled row
+  still gets column 0.
+- `reverse_index_map[i]` is where input entry `i` stands in the output.
+- Zero rows and zero entries are legal.
+""".strip(),
+    source="OpenVINO SparseFillEmptyRows-16 (order row_major); tf.raw_ops.SparseFillEmptyRows (order row_stable)",
+    inputs=(
+        Input("values", "T", "N", "The values of the entries."),
+        Input("dense_shape", "I", "R", "The shape of the dense tensor.", Values("size")),
+        Input("indices", "I", "N, R", "The coordinates of the entries.", Values("coordinates", of="dense_shape")),
+        _DEFAULT_VALUE,
+    ),
+    outputs=(
+        Output("output_indices", "I", "M, R", "The coordinates with the empty rows filled."),
+        Output("output_values", "T", "M", "The values with the empty rows filled."),
+        Output("empty_row_indicator", "bool", "dense_shape[0]", _EMPTY_ROW_INDICATOR),
+        Output("reverse_index_map", "I", "N", "Where each input entry went.", optional=True),
+    ),
+    types={"T": _VALUE_TYPES, "I": INDEX},
+    attributes=(
+        Attribute("order", ("row_major", "row_stable"), "How the output is sorted.", default="row_major"),
+    ),
+    body=_sparse_fill_empty_rows_body,
+    examples=(
+        Example(
+            "SparseFillEmptyRows-16 example 1",
+            {"T": TensorProto.STRING, "I": TensorProto.INT64},
+            {
+                "values": ["a", "b", "c", "d"],
+                "dense_shape": [5, 6],
+                "indices": [[0, 1], [0, 3], [2, 0], [3, 1]],
+                "default_value": "default",
+            },
+            {
+                "output_indices": [[0, 1], [0, 3], [1, 0], [2, 0], [3, 1], [4, 0]],
+                "output_values": ["a", "b", "default", "c", "d", "default"],
+                "empty_row_indicator": [False, True, False, False, True],
+                "reverse_index_map": [0, 1, 3, 4],
+            },
+            {"order": "row_major"},
+        ),
+        Example(
+            "SparseFillEmptyRows-16 XML example",
+            {"T": TensorProto.FLOAT, "I": TensorProto.INT32},
+            {"values": [1, 3], "dense_shape": [3, 3], "indices": [[0, 0], [2, 2]], "default_value": 42},
+            {
+                "output_indices": [[0, 0], [1, 0], [2, 2]],
+                "output_values": [1, 42, 3],
+                "empty_row_indicator": [False, True, False],
+                "reverse_index_map": [0, 2],
+            },
+            {"order": "row_major"},
+        ),
+        Example(
+            "row_stable keeps the order within a row",
+            {"T": TensorProto.INT64, "I": TensorProto.INT64},
+            {
+                "values": [10, 11, 12, 13, 14],
+                "dense_shape": [5, 4],
+                "indices": [[3, 1], [0, 3], [2, 0], [0, 1], [3, 0]],
+                "default_value": -1,
+            },
+            {
+                "output_indices": [[0, 3], [0, 1], [1, 0], [2, 0], [3, 1], [3, 0], [4, 0]],
+                "output_values": [11, 13, -1, 12, 10, 14, -1],
+                "empty_row_indicator": [False, True, False, False, True],
+                "reverse_index_map": [4, 0, 3, 1, 5],
+            },
+            {"order": "row_stable"},
+        ),
+    ),
+)
+
+RAGGED_FILL_EMPTY_ROWS = Op(
+    name="RaggedFillEmptyRows",
+    summary="Gives every row of a ragged tensor without an entry one entry with a default value.",
+    law="""
+Row `i` of `nrows` rows without an entry gets one with `default_value`. The output is sorted by row, stably.
+
+- Row ids may stand in any order; one outside [0, nrows) is an error, and so is a negative `nrows`.
+- `reverse_index_map[i]` is where input entry `i` stands in the output.
+- With `nrows` = 0 every output has shape (0,) (TensorFlow's has shape (0, 1) for the row ids).
+""".strip(),
+    source="tf.raw_ops.RaggedFillEmptyRows",
+    inputs=(
+        Input("value_rowids", "int64", "N", "The row of each value.", Values("index", of="nrows")),
+        Input("values", "T", "N", "The values."),
+        Input("nrows", "int64", "", "The number of rows.", Values("size")),
+        _DEFAULT_VALUE,
+    ),
+    outputs=(
+        Output("output_value_rowids", "int64", "M", "The row ids with the empty rows filled."),
+        Output("output_values", "T", "M", "The values with the empty rows filled."),
+        Output("empty_row_indicator", "bool", "nrows", _EMPTY_ROW_INDICATOR),
+        Output("reverse_index_map", "int64", "N", "Where each input entry went.", optional=True),
+    ),
+    types={"T": _VALUE_TYPES},
+    body=_ragged_fill_empty_rows_body,
+    examples=(
+        Example(
+            "one empty row",
+            {"T": TensorProto.INT64},
+            {"value_rowids": [0, 0, 2], "values": [7, 8, 9], "nrows": 3, "default_value": -1},
+            {
+                "output_value_rowids": [0, 0, 1, 2],
+                "output_values": [7, 8, -1, 9],
+                "empty_row_indicator": [False, True, False],
+                "reverse_index_map": [0, 1, 3],
+            },
+        ),
+    ),
+)
+
+SPARSE_RESHAPE = Op(
+    name="SparseReshape",
+    summary="Gives the coordinates of a sparse tensor's entries after a reshape of the dense tensor.",
+    law="""
+Entry `i` keeps its row-major position in the dense tensor: `output_indices[i]` are that position's coordinates in
+`output_shape`, which is `new_shape` with a -1 replaced by what the size leaves.
+
+- At most one dimension of `new_shape` is -1; another negative one is an error. The sizes of both shapes must agree.
+- A -1 beside dimensions whose product is zero is an error, for nothing tells what it stands for.
+- Coordinates are not validated, as in TensorFlow; equal shapes hand the coordinates through unchanged.
+""".strip(),
+    source="tf.raw_ops.SparseReshape",
+    inputs=(
+        Input(
+            "input_indices", "int64", "N, R", "The coordinates of the entries.", Values("coordinates", of="input_shape")
+        ),
+        Input("input_shape", "int64", "R", "The shape of the dense tensor.", Values("size")),
+        Input("new_shape", "int64", "Q", "The requested shape.", Values("reshape", of="input_shape", low=-1)),
+    ),
+    outputs=(
+        Output("output_indices", "int64", "N, Q", "The coordinates in the new shape."),
+        Output("output_shape", "int64", "Q", "The new shape, without -1."),
+    ),
+    types={},
+    body=_sparse_reshape_body,
+    examples=(
+        Example(
+            "two rows of three become three rows of two",
+            {},
+            {"input_indices": [[0, 0], [0, 2], [1, 1]], "input_shape": [2, 3], "new_shape": [3, -1]},
+            {"output_indices": [[0, 0], [1, 0], [2, 0]], "output_shape": [3, 2]},
+        ),
+    ),
+)
+
+OPS = (SPARSE_FILL_EMPTY_ROWS, RAGGED_FILL_EMPTY_ROWS, SPARSE_RESHAPE)

@@ -1,0 +1,151 @@
+"""UnsortedSegmentSum, UnsortedSegmentMax, UnsortedSegmentMin, UnsortedSegmentProd: reduce by ids in any order."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from onnx_sparse.schemas.declaration import INDEX, NUMBERS, Example, Input, Op, Output, Values
+from onnx_sparse.schemas.function_body import Body, Value
+from onnx_sparse.schemas.segment_body import extremum, first, highest, lowest, scatter_reduce
+
+_INPUTS = (
+    Input("data", "T", "*S, ...", "What to reduce; its leading dimensions are those of segment_ids."),
+    Input(
+        "segment_ids",
+        "I",
+        "*S",
+        "The segment of each slice of data, in any order; a negative id drops the slice.",
+        Values("segment", of="num_segments", low=-2),
+    ),
+    Input("num_segments", "N", "", "The number of segments.", Values("size")),
+)
+_OUTPUT = Output("output", "T", "num_segments, ...", "One slice per segment.")
+_TYPES = {"T": NUMBERS, "I": INDEX, "N": INDEX}
+
+_COMMON_LAW = """
+- `segment_ids` may have any rank up to that of `data` (a scalar, too); its shape is a prefix of the shape of `data`.
+- A negative id drops its slice. An id >= `num_segments` is an error, whatever the size of `data`.
+- `num_segments` < 0 is an error.
+- float16 and bfloat16 are reduced in float32 and rounded once. The result does not depend on the number of threads.
+""".strip()
+
+
+def _rows(b: Body) -> tuple[Value, Value, Value, Value]:
+    """The data as rows, their ids with the dropped ones moved to one row more than asked for, and the sizes."""
+    size = b.Reshape(b.int64("num_segments"), b.constant([1]))
+    ids = b.Reshape(b.int64("segment_ids"), b.constant([-1]))
+    ids = b.Where(b.Less(ids, b.constant(0)), size, ids)
+    inner = b.Slice(b.Shape("data"), b.Shape(b.Shape("segment_ids")), b.constant([2**62]))
+    rows = b.Reshape("data", b.Concat(b.Shape(ids), inner, axis=0), allowzero=1)
+    return b.cast(rows, b.compute_type("T")), ids, b.Add(size, b.constant([1])), size
+
+
+def _scatter_body(b: Body, reduction: str, initial: int) -> None:
+    rows, ids, one_more, size = _rows(b)
+    start = b.constant(initial, b.compute_type("T"))
+    b.output("output", first(b, scatter_reduce(b, reduction, rows, ids, one_more, start), size))
+
+
+def _sum_body(b: Body) -> None:
+    _scatter_body(b, "add", 0)
+
+
+def _prod_body(b: Body) -> None:
+    _scatter_body(b, "mul", 1)
+
+
+def _max_body(b: Body) -> None:
+    rows, ids, one_more, size = _rows(b)
+    reduced = extremum(b, "max", rows, ids, one_more, b.compute_type("T"), lowest(b.types["T"]))
+    b.output("output", first(b, reduced, size))
+
+
+def _min_body(b: Body) -> None:
+    rows, ids, one_more, size = _rows(b)
+    reduced = extremum(b, "min", rows, ids, one_more, b.compute_type("T"), highest(b.types["T"]))
+    b.output("output", first(b, reduced, size))
+
+
+UNSORTED_SEGMENT_SUM = Op(
+    name="UnsortedSegmentSum",
+    summary="Sums the slices of each segment, ids in any order.",
+    law=_COMMON_LAW + "\n- An empty segment is 0. Integer sums wrap.",
+    source="tf.raw_ops.UnsortedSegmentSum",
+    inputs=_INPUTS,
+    outputs=(_OUTPUT,),
+    types=_TYPES,
+    body=_sum_body,
+    body_notes="Float sums may be rounded in another order.",
+    examples=(
+        Example(
+            "a negative id is dropped",
+            {"T": TensorProto.FLOAT, "I": TensorProto.INT32, "N": TensorProto.INT32},
+            {"data": [1, 2, 3, 4], "segment_ids": [2, 0, -1, 2], "num_segments": 3},
+            {"output": [2, 0, 5]},
+        ),
+    ),
+)
+
+UNSORTED_SEGMENT_MAX = Op(
+    name="UnsortedSegmentMax",
+    summary="Takes the maximum of the slices of each segment, ids in any order.",
+    law=_COMMON_LAW
+    + "\n- The reduction starts from the lowest finite value of T, which is also what an empty segment (and a segment "
+    "of -inf) is. NaN propagates.",
+    source="tf.raw_ops.UnsortedSegmentMax",
+    inputs=_INPUTS,
+    outputs=(_OUTPUT,),
+    types=_TYPES,
+    body=_max_body,
+    examples=(
+        Example(
+            "an empty segment is the lowest value",
+            {"T": TensorProto.INT8, "I": TensorProto.INT64, "N": TensorProto.INT64},
+            {"data": [[1, 2], [3, 0]], "segment_ids": [0, 0], "num_segments": 2},
+            {"output": [[3, 2], [-128, -128]]},
+        ),
+    ),
+)
+
+UNSORTED_SEGMENT_MIN = Op(
+    name="UnsortedSegmentMin",
+    summary="Takes the minimum of the slices of each segment, ids in any order.",
+    law=_COMMON_LAW
+    + "\n- The reduction starts from the highest finite value of T, which is also what an empty segment (and a segment "
+    "of +inf) is. NaN propagates.",
+    source="tf.raw_ops.UnsortedSegmentMin",
+    inputs=_INPUTS,
+    outputs=(_OUTPUT,),
+    types=_TYPES,
+    body=_min_body,
+    examples=(
+        Example(
+            "ids of rank 2",
+            {"T": TensorProto.UINT8, "I": TensorProto.INT32, "N": TensorProto.INT64},
+            {"data": [[4, 2], [7, 3]], "segment_ids": [[1, 0], [1, -1]], "num_segments": 3},
+            {"output": [2, 4, 255]},
+        ),
+    ),
+)
+
+UNSORTED_SEGMENT_PROD = Op(
+    name="UnsortedSegmentProd",
+    summary="Multiplies the slices of each segment, ids in any order.",
+    law=_COMMON_LAW + "\n- An empty segment is 1. Integer products wrap.",
+    source="tf.raw_ops.UnsortedSegmentProd",
+    inputs=_INPUTS,
+    outputs=(_OUTPUT,),
+    types=_TYPES,
+    body=_prod_body,
+    body_notes="Float products may be rounded in another order.",
+    examples=(
+        Example(
+            "an empty segment is one",
+            {"T": TensorProto.FLOAT, "I": TensorProto.INT64, "N": TensorProto.INT32},
+            {"data": [2, 3, 5], "segment_ids": [2, 0, 2], "num_segments": 3},
+            {"output": [3, 1, 10]},
+        ),
+    ),
+)
+
+OPS = (UNSORTED_SEGMENT_SUM, UNSORTED_SEGMENT_MAX, UNSORTED_SEGMENT_MIN, UNSORTED_SEGMENT_PROD)
