@@ -43,9 +43,9 @@ _COMMON_LAW = """
   error; so is a `default_index` outside [-1, V), used or not, and a negative `num_segments`.
 - An empty segment is 0, or `emb_table[default_index]` unweighted.
 - float16 and bfloat16 are computed in float32, the products with weights too, and rounded once.
-- Unweighted float and double results have the bits of TensorFlow's SparseSegment ops on CPU in the reference, Python and
-  native kernels: the first `n % 8` rows (8 for 0, 9 for 1) are added one by one, then blocks of eight, each block summed
-  first. The result does not depend on the number of threads.
+- Unweighted float and double results have the bits of TensorFlow's SparseSegment ops on CPU in the reference, Python
+  and native kernels: the first `n % 8` rows (8 for 0, 9 for 1) are added one by one, then blocks of eight, each block
+  summed first. The result does not depend on the number of threads.
 """.strip()
 
 

@@ -81,9 +81,7 @@ def extremum(b: Body, reduction: str, rows: Value, ids: Value, size: Value, dtyp
     is_nan = b.IsNaN(rows)
     worst = b.constant(-np.inf if reduction == "max" else np.inf, dtype)
     reduced = scatter_reduce(b, reduction, b.Where(is_nan, worst, rows), ids, size, start)
-    any_nan = scatter_reduce(
-        b, "max", b.cast(is_nan, TensorProto.INT32), ids, size, b.constant(0, TensorProto.INT32)
-    )
+    any_nan = scatter_reduce(b, "max", b.cast(is_nan, TensorProto.INT32), ids, size, b.constant(0, TensorProto.INT32))
     return b.Where(b.cast(any_nan, TensorProto.BOOL), b.constant(np.nan, dtype), reduced)
 
 

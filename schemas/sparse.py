@@ -55,8 +55,9 @@ def _sparse_fill_empty_rows_body(b: Body) -> None:
     filled = b.Concat(indices, b.Concat(fill, zeros, axis=1), axis=0)
     if b.attributes["order"] == "row_major":
         # Unique tells each coordinate's rank in lexicographic order; an extra first entry keeps it from being empty.
-        padded = b.Concat(b.Expand(b.constant(-1), b.Concat(b.constant([1]), b.Shape(indices, start=1), axis=0)), filled,
-                          axis=0)
+        padded = b.Concat(
+            b.Expand(b.constant(-1), b.Concat(b.constant([1]), b.Shape(indices, start=1), axis=0)), filled, axis=0
+        )
         ranks = b.node("Unique", padded, outputs=4, axis=0, sorted=1)[2]
         keys = b.Slice(ranks, b.constant([1]), b.constant([2**62]))
     else:
@@ -111,8 +112,8 @@ SPARSE_FILL_EMPTY_ROWS = Op(
 Row `i` of `dense_shape[0]` rows without an entry gets an entry at `[i, 0, ..., 0]` with `default_value`.
 
 - Any rank R >= 1. R = 0 is an error, and so is a negative dimension.
-- `order` = `row_major` sorts all entries by all coordinates, stably. `row_stable` sorts by row only, stably; columns are
-  neither compared nor moved.
+- `order` = `row_major` sorts all entries by all coordinates, stably. `row_stable` sorts by row only, stably; columns
+  are neither compared nor moved.
 - Duplicates are kept.
 - A coordinate outside its dimension is an error; `row_stable` checks rows only. With `dense_shape[1]` = 0 a filled row
   still gets column 0.
@@ -133,9 +134,7 @@ Row `i` of `dense_shape[0]` rows without an entry gets an entry at `[i, 0, ..., 
         Output("reverse_index_map", "I", "N", "Where each input entry went.", optional=True),
     ),
     types={"T": _VALUE_TYPES, "I": INDEX},
-    attributes=(
-        Attribute("order", ("row_major", "row_stable"), "How the output is sorted.", default="row_major"),
-    ),
+    attributes=(Attribute("order", ("row_major", "row_stable"), "How the output is sorted.", default="row_major"),),
     body=_sparse_fill_empty_rows_body,
     examples=(
         Example(

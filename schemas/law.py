@@ -1,0 +1,208 @@
+"""The part of the law that a declaration states by itself: attributes, element types, ranks and dimensions.
+
+Shape inference checks it when a model is made, the kernels when it runs; both give the same messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from onnx_sparse.schemas.declaration import DType, Input, Op, dtype_name
+
+Dim = int | str | None
+Shape = list[Dim]
+
+
+class KernelError(ValueError):
+    """An operator's input breaks its law. The message names operator, input, position, value and what was expected."""
+
+
+KernelError.__module__ = "onnx_sparse"  # where users import it from
+
+
+def check_attributes(op: Op, attributes: Mapping[str, str | None]) -> None:
+    """Refuse an attribute that is missing or outside its set of values."""
+    for declared in op.attributes:
+        value = attributes.get(declared.name)
+        if value is None:
+            if declared.default is None:
+                raise KernelError(f"{op.name}: attribute {declared.name} is required: one of {declared.choices}")
+        elif value not in declared.choices:
+            raise KernelError(f"{op.name}: attribute {declared.name} = {value!r} is not one of {declared.choices}")
+
+
+def bind_types(op: Op, types: Mapping[str, DType]) -> dict[str, DType]:
+    """Bind the type variables from the inputs' element types.
+
+    Raises:
+        KernelError: An element type is outside its set, or two inputs of one type variable differ.
+    """
+    binding: dict[str, DType] = {}
+    bound_by: dict[str, str] = {}
+    for declared in op.inputs:
+        element = types.get(declared.name)
+        if element is None:
+            continue
+        legal = op.element_types(declared.type)
+        if element not in legal:
+            names = ", ".join(map(dtype_name, legal))
+            raise KernelError(f"{op.name}: input {declared.name} is {dtype_name(element)}; expected one of: {names}")
+        first = binding.setdefault(declared.type, element)
+        if first != element:
+            raise KernelError(
+                f"{op.name}: input {declared.name} is {dtype_name(element)} but "
+                f"{bound_by[declared.type]} is {dtype_name(first)}; both must have the same type"
+            )
+        bound_by.setdefault(declared.type, declared.name)
+    return binding
+
+
+class Dimensions:
+    """The dimensions of one node: what each letter and group of the declaration stands for.
+
+    Args:
+        op: The operator.
+        shapes: The inputs' shapes as far as they are known; an input of unknown rank is left off.
+        values: The inputs whose values are known.
+
+    Raises:
+        KernelError: Ranks, dimensions or sizes break the law.
+    """
+
+    def __init__(self, op: Op, shapes: Mapping[str, Shape], values: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        self.op = op
+        self.shapes = shapes
+        self.values = values
+        self.sizes: dict[str, tuple[Dim, str]] = {}
+        self.groups: dict[str, tuple[Shape, str]] = {}
+        # An input with one group tells its length to an input with two ("*S" before "*S, ...").
+        for declared in sorted(op.inputs, key=lambda i: (i.broadcasts, len(_groups(i.shape)))):
+            shape = self.shapes.get(declared.name)
+            if shape is not None and declared.broadcasts:
+                self._check_broadcast(declared, shape)
+            elif shape is not None:
+                self._unify(declared, shape)
+            if declared.name in values:
+                self._check_constant(declared, values[declared.name])
+
+    def resolve(self, declared: str) -> Shape | None:
+        """The shape that a declared output shape stands for; None where its rank is unknown."""
+        shape: Shape = []
+        for item in _items(declared):
+            if item == "..." or item.startswith("*"):
+                group = self._group(item)
+                if group is None:
+                    return None
+                shape += group
+            else:
+                shape.append(self._size(item))
+        return shape
+
+    def _group(self, item: str) -> Shape | None:
+        name = item.lstrip("*")
+        if name in self.values:
+            return [int(v) for v in self.values[name]]
+        if item in self.groups:
+            return list(self.groups[item][0])
+        sizes = self.shapes.get(name)  # "*dims": as many dimensions as dims has elements
+        if sizes is not None and isinstance(sizes[0], int):
+            return [None] * sizes[0]
+        return None
+
+    def _size(self, item: str) -> Dim:
+        element = re.fullmatch(r"(\w+)\[(\d+)\]", item)
+        if element:
+            constant = self.values.get(element[1])
+            return None if constant is None else int(constant[int(element[2])])
+        if item in self.values:
+            value = int(self.values[item])
+            return value if value >= 0 else None
+        return self.sizes[item][0] if item in self.sizes else None
+
+    def _unify(self, declared: Input, shape: Shape) -> None:
+        if declared.sentinel == () and shape == [0]:
+            return
+        items = _items(declared.shape)
+        fixed = [i for i in items if not (i == "..." or i.startswith("*"))]
+        spare = len(shape) - len(fixed)
+        if spare < 0 or (spare and len(fixed) == len(items)):
+            wanted = "a scalar" if not items else f"rank {'>= ' if len(fixed) < len(items) else ''}{len(fixed)}"
+            raise KernelError(
+                f"{self.op.name}: input {declared.name} has rank {len(shape)}; expected {wanted} [{declared.shape}]"
+            )
+        axis = 0
+        for position, item in enumerate(items):
+            if item == "..." or item.startswith("*"):
+                last_group = not any(i == "..." or i.startswith("*") for i in items[position + 1 :])
+                if last_group:
+                    length = spare
+                elif item in self.groups:
+                    length = len(self.groups[item][0])
+                    if length > spare:
+                        raise KernelError(
+                            f"{self.op.name}: input {declared.name} has rank {len(shape)}, less than the rank "
+                            f"{length} of {self.groups[item][1]}"
+                        )
+                else:
+                    return
+                self._bind_group(item, shape[axis : axis + length], declared.name)
+                spare -= length
+                axis += length
+            else:
+                self._bind_size(item, shape[axis], declared.name, axis)
+                axis += 1
+
+    def _bind_size(self, letter: str, size: Dim, input_name: str, axis: int) -> None:
+        known, owner = self.sizes.get(letter, (None, ""))
+        if isinstance(known, int) and isinstance(size, int) and known != size:
+            raise KernelError(
+                f"{self.op.name}: dimension {axis} of {input_name} is {size} but {owner} has {known} for the same "
+                f"dimension {letter}"
+            )
+        if not isinstance(known, int) and size is not None:
+            self.sizes[letter] = (size, input_name)
+
+    def _bind_group(self, item: str, dims: Shape, input_name: str) -> None:
+        known, owner = self.groups.setdefault(item, (list(dims), input_name))
+        if len(known) != len(dims) or any(
+            isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(known, dims, strict=False)
+        ):
+            raise KernelError(
+                f"{self.op.name}: {input_name} has dimensions {dims} where {owner} has {known} for the same {item}"
+            )
+        self.groups[item] = ([b if isinstance(b, int) else a for a, b in zip(known, dims, strict=True)], owner)
+
+    def _check_broadcast(self, declared: Input, shape: Shape) -> None:
+        group = self.groups.get(declared.shape)
+        if group is None:
+            return
+        target, owner = group
+        pairs = zip(reversed(shape), reversed(target), strict=False)
+        if len(shape) > len(target) or any(
+            isinstance(a, int) and a != 1 and isinstance(b, int) and a != b for a, b in pairs
+        ):
+            raise KernelError(
+                f"{self.op.name}: {declared.name} of shape {shape} does not broadcast to {target}, the shape of {owner}"
+            )
+
+    def _check_constant(self, declared: Input, constant: np.ndarray[Any, Any]) -> None:
+        if declared.values.kind != "size" or constant.size == 0:
+            return
+        if constant.min() < declared.values.low:
+            position = tuple(int(i) for i in np.unravel_index(int(constant.argmin()), constant.shape))
+            where = f"[{','.join(map(str, position))}]" if position else ""
+            raise KernelError(
+                f"{self.op.name}: {declared.name}{where} = {constant.min()} must be >= {declared.values.low}"
+            )
+
+
+def _items(shape: str) -> list[str]:
+    return [item.strip() for item in shape.split(",")] if shape else []
+
+
+def _groups(shape: str) -> list[str]:
+    return [item for item in _items(shape) if item == "..." or item.startswith("*")]
