@@ -14,6 +14,7 @@ Shapes are written as ONNX users write them: ``"K, ..."`` is a tensor of rank >=
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import TensorProto
-from onnx.helper import tensor_dtype_to_np_dtype
+from onnx.helper import np_dtype_to_tensor_dtype, tensor_dtype_to_np_dtype
 
 if TYPE_CHECKING:
     from onnx_sparse.schemas.function_body import Body
@@ -48,6 +49,17 @@ def dtype_name(dtype: DType) -> str:
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:
     """numpy's dtype of an element type; bfloat16 is ml_dtypes', a string is an object."""
     return np.dtype(tensor_dtype_to_np_dtype(dtype))
+
+
+@functools.cache
+def element_type(dtype: np.dtype[Any]) -> DType:
+    """The element type that a numpy dtype holds; strings are objects or numpy's text."""
+    if dtype.kind in "OU":
+        return int(TensorProto.STRING)
+    try:
+        return int(np_dtype_to_tensor_dtype(dtype))
+    except (KeyError, ValueError):
+        return int(TensorProto.UNDEFINED)
 
 
 @dataclass(frozen=True)
@@ -94,6 +106,12 @@ class Input:
     def optional(self) -> bool:
         """Whether the input may be left off."""
         return self.sentinel is not None
+
+    def is_sentinel(self, array: np.ndarray[Any, Any] | None) -> bool:
+        """Whether an array stands for "not given"; None does, too."""
+        if array is None or self.sentinel is None:
+            return array is None
+        return array.size == 0 if self.sentinel == () else bool(array == self.sentinel)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,10 @@ Shape = list[Dim]
 
 
 class KernelError(ValueError):
-    """An operator's input breaks its law. The message names operator, input, position, value and what was expected."""
+    """An operator's input breaks its law. The message names operator, input, position, value and what was expected.
+
+    What raises it deep in a check says everything but the operator, which whoever evaluates the operator puts in front.
+    """
 
 
 KernelError.__module__ = "onnx_sparse"  # where users import it from
@@ -30,9 +33,9 @@ def check_attributes(op: Op, attributes: Mapping[str, str | None]) -> None:
         value = attributes.get(declared.name)
         if value is None:
             if declared.default is None:
-                raise KernelError(f"{op.name}: attribute {declared.name} is required: one of {declared.choices}")
+                raise KernelError(f"attribute {declared.name} is required: one of {declared.choices}")
         elif value not in declared.choices:
-            raise KernelError(f"{op.name}: attribute {declared.name} = {value!r} is not one of {declared.choices}")
+            raise KernelError(f"attribute {declared.name} = {value!r} is not one of {declared.choices}")
 
 
 def bind_types(op: Op, types: Mapping[str, DType]) -> dict[str, DType]:
@@ -50,11 +53,11 @@ def bind_types(op: Op, types: Mapping[str, DType]) -> dict[str, DType]:
         legal = op.element_types(declared.type)
         if element not in legal:
             names = ", ".join(map(dtype_name, legal))
-            raise KernelError(f"{op.name}: input {declared.name} is {dtype_name(element)}; expected one of: {names}")
+            raise KernelError(f"input {declared.name} is {dtype_name(element)}; expected one of: {names}")
         first = binding.setdefault(declared.type, element)
         if first != element:
             raise KernelError(
-                f"{op.name}: input {declared.name} is {dtype_name(element)} but "
+                f"input {declared.name} is {dtype_name(element)} but "
                 f"{bound_by[declared.type]} is {dtype_name(first)}; both must have the same type"
             )
         bound_by.setdefault(declared.type, declared.name)
@@ -87,7 +90,8 @@ class Dimensions:
             elif shape is not None:
                 self._unify(declared, shape)
             if declared.name in values:
-                self._check_constant(declared, values[declared.name])
+                self._check_sizes(declared, values[declared.name])
+        self._check_elements()
 
     def resolve(self, declared: str) -> Shape | None:
         """The shape that a declared output shape stands for; None where its rank is unknown."""
@@ -131,9 +135,7 @@ class Dimensions:
         spare = len(shape) - len(fixed)
         if spare < 0 or (spare and len(fixed) == len(items)):
             wanted = "a scalar" if not items else f"rank {'>= ' if len(fixed) < len(items) else ''}{len(fixed)}"
-            raise KernelError(
-                f"{self.op.name}: input {declared.name} has rank {len(shape)}; expected {wanted} [{declared.shape}]"
-            )
+            raise KernelError(f"input {declared.name} has rank {len(shape)}; expected {wanted} [{declared.shape}]")
         axis = 0
         for position, item in enumerate(items):
             if item == "..." or item.startswith("*"):
@@ -144,7 +146,7 @@ class Dimensions:
                     length = len(self.groups[item][0])
                     if length > spare:
                         raise KernelError(
-                            f"{self.op.name}: input {declared.name} has rank {len(shape)}, less than the rank "
+                            f"input {declared.name} has rank {len(shape)}, less than the rank "
                             f"{length} of {self.groups[item][1]}"
                         )
                 else:
@@ -160,8 +162,7 @@ class Dimensions:
         known, owner = self.sizes.get(letter, (None, ""))
         if isinstance(known, int) and isinstance(size, int) and known != size:
             raise KernelError(
-                f"{self.op.name}: dimension {axis} of {input_name} is {size} but {owner} has {known} for the same "
-                f"dimension {letter}"
+                f"dimension {axis} of {input_name} is {size} but {owner} has {known} for the same dimension {letter}"
             )
         if not isinstance(known, int) and size is not None:
             self.sizes[letter] = (size, input_name)
@@ -171,9 +172,7 @@ class Dimensions:
         if len(known) != len(dims) or any(
             isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(known, dims, strict=False)
         ):
-            raise KernelError(
-                f"{self.op.name}: {input_name} has dimensions {dims} where {owner} has {known} for the same {item}"
-            )
+            raise KernelError(f"{input_name} has dimensions {dims} where {owner} has {known} for the same {item}")
         self.groups[item] = ([b if isinstance(b, int) else a for a, b in zip(known, dims, strict=True)], owner)
 
     def _check_broadcast(self, declared: Input, shape: Shape) -> None:
@@ -185,19 +184,23 @@ class Dimensions:
         if len(shape) > len(target) or any(
             isinstance(a, int) and a != 1 and isinstance(b, int) and a != b for a, b in pairs
         ):
-            raise KernelError(
-                f"{self.op.name}: {declared.name} of shape {shape} does not broadcast to {target}, the shape of {owner}"
-            )
+            raise KernelError(f"{declared.name} of shape {shape} does not broadcast to {target}, the shape of {owner}")
 
-    def _check_constant(self, declared: Input, constant: np.ndarray[Any, Any]) -> None:
-        if declared.values.kind != "size" or constant.size == 0:
+    def _check_sizes(self, declared: Input, sizes: np.ndarray[Any, Any]) -> None:
+        if declared.values.kind != "size" or sizes.size == 0:
             return
-        if constant.min() < declared.values.low:
-            position = tuple(int(i) for i in np.unravel_index(int(constant.argmin()), constant.shape))
-            where = f"[{','.join(map(str, position))}]" if position else ""
-            raise KernelError(
-                f"{self.op.name}: {declared.name}{where} = {constant.min()} must be >= {declared.values.low}"
-            )
+        if sizes.min() < declared.values.low:
+            position = ",".join(str(i) for i in np.unravel_index(int(sizes.argmin()), sizes.shape))
+            element = f"{declared.name}[{position}]" if position else declared.name
+            raise KernelError(f"{element} = {sizes.min()} must be >= {declared.values.low}")
+
+    def _check_elements(self) -> None:
+        """An output dimension `dense_shape[0]` means that dense_shape has an element 0."""
+        for output in self.op.outputs:
+            for name, element in re.findall(r"(\w+)\[(\d+)\]", output.shape):
+                shape = self.shapes.get(name)
+                if shape and isinstance(shape[0], int) and shape[0] <= int(element):
+                    raise KernelError(f"{name} has {shape[0]} elements; at least {int(element) + 1} expected")
 
 
 def _items(shape: str) -> list[str]:

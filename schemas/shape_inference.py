@@ -26,7 +26,7 @@ def infer(op: Op, context: Any) -> None:
     try:
         _infer(op, context)
     except KernelError as error:
-        raise InferenceError(str(error)) from None
+        raise InferenceError(f"{op.name}: {error}") from None
 
 
 def _infer(op: Op, context: Any) -> None:
@@ -38,7 +38,7 @@ def _infer(op: Op, context: Any) -> None:
         given = position < context.get_num_inputs() and context.has_input(position)
         if not given:
             if not declared.optional:
-                raise KernelError(f"{op.name}: input {declared.name} is required")
+                raise KernelError(f"input {declared.name} is required")
             continue
         tensor_type = context.get_input_type(position)
         if tensor_type is not None:
@@ -83,7 +83,7 @@ def _read_type(
     op: Op, declared: Input, tensor_type: TypeProto, types: dict[str, DType], shapes: dict[str, Shape]
 ) -> None:
     if not tensor_type.HasField("tensor_type"):
-        raise KernelError(f"{op.name}: input {declared.name} must be a tensor")
+        raise KernelError(f"input {declared.name} must be a tensor")
     if tensor_type.tensor_type.elem_type != TensorProto.UNDEFINED:
         types[declared.name] = tensor_type.tensor_type.elem_type
     if tensor_type.tensor_type.HasField("shape"):

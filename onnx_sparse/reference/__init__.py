@@ -1,1 +1,9 @@
-"""x"""
+"""The operators as plain numpy functions: the definition to read, and what the Python kernels run.
+
+`FUNCTIONS` maps an operator's name to its function, which checks its arguments and raises `onnx_sparse.KernelError`.
+"""
+
+from onnx_sparse.reference import embedding, fill, segment, sparse, unsorted_segment
+from onnx_sparse.reference.implementation import FUNCTIONS, evaluate
+
+__all__ = ["FUNCTIONS", "embedding", "evaluate", "fill", "segment", "sparse", "unsorted_segment"]

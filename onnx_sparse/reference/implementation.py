@@ -1,0 +1,71 @@
+"""What stands around every reference function: the checks that its declaration implies, and the name in messages."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from onnx_sparse.schemas.declaration import Op, element_type
+from onnx_sparse.schemas.law import Dimensions, KernelError, bind_types, check_attributes
+
+Array = np.ndarray[Any, Any]
+Function = Callable[..., Any]
+
+#: The reference function of every operator by the operator's name.
+FUNCTIONS: dict[str, Function] = {}
+
+
+def implements(op: Op) -> Callable[[Function], Function]:
+    """Make a function the reference of an operator.
+
+    The function takes the operator's inputs as arrays in order and its attributes by keyword, and returns its output,
+    or a tuple of all outputs. It is called with legal attributes, element types, ranks, dimensions and sizes only; an
+    optional input that is left off, or is its sentinel, comes as None.
+    """
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def checked(*inputs: Any, **attributes: str) -> Any:
+            try:
+                arrays = _check(op, inputs, attributes)
+                with np.errstate(all="ignore"):
+                    return function(*arrays, **attributes)
+            except KernelError as error:
+                raise KernelError(f"{op.name}: {error}") from None
+            except MemoryError as error:
+                raise KernelError(f"{op.name}: out of memory: {error}") from None
+
+        FUNCTIONS[op.name] = checked
+        return checked
+
+    return decorate
+
+
+def evaluate(op: Op, inputs: Sequence[Array | None], attributes: dict[str, str]) -> tuple[Array, ...]:
+    """All outputs of an operator as a tuple.
+
+    Raises:
+        KernelError: The inputs break the operator's law.
+    """
+    result = FUNCTIONS[op.name](*inputs, **attributes)
+    return result if isinstance(result, tuple) else (result,)
+
+
+def _check(op: Op, inputs: Sequence[Any], attributes: dict[str, str]) -> list[Array | None]:
+    if len(inputs) > len(op.inputs):
+        raise KernelError(f"{len(inputs)} inputs given; expected at most {len(op.inputs)}")
+    arrays = [None if i is None else np.asarray(i) for i in inputs] + [None] * (len(op.inputs) - len(inputs))
+    given = {}
+    for declared, array in zip(op.inputs, arrays, strict=True):
+        if array is not None:
+            given[declared.name] = array
+        elif not declared.optional:
+            raise KernelError(f"input {declared.name} is required")
+    check_attributes(op, attributes)
+    bind_types(op, {name: element_type(array.dtype) for name, array in given.items()})
+    sizes = {i.name: given[i.name] for i in op.inputs if i.values.kind == "size" and i.name in given}
+    Dimensions(op, {name: list(array.shape) for name, array in given.items()}, sizes)
+    return [None if i.is_sentinel(array) else array for i, array in zip(op.inputs, arrays, strict=True)]

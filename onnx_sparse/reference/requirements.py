@@ -1,0 +1,73 @@
+"""What the laws require of values; each names the input, the position and the value that breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onnx_sparse.reference.implementation import Array
+from onnx_sparse.schemas.law import KernelError
+
+#: No address space holds more bytes.
+_MOST_BYTES = 2**63 - 1
+
+
+def require_in_range(name: str, values: Array, high: int, low: int = 0) -> None:
+    """Every value is in [low, high).
+
+    Raises:
+        KernelError: The first value that is not.
+    """
+    if values.size and (values.min() < low or values.max() >= high):
+        at = _first((values < low) | (values >= high))
+        raise KernelError(f"{_element(name, at)} = {values[at]} is out of range [{low}, {high})")
+
+
+def require_sorted(name: str, ids: Array) -> None:
+    """The ids [K] are non-negative and do not decrease.
+
+    Raises:
+        KernelError: The first id that is negative or less than the one before.
+    """
+    if not ids.size:
+        return
+    falls = ids[1:] < ids[:-1]
+    if ids[0] < 0 or falls.any():
+        k = 0 if ids[0] < 0 else int(falls.argmax()) + 1
+        if ids[k] < 0:
+            raise KernelError(f"{name}[{k}] = {ids[k]} must be >= 0")
+        raise KernelError(f"{name}[{k}] = {ids[k]} is less than {name}[{k - 1}] = {ids[k - 1]}; ids must be sorted")
+
+
+def require_allocatable(shape: Sequence[int], dtype: np.dtype[Any], cause: str) -> None:
+    """An array of that shape can be allocated.
+
+    Args:
+        shape: The shape of the output.
+        dtype: Its dtype.
+        cause: What asks for the size, as it stands in the message: `num_segments = 4611686018427387904`.
+
+    Raises:
+        KernelError: It cannot.
+    """
+    size = dtype.itemsize
+    for dim in shape:
+        size *= max(int(dim), 1)
+    try:
+        if size > _MOST_BYTES:
+            raise MemoryError
+        np.empty(tuple(int(d) for d in shape), dtype)
+    except (MemoryError, ValueError):
+        raise KernelError(f"{cause}: an output of shape {[int(d) for d in shape]} cannot be allocated") from None
+
+
+def _first(condition: Array) -> tuple[int, ...]:
+    """The first position where a condition holds."""
+    return tuple(int(i) for i in np.unravel_index(int(condition.argmax()), condition.shape))
+
+
+def _element(name: str, position: tuple[int, ...]) -> str:
+    """An element as messages write it: `indices[3,0]`."""
+    return f"{name}[{','.join(map(str, position))}]" if position else name
