@@ -109,10 +109,11 @@ def _divide(total: Array, divisor: Array) -> Array:
 
 def _divide_by_count(total: Array, counts: Array, divisor: Array) -> Array:
     """total / divisor with TensorFlow's bits: a short segment is multiplied by the rounded reciprocal."""
+    one = total.dtype.type(1)
+    divisor = np.where(counts == 0, 1, divisor).astype(total.dtype)
     short = counts < 10
-    factor = np.where(short, 1 / np.where(counts == 0, 1, divisor), 1).astype(total.dtype)
-    divisor = np.where(short, 1, divisor).astype(total.dtype)
-    return total * factor[:, None] / divisor[:, None]
+    factor = np.where(short, one / divisor, one)
+    return total * factor[:, None] / np.where(short, one, divisor)[:, None]
 
 
 def _finish(rows: Array, bags: _Bags, emb_table: Array, default_index: Array | None) -> Array:
