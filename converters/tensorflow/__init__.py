@@ -1,1 +1,12 @@
-"""x"""
+"""From TensorFlow: SavedModel, frozen GraphDef, Keras 3 and tf.function to ONNX with operators of the domain.
+
+tf2onnx converts the standard operators, the handlers in this package the sparse ones. Needs the `tensorflow` extra, which
+is imported when `convert` is called.
+"""
+
+from __future__ import annotations
+
+from onnx_sparse.converters.tensorflow.conversion import convert
+from onnx_sparse.converters.tensorflow.coverage import CoverageRow, coverage
+
+__all__ = ["CoverageRow", "convert", "coverage"]

@@ -1,0 +1,41 @@
+"""What a converter raises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class UnsupportedNode:
+    """A node of the source that cannot be converted.
+
+    Attributes:
+        node: The node's name in the source.
+        op_type: Its type in the source.
+        reason: Why it cannot be converted.
+    """
+
+    node: str
+    op_type: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.node} ({self.op_type}): {self.reason}"
+
+
+class ConversionError(Exception):
+    """A source that cannot be converted.
+
+    Attributes:
+        unsupported: Every node that stands in the way, not just the first; empty when the source could not be read at
+            all or was asked for something it does not have.
+    """
+
+    def __init__(self, message: str = "", unsupported: Iterable[UnsupportedNode] = ()) -> None:
+        self.unsupported = tuple(unsupported)
+        if not message:
+            count = len(self.unsupported)
+            message = "1 node cannot be converted" if count == 1 else f"{count} nodes cannot be converted"
+        lines = [f"{message}:" if self.unsupported else message]
+        super().__init__("\n  ".join(lines + [str(node) for node in self.unsupported]))

@@ -1,0 +1,67 @@
+"""bfloat16 models: standard operators that ONNX Runtime lacks for bfloat16 are computed in float32.
+
+Each result is rounded to bfloat16 at once, which is what TensorFlow's CPU kernels do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from onnx_sparse.schemas import DOMAIN
+from onnx_sparse.schemas.declaration import numpy_dtype
+
+#: Operators that only move data, or call graphs; ONNX Runtime's CPU kernels of these take bfloat16.
+_TAKE_BFLOAT16 = frozenset(
+    "Cast CastLike Concat Constant Flatten Gather GatherElements GatherND Identity If Loop Reshape Scan ScatterElements "
+    "ScatterND Shape Slice Split Squeeze Transpose Unsqueeze".split()
+)
+
+
+def compute_in_float(model: ModelProto) -> None:
+    """Put casts to float32 and back around every node that has no bfloat16 kernel. Types must have been inferred."""
+    _compute_in_float(model.graph, {})
+
+
+def _compute_in_float(graph: GraphProto, outer: Mapping[str, int]) -> None:
+    types = {**outer, **_types(graph)}
+    nodes: list[NodeProto] = []
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                _compute_in_float(attribute.g, types)
+        if node.domain == DOMAIN or (node.domain == "" and node.op_type in _TAKE_BFLOAT16):
+            nodes.append(node)
+            continue
+        wide = [name for name in dict.fromkeys(node.input) if types.get(name) == TensorProto.BFLOAT16]
+        results = [name for name in node.output if types.get(name) == TensorProto.BFLOAT16]
+        names = {name: f"{name}/float/{node.name}" for name in (*wide, *results)}
+        nodes += [_cast(name, names[name], TensorProto.FLOAT) for name in wide]
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+        _widen_attributes(node)
+        nodes.append(node)
+        nodes += [_cast(names[name], name, TensorProto.BFLOAT16) for name in results]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _types(graph: GraphProto) -> dict[str, int]:
+    values: list[ValueInfoProto] = [*graph.input, *graph.output, *graph.value_info]
+    types = {value.name: value.type.tensor_type.elem_type for value in values}
+    return types | {tensor.name: tensor.data_type for tensor in graph.initializer}
+
+
+def _cast(source: str, target: str, dtype: int) -> NodeProto:
+    return helper.make_node("Cast", [source], [target], name=f"{target}/Cast", to=dtype)
+
+
+def _widen_attributes(node: NodeProto) -> None:
+    """A node whose result type is an attribute (ConstantOfShape's value, RandomNormal's dtype) makes float32, too."""
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.TENSOR and attribute.t.data_type == TensorProto.BFLOAT16:
+            array = numpy_helper.to_array(attribute.t).astype(numpy_dtype(TensorProto.FLOAT))
+            attribute.t.CopyFrom(numpy_helper.from_array(array))
+        elif attribute.name == "dtype" and attribute.i == TensorProto.BFLOAT16:
+            attribute.i = TensorProto.FLOAT

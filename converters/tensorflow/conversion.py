@@ -1,0 +1,116 @@
+"""The drive: load, freeze, convert, check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import onnx
+from onnx import ModelProto, TensorProto, ValueInfoProto, defs
+
+from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
+from onnx_sparse.converters.tensorflow.naming import graphs, name_ends
+from onnx_sparse.converters.tensorflow.quiet import quietly, require
+from onnx_sparse.schemas import DOMAIN, OPS
+
+#: Protocol buffers end here; the tools of the onnx package refuse models beyond.
+_LARGEST_PROTO = 2**31 - 1
+
+_IR_VERSION = 10
+
+
+def convert(
+    source: Any,
+    *,
+    signature: str | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> ModelProto:
+    """Convert a TensorFlow model to ONNX with operators of the domain `onnx_sparse`.
+
+    Args:
+        source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a Keras 3 `.keras` file; or in memory a Keras
+            model, a tf.function with an input_signature, or a ConcreteFunction.
+        signature: Which signature of a SavedModel; `serving_default`, or the only one, when left off.
+        inputs: The inputs, in this order. Of a GraphDef any tensors (`"a:0"`), the placeholders when left off.
+        outputs: The outputs, in this order. Of a GraphDef any tensors, those that nothing consumes when left off.
+        progress: Called with `"loading"`, `"freezing"`, `"converting"` and `"checking"` as these begin.
+
+    Returns:
+        A model of IR version 10 in canonical form. Inputs and outputs are called what they are in the source: the keys of
+        a signature, the names of TensorSpecs and Keras inputs, the names in `inputs` and `outputs`.
+
+    Raises:
+        ConversionError: If the source cannot be read, or holds nodes that cannot be converted: all of them are listed.
+    """
+    tell = progress or (lambda stage: None)
+    tell("loading")
+    require("tensorflow")
+    require("tf2onnx")
+    # These import TensorFlow's companions, so they wait until it is known to be there.
+    from onnx_sparse.converters.tensorflow.bfloat16 import compute_in_float
+    from onnx_sparse.converters.tensorflow.load import load
+    from onnx_sparse.converters.tensorflow.tf2onnx_bridge import to_onnx
+
+    with quietly():
+        loaded = load(source, signature=signature, inputs=inputs, outputs=outputs)
+        tell("freezing")
+        frozen = loaded.freeze()
+        tell("converting")
+        model = to_onnx(frozen)
+        name_ends(model, frozen)
+        tell("checking")
+        model.ir_version = _IR_VERSION
+        model.producer_name, model.producer_version = "onnx_sparse", ""
+        model.graph.name, model.graph.doc_string = frozen.name, ""
+        _drop_unused_imports(model)
+        model = _inferred(model)
+        compute_in_float(model)
+        _check(model)
+    return model
+
+
+def _inferred(model: ModelProto) -> ModelProto:
+    """The model with types and shapes of its inner tensors."""
+    return onnx.shape_inference.infer_shapes(model) if model.ByteSize() < _LARGEST_PROTO else model
+
+
+def _drop_unused_imports(model: ModelProto) -> None:
+    used = {node.domain for graph in graphs(model.graph) for node in graph.node} | {""}
+    imports = [entry for entry in model.opset_import if entry.domain in used]
+    del model.opset_import[:]
+    model.opset_import.extend(imports)
+
+
+def _check(model: ModelProto) -> None:
+    """Refuse what would not load: operators that no standard knows, and complex tensors."""
+    versions = {entry.domain: entry.version for entry in model.opset_import}
+    unsupported = []
+    for graph in graphs(model.graph):
+        complex_tensors = {value.name for value in _values(graph) if _is_complex(value)}
+        for node in graph.node:
+            known = node.op_type in OPS if node.domain == DOMAIN else _has(node, versions)
+            if not known:
+                unsupported.append(UnsupportedNode(node.name, node.op_type, "no converter for this operator"))
+            elif complex_tensors.intersection((*node.input, *node.output)):
+                unsupported.append(UnsupportedNode(node.name, node.op_type, "ONNX Runtime has no complex tensors"))
+    if unsupported:
+        raise ConversionError(unsupported=unsupported)
+    if model.ByteSize() < _LARGEST_PROTO:
+        try:
+            onnx.checker.check_model(model)
+        except onnx.checker.ValidationError as error:
+            raise ConversionError(f"the converted model is not valid: {str(error).splitlines()[0]}") from error
+
+
+def _has(node: onnx.NodeProto, versions: dict[str, int]) -> bool:
+    return node.domain in versions and defs.has(node.op_type, versions[node.domain], node.domain)
+
+
+def _values(graph: onnx.GraphProto) -> Iterator[ValueInfoProto]:
+    yield from (*graph.input, *graph.output, *graph.value_info)
+
+
+def _is_complex(value: ValueInfoProto) -> bool:
+    return value.type.tensor_type.elem_type in (TensorProto.COMPLEX64, TensorProto.COMPLEX128)

@@ -1,0 +1,158 @@
+"""Traced functions as a source: SavedModel signatures, tf.function, ConcreteFunction, Keras models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.source import Array, Frozen, Port, Source, select
+
+
+class FunctionSource(Source):
+    """A ConcreteFunction.
+
+    Inputs are called what the user called them: the keys of a signature, the names of TensorSpecs. Outputs are called by
+    their keys where the function returns a dictionary, else `output_0`, `output_1`, ... as in a SavedModel.
+    """
+
+    def __init__(
+        self,
+        concrete: Any,
+        *,
+        name: str,
+        trackable: Any = None,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+        output_names: Sequence[str] | None = None,
+    ) -> None:
+        """Wrap a function.
+
+        Args:
+            concrete: The ConcreteFunction.
+            name: A name for the model.
+            trackable: The object that holds its lookup tables; the function itself when left off.
+            inputs, outputs: Which ends, in which order; all when left off.
+            output_names: What to call the outputs, in the order in which the function returns them.
+        """
+        self.name = name
+        self._concrete = concrete
+        self._trackable = concrete if trackable is None else trackable
+        # Captured tensors (variables, tables, constants made outside the function) stand last and are no inputs.
+        own = concrete.inputs[: len(concrete.inputs) - len(concrete.captured_inputs)]
+        self._all_inputs = _ports(_input_names(concrete, own), own)
+        names = list(output_names or _output_names(concrete.structured_outputs))
+        if len(names) != len(concrete.outputs):
+            names = [f"output_{k}" for k in range(len(concrete.outputs))]
+        self._all_outputs = _ports(names, concrete.outputs)
+        self.inputs = select(self._all_inputs, inputs, "input", subset=False)
+        self.outputs = select(self._all_outputs, outputs, "output", subset=True)
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """Call the function."""
+        tf = require("tensorflow")
+        values = iter([tf.constant(feeds[p.name], getattr(tf.dtypes, p.dtype)) for p in self._all_inputs])
+        leaves = tf.nest.flatten(self._concrete.structured_input_signature, expand_composites=True)
+        flat = [next(values) if isinstance(leaf, tf.TensorSpec) else leaf for leaf in leaves]
+        args, kwargs = tf.nest.pack_sequence_as(self._concrete.structured_input_signature, flat, expand_composites=True)
+        results = tf.nest.flatten(self._concrete(*args, **kwargs), expand_composites=True)
+        by_name = dict(zip((p.name for p in self._all_outputs), results, strict=True))
+        return [by_name[p.name].numpy() for p in self.outputs]
+
+    def freeze(self) -> Frozen:
+        """Turn variables and captured tensors into constants and read the lookup tables."""
+        tf, loader = require("tensorflow"), require("tf2onnx.tf_loader")
+        with tf.device("/cpu:0"), _captures_restored(self._concrete):
+            graph_def, tables = loader.from_trackable(
+                self._trackable,
+                self._concrete,
+                [p.tensor for p in self.inputs],
+                list(dict.fromkeys(p.tensor for p in self.outputs)),
+                False,
+            )
+        return Frozen(self.name, graph_def, self.inputs, self.outputs, tables)
+
+
+def from_function(function: Any, *, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> FunctionSource:
+    """A tf.function with an input_signature, or a ConcreteFunction.
+
+    Raises:
+        ConversionError: If the function has no single trace.
+    """
+    name = getattr(function, "__name__", None) or getattr(function, "name", None) or "function"
+    if hasattr(function, "structured_outputs"):
+        return FunctionSource(function, name=str(name), inputs=inputs, outputs=outputs)
+    if function.input_signature is None:
+        raise ConversionError(
+            f"{name} has no input_signature; give it one, or convert function.get_concrete_function(...)"
+        )
+    return FunctionSource(function.get_concrete_function(), name=str(name), inputs=inputs, outputs=outputs)
+
+
+def _ports(names: Sequence[str], tensors: Sequence[Any]) -> tuple[Port, ...]:
+    taken: set[str] = set()
+    ports = []
+    for name, tensor in zip(names, tensors, strict=True):
+        unique, count = name, 0
+        while unique in taken:
+            count += 1
+            unique = f"{name}_{count}"
+        taken.add(unique)
+        shape = None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
+        ports.append(Port(unique, tensor.name, tensor.dtype.base_dtype.name, shape))
+    return tuple(ports)
+
+
+def _input_names(concrete: Any, tensors: Sequence[Any]) -> list[str]:
+    tf = require("tensorflow")
+    graph_names = [tensor.op.name for tensor in tensors]
+    leaves = tf.nest.flatten(concrete.structured_input_signature, expand_composites=True)
+    specs = [leaf for leaf in leaves if isinstance(leaf, tf.TensorSpec)]
+    if len(specs) != len(tensors):
+        return graph_names
+    # The components of a SparseTensorSpec have no names of their own; TensorFlow calls them sp, sp_1, sp_2.
+    return [spec.name or name for spec, name in zip(specs, graph_names, strict=True)]
+
+
+def _output_names(structure: Any, prefix: str = "") -> list[str]:
+    """The names of the flattened outputs: dictionary keys, or positions as a SavedModel counts them."""
+    tf = require("tensorflow")
+    if structure is None:
+        return []
+    if isinstance(structure, Mapping):
+        items = [(str(key), structure[key]) for key in sorted(structure)]
+    elif isinstance(structure, (tuple, list)):
+        keys = getattr(structure, "_fields", None) or [
+            f"{'' if prefix else 'output_'}{k}" for k in range(len(structure))
+        ]
+        items = list(zip(keys, structure, strict=True))
+    else:
+        name = prefix or "output_0"
+        if isinstance(structure, (tf.SparseTensor, tf.SparseTensorSpec)):
+            return [f"{name}_{part}" for part in ("indices", "values", "dense_shape")]
+        count = len(tf.nest.flatten(structure, expand_composites=True))
+        return [name] if count == 1 else [f"{name}_{k}" for k in range(count)]
+    return [name for key, value in items for name in _output_names(value, f"{prefix}_{key}" if prefix else key)]
+
+
+@contextmanager
+def _captures_restored(concrete: Any) -> Iterator[None]:
+    """Give a function back the captured tables that tf2onnx takes from it to freeze it; it does so itself only in old
+    TensorFlow versions, and a function that has lost them cannot be called any more."""
+    captures = getattr(concrete.graph, "function_captures", None)
+    if captures is None:
+        yield
+        return
+    internal, external = dict(captures.by_val_internal), dict(captures.by_val_external)
+    inputs = list(getattr(concrete, "_captured_inputs", ()))
+    try:
+        yield
+    finally:
+        # The order of the captures is that of the function's last inputs, so the dictionaries are filled anew.
+        for current, saved in ((captures.by_val_internal, internal), (captures.by_val_external, external)):
+            current.clear()
+            current.update(saved)
+        if hasattr(concrete, "_captured_inputs"):
+            concrete._captured_inputs[:] = inputs

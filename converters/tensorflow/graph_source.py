@@ -1,0 +1,130 @@
+"""A frozen GraphDef as a source, binary (`.pb`) or text (`.pbtxt`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.source import (
+    Array,
+    Frozen,
+    Port,
+    Source,
+    refuse_repeated,
+    refuse_unknown,
+)
+
+_NO_RESULT = ("Const", "NoOp", "Assert", "Placeholder", "PlaceholderWithDefault")
+
+
+class GraphSource(Source):
+    """A GraphDef.
+
+    Inputs and outputs are tensors (`"a:0"`, or `"a"` for short) and keep the names under which they are asked for. When
+    left off, the inputs are the placeholders and the outputs are what no other node consumes, under the nodes' names.
+    """
+
+    def __init__(
+        self, graph_def: Any, *, name: str, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
+    ) -> None:
+        tf = require("tensorflow")
+        self.name = name
+        self._graph = tf.Graph()
+        try:
+            with self._graph.as_default():
+                tf.import_graph_def(graph_def, name="")
+        except (ValueError, tf.errors.OpError) as error:
+            raise ConversionError(f"{name} is no valid graph: {str(error).strip().splitlines()[0]}") from error
+        self.inputs = self._ports(self._placeholders() if inputs is None else inputs, "input")
+        self.outputs = self._ports(self._unconsumed() if outputs is None else outputs, "output")
+        if not self.outputs:
+            raise ConversionError(f"{name} has no outputs")
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """Run the graph in a session."""
+        tf = require("tensorflow")
+        with tf.compat.v1.Session(graph=self._graph) as session:
+            fetched = session.run([p.tensor for p in self.outputs], {p.tensor: feeds[p.name] for p in self.inputs})
+        return [_as_array(value) for value in fetched]
+
+    def freeze(self) -> Frozen:
+        """Cut the part between inputs and outputs from the graph and fold its constants."""
+        tf, loader = require("tensorflow"), require("tf2onnx.tf_loader")
+        cut = tf.Graph()
+        with cut.as_default():
+            placeholders = {p.tensor: self._placeholder(p) for p in self.inputs}
+            # The import gives what feeds the cut a prefix, so the new placeholders cannot clash with old nodes.
+            fetched = tf.import_graph_def(
+                self._graph.as_graph_def(), placeholders, [p.tensor for p in self.outputs], name="graph"
+            )
+            ends = [tf.identity(tensor, name=f"output_{k}") for k, tensor in enumerate(fetched)]
+        inputs = [_renamed(p, placeholders[p.tensor].name) for p in self.inputs]
+        outputs = [_renamed(p, end.name) for p, end in zip(self.outputs, ends, strict=True)]
+        graph_def = tf.compat.v1.graph_util.extract_sub_graph(
+            cut.as_graph_def(add_shapes=True), [port.tensor.partition(":")[0] for port in (*inputs, *outputs)]
+        )
+        graph_def = loader.tf_optimize([p.tensor for p in inputs], [p.tensor for p in outputs], graph_def)
+        return Frozen(self.name, graph_def, tuple(inputs), tuple(outputs))
+
+    def _placeholder(self, port: Port) -> Any:
+        tf = require("tensorflow")
+        tensor = self._graph.get_tensor_by_name(port.tensor)
+        return tf.compat.v1.placeholder(tensor.dtype, tensor.shape, name=f"input_{self.inputs.index(port)}")
+
+    def _placeholders(self) -> list[str]:
+        return [op.name for op in self._graph.get_operations() if op.type == "Placeholder"]
+
+    def _unconsumed(self) -> list[str]:
+        names = []
+        for op in self._graph.get_operations():
+            if op.type in _NO_RESULT or any(tensor.consumers() for tensor in op.outputs):
+                continue
+            names += [op.name] if len(op.outputs) == 1 else [tensor.name for tensor in op.outputs]
+        return names
+
+    def _ports(self, names: Sequence[str], kind: str) -> tuple[Port, ...]:
+        known = {tensor.name: tensor for op in self._graph.get_operations() for tensor in op.outputs}
+        tensors = {name: name if ":" in name else f"{name}:0" for name in names}
+        refuse_unknown([name for name in names if tensors[name] not in known], known, "tensor")
+        refuse_repeated(list(tensors.values()) if kind == "input" else names, kind)
+        ports = []
+        for name in names:
+            tensor = known[tensors[name]]
+            shape = None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
+            ports.append(Port(name, tensor.name, tensor.dtype.base_dtype.name, shape))
+        return tuple(ports)
+
+
+def from_graph_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> GraphSource:
+    """Read a GraphDef from a `.pb` or `.pbtxt` file.
+
+    Raises:
+        ConversionError: If the file holds no GraphDef.
+    """
+    tf = require("tensorflow")
+    graph_def = tf.compat.v1.GraphDef()
+    try:
+        if path.suffix == ".pbtxt":
+            require("google.protobuf.text_format").Parse(path.read_text(), graph_def)
+        else:
+            graph_def.ParseFromString(path.read_bytes())
+    except Exception as error:  # protobuf's DecodeError and ParseError have no common base but Exception
+        if path.name in ("saved_model.pb", "saved_model.pbtxt"):
+            raise ConversionError(f"{path} belongs to a SavedModel; give its directory, {path.parent}") from error
+        raise ConversionError(f"{path} holds no GraphDef: it is damaged, cut short, or something else") from error
+    if not graph_def.node:
+        raise ConversionError(f"{path} holds no GraphDef: it has no nodes")
+    return GraphSource(graph_def, name=path.stem, inputs=inputs, outputs=outputs)
+
+
+def _renamed(port: Port, tensor: str) -> Port:
+    return Port(port.name, tensor, port.dtype, port.shape)
+
+
+def _as_array(value: Any) -> Array:
+    numpy = require("numpy")
+    array: Array = numpy.asarray(value, object) if isinstance(value, bytes) else numpy.asarray(value)
+    return array

@@ -1,0 +1,66 @@
+"""tf.raw_ops.SparseSegmentSum, SparseSegmentMean, SparseSegmentSqrtN, and their forms with num_segments."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
+from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, handles
+from onnx_sparse.schemas.declaration import numpy_dtype
+
+_INPUTS = ("data", "indices", "segment_ids")
+_SIZED_NOTES = "entries of segments >= num_segments are dropped, TensorFlow raises"
+
+
+def _reduce_by_segment(op_type: str, node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    names = [name for name in ("indices", "segment_ids", "num_segments") if name in node.inputs]
+    # TensorFlow has one type per index input, the domain one for all. int64 holds every int32; two int32 inputs stay as
+    # they are, whatever the type of num_segments, for a cast of a scalar is free and one of all the ids is not.
+    ids = {node["indices"].dtype, node["segment_ids"].dtype}
+    dtype = TensorProto.INT32 if ids == {TensorProto.INT32} else TensorProto.INT64
+    index = {name: emit.cast(node[name], dtype) for name in names}
+    index.setdefault("num_segments", _last_id_plus_one(index["segment_ids"], emit))
+    return emit.domain_op(op_type, emb_table=node["data"], **index)
+
+
+def _last_id_plus_one(segment_ids: Tensor, emit: Emitter) -> Tensor:
+    """The number of segments that sorted ids speak of; a -1 put before them makes it 0 where there are none."""
+    dtype = segment_ids.dtype
+    minus_one = emit.constant(np.array([-1], numpy_dtype(dtype)))
+    ids = emit.standard("Concat", minus_one, segment_ids, dtype=dtype, axis=0)
+    last = emit.standard("Gather", ids, emit.constant(np.array(-1, np.int64)), dtype=dtype, axis=0)
+    return emit.standard("Add", last, emit.constant(np.array(1, numpy_dtype(dtype))), dtype=dtype)
+
+
+@handles("SparseSegmentSum", inputs=_INPUTS, to="EmbeddingSegmentsSum")
+@handles(
+    "SparseSegmentSumWithNumSegments", inputs=(*_INPUTS, "num_segments"), to="EmbeddingSegmentsSum", notes=_SIZED_NOTES
+)
+def sparse_segment_sum(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """Unweighted, empty segments are 0."""
+    return _reduce_by_segment("EmbeddingSegmentsSum", node, emit)
+
+
+@handles("SparseSegmentMean", inputs=_INPUTS, to="EmbeddingSegmentsMean")
+@handles(
+    "SparseSegmentMeanWithNumSegments",
+    inputs=(*_INPUTS, "num_segments"),
+    to="EmbeddingSegmentsMean",
+    notes=_SIZED_NOTES,
+)
+def sparse_segment_mean(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """Unweighted, empty segments are 0."""
+    return _reduce_by_segment("EmbeddingSegmentsMean", node, emit)
+
+
+@handles("SparseSegmentSqrtN", inputs=_INPUTS, to="EmbeddingSegmentsSqrtN")
+@handles(
+    "SparseSegmentSqrtNWithNumSegments",
+    inputs=(*_INPUTS, "num_segments"),
+    to="EmbeddingSegmentsSqrtN",
+    notes=_SIZED_NOTES,
+)
+def sparse_segment_sqrt_n(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """Unweighted, empty segments are 0."""
+    return _reduce_by_segment("EmbeddingSegmentsSqrtN", node, emit)

@@ -1,0 +1,77 @@
+"""How handlers write ONNX nodes: operators of the domain in canonical form, and the standard ones around them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.tensorflow.handlers.registry import Tensor, Unsupported
+from onnx_sparse.schemas import DOMAIN, OPS
+from onnx_sparse.schemas.declaration import DType, dtype_name, numpy_dtype
+
+
+class Emitter(ABC):
+    """Writes nodes to the graph that is being built. A subclass knows the graph."""
+
+    @abstractmethod
+    def node(
+        self,
+        domain: str,
+        op_type: str,
+        inputs: Sequence[Tensor],
+        dtypes: Sequence[DType],
+        attributes: Mapping[str, Any],
+    ) -> tuple[Tensor, ...]:
+        """Add a node; returns one tensor per element type in `dtypes`."""
+
+    @abstractmethod
+    def constant(self, array: np.ndarray[Any, Any]) -> Tensor:
+        """Add a constant."""
+
+    def standard(self, op_type: str, *inputs: Tensor, dtype: DType, **attributes: Any) -> Tensor:
+        """Add a standard ONNX node with one output of the given element type."""
+        return self.node("", op_type, inputs, (dtype,), attributes)[0]
+
+    def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
+        """The tensor as another element type; itself when it is of that type."""
+        return tensor if tensor.dtype == dtype else self.standard("Cast", tensor, dtype=dtype, to=dtype)
+
+    def domain_op(
+        self, op_type: str, attributes: Mapping[str, str] | None = None, **inputs: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Add a node of the domain in canonical form: every attribute, input and output is written.
+
+        Args:
+            op_type: The operator.
+            attributes: Values of attributes; the others get their defaults.
+            inputs: Its inputs by name; an optional input left off gets its sentinel.
+
+        Raises:
+            Unsupported: If the operator does not take an input's element type.
+        """
+        op = OPS[op_type]
+        types: dict[str, DType] = {}
+        for declared in op.inputs:
+            if declared.name not in inputs:
+                continue
+            given = inputs[declared.name].dtype
+            legal = op.element_types(declared.type)
+            wanted = types.setdefault(declared.type, given)
+            if given not in legal or given != wanted:
+                expected = dtype_name(wanted) if given != wanted else ", ".join(map(dtype_name, legal))
+                raise Unsupported(f"input {declared.name} is {dtype_name(given)}; {op_type} takes {expected}")
+        arguments = []
+        for declared in op.inputs:
+            if declared.name in inputs:
+                arguments.append(inputs[declared.name])
+            elif declared.sentinel is not None:
+                dtype = types.get(declared.type, TensorProto.INT64)
+                arguments.append(self.constant(np.array(declared.sentinel, numpy_dtype(dtype))))
+            else:
+                raise TypeError(f"{op_type} needs {declared.name}")
+        values = {a.name: a.default for a in op.attributes} | dict(attributes or {})
+        return self.node(DOMAIN, op_type, arguments, [op.bind(o.type, types) for o in op.outputs], values)

@@ -1,0 +1,94 @@
+"""The registry of handlers and what a handler works with.
+
+A handler is a function of a source node and an emitter that returns the node's outputs in TensorFlow's order:
+
+    @handles("SparseReshape", inputs=("input_indices", "input_shape", "new_shape"), to="SparseReshape")
+    def sparse_reshape(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+        return emit.domain_op("SparseReshape", input_indices=node["input_indices"], ...)
+
+A handler that cannot convert a node raises `Unsupported` with the reason; the driver collects these, so that a user sees
+all of them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from onnx_sparse.schemas import OPS
+from onnx_sparse.schemas.declaration import DType, dtype_name
+
+if TYPE_CHECKING:
+    from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor: its name, its element type (a TensorProto.DataType), its shape (None: rank or dimension unknown)."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int | None, ...] | None = None
+
+
+@dataclass(frozen=True)
+class SourceNode:
+    """A TensorFlow node as its handler sees it: `node["indices"]` is the input that TensorFlow calls `indices`."""
+
+    name: str
+    op_type: str
+    inputs: Mapping[str, Tensor]
+
+    def __getitem__(self, input_name: str) -> Tensor:
+        return self.inputs[input_name]
+
+
+class Unsupported(Exception):  # noqa: N818 - a verdict on a node, not a failure of the program
+    """The reason why a node cannot be converted."""
+
+
+HandlerFunction = Callable[[SourceNode, "Emitter"], tuple[Tensor, ...]]
+
+
+@dataclass(frozen=True)
+class Handler:
+    """How one TensorFlow operator is converted.
+
+    Attributes:
+        op_type: The TensorFlow operator.
+        inputs: TensorFlow's names of its inputs, in order.
+        to: The operator of the domain that the node becomes.
+        convert: The function that does it.
+        notes: Where the result differs from TensorFlow, for the coverage table.
+    """
+
+    op_type: str
+    inputs: tuple[str, ...]
+    to: str
+    convert: HandlerFunction
+    notes: str = ""
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """The element types that the operator of the domain takes; `("int64",)` where it has no choice."""
+        return tuple(dtype_name(t) for t in OPS[self.to].types.get("T", ())) or ("int64",)
+
+
+#: The handlers by TensorFlow operator.
+HANDLERS: dict[str, Handler] = {}
+
+
+def handles(
+    *op_types: str, inputs: tuple[str, ...], to: str, notes: str = ""
+) -> Callable[[HandlerFunction], HandlerFunction]:
+    """Register the decorated function as the handler of TensorFlow operators that share a signature."""
+
+    def register(function: HandlerFunction) -> HandlerFunction:
+        for op_type in op_types:
+            if op_type in HANDLERS:
+                raise ValueError(f"{op_type} has a handler already")
+            HANDLERS[op_type] = Handler(op_type, inputs, to, function, notes)
+        return function
+
+    return register

@@ -1,0 +1,41 @@
+"""tf.raw_ops.SparseFillEmptyRows, RaggedFillEmptyRows, SparseReshape."""
+
+from __future__ import annotations
+
+from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
+from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, handles
+
+
+@handles(
+    "SparseFillEmptyRows",
+    inputs=("indices", "values", "dense_shape", "default_value"),
+    to="SparseFillEmptyRows",
+    notes="attribute order is row_stable: TensorFlow sorts by row only",
+)
+def sparse_fill_empty_rows(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """All four outputs, in TensorFlow's order of entries."""
+    return emit.domain_op(
+        "SparseFillEmptyRows",
+        {"order": "row_stable"},
+        values=node["values"],
+        dense_shape=node["dense_shape"],
+        indices=node["indices"],
+        default_value=node["default_value"],
+    )
+
+
+@handles(
+    "RaggedFillEmptyRows",
+    inputs=("value_rowids", "values", "nrows", "default_value"),
+    to="RaggedFillEmptyRows",
+    notes="with nrows = 0 the row ids have shape (0,), TensorFlow's have (0, 1)",
+)
+def ragged_fill_empty_rows(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """The same operator under the same names."""
+    return emit.domain_op("RaggedFillEmptyRows", **node.inputs)
+
+
+@handles("SparseReshape", inputs=("input_indices", "input_shape", "new_shape"), to="SparseReshape")
+def sparse_reshape(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """The same operator under the same names."""
+    return emit.domain_op("SparseReshape", **node.inputs)

@@ -1,0 +1,97 @@
+"""The ways in: from what a user has to a `Source`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.source import Source, refuse_what_onnx_lacks
+
+
+def load(
+    source: Any,
+    *,
+    signature: str | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+) -> Source:
+    """Load a model.
+
+    Args:
+        source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a `.keras` file, a Keras model, a tf.function
+            with an input_signature, or a ConcreteFunction.
+        signature: Which signature of a SavedModel; `serving_default`, or the only one, when left off.
+        inputs, outputs: Which ends. Of a GraphDef any tensors; else a choice among the model's own names.
+
+    Raises:
+        ConversionError: If there is no such thing, or it has no such signature, input or output.
+    """
+    ends = {"inputs": inputs, "outputs": outputs}
+    if isinstance(source, (str, PathLike)):
+        loaded = _load_path(Path(source), signature, ends)
+    else:
+        loaded = _load_object(source, ends)
+    refuse_what_onnx_lacks(loaded.inputs, "input")
+    refuse_what_onnx_lacks(loaded.outputs, "output")
+    return loaded
+
+
+def _load_path(path: Path, signature: str | None, ends: dict[str, Sequence[str] | None]) -> Source:
+    if not path.exists():
+        raise ConversionError(f"no such file or directory: {path}")
+    if path.is_dir():
+        return _load_saved_model(path, signature, ends)
+    if signature is not None:
+        raise ConversionError(f"{path} has no signatures; only a SavedModel directory has")
+    if path.suffix == ".keras":
+        from onnx_sparse.converters.tensorflow.keras_source import from_keras_file
+
+        return from_keras_file(path, **ends)
+    if path.suffix in (".pb", ".pbtxt"):
+        from onnx_sparse.converters.tensorflow.graph_source import from_graph_file
+
+        return from_graph_file(path, **ends)
+    raise ConversionError(f"{path} is no SavedModel directory, .keras file or GraphDef (.pb, .pbtxt)")
+
+
+def _load_saved_model(path: Path, signature: str | None, ends: dict[str, Sequence[str] | None]) -> Source:
+    from onnx_sparse.converters.tensorflow.function_source import FunctionSource
+
+    tf = require("tensorflow")
+    if not any((path / name).exists() for name in ("saved_model.pb", "saved_model.pbtxt")):
+        raise ConversionError(f"{path} is not a SavedModel: it holds no saved_model.pb")
+    try:
+        model = tf.saved_model.load(str(path))
+    except Exception as error:  # TensorFlow raises OSError, ValueError, OpError, DecodeError, ... for damaged files
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ConversionError(f"{path} cannot be read as a SavedModel: {reason}") from error
+    # Names with a leading underscore are TensorFlow's own (__saved_model_init_op).
+    available = sorted(name for name in model.signatures if not name.startswith("_"))
+    listed = ", ".join(available)
+    if signature is None:
+        if not available:
+            raise ConversionError(f"{path} has no signatures; save it with tf.saved_model.save(..., signatures=...)")
+        if "serving_default" not in available and len(available) > 1:
+            raise ConversionError(f"{path} has several signatures, choose one: {listed}")
+        signature = "serving_default" if "serving_default" in available else available[0]
+    if signature not in available:
+        raise ConversionError(f"{path} has no signature {signature!r}; it has {listed or 'none'}")
+    return FunctionSource(model.signatures[signature], name=path.name, trackable=model, **ends)
+
+
+def _load_object(source: Any, ends: dict[str, Sequence[str] | None]) -> Source:
+    from onnx_sparse.converters.tensorflow.function_source import from_function
+    from onnx_sparse.converters.tensorflow.keras_source import from_keras_model
+
+    require("tensorflow")
+    if isinstance(source, require("keras").Model):
+        return from_keras_model(source, **ends)
+    if hasattr(source, "structured_outputs") or hasattr(source, "get_concrete_function"):
+        return from_function(source, **ends)
+    raise ConversionError(
+        f"a {type(source).__name__} is no path, Keras model, tf.function or ConcreteFunction of TensorFlow"
+    )

@@ -1,0 +1,77 @@
+"""The ends of a converted model get the names and dimensions that the user knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from onnx import GraphProto, ModelProto, ValueInfoProto, helper
+
+from onnx_sparse.converters.tensorflow.source import Frozen
+
+
+def graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """A graph and every graph inside it."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+                yield from graphs(inner)
+
+
+def name_ends(model: ModelProto, frozen: Frozen) -> None:
+    """Rename the model's inputs and outputs from TensorFlow's tensors to the names of the ports, in their order.
+
+    A tensor that is fetched under several names, or that is an input as well, is handed through an Identity.
+    """
+    graph = model.graph
+    renamed = {port.tensor: port.name for port in frozen.inputs}
+    copies = []
+    for port in frozen.outputs:
+        if port.tensor in renamed:
+            copies.append((port.tensor, port.name))
+        else:
+            renamed[port.tensor] = port.name
+    rename_tensors(graph, renamed, reserved=[name for _, name in copies])
+    by_name = {value.name: value for value in (*graph.input, *graph.output)}
+    for tensor, name in copies:
+        source = by_name[renamed[tensor]]
+        graph.node.append(helper.make_node("Identity", [source.name], [name], name=f"{name}/Identity"))
+        by_name[name] = ValueInfoProto(name=name, type=source.type)
+    outputs = [by_name[port.name] for port in frozen.outputs]
+    del graph.output[:]
+    graph.output.extend(outputs)
+    for value in (*graph.input, *graph.output):
+        _name_dimensions(value)
+
+
+def rename_tensors(graph: GraphProto, renamed: Mapping[str, str], reserved: list[str]) -> None:
+    """Rename tensors everywhere in a graph; other tensors that bear one of the new names make way."""
+    wanted = {*renamed.values(), *reserved}
+    everything = {name for inner in graphs(graph) for name in _tensor_names(inner)}
+    mapping = dict(renamed)
+    for name in sorted(everything & wanted):
+        if name not in renamed:
+            number = 0
+            while f"{name}_{number}" in everything | wanted:
+                number += 1
+            mapping[name] = f"{name}_{number}"
+    for inner in graphs(graph):
+        for node in inner.node:
+            for names in (node.input, node.output):
+                names[:] = [mapping.get(name, name) for name in names]
+        for value in (*inner.input, *inner.output, *inner.value_info, *inner.initializer):
+            value.name = mapping.get(value.name, value.name)
+
+
+def _tensor_names(graph: GraphProto) -> Iterator[str]:
+    for node in graph.node:
+        yield from node.output
+    for value in (*graph.input, *graph.initializer):
+        yield value.name
+
+
+def _name_dimensions(value: ValueInfoProto) -> None:
+    """Call an unknown dimension by its tensor and axis; tf2onnx's `unk__17` says nothing."""
+    for axis, dimension in enumerate(value.type.tensor_type.shape.dim):
+        if not dimension.HasField("dim_value"):
+            dimension.dim_param = f"{value.name}_{axis}"

@@ -1,0 +1,75 @@
+"""TensorFlow and tf2onnx, imported on demand and kept from writing to the terminal."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from onnx_sparse.converters.errors import ConversionError
+
+
+def require(module: str) -> Any:
+    """Import a module of the `tensorflow` extra.
+
+    Raises:
+        ConversionError: If it is not installed, with the command that installs it.
+    """
+    with _first_import_of_tensorflow():
+        try:
+            return importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module.partition(".")[0]:
+                raise
+            raise ConversionError(
+                f'{error.name} is not installed; run: pip install "onnx_sparse[tensorflow]"'
+            ) from error
+
+
+@contextmanager
+def _first_import_of_tensorflow() -> Iterator[None]:
+    """Keep TensorFlow's C++ side from writing to stderr while it is loaded, unless the user has set its log level."""
+    if "tensorflow" in sys.modules or "TF_CPP_MIN_LOG_LEVEL" in os.environ:
+        yield
+        return
+    # It reads this once, when it is loaded. A few lines come before that, whatever the level: only the file descriptor
+    # stops those.
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    try:
+        kept = os.dup(2)
+    except OSError:  # stderr is closed: nothing to silence
+        yield
+        return
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Silence the loggers of TensorFlow and tf2onnx and Python's warnings, and put them back as they were."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        before = {logger: logger.level for logger in _noisy_loggers()}
+        for logger in before:
+            logger.setLevel(logging.CRITICAL + 1)
+        try:
+            yield
+        finally:
+            for logger, level in before.items():
+                logger.setLevel(level)
+
+
+def _noisy_loggers() -> list[logging.Logger]:
+    # Some of tf2onnx's loggers are named by their file's path, so that the package's own logger does not rule them.
+    named_by_path = [name for name in logging.root.manager.loggerDict if name.endswith(".py") and "tf2onnx" in name]
+    return [logging.getLogger(name) for name in ("tensorflow", "tf2onnx", "absl", *named_by_path)]

@@ -1,0 +1,128 @@
+"""What every way in leads to: a source that can be run in TensorFlow and frozen for conversion."""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from onnx_sparse.converters.errors import ConversionError
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int | None, ...] | None
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of a source.
+
+    Attributes:
+        name: Its name in the ONNX model: what the user calls it.
+        tensor: The TensorFlow tensor, `"dense/BiasAdd:0"`.
+        dtype: TensorFlow's name of its element type, `"int64"`.
+        shape: Its shape; None where the rank or a dimension is not known.
+    """
+
+    name: str
+    tensor: str
+    dtype: str
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A GraphDef without variables, what it is fed with and what is fetched from it.
+
+    Attributes:
+        name: A name for the model.
+        graph_def: The graph.
+        inputs, outputs: Its ends.
+        tables: The keys and values of its lookup tables, by shared name.
+    """
+
+    name: str
+    graph_def: Any
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    tables: Mapping[bytes, tuple[Array, Array]] = field(default_factory=dict)
+
+
+class Source(ABC):
+    """A loaded TensorFlow model.
+
+    Attributes:
+        name: A name for the model.
+        inputs, outputs: Its ends, in order.
+    """
+
+    name: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+    @abstractmethod
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """Run the source in TensorFlow: one array per output. Strings are bytes."""
+
+    @abstractmethod
+    def freeze(self) -> Frozen:
+        """The source as a GraphDef with its variables turned into constants."""
+
+
+def select(ports: tuple[Port, ...], names: Sequence[str] | None, kind: str, *, subset: bool) -> tuple[Port, ...]:
+    """The ports of the given names, in that order; all when None.
+
+    Args:
+        ports: What there is.
+        names: The names wanted.
+        kind: `"input"` or `"output"`, for the error.
+        subset: Whether ports may be left off.
+
+    Raises:
+        ConversionError: If there is no such port, or one that is needed is left off.
+    """
+    if names is None:
+        return ports
+    by_name = {port.name: port for port in ports}
+    refuse_unknown([name for name in names if name not in by_name], by_name, kind)
+    refuse_repeated(names, kind)
+    missing = [name for name in by_name if name not in names]
+    if missing and not subset:
+        raise ConversionError(f"the model needs every {kind}: {', '.join(missing)} was left off")
+    return tuple(by_name[name] for name in names)
+
+
+def refuse_unknown(unknown: Sequence[str], known: Iterable[str], kind: str) -> None:
+    """Raise a ConversionError for names that do not exist, with the nearest ones that do."""
+    if not unknown:
+        return
+    known = list(known)
+    complaints = []
+    for name in unknown:
+        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        listed = close or known[:10]
+        hint = f"{'did you mean' if close else 'there is'} {', '.join(listed)}{'?' if close else ''}"
+        complaints.append(f"no {kind} named {name!r}; {hint}" if listed else f"no {kind} named {name!r}")
+    raise ConversionError("; ".join(complaints))
+
+
+def refuse_repeated(names: Sequence[str], kind: str) -> None:
+    """Raise a ConversionError for a name that is given twice."""
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise ConversionError(f"{kind} {', '.join(sorted(repeated))} is given twice")
+
+
+def refuse_what_onnx_lacks(ports: Iterable[Port], kind: str) -> None:
+    """Raise a ConversionError for the ports of a type or of an unknown rank that a model's ends cannot have."""
+    complaints = []
+    for port in ports:
+        if port.dtype in ("complex64", "complex128", "variant", "resource") or port.dtype.startswith("q"):
+            complaints.append(f"{kind} {port.name} is {port.dtype}, which ONNX Runtime cannot take or give")
+        elif port.shape is None and kind == "input":
+            complaints.append(f"{kind} {port.name} has no known rank; give its TensorSpec a shape such as [None, 3]")
+    if complaints:
+        raise ConversionError("; ".join(complaints))

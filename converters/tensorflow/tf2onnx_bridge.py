@@ -1,0 +1,202 @@
+"""Everything that knows tf2onnx: its use for the standard operators, and the cures for what it gets wrong.
+
+- Its public entry points log what they cannot convert and write the model regardless; here every such node is recorded,
+  and `to_onnx` raises them all at once.
+- It loses a node's domain when it moves the node into the body of an If or a Loop.
+- It loses the lookup tables on its way into such a body.
+- It takes bfloat16 for float16.
+- It uses names that numpy 2 no longer has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from onnx import ModelProto, TensorProto, helper
+
+from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
+from onnx_sparse.converters.tensorflow.handlers import HANDLERS, Handler
+from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
+from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, Unsupported
+from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.source import Frozen
+from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
+from onnx_sparse.schemas.declaration import DType, numpy_dtype
+
+#: The newest opset that tf2onnx writes.
+OPSET = 18
+
+
+def to_onnx(frozen: Frozen) -> ModelProto:
+    """Convert a frozen graph. The tensors keep TensorFlow's names; the model is not checked yet.
+
+    Raises:
+        ConversionError: With every node that neither a handler nor tf2onnx converts.
+    """
+    tf, tfonnx, optimizer = require("tensorflow"), require("tf2onnx.tfonnx"), require("tf2onnx.optimizer")
+    recorder = _Recorder(frozen.tables)
+    with tf.Graph().as_default() as graph, _repaired(recorder):
+        tf.import_graph_def(frozen.graph_def, name="")
+        try:
+            converted = tfonnx.process_tf_graph(
+                graph,
+                opset=OPSET,
+                extra_opset=[helper.make_opsetid(DOMAIN, OPSET_VERSION)],
+                custom_op_handlers={op_type: (_convert_node, []) for op_type in HANDLERS},
+                input_names=[p.tensor for p in frozen.inputs],
+                output_names=list(dict.fromkeys(p.tensor for p in frozen.outputs)),
+                initialized_tables=dict(frozen.tables),
+            )
+        except Exception as error:
+            # Nodes that could not be converted leave a graph that tf2onnx may stumble over later; they are the cause.
+            if not recorder.unsupported:
+                raise ConversionError(f"tf2onnx failed: {_reason(error)}") from error
+        if recorder.unsupported:
+            raise ConversionError(unsupported=dict.fromkeys(recorder.unsupported))
+        _restore_domain(converted)
+        model: ModelProto = optimizer.optimize_graph(converted).make_model("")
+    return model
+
+
+class _Recorder:
+    """Stands in for tf2onnx's mapping of operators to handlers and keeps note of every node that fails."""
+
+    def __init__(self, tables: Mapping[bytes, Any]) -> None:
+        self.unsupported: list[UnsupportedNode] = []
+        self._tables = dict(tables)
+
+    def wrap(self, mapping_pass: Callable[..., Any]) -> Callable[..., Any]:
+        """tf2onnx's mapping pass with recorded failures, and with tables in the bodies of If and Loop, too."""
+
+        def recorded(graph: Any, handlers: Mapping[str, Any], *_: Any, **kwargs: Any) -> Any:
+            if not isinstance(handlers, _RecordingMapping):
+                handlers = _RecordingMapping(handlers, self)
+            return mapping_pass(graph, handlers, self._tables, dequantize=kwargs.get("dequantize", False))
+
+        return recorded
+
+    def record(self, node: Any, reason: str) -> None:
+        """Keep note of a node."""
+        self.unsupported.append(UnsupportedNode(node.name, node.type, reason))
+
+
+class _RecordingMapping(dict[str, Any]):
+    """A mapping from operators to (function, arguments) in which unknown operators have a function that records them."""
+
+    def __init__(self, handlers: Mapping[str, Any], recorder: _Recorder) -> None:
+        super().__init__({op_type: (self._guarded(f), kwargs) for op_type, (f, kwargs) in handlers.items()})
+        self._recorder = recorder
+
+    def get(self, op_type: str, default: Any = None) -> Any:
+        """The function and arguments for an operator."""
+        return super().get(op_type, (self._unknown, {}))
+
+    def _unknown(self, graph: Any, node: Any, **_: Any) -> None:
+        self._recorder.record(node, "no converter for this operator")
+
+    def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def guarded(graph: Any, node: Any, **kwargs: Any) -> None:
+            try:
+                function(graph, node, **kwargs)
+            except Exception as error:
+                self._recorder.record(node, _reason(error))
+
+        return guarded
+
+
+@contextlib.contextmanager
+def _repaired(recorder: _Recorder) -> Iterator[None]:
+    """tf2onnx with its faults cured, for as long as the context lasts."""
+    tfonnx, tf_utils, utils = require("tf2onnx.tfonnx"), require("tf2onnx.tf_utils"), require("tf2onnx.utils")
+    bfloat16 = require("tensorflow").bfloat16.as_datatype_enum
+    with contextlib.ExitStack() as stack:
+        if not hasattr(np, "product"):
+            stack.enter_context(mock.patch.object(np, "product", np.prod, create=True))
+        stack.enter_context(mock.patch.dict(tf_utils.TF_TO_ONNX_DTYPE, {bfloat16: TensorProto.BFLOAT16}))
+        numpy_names = {TensorProto.BFLOAT16: numpy_dtype(TensorProto.BFLOAT16).type}
+        stack.enter_context(mock.patch.dict(utils.ONNX_TO_NUMPY_DTYPE, numpy_names))
+        stack.enter_context(mock.patch.dict(utils.ONNX_DTYPE_NAMES, {TensorProto.BFLOAT16: "bfloat16"}))
+        mapping_pass = recorder.wrap(tfonnx.tensorflow_onnx_mapping)
+        stack.enter_context(mock.patch.object(tfonnx, "tensorflow_onnx_mapping", mapping_pass))
+        yield
+
+
+def _convert_node(graph: Any, node: Any, name: str, arguments: Any) -> None:
+    """Replace a TensorFlow node by what its handler writes; tf2onnx calls this for every operator in the registry."""
+    handler = HANDLERS[node.type]
+    source = _source_node(graph, node, handler)
+    outputs, skipped = list(node.output), node.graph
+    emitter = _GraphEmitter(graph, name)
+    results = handler.convert(source, emitter)
+    shapes = [graph.get_shape(output) for output in outputs]
+    dtypes = [graph.get_dtype(output) for output in outputs]
+    skipped.remove_node(node.name)
+    for output, result, shape, dtype in zip(outputs, results, shapes, dtypes, strict=True):
+        if shape is not None:
+            graph.set_shape(result.name, shape)
+        # tf2onnx's optimizer removes these; they let the outputs keep their names, which the graph's ends hang on.
+        graph.make_node("Identity", [result.name], outputs=[output], shapes=[shape], dtypes=[dtype])
+
+
+def _source_node(graph: Any, node: Any, handler: Handler) -> SourceNode:
+    inputs = {}
+    for name, tensor in zip(handler.inputs, node.input, strict=True):
+        dtype, shape = graph.get_dtype(tensor), graph.get_shape(tensor)
+        if not dtype:
+            raise Unsupported(f"input {name} is of a type that ONNX lacks")
+        known = None if shape is None else tuple(None if size < 0 else size for size in shape)
+        inputs[name] = Tensor(tensor, dtype, known)
+    return SourceNode(node.name, node.type, inputs)
+
+
+class _GraphEmitter(Emitter):
+    """Writes to a tf2onnx graph; the names of its nodes start with that of the source node."""
+
+    def __init__(self, graph: Any, scope: str) -> None:
+        self._graph = graph
+        self._scope = scope
+        self._name = require("tf2onnx.utils").make_name
+
+    def node(
+        self,
+        domain: str,
+        op_type: str,
+        inputs: Sequence[Tensor],
+        dtypes: Sequence[DType],
+        attributes: Mapping[str, Any],
+    ) -> tuple[Tensor, ...]:
+        made = self._graph.make_node(
+            op_type,
+            [tensor.name for tensor in inputs],
+            attr=dict(attributes),
+            output_count=len(dtypes),
+            name=self._name(f"{self._scope}/{op_type}"),
+            dtypes=list(dtypes),
+            domain=domain,
+        )
+        return tuple(Tensor(name, dtype) for name, dtype in zip(made.output, dtypes, strict=True))
+
+    def constant(self, array: np.ndarray[Any, Any]) -> Tensor:
+        made = self._graph.make_const(self._name(f"{self._scope}/const"), array, skip_conversion=True)
+        return Tensor(made.output[0], helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+
+
+def _restore_domain(graph: Any) -> None:
+    """Give the operators of the domain their domain back where the graph was moved into a body."""
+    for node in graph.get_nodes():
+        if node.domain == "" and node.type in OPS:
+            node.domain = DOMAIN
+        for body in (node.get_body_graphs() or {}).values():
+            _restore_domain(body)
+
+
+def _reason(error: BaseException) -> str:
+    """What an exception says, on one line, without tf2onnx's own prefix."""
+    text = next(iter(str(error).strip().splitlines()), "")
+    if isinstance(error, KeyError):
+        text = f"{text} is not known to tf2onnx"
+    return text.removeprefix("make_sure failure: ") or type(error).__name__
