@@ -6,6 +6,56 @@ when it is first used.
 
 from __future__ import annotations
 
-from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION, register
+import importlib
+from typing import TYPE_CHECKING, Any
 
-register(tuple(OPS.values()))
+from onnx_sparse import schemas
+from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
+from onnx_sparse.schemas.law import KernelError
+
+if TYPE_CHECKING:
+    from onnx_sparse.canonical import canonicalize
+    from onnx_sparse.evaluator import reference_ops
+    from onnx_sparse.portable import embed_functions, lower
+    from onnx_sparse.runtime import InferenceSession, get_library_path, register, session_options
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DOMAIN",
+    "OPSET_VERSION",
+    "InferenceSession",
+    "KernelError",
+    "canonicalize",
+    "embed_functions",
+    "get_library_path",
+    "lower",
+    "reference_ops",
+    "register",
+    "session_options",
+]
+
+_HOMES = {
+    "InferenceSession": "runtime",
+    "canonicalize": "canonical",
+    "embed_functions": "portable",
+    "get_library_path": "runtime",
+    "lower": "portable",
+    "reference_ops": "evaluator",
+    "register": "runtime",
+    "session_options": "runtime",
+}
+
+schemas.register(tuple(OPS.values()))
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"onnx_sparse.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,40 @@
+"""bfloat16 arrays (ml_dtypes) in and out of ONNX Runtime, whose Python binding converts every other element type."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from ml_dtypes import bfloat16
+from onnx import TensorProto
+
+
+def needs_conversion(session: ort.InferenceSession) -> bool:
+    """Whether the model takes or gives bfloat16."""
+    return any(v.type == "tensor(bfloat16)" for v in (*session.get_inputs(), *session.get_outputs()))
+
+
+def to_ort_value(value: Any) -> ort.OrtValue:
+    """An input as ONNX Runtime's value; an OrtValue stays."""
+    if isinstance(value, ort.OrtValue):
+        return value
+    array = np.asarray(value)
+    if array.dtype == bfloat16:
+        bits = np.require(array, requirements="C").view(np.uint16)
+        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, TensorProto.BFLOAT16)
+    return ort.OrtValue.ortvalue_from_numpy(array)
+
+
+def to_numpy(values: Sequence[ort.OrtValue]) -> list[Any]:
+    """Outputs as arrays; they are copies."""
+    return [_bfloat16_array(v) if v.element_type() == TensorProto.BFLOAT16 else v.numpy() for v in values]
+
+
+def _bfloat16_array(value: ort.OrtValue) -> np.ndarray[Any, Any]:
+    shape = value.shape()
+    array = np.empty(shape, bfloat16)
+    ctypes.memmove(array.ctypes.data, value.data_ptr(), array.nbytes)
+    return array

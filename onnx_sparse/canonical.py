@@ -1,0 +1,133 @@
+"""Canonical form: every attribute written, every optional input present, every output named.
+
+It is what converters write, because it runs on every backend; `canonicalize` brings hand-written models there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import ModelProto, NodeProto, helper, inliner, numpy_helper
+
+from onnx_sparse.graphs import DomainNode, all_nodes, domain_nodes, has_domain_nodes, with_inferred_types
+from onnx_sparse.schemas import DOMAIN, OPS
+from onnx_sparse.schemas.declaration import DType, Input, dtype_name, numpy_dtype
+
+
+def canonicalize(model: ModelProto) -> ModelProto:
+    """Write out what a model leaves to defaults in its nodes of the domain.
+
+    Attributes get their default values, optional inputs their sentinels (constants of the right element type), outputs
+    names. Model-local functions that call the domain's operators are inlined, because element types are known only
+    where they are called. Portable bodies in the model are written again to fit.
+
+    Args:
+        model: Any model; it is not changed.
+
+    Returns:
+        A new model that computes the same.
+
+    Raises:
+        ValueError: A node's op_type is no operator of the domain, it has too many inputs or outputs, or the element
+            type of a sentinel cannot be inferred.
+    """
+    had_bodies = any(f.domain == DOMAIN for f in model.functions)
+    result = with_inferred_types(without_calls_of_functions(model))
+    names = _Names(result)
+    sentinels: dict[tuple[str, DType], NodeProto] = {}
+    for found in domain_nodes(result):
+        _canonicalize_node(found, names, sentinels)
+    for position, constant in enumerate(sentinels.values()):
+        result.graph.node.insert(position, constant)
+    if had_bodies:
+        from onnx_sparse.portable import embed_functions
+
+        return embed_functions(result)
+    return result
+
+
+def without_calls_of_functions(model: ModelProto) -> ModelProto:
+    """A copy without portable bodies, in which functions that call the domain's operators are inlined."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    kept = [f for f in model.functions if f.domain != DOMAIN]
+    del copy.functions[:]
+    copy.functions.extend(kept)
+    for node in all_nodes(copy.graph.node):
+        if node.domain == DOMAIN:
+            node.overload = ""
+    return inliner.inline_local_functions(copy) if any(map(has_domain_nodes, kept)) else copy
+
+
+def is_canonical(node: NodeProto) -> bool:
+    """Whether a node of the domain writes all attributes, inputs and outputs."""
+    op = OPS[node.op_type]
+    written = {a.name for a in node.attribute}
+    return (
+        all(a.name in written for a in op.attributes)
+        and len(node.input) == len(op.inputs)
+        and len(node.output) == len(op.outputs)
+        and all((*node.input, *node.output))
+    )
+
+
+class _Names:
+    """Gives names that no value of the model has."""
+
+    def __init__(self, model: ModelProto) -> None:
+        self.taken = {i.name for i in (*model.graph.input, *model.graph.initializer)}
+        for node in all_nodes(model.graph.node):
+            self.taken.update(node.input, node.output)
+
+    def fresh(self, wanted: str) -> str:
+        name, count = wanted, 1
+        while name in self.taken:
+            name, count = f"{wanted}_{count}", count + 1
+        self.taken.add(name)
+        return name
+
+
+def _canonicalize_node(found: DomainNode, names: _Names, sentinels: dict[tuple[str, DType], NodeProto]) -> None:
+    node, op = found.node, found.op
+    if len(node.input) > len(op.inputs) or len(node.output) > len(op.outputs):
+        raise ValueError(
+            f"{found.label} has {len(node.input)} inputs and {len(node.output)} outputs; "
+            f"expected at most {len(op.inputs)} and {len(op.outputs)}"
+        )
+    written = {a.name for a in node.attribute}
+    for attribute in op.attributes:
+        if attribute.name not in written and attribute.default is not None:
+            node.attribute.append(helper.make_attribute(attribute.name, attribute.default))
+
+    binding = found.binding()
+    node.input.extend([""] * (len(op.inputs) - len(node.input)))
+    for position, declared in enumerate(op.inputs):
+        if node.input[position]:
+            continue
+        if not declared.optional:
+            raise ValueError(f"{found.label}: input {declared.name} is required")
+        dtype = _sentinel_type(found, declared, binding)
+        key = (declared.name, dtype)
+        if key not in sentinels:
+            sentinels[key] = _sentinel_node(declared, dtype, names.fresh(f"no_{declared.name}_{dtype_name(dtype)}"))
+        node.input[position] = sentinels[key].output[0]
+
+    node.output.extend([""] * (len(op.outputs) - len(node.output)))
+    for position, output in enumerate(op.outputs):
+        if not node.output[position]:
+            node.output[position] = names.fresh(f"{node.name or op.name}_{output.name}")
+
+
+def _sentinel_type(found: DomainNode, declared: Input, binding: dict[str, DType]) -> DType:
+    if declared.type in binding:
+        return binding[declared.type]
+    if all(i.optional for i in found.op.inputs if i.type == declared.type):
+        return found.op.element_types(declared.type)[-1]  # nothing else fixes it: any type will do
+    raise ValueError(
+        f"{found.label}: the element type of {declared.name} cannot be inferred; "
+        f"declare the type of another input of type {declared.type} (graph inputs or value_info)"
+    )
+
+
+def _sentinel_node(declared: Input, dtype: DType, name: str) -> NodeProto:
+    tensor = numpy_helper.from_array(np.array(declared.sentinel, numpy_dtype(dtype)), name)
+    return helper.make_node("Constant", [], [name], name=name, value=tensor)

@@ -1,0 +1,107 @@
+"""Walking the nodes of a model, subgraphs included, with the element types that are known at each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import onnx
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+
+from onnx_sparse.schemas import DOMAIN, OPS
+from onnx_sparse.schemas.declaration import DType, Op
+
+
+@dataclass(frozen=True)
+class DomainNode:
+    """A node of the domain where it stands.
+
+    Attributes:
+        node: The node itself.
+        op: Its declaration.
+        graph: The graph that holds it, which may be a branch or a loop's body.
+        types: The element types of values that are visible there, as far as they are known.
+    """
+
+    node: NodeProto
+    op: Op
+    graph: GraphProto
+    types: Mapping[str, DType]
+
+    @property
+    def label(self) -> str:
+        """How messages call the node: `SegmentMax node "pool"`."""
+        return f'{self.op.name} node "{self.node.name or (self.node.output[0] if self.node.output else "")}"'
+
+    def given(self) -> frozenset[str]:
+        """The names of the inputs that the node gives."""
+        return frozenset(i.name for i, value in zip(self.op.inputs, self.node.input, strict=False) if value)
+
+    def binding(self) -> dict[str, DType]:
+        """The element type of each of the operator's type variables, as far as they are known."""
+        bound: dict[str, DType] = {}
+        formals = [*zip(self.op.inputs, self.node.input, strict=False)]
+        for formal, value in [*formals, *zip(self.op.outputs, self.node.output, strict=False)]:
+            if formal.type in self.op.types and value in self.types:
+                bound.setdefault(formal.type, self.types[value])
+        return bound
+
+    def attributes(self) -> dict[str, str]:
+        """The attributes that the node writes."""
+        return {a.name: a.s.decode(errors="replace") for a in self.node.attribute}
+
+
+def domain_nodes(model: ModelProto) -> Iterator[DomainNode]:
+    """The domain's nodes in the model's graph and its subgraphs, in order.
+
+    Raises:
+        ValueError: A node's op_type is not an operator of the domain.
+    """
+    yield from _walk(model.graph, {})
+
+
+def has_domain_nodes(function: FunctionProto) -> bool:
+    """Whether a model-local function calls the domain's operators."""
+    return any(node.domain == DOMAIN for node in all_nodes(function.node))
+
+
+def all_nodes(nodes: Iterator[NodeProto] | list[NodeProto] | object) -> Iterator[NodeProto]:
+    """Every node, those of subgraphs included."""
+    for node in nodes:  # type: ignore[attr-defined]
+        yield node
+        for graph in subgraphs(node):
+            yield from all_nodes(graph.node)
+
+
+def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs in a node's attributes: branches and bodies."""
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield attribute.g
+        elif attribute.type == AttributeProto.GRAPHS:
+            yield from attribute.graphs
+
+
+def with_inferred_types(model: ModelProto) -> ModelProto:
+    """The model with the types that shape inference tells; a new one."""
+    return onnx.shape_inference.infer_shapes(model)
+
+
+def _walk(graph: GraphProto, outer: Mapping[str, DType]) -> Iterator[DomainNode]:
+    types = {**outer, **_element_types(graph)}
+    for node in graph.node:
+        if node.domain == DOMAIN:
+            if node.op_type not in OPS:
+                raise ValueError(f"{node.op_type} is no operator of domain {DOMAIN}; it has {', '.join(OPS)}")
+            yield DomainNode(node, OPS[node.op_type], graph, types)
+        for inner in subgraphs(node):
+            yield from _walk(inner, types)
+
+
+def _element_types(graph: GraphProto) -> dict[str, DType]:
+    types = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        element = value.type.tensor_type.elem_type
+        if element:
+            types[value.name] = element
+    return types

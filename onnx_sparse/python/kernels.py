@@ -1,0 +1,165 @@
+"""The reference functions as kernels of onnxruntime-extensions, every element type an overload.
+
+onnxruntime-extensions calls a kernel from C++ that no exception may leave, checks no dtype, and copies results through
+Python lists. The wrapper here keeps these from being felt: a kernel never raises, its dtypes are asserted, its arrays
+go back as arrays.
+
+The kernels stand in two domains. In the public one they serve any `onnxruntime.InferenceSession`; there nobody can
+raise an error, so an error ends the process with its message rather than go on with wrong numbers. In the guarded one,
+which only `onnx_sparse.InferenceSession` uses, the error is kept for the run that it belongs to.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.python.guard import record_error
+from onnx_sparse.reference import evaluate
+from onnx_sparse.schemas import DOMAIN, OPS
+from onnx_sparse.schemas.declaration import HALF_FLOATS, DType, Op, dtype_name, element_type, numpy_dtype
+from onnx_sparse.schemas.law import Dimensions
+
+#: Where `onnx_sparse.InferenceSession` moves the domain's nodes.
+GUARDED_DOMAIN = "onnx_sparse.guarded"
+
+#: The attributes that a node has in the guarded domain only: the session, and the half float that float32 carries or 0.
+SESSION_ATTRIBUTE = "session"
+CARRIED_ATTRIBUTE = "carried_type"
+
+Array = np.ndarray[Any, Any]
+
+_declared = False
+_lock = threading.Lock()
+
+
+def declare() -> None:
+    """Declare all kernels to onnxruntime-extensions, once for the process.
+
+    All of them at once: declaring another one of a domain while a session holds the domain moves what it points to.
+    """
+    global _declared
+    with _lock:
+        if _declared:
+            return
+        for op in OPS.values():
+            for binding in op.type_bindings():
+                # onnxruntime-extensions ends the process on a half float; without a kernel the model fails to load.
+                if not any(t in HALF_FLOATS for t in binding.values()):
+                    _declare_kernel(DOMAIN, op, binding, {}, _public_kernel(op, binding))
+                    guarded = {SESSION_ATTRIBUTE: "int64", CARRIED_ATTRIBUTE: "int64"}
+                    _declare_kernel(GUARDED_DOMAIN, op, binding, guarded, _guarded_kernel(op, binding))
+        _declared = True
+
+
+class _ArrayResult:
+    """An output as onnxruntime-extensions takes it: it asks for `shape` and `flatten().tolist()`.
+
+    Handing back the array itself makes it copy the memory; a list of ten million Python objects would take seconds.
+    """
+
+    def __init__(self, array: Array) -> None:
+        self.shape = array.shape
+        self._array = array
+
+    def flatten(self) -> _ArrayResult:
+        return self
+
+    def tolist(self) -> Any:
+        if self._array.dtype == object:
+            return self._array.reshape(-1).tolist()
+        return np.require(self._array, requirements="C")
+
+
+def _declare_kernel(
+    domain: str, op: Op, binding: Mapping[str, DType], extra: Mapping[str, str], kernel: Callable[..., Any]
+) -> None:
+    from onnxruntime_extensions import PyCustomOpDef, onnx_op
+
+    def element(type_name: str) -> int:
+        return int(getattr(PyCustomOpDef, f"dt_{dtype_name(op.bind(type_name, binding))}"))
+
+    attributes = {a.name: "string" for a in op.attributes} | dict(extra)
+    onnx_op(
+        op_type=f"{domain}::{op.name}",
+        inputs=[element(i.type) for i in op.inputs],
+        outputs=[element(o.type) for o in op.outputs],
+        attrs={name: getattr(PyCustomOpDef, f"dt_{kind}") for name, kind in attributes.items()},
+    )(kernel)
+
+
+def _public_kernel(op: Op, binding: Mapping[str, DType]) -> Callable[..., Any]:
+    def kernel(*inputs: Array, **attributes: str) -> Any:
+        try:
+            outputs = evaluate(op, inputs, attributes)
+            _assert_dtypes(op, binding, outputs)
+        except BaseException as error:
+            _end_process(op, error)
+        return _results(outputs)
+
+    return kernel
+
+
+def _guarded_kernel(op: Op, binding: Mapping[str, DType]) -> Callable[..., Any]:
+    def kernel(*inputs: Array, session: int, carried_type: int, **attributes: str) -> Any:
+        try:
+            outputs = _evaluate_carried(op, inputs, attributes, carried_type)
+            _assert_dtypes(op, binding, outputs)
+        except BaseException as error:
+            record_error(session, error)
+            outputs = _placeholders(op, binding, inputs)
+        return _results(outputs)
+
+    return kernel
+
+
+def _evaluate_carried(
+    op: Op, inputs: tuple[Array, ...], attributes: dict[str, str], carried_type: DType
+) -> tuple[Array, ...]:
+    """Evaluate; where float32 carries a half float, in the half float."""
+    if not carried_type:
+        return evaluate(op, inputs, attributes)
+    half = numpy_dtype(carried_type)
+    narrowed = [a.astype(half) if i.type == "T" else a for i, a in zip(op.inputs, inputs, strict=True)]
+    outputs = evaluate(op, narrowed, attributes)
+    return tuple(a.astype(np.float32) if a.dtype == half else a for a in outputs)
+
+
+def _assert_dtypes(op: Op, binding: Mapping[str, DType], outputs: tuple[Array, ...]) -> None:
+    for declared, array in zip(op.outputs, outputs, strict=True):
+        expected = op.bind(declared.type, binding)
+        if element_type(array.dtype) != expected or (expected == TensorProto.STRING and array.dtype != object):
+            raise TypeError(f"{op.name}: output {declared.name} is {array.dtype}; expected {dtype_name(expected)}")
+
+
+def _placeholders(op: Op, binding: Mapping[str, DType], inputs: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Outputs for a run that has failed, of the declared shapes as far as they are known: ONNX Runtime checks them."""
+    named = {i.name: array for i, array in zip(op.inputs, inputs, strict=False)}
+    try:
+        dims = Dimensions(op, {name: list(array.shape) for name, array in named.items()}, named)
+        resolved = [dims.resolve(output.shape) or [0] for output in op.outputs]
+        shapes = [[d if isinstance(d, int) and 0 <= d < 1000 else 0 for d in shape] for shape in resolved]
+    except (ValueError, IndexError):
+        shapes = [[0]] * len(op.outputs)
+    return tuple(
+        np.zeros(shape, numpy_dtype(op.bind(o.type, binding))) for o, shape in zip(op.outputs, shapes, strict=True)
+    )
+
+
+def _results(outputs: tuple[Array, ...]) -> Any:
+    results = tuple(_ArrayResult(array) for array in outputs)
+    return results if len(results) > 1 else results[0]
+
+
+def _end_process(op: Op, error: BaseException) -> None:
+    message = str(error) if str(error).startswith(op.name) else f"{op.name}: {type(error).__name__}: {error}"
+    hint = "(a Python kernel cannot hand its error to ONNX Runtime; onnx_sparse.InferenceSession raises it instead)"
+    sys.stdout.flush()
+    os.write(2, f"onnx_sparse: {message}\n{hint}\n".encode(errors="replace"))
+    os.abort()

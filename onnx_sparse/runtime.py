@@ -1,0 +1,223 @@
+"""Sessions of ONNX Runtime that know the domain: registering a backend's kernels, and a session that raises errors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnxruntime as ort
+from onnx import ModelProto
+
+from onnx_sparse import bfloat16
+from onnx_sparse.python.guard import Guard
+from onnx_sparse.python.guarded_model import guarded_model
+from onnx_sparse.python.kernels import declare
+
+#: The backends that `backend=` takes besides "auto".
+BACKENDS = ("native", "python")
+
+#: Session options remember here which backend they hold; ONNX Runtime ignores entries it does not know.
+_BACKEND_ENTRY = "onnx_sparse.backend"
+_EXTERNAL_DATA_FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
+
+
+def get_library_path() -> str:
+    """The path of the native kernels' shared library, for `register_custom_ops_library` in any language.
+
+    Raises:
+        FileNotFoundError: This installation has no native library.
+    """
+    raise FileNotFoundError(
+        "this installation of onnx_sparse has no native library; the Python kernels serve: backend='python'"
+    )
+
+
+def available_backends() -> tuple[str, ...]:
+    """The backends that this installation has, best first."""
+    try:
+        get_library_path()
+    except FileNotFoundError:
+        return ("python",)
+    return BACKENDS
+
+
+def register(session_options: ort.SessionOptions, backend: str = "auto") -> None:
+    """Make a backend's kernels known to sessions made with these options.
+
+    For the Python backend this registers the library of onnxruntime-extensions, whose own operators come with it; do
+    not register that library a second time. Errors of Python kernels end the process with their message in a plain
+    `onnxruntime.InferenceSession`; `onnx_sparse.InferenceSession` raises them.
+
+    Args:
+        session_options: The options; registering again does nothing.
+        backend: "auto" (native where there is a native library, else Python), "native" or "python".
+
+    Raises:
+        ValueError: `backend` is none of these, or the options hold another backend already.
+        FileNotFoundError: The native backend is asked for and not installed.
+    """
+    wanted = _resolve(backend)
+    held = _config_entry(session_options, _BACKEND_ENTRY)
+    if held == wanted or (held and backend == "auto"):
+        return
+    if held:
+        raise ValueError(f"these session options hold the {held} backend; one session uses one backend, not {wanted}")
+    if wanted == "native":
+        session_options.register_custom_ops_library(get_library_path())
+    else:
+        from onnxruntime_extensions import get_library_path as extensions_library_path
+
+        declare()
+        session_options.register_custom_ops_library(extensions_library_path())
+    session_options.add_session_config_entry(_BACKEND_ENTRY, wanted)
+
+
+def session_options(backend: str = "auto") -> ort.SessionOptions:
+    """New session options with a backend registered; see `register`."""
+    options = ort.SessionOptions()
+    register(options, backend)
+    return options
+
+
+class InferenceSession(ort.InferenceSession):
+    """An `onnxruntime.InferenceSession` that runs the domain's operators and raises their errors.
+
+    With the Python backend the model is rewritten in memory first: brought to canonical form, functions that call the
+    domain's operators inlined, and its nodes moved to where errors can be caught and half floats run. The file is not
+    changed.
+
+    Args:
+        model: A path, the bytes of a model, or a ModelProto.
+        sess_options: Session options; the backend is registered with them.
+        providers: As ONNX Runtime's.
+        backend: "auto", "native" or "python"; see `onnx_sparse.register`.
+        kwargs: As ONNX Runtime's.
+
+    Raises:
+        ValueError: The backend is not one, or the model's nodes of the domain cannot be brought to canonical form.
+        FileNotFoundError: No such model file, or the native backend is not installed.
+        onnxruntime.capi.onnxruntime_pybind11_state.InvalidGraph: ONNX Runtime refuses the model.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | bytes | ModelProto,
+        sess_options: ort.SessionOptions | None = None,
+        providers: Sequence[Any] | None = None,
+        *,
+        backend: str = "auto",
+        **kwargs: Any,
+    ) -> None:
+        options = ort.SessionOptions() if sess_options is None else sess_options
+        register(options, backend)
+        self._guard: Guard | None = None
+        if _config_entry(options, _BACKEND_ENTRY) == "native":
+            source = model.SerializeToString() if isinstance(model, ModelProto) else model
+            super().__init__(source, options, providers, **kwargs)
+            return
+        self._guard = Guard()
+        proto, folder = _read_model(model)
+        serialized = guarded_model(proto, self._guard.number).SerializeToString()
+        if folder is None or _config_entry(options, _EXTERNAL_DATA_FOLDER_ENTRY):
+            super().__init__(serialized, options, providers, **kwargs)
+            return
+        # A model in memory does not know where its external data are.
+        options.add_session_config_entry(_EXTERNAL_DATA_FOLDER_ENTRY, str(folder))
+        try:
+            super().__init__(serialized, options, providers, **kwargs)
+        finally:
+            options.add_session_config_entry(_EXTERNAL_DATA_FOLDER_ENTRY, "")
+
+    def run(self, output_names: Sequence[str] | None, input_feed: Any, run_options: Any = None) -> Any:
+        """As ONNX Runtime's, and bfloat16 arrays are those of ml_dtypes.
+
+        Raises:
+            KernelError: The input breaks an operator's law.
+        """
+        if not bfloat16.needs_conversion(self):
+            return self._guarded(super().run, output_names, input_feed, run_options)
+        feed = {name: bfloat16.to_ort_value(value) for name, value in input_feed.items()}
+        names = output_names or [output.name for output in self.get_outputs()]
+        return bfloat16.to_numpy(self.run_with_ort_values(names, feed, run_options))
+
+    def run_with_ort_values(self, output_names: Any, input_dict_ort_values: Any, run_options: Any = None) -> Any:
+        """As ONNX Runtime's; raises as `run`."""
+        return self._guarded(super().run_with_ort_values, output_names, input_dict_ort_values, run_options)
+
+    def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> None:
+        """As ONNX Runtime's; raises as `run`."""
+        self._guarded(super().run_with_iobinding, iobinding, run_options)
+
+    def run_with_ortvaluevector(
+        self, run_options: Any, feed_names: Any, feeds: Any, fetch_names: Any, fetches: Any, fetch_devices: Any
+    ) -> None:
+        """As ONNX Runtime's; raises as `run`."""
+
+        def run(options: Any) -> None:
+            super(InferenceSession, self).run_with_ortvaluevector(
+                options, feed_names, feeds, fetch_names, fetches, fetch_devices
+            )
+
+        self._guarded(run, run_options)
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Any,
+        callback: Callable[[Any, Any, str], Any],
+        user_data: Any,
+        run_options: Any = None,
+    ) -> None:
+        """As ONNX Runtime's; the callback gets a kernel's error as its third argument."""
+        if self._guard is None:
+            super().run_async(output_names, input_feed, callback, user_data, run_options)
+            return
+        run = self._guard.begin(run_options or ort.RunOptions())
+
+        def finish(results: Any, data: Any, error: str) -> None:
+            run.end()
+            callback([] if run.error else results, data, str(run.error) if run.error else error)
+
+        try:
+            super().run_async(output_names, input_feed, finish, user_data, run.options)
+        except BaseException:
+            run.end()
+            raise
+
+    def _guarded(self, run: Callable[..., Any], *arguments: Any) -> Any:
+        """Call one of ONNX Runtime's ways to run; its last argument are the run options."""
+        if self._guard is None:
+            return run(*arguments)
+        *rest, options = arguments
+        options = ort.RunOptions() if options is None else options
+        with self._guard.run(options):
+            return run(*rest, options)
+
+
+def _resolve(backend: str) -> str:
+    if backend == "auto":
+        return available_backends()[0]
+    if backend not in BACKENDS:
+        raise ValueError(f"backend {backend!r} is none of auto, {', '.join(BACKENDS)}")
+    return backend
+
+
+def _config_entry(options: ort.SessionOptions, key: str) -> str:
+    try:
+        return str(options.get_session_config_entry(key))
+    except RuntimeError:  # there is no such entry
+        return ""
+
+
+def _read_model(model: str | os.PathLike[str] | bytes | ModelProto) -> tuple[ModelProto, Path | None]:
+    """The model without its external data, and the folder in which they are."""
+    import onnx
+
+    if isinstance(model, ModelProto):
+        return model, None
+    if isinstance(model, bytes):
+        return onnx.load_from_string(model), None
+    path = Path(model)
+    return onnx.load(path, load_external_data=False), path.absolute().parent
