@@ -1,1 +1,139 @@
-"""x"""
+"""The command line: `onnx-sparse`, the same as `python -m onnx_sparse`.
+
+One module per command. A command is a module with `NAME`, `SUMMARY`, `EXAMPLES`, `add_arguments(parser)` and
+`run(arguments) -> exit code`; what is slow to import is imported in `run`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import textwrap
+import traceback
+from collections.abc import Sequence
+from typing import Protocol
+
+from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, output, run
+
+__all__ = ["main"]
+
+_INTERRUPTED = 130  # 128 + SIGINT, as a shell says it
+_PIPE_CLOSED = 141  # 128 + SIGPIPE
+
+_DESCRIPTION = """
+Sparse, segment and embedding operators for ONNX: convert models, run them in ONNX Runtime, look into them.
+"""
+_EPILOG = """
+new here:
+  onnx-sparse demo                           a TensorFlow model becomes ONNX and gives the same answer
+  onnx-sparse doctor                         what is installed, and does it work
+
+exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage
+"""
+
+
+class _Command(Protocol):
+    NAME: str
+    SUMMARY: str
+    EXAMPLES: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser, /) -> None: ...
+
+    def run(self, arguments: argparse.Namespace, /) -> int: ...
+
+
+_COMMANDS: tuple[_Command, ...] = (convert, run, check, inspect, ops, doctor, demo)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: The arguments after the program's name; those of the process when left off.
+
+    Returns:
+        0 done, 1 failed, 2 wrong usage.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character gets an escape, not a traceback
+            stream.reconfigure(errors="backslashreplace")
+    debug = False
+    try:
+        try:
+            arguments = _parser().parse_args(argv)
+        except SystemExit as stop:  # argparse has said all there is to say
+            return stop.code if isinstance(stop.code, int) else output.FAILED
+        debug = arguments.debug
+        code = _run(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader has seen enough (`| head`). What is still buffered must not fail again when Python exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+    except KeyboardInterrupt:
+        if debug:
+            traceback.print_exc()
+        output.write_error("onnx-sparse: interrupted")
+        return _INTERRUPTED
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    command: _Command = arguments.command
+    try:
+        return command.run(arguments)
+    except BrokenPipeError:
+        raise
+    except output.CommandError as error:
+        failure = error
+    except Exception as error:
+        failure = output.CommandError(f"unexpected {type(error).__name__}: {error} (--debug shows where)")
+        failure.__cause__ = error
+    if arguments.debug:
+        traceback.print_exception(failure)
+    output.write_error(f"onnx-sparse: error: {failure}")
+    for line in failure.lines:
+        output.write_error(f"  {output.printable(line)}")
+    if arguments.json:
+        output.write_json({"error": str(failure), **failure.details})
+    return failure.exit_code
+
+
+def _parser() -> argparse.ArgumentParser:
+    everywhere = argparse.ArgumentParser(add_help=False)
+    # Legal before and after the command; only what is given overwrites the default of the outer parser.
+    everywhere.add_argument(
+        "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
+    )
+    parser = argparse.ArgumentParser(
+        prog="onnx-sparse",
+        description=_DESCRIPTION.strip(),
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[everywhere],
+    )
+    parser.set_defaults(debug=False)
+    parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show the version and exit")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        child = commands.add_parser(
+            command.NAME,
+            help=command.SUMMARY,
+            description=textwrap.dedent(command.__doc__ or "").strip(),
+            epilog=f"examples:\n{textwrap.indent(textwrap.dedent(command.EXAMPLES).strip(), '  ')}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            parents=[everywhere],
+        )
+        child.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+        command.add_arguments(child)
+        child.set_defaults(command=command)
+    return parser
+
+
+class _PrintVersion(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        output.write_line(f"onnx-sparse {version('onnx_sparse')}")
+        parser.exit()

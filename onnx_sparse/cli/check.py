@@ -1,0 +1,187 @@
+"""Check a model before it runs: onnx's full checker, strict type and shape inference with our
+schemas, operators that do not exist, canonical form, and what the installed ONNX Runtime takes.
+
+Errors keep the model from running and make the command fail; warnings do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onnx_sparse.cli import output
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+NAME = "check"
+SUMMARY = "find what is wrong with a model before it runs"
+EXAMPLES = """
+onnx-sparse check model.onnx
+onnx-sparse check model.onnx --json | jq '.findings[].message'
+"""
+
+_ERROR, _WARNING = "error", "warning"
+_STYLES = {_ERROR: "bold red", _WARNING: "yellow"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        level: `error` or `warning`.
+        where: The node, `model` for the whole.
+        message: What is wrong, and what to do.
+    """
+
+    level: str
+    where: str
+    message: str
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what is wrong with the model; fails when any of it is an error."""
+    from onnx_sparse.cli.model_file import load_model
+
+    findings = list(find(load_model(arguments.model), arguments.model))
+    errors = sum(finding.level == _ERROR for finding in findings)
+    if arguments.json:
+        document = {"model": str(arguments.model), "ok": not errors, "findings": [asdict(f) for f in findings]}
+        output.write_json(document)
+    else:
+        if findings:
+            output.table(["", "where", "what"], [[f.level, f.where, f.message] for f in findings], styles=_STYLES)
+            output.write_line()
+        output.write_line(f"{output.printable(arguments.model)}: {_verdict(errors, len(findings) - errors)}")
+    return output.FAILED if errors else output.DONE
+
+
+def find(model: ModelProto, path: Path) -> Iterator[Finding]:
+    """Everything that is wrong with a model.
+
+    Args:
+        model: The model, without its external data.
+        path: Its file; the checker looks for external data beside it.
+    """
+    yield from _versions(model)
+    unknown = list(_unknown_operators(model))
+    unlawful = list(_broken_laws(model))
+    yield from (*unknown, *unlawful)
+    yield from _checker(model, path, {f.message for f in unlawful}, unknown_operators=bool(unknown))
+    yield from _canonical_form(model)
+
+
+def _verdict(errors: int, warnings: int) -> str:
+    counts = [
+        f"{count} {word}{'s' * (count > 1)}" for count, word in ((errors, "error"), (warnings, "warning")) if count
+    ]
+    return ", ".join(counts) or "ok"
+
+
+def _versions(model: ModelProto) -> Iterator[Finding]:
+    from onnx_sparse.cli.model_graph import nodes, opset_imports
+    from onnx_sparse.cli.ort_limits import find_limits
+    from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
+
+    limits = find_limits()
+    if model.ir_version > limits.ir_version:
+        yield Finding(
+            _ERROR,
+            "model",
+            f"IR version {model.ir_version}; the installed ONNX Runtime takes {limits.ir_version} at most",
+        )
+    opsets = opset_imports(model)
+    if opsets.get("ai.onnx", 0) > limits.opset:
+        yield Finding(
+            _ERROR, "model", f"opset {opsets['ai.onnx']}; the installed ONNX Runtime takes {limits.opset} at most"
+        )
+    if DOMAIN in opsets:
+        if opsets[DOMAIN] != OPSET_VERSION:
+            message = f"opset {opsets[DOMAIN]} of domain {DOMAIN}; this version of onnx_sparse has {OPSET_VERSION}"
+            yield Finding(_ERROR, "model", message)
+    elif any(placed.is_ours for placed in nodes(model)):
+        yield Finding(_ERROR, "model", f"nodes of domain {DOMAIN}, but the model does not import its opset")
+
+
+def _unknown_operators(model: ModelProto) -> Iterator[Finding]:
+    from onnx_sparse.cli.model_graph import nodes
+    from onnx_sparse.cli.ops import suggestion
+    from onnx_sparse.schemas import DOMAIN
+
+    functions = {function.name for function in model.functions if function.domain == DOMAIN}
+    for placed in nodes(model):
+        if placed.is_ours and placed.op is None and placed.node.op_type not in functions:
+            name = output.printable(placed.node.op_type)
+            yield Finding(_ERROR, placed.label, f"domain {DOMAIN} has no operator {name}{suggestion(name)}")
+
+
+def _broken_laws(model: ModelProto) -> Iterator[Finding]:
+    """Attributes and element types that a declaration rules out. Inference says the same, but stops at the first."""
+    from onnx import AttributeProto
+
+    from onnx_sparse.cli.model_graph import infer_types, nodes
+    from onnx_sparse.schemas.law import KernelError, bind_types, check_attributes
+
+    for placed in nodes(infer_types(model)):
+        op = placed.op
+        if op is None:
+            continue
+        values = {a.name: output.printable(a.s) for a in placed.node.attribute if a.type == AttributeProto.STRING}
+        # An attribute of a function's node may be the function's own: its value is each caller's.
+        passed_on = {a.name for a in placed.node.attribute if a.ref_attr_name}
+        values.update({a.name: a.choices[0] for a in op.attributes if a.name in passed_on})
+        try:
+            check_attributes(op, values)
+            bind_types(op, placed.input_types(op))
+        except KernelError as error:
+            yield Finding(_ERROR, placed.label, f"{op.name}: {error}")
+
+
+def _checker(model: ModelProto, path: Path, said: set[str], *, unknown_operators: bool) -> Iterator[Finding]:
+    """What onnx says beyond what is said; its functions stop at the first thing that they find."""
+    import onnx
+
+    binary = onnx.serialization.registry.get_format_from_file_extension(path.suffix) in (None, "protobuf")
+    steps = (
+        # By its path the checker finds external data, and a model of any size.
+        lambda: onnx.checker.check_model(str(path) if binary else model),
+        lambda: onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True),
+    )
+    for step in steps:
+        try:
+            step()
+        except Exception as error:  # the bindings raise exceptions of their own, and UnicodeDecodeError on bad names
+            message = _clean(str(error))
+            if message not in said and not (unknown_operators and "No Op registered" in message):
+                yield Finding(_ERROR, "model", message)
+                said.add(message)
+
+
+def _clean(message: str) -> str:
+    """onnx's message without the trace of the C++ functions that it came through."""
+    message = re.sub(r"==> Context:.*", "", message, flags=re.DOTALL)
+    message = re.sub(r"\[(ShapeInferenceError|TypeInferenceError)\]|Inference error\(s\):", "", message)
+    return output.one_line(message)
+
+
+def _canonical_form(model: ModelProto) -> Iterator[Finding]:
+    from onnx_sparse.cli.model_graph import nodes
+
+    for placed in nodes(model):
+        gaps = placed.canonical_gaps(placed.op) if placed.op else []
+        if gaps:
+            message = (
+                f"{placed.node.op_type} is not in canonical form ({', '.join(gaps)}): Python kernels in a plain ONNX "
+                "Runtime session refuse it; `onnx-sparse convert` writes it"
+            )
+            yield Finding(_WARNING, placed.label, message)

@@ -1,0 +1,262 @@
+"""Convert a model into an ONNX file with our operators, in canonical form: it runs on every backend.
+
+From a TensorFlow SavedModel, GraphDef or Keras model, or from an ONNX file, which is brought to
+canonical form. The output file is written when everything has succeeded, verification included;
+otherwise nothing is written and a file that was there stays as it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_sparse.cli import output
+from onnx_sparse.cli.model_file import ONNX_SUFFIXES
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+NAME = "convert"
+SUMMARY = "convert a TensorFlow or ONNX model"
+EXAMPLES = """
+onnx-sparse convert saved_model/ -o model.onnx
+onnx-sparse convert saved_model/ -o model.onnx --verify --portable
+onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs logits:0
+onnx-sparse convert model.onnx -o standard.onnx --lower
+"""
+
+_SOURCES = ("tensorflow", "ascend", "openvino", "onnx")
+_SUFFIXES = {
+    ".pb": "tensorflow",
+    ".pbtxt": "tensorflow",
+    ".keras": "tensorflow",
+    ".om": "ascend",
+    ".air": "ascend",
+    ".xml": "openvino",
+    **dict.fromkeys(ONNX_SUFFIXES, "onnx"),
+}
+_VERDICTS = {True: "ok", False: "DIFFERS"}
+_STYLES = {"ok": "green", "DIFFERS": "bold red"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "source", type=Path, metavar="SRC", help="a SavedModel folder, .pb, .pbtxt, .keras or .onnx file"
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.onnx", help="the file to write")
+    parser.add_argument("--from", dest="origin", choices=_SOURCES, help="what SRC is (default: told from its name)")
+    parser.add_argument("--signature", help="the SavedModel's signature (default: serving_default)")
+    parser.add_argument("--inputs", type=_names, metavar="A:0,B:0", help="the graph's inputs, for a GraphDef")
+    parser.add_argument("--outputs", type=_names, metavar="C:0", help="the graph's outputs, for a GraphDef")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--portable",
+        action="store_true",
+        help="add a standard ONNX body to each of our operators: runs anywhere, with our kernels where they are",
+    )
+    form.add_argument(
+        "--lower", action="store_true", help="standard ONNX only: our operators are replaced by their bodies"
+    )
+    parser.add_argument(
+        "--verify", action="store_true", help="run both models on generated inputs; write only when they agree"
+    )
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a comma-separated list of names")
+    return names
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Convert and write the model."""
+    from onnx_sparse.cli.model_file import check_writable, save_model
+
+    source: Path = arguments.source
+    if not source.exists():
+        raise output.CommandError(f"{source}: no such file or directory")
+    origin = arguments.origin or detect(source)
+    if origin == "onnx" and (arguments.verify or arguments.signature or arguments.inputs or arguments.outputs):
+        raise output.UsageError("--verify, --signature, --inputs and --outputs are for other sources than ONNX files")
+    check_writable(arguments.output)  # before minutes of work are done for it
+    records: Sequence[Any] = ()
+    with output.progress(f"reading {source}", quiet=arguments.json) as progress:
+        if origin == "onnx":
+            model = _from_onnx(source)
+        else:
+            converter = _converter(origin)
+            chosen = {name: getattr(arguments, name) for name in ("signature", "inputs", "outputs")}
+            model = _converted(converter.convert, source, progress=progress, **chosen)
+        model = _in_form(model, portable=arguments.portable, lower=arguments.lower)
+        if arguments.verify:
+            progress("verifying")
+            records = _converted(converter.verify, source, model, **chosen)
+    agrees = all(record.ok for record in records)
+    summary = _summary(model)
+    if agrees:
+        summary["size"] = save_model(model, arguments.output)
+    document = {
+        "source": str(source),
+        "from": origin,
+        "output": str(arguments.output) if agrees else None,
+        **summary,
+        "verification": [_record(record) for record in records] if arguments.verify else None,
+    }
+    if not arguments.json:
+        _show(document, agrees=agrees)
+    if not agrees:
+        raise output.CommandError(
+            f"the converted model's answers differ from those of {source}; nothing is written", details=document
+        )
+    if arguments.json:
+        output.write_json(document)
+    return output.DONE
+
+
+def detect(source: Path) -> str:
+    """What a source is, told from its name and, for a folder, from what is in it.
+
+    Raises:
+        CommandError: A folder is no SavedModel.
+        UsageError: The name says nothing.
+    """
+    if source.is_dir():
+        if any((source / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
+            return "tensorflow"
+        raise output.CommandError(f"{source} is not a SavedModel: there is no saved_model.pb in it")
+    origin = _SUFFIXES.get(source.suffix.lower())
+    if origin is None:
+        raise output.UsageError(f"the name of {source} does not tell what it is; say it with --from")
+    return origin
+
+
+def _converter(origin: str) -> Any:
+    """The converter's package. It is looked for, not listed: a new one needs no line here."""
+    package = f"onnx_sparse.converters.{origin}"
+    if importlib.util.find_spec(package) is None:
+        there = [name for name in _SOURCES[:-1] if importlib.util.find_spec(f"onnx_sparse.converters.{name}")]
+        raise output.CommandError(
+            f"this version has no converter from {origin}; it converts from {', '.join([*there, 'onnx'])}"
+        )
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise _missing(origin, error) from error
+
+
+def _converted(step: Any, *positional: Any, **named: Any) -> Any:
+    """The result of one step of a converter.
+
+    Raises:
+        CommandError: It failed; every node that stands in the way is listed.
+    """
+    from onnx_sparse.converters import ConversionError
+
+    try:
+        return step(*positional, **named)
+    except ConversionError as error:
+        unsupported = [
+            {"node": node.node, "op_type": node.op_type, "reason": node.reason} for node in error.unsupported
+        ]
+        first_line = str(error).partition("\n")[0] if unsupported else str(error)
+        raise output.CommandError(
+            first_line,
+            details={"unsupported": unsupported},
+            lines=[f"{node['op_type']} {node['node']}: {node['reason']}" for node in unsupported],
+        ) from error
+    except ImportError as error:
+        raise _missing("tensorflow", error) from error
+
+
+def _missing(origin: str, error: ImportError) -> output.CommandError:
+    return output.CommandError(
+        f"converting from {origin} needs a package that is not installed ({error}): pip install 'onnx_sparse[{origin}]'"
+    )
+
+
+def _from_onnx(source: Path) -> ModelProto:
+    import onnx_sparse
+    from onnx_sparse.cli.model_file import load_model
+
+    model = load_model(source, external_data=True)
+    try:
+        return onnx_sparse.canonicalize(model)
+    except Exception as error:
+        raise output.CommandError(f"{source}: {error}") from error
+
+
+def _in_form(model: ModelProto, *, portable: bool, lower: bool) -> ModelProto:
+    import onnx_sparse
+
+    try:
+        if lower:
+            return onnx_sparse.lower(model)
+        return onnx_sparse.embed_functions(model) if portable else model
+    except ValueError as error:
+        raise output.CommandError(error) from error
+
+
+def _summary(model: ModelProto) -> dict[str, Any]:
+    from onnx_sparse.cli.model_graph import nodes, opset_imports
+
+    placed = list(nodes(model))
+    return {
+        "nodes": len(placed),
+        "our_nodes": dict(Counter(output.printable(p.node.op_type) for p in placed if p.is_ours).most_common()),
+        "functions": len(model.functions),
+        "opsets": opset_imports(model),
+        "ir_version": model.ir_version,
+    }
+
+
+def _record(record: Any) -> dict[str, Any]:
+    fields = ("output", "dtype", "shape", "max_abs", "max_rel", "ok", "note")
+    values = {name: getattr(record, name) for name in fields}
+    return {**values, "dtype": str(values["dtype"]), "shape": [int(d) for d in values["shape"]], "ok": bool(record.ok)}
+
+
+def _show(document: dict[str, Any], *, agrees: bool) -> None:
+    from onnx_sparse.cli.model_file import size_text
+
+    if document["verification"] is not None:
+        show_verification(document["verification"])
+        output.write_line()
+    if not agrees:
+        return
+    ours = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in document["our_nodes"].items())
+    opsets = ", ".join(f"{domain} {version}" for domain, version in document["opsets"].items())
+    output.heading(f"{document['source']} -> {document['output']}")
+    output.write_line(f"  nodes     {document['nodes']}")
+    output.write_line(f"  of ours   {ours or 'none: any ONNX runtime can run it'}")
+    if document["functions"]:
+        output.write_line(f"  functions {document['functions']}")
+    output.write_line(f"  opsets    {opsets} (IR {document['ir_version']})")
+    output.write_line(f"  size      {size_text(document['size'])}")
+
+
+def show_verification(records: Sequence[dict[str, Any]]) -> None:
+    """Print how far the two models' answers are apart, output by output."""
+    rows = [
+        [
+            record["output"],
+            record["dtype"],
+            f"[{', '.join(map(str, record['shape']))}]",
+            _distance(record["max_abs"]),
+            _distance(record["max_rel"]),
+            _VERDICTS[record["ok"]],
+            record["note"] or "",
+        ]
+        for record in records
+    ]
+    output.table(["output", "type", "shape", ">max abs", ">max rel", "verdict", "note"], rows, styles=_STYLES)
+
+
+def _distance(value: float | None) -> str:
+    return "-" if value is None else "0" if value == 0 else f"{value:.2g}"

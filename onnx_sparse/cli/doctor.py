@@ -1,0 +1,138 @@
+"""Say what is installed and whether it works: versions, backends (each runs a model of one node
+in a process of its own), and what the installed ONNX Runtime takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
+from typing import Any
+
+from onnx_sparse.cli import output
+
+NAME = "doctor"
+SUMMARY = "say what is installed, and whether it works"
+EXAMPLES = """
+onnx-sparse doctor
+onnx-sparse doctor --json | jq .backends
+"""
+
+_NEEDED = ("onnx", "onnxruntime", "onnxruntime-extensions", "numpy", "ml_dtypes", "rich")
+_OPTIONAL = ("tensorflow", "tf2onnx", "openvino")
+#: ONNX Runtime comes under several names, one for each kind of device; each installs the module `onnxruntime`.
+_VARIANTS = {"onnxruntime": ("onnxruntime-gpu", "onnxruntime-directml", "onnxruntime-silicon", "onnxruntime-openvino")}
+_BACKENDS = ("native", "python")
+_SMOKE_SECONDS = 120
+_STYLES = {"ok": "green", "BROKEN": "bold red", "not in this installation": "yellow"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments: there are none."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Examine the installation; fails when something that is needed is missing or broken."""
+    with output.progress("examining", quiet=arguments.json):
+        document = examine()
+    if arguments.json:
+        output.write_json(document)
+    else:
+        _show(document)
+    return output.DONE if document["ok"] else output.FAILED
+
+
+def examine() -> dict[str, Any]:
+    """What is installed and works."""
+    packages = {name: _version(name) for name in (*_NEEDED, *_OPTIONAL)}
+    problems = [f"{name} is not installed: pip install {name}" for name in _NEEDED if packages[name] is None]
+    limits: dict[str, int] | None = None
+    backends: dict[str, dict[str, Any]] = {}
+    if not problems:
+        with ThreadPoolExecutor(len(_BACKENDS)) as threads:
+            tests = dict(zip(_BACKENDS, threads.map(_smoke_test, _BACKENDS), strict=True))
+        from onnx_sparse.cli.ort_limits import find_limits
+        from onnx_sparse.cli.who_runs import native_library
+
+        found = find_limits()
+        limits = {"ir_version": found.ir_version, "opset": found.opset}
+        library = native_library()
+        backends = {
+            "native": {"available": library is not None, "library": library, "problem": tests["native"]},
+            "python": {"available": True, "library": None, "problem": tests["python"]},
+        }
+        if library is None:  # a version or platform without it; Python does the work
+            backends["native"]["problem"] = None
+        problems += [f"backend {name}: {state['problem']}" for name, state in backends.items() if state["problem"]]
+    return {
+        "ok": not problems,
+        "onnx_sparse": _version("onnx_sparse"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": packages,
+        "onnxruntime_takes": limits,
+        "backends": backends,
+        "problems": problems,
+    }
+
+
+def _version(name: str) -> str | None:
+    for known_as in (name, *_VARIANTS.get(name, ())):
+        try:
+            return metadata.version(known_as)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def _smoke_test(backend: str) -> str | None:
+    """What is wrong with a backend; None where nothing is."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "onnx_sparse.cli.smoke", backend],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SMOKE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer after {_SMOKE_SECONDS} seconds"
+    except OSError as error:
+        return f"{sys.executable} cannot be started: {error}"
+    if done.returncode == 0:
+        return None
+    last_lines = [line for line in done.stderr.splitlines() if line.strip()][-1:]
+    said = output.one_line(last_lines[0]) if last_lines else "it said nothing"
+    return f"ended by signal {-done.returncode}: {said}" if done.returncode < 0 else said
+
+
+def _show(document: dict[str, Any]) -> None:
+    output.heading(f"onnx_sparse {document['onnx_sparse']}, Python {document['python']}, {document['platform']}")
+    output.write_line()
+    rows = [
+        [name, version or "-", "" if version else "MISSING" if name in _NEEDED else "not installed (optional)"]
+        for name, version in document["packages"].items()
+    ]
+    output.table(["package", "version", ""], rows, styles={"MISSING": "bold red"})
+    output.write_line()
+    if document["backends"]:
+        rows = [
+            [
+                name,
+                "BROKEN" if state["problem"] else "ok" if state["available"] else "not in this installation",
+                state["problem"] or state["library"] or "",
+            ]
+            for name, state in document["backends"].items()
+        ]
+        output.table(["backend", "", ""], rows, styles=_STYLES)
+        takes = document["onnxruntime_takes"]
+        output.write_line()
+        output.write_line(f"ONNX Runtime takes IR {takes['ir_version']} and opset {takes['opset']} at most.")
+    for problem in document["problems"]:
+        output.write_line(f"PROBLEM: {output.printable(problem)}")
+    if document["ok"]:
+        output.write_line("All that is needed works.")

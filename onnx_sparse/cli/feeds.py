@@ -1,0 +1,171 @@
+"""Inputs from the command line: read, checked against what the model expects, and made what ONNX Runtime takes.
+
+- Files are read without pickles. Strings are numpy's fixed-width texts (`U`) or bytes (`S`, as UTF-8).
+- An element type must be the model's own: a cast would hide a mistake. JSON values take the model's.
+- numpy has no bfloat16: float32 is rounded to it, and what `np.save` makes of an `ml_dtypes.bfloat16` array is taken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, TensorProto, ValueInfoProto
+
+from onnx_sparse.cli.array_file import Array, read_npy, read_npz
+from onnx_sparse.cli.model_graph import required_inputs, shape_of, type_name, type_text
+from onnx_sparse.cli.output import CommandError, UsageError, printable
+from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
+
+#: An error stays one line that can be read.
+_MOST_LISTED = 12
+#: How numpy's own file format writes bfloat16, a type that it does not know.
+_BFLOAT16_BYTES = np.dtype("V2")
+
+
+def read_feeds(model: ModelProto, sources: Sequence[str]) -> dict[str, Array]:
+    """The feeds of one run.
+
+    Args:
+        model: The model that is fed.
+        sources: `FILE.npz`, `NAME=FILE.npy` or `NAME=JSON` each.
+
+    Raises:
+        CommandError: A file cannot be read, or an input is missing, unknown or not of the model's type or shape.
+        UsageError: A source is none of these forms, or an input is given twice.
+    """
+    declared = {value.name: value for value in model.graph.input}
+    feeds: dict[str, Array] = {}
+    for source in sources:
+        for name, given in _read(source):
+            if name not in declared:
+                raise CommandError(f"the model has no input {name}; {_expected(model)}")
+            if name in feeds:
+                raise UsageError(f"input {name} is given twice")
+            feeds[name] = _checked(declared[name], given)
+    missing = [value.name for value in required_inputs(model) if value.name not in feeds]
+    if missing:
+        names = ", ".join(map(printable, missing))
+        raise CommandError(f"input{'s' * (len(missing) > 1)} {names} not given; {_expected(model)}")
+    return feeds
+
+
+def _expected(model: ModelProto) -> str:
+    declared = [f"{printable(v.name)}: {type_text(v)}" for v in model.graph.input]
+    if len(declared) > _MOST_LISTED:
+        declared[_MOST_LISTED:] = [f"{len(declared) - _MOST_LISTED} more (onnx-sparse inspect lists all)"]
+    inputs = ", ".join(declared)
+    return f"its inputs are {inputs}" if inputs else "it has no inputs"
+
+
+class _Json:
+    """A value that was given as JSON: its types are the model's."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _read(source: str) -> Iterator[tuple[str, Array | _Json]]:
+    name, equals, text = source.partition("=")
+    if source.lower().endswith(".npz") and (not equals or Path(source).exists()):
+        yield from read_npz(Path(source))
+        return
+    if not equals or not name:
+        raise UsageError(f"--input {source}: expected FILE.npz, NAME=FILE.npy or NAME=JSON")
+    if text.lower().endswith(".npy"):
+        yield name, read_npy(Path(text))
+        return
+    try:
+        yield name, _Json(json.loads(text))
+    except ValueError as error:
+        raise UsageError(f"--input {source}: {text} is neither a .npy file nor JSON ({error})") from error
+    except RecursionError as error:
+        raise UsageError(f"--input {name}: the JSON is nested too deeply") from error
+
+
+def _checked(declared: ValueInfoProto, given: Array | _Json) -> Array:
+    name = printable(declared.name)
+    if declared.type.WhichOneof("value") != "tensor_type":
+        raise CommandError(f"input {name} is a {type_text(declared)}; only tensors can be given")
+    dtype = declared.type.tensor_type.elem_type
+    if dtype not in TensorProto.DataType.values() or dtype == TensorProto.UNDEFINED:
+        raise CommandError(f"input {name} has no element type that is known")
+    array = _from_json(declared, given.value) if isinstance(given, _Json) else _of_type(name, dtype, given)
+    _check_shape(declared, array)
+    # ONNX Runtime reads the memory as it stands: C order and this machine's byte order.
+    return np.require(array.astype(array.dtype.newbyteorder("="), copy=False), requirements="C")
+
+
+def _of_type(name: str, dtype: int, array: Array) -> Array:
+    wanted = numpy_dtype(dtype)
+    if dtype == TensorProto.STRING:
+        return _strings(name, array)
+    if dtype == TensorProto.BFLOAT16 and array.dtype == _BFLOAT16_BYTES:
+        return array.view(wanted)
+    if dtype == TensorProto.BFLOAT16 and array.dtype.newbyteorder("=") == np.float32:
+        return array.astype(wanted)
+    if array.dtype.newbyteorder("=") != wanted:
+        way = "give float32, it is rounded" if dtype == TensorProto.BFLOAT16 else f"array.astype(np.{wanted.name})"
+        raise CommandError(f"input {name} is {array.dtype.name}; the model expects {type_name(dtype)} ({way})")
+    return array
+
+
+def _strings(name: str, array: Array) -> Array:
+    if array.dtype.kind not in "US":
+        raise CommandError(f"input {name} is {array.dtype.name}; the model expects texts (array.astype(str))")
+    try:
+        return (np.strings.decode(array, "utf-8") if array.dtype.kind == "S" else array).astype(object)
+    except UnicodeDecodeError as error:
+        raise CommandError(f"input {name} holds bytes that are not UTF-8: {error}") from error
+
+
+def _from_json(declared: ValueInfoProto, value: Any) -> Array:
+    name, dtype = printable(declared.name), declared.type.tensor_type.elem_type
+    leaves = list(_leaves(value))
+    legal: tuple[type, ...]
+    if dtype == TensorProto.STRING:
+        legal, words = (str,), "texts"
+    elif dtype == TensorProto.BOOL:
+        legal, words = (bool,), "true or false"
+    elif numpy_dtype(dtype).kind in "iu":
+        legal, words = (int,), "whole numbers"
+    else:
+        legal, words = (int, float), "numbers"
+    for leaf in leaves:
+        if not isinstance(leaf, legal) or (isinstance(leaf, bool) and bool not in legal):
+            raise CommandError(
+                f"input {name}: {json.dumps(leaf)} does not fit; the model expects {type_text(declared)}: {words}"
+            )
+    try:
+        if dtype in HALF_FLOATS:  # rounded in one step from the double that JSON holds
+            return np.array(value, np.float64).astype(numpy_dtype(dtype))
+        return np.array(value, numpy_dtype(dtype))
+    except OverflowError as error:
+        raise CommandError(f"input {name}: a number is out of the range of {type_name(dtype)}") from error
+    except ValueError as error:
+        raise CommandError(f"input {name}: the rows of a tensor must have one length ({error})") from error
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def _check_shape(declared: ValueInfoProto, array: Array) -> None:
+    shape = shape_of(declared)
+    if shape is None:
+        return
+    same = len(shape) == array.ndim and all(
+        want == have for want, have in zip(shape, array.shape, strict=True) if isinstance(want, int)
+    )
+    if not same:
+        given = ", ".join(map(str, array.shape))
+        raise CommandError(
+            f"input {printable(declared.name)} has shape [{given}]; the model expects {type_text(declared)}"
+        )

@@ -1,0 +1,143 @@
+"""Show what is in a model: its inputs and outputs, the nodes of our operators wherever they stand
+(subgraphs and model-local functions, too), and which backend can run each of them, or why not.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_sparse.cli import output
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from onnx_sparse.cli.model_graph import PlacedNode
+
+NAME = "inspect"
+SUMMARY = "show what in a model is ours, and what can run it"
+EXAMPLES = """
+onnx-sparse inspect model.onnx
+onnx-sparse inspect model.onnx --json | jq '.nodes[].op'
+"""
+
+_STYLES = {"yes": "green", "no": "red"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show the model."""
+    from onnx_sparse.cli.model_file import load_model
+
+    described = describe(load_model(arguments.model), arguments.model)
+    if arguments.json:
+        output.write_json(described)
+    else:
+        _show(described)
+    return output.DONE
+
+
+def describe(model: ModelProto, path: Path) -> dict[str, Any]:
+    """All that the command says, as JSON."""
+    from onnx_sparse.cli.model_graph import disk_size, infer_types, nodes, opset_imports, type_text
+    from onnx_sparse.cli.who_runs import BACKENDS, obstacles
+
+    placed_nodes = list(nodes(infer_types(model)))
+    ours = [placed for placed in placed_nodes if placed.is_ours]
+    against = {id(placed): obstacles(model, placed) for placed in ours}
+    return {
+        "model": str(path),
+        "size": disk_size(model, path),
+        "ir_version": model.ir_version,
+        "opsets": opset_imports(model),
+        "producer": output.printable(f"{model.producer_name} {model.producer_version}".strip()),
+        "inputs": [{"name": output.printable(v.name), "type": type_text(v)} for v in model.graph.input],
+        "outputs": [{"name": output.printable(v.name), "type": type_text(v)} for v in model.graph.output],
+        "nodes": [_describe_node(placed, against[id(placed)]) for placed in ours],
+        "other_nodes": dict(Counter(_operator(p) for p in placed_nodes if not p.is_ours).most_common()),
+        "functions": sorted({_function_name(f.domain, f.name, f.overload) for f in model.functions}),
+        "backends": {
+            name: {
+                "runs": not any(against[id(placed)][name] for placed in ours),
+                "why_not": list(dict.fromkeys(why for placed in ours for why in against[id(placed)][name])),
+                "what": what,
+            }
+            for name, what in BACKENDS.items()
+        },
+    }
+
+
+def _describe_node(placed: PlacedNode, against: dict[str, list[str]]) -> dict[str, Any]:
+    from onnx_sparse.cli.model_graph import type_name
+
+    op = placed.op
+    binding = placed.type_binding(op) if op else {}
+    return {
+        "name": placed.label,
+        "op": output.printable(placed.node.op_type),
+        "exists": op is not None,
+        "types": {variable: type_name(dtype) for variable, dtype in binding.items()},
+        "attributes": {a.name: output.printable(a.s) for a in placed.node.attribute if a.s},
+        "canonical": op is not None and not placed.canonical_gaps(op),
+        "backends": {name: not why for name, why in against.items()},
+    }
+
+
+def _operator(placed: PlacedNode) -> str:
+    domain = output.printable(placed.node.domain)
+    name = output.printable(placed.node.op_type)
+    return name if domain in ("", "ai.onnx") else f"{domain}.{name}"
+
+
+def _function_name(*parts: str) -> str:
+    return ".".join(output.printable(part) for part in parts if part)
+
+
+def _show(described: dict[str, Any]) -> None:
+    from onnx_sparse.cli.model_file import size_text
+
+    opsets = ", ".join(f"{domain} {version}" for domain, version in described["opsets"].items())
+    output.heading(described["model"])
+    facts = [f"IR {described['ir_version']}", f"opsets {opsets}", size_text(described["size"])]
+    if described["producer"]:
+        facts.append(f"by {described['producer']}")
+    output.write_line(output.printable(", ".join(facts)))
+    output.write_line()
+    values = [["input", v["name"], v["type"]] for v in described["inputs"]]
+    values += [["output", v["name"], v["type"]] for v in described["outputs"]]
+    output.table(["", "name", "type"], values)
+    output.write_line()
+    if not described["nodes"]:
+        output.write_line("No node of our domain: any ONNX runtime can run this model.")
+    else:
+        _show_nodes(described)
+    if described["other_nodes"]:
+        counts = (f"{name} x{count}" if count > 1 else name for name, count in described["other_nodes"].items())
+        output.write_line()
+        output.write_line(f"Other nodes: {', '.join(counts)}")
+
+
+def _show_nodes(described: dict[str, Any]) -> None:
+    rows = [
+        [
+            node["op"],
+            node["name"],
+            " ".join(f"{variable}={dtype}" for variable, dtype in node["types"].items()) or "-",
+            " ".join(f"{name}={value}" for name, value in node["attributes"].items()) or "-",
+            "yes" if node["canonical"] else "no",
+        ]
+        for node in described["nodes"]
+    ]
+    output.table(["our operator", "node", "types", "attributes", "canonical"], rows, styles=_STYLES)
+    output.write_line()
+    backends = [
+        [name.replace("_", " "), "yes" if backend["runs"] else "no", "; ".join(backend["why_not"]) or backend["what"]]
+        for name, backend in described["backends"].items()
+    ]
+    output.table(["backend", "runs", ""], backends, styles=_STYLES)

@@ -1,0 +1,145 @@
+"""Model files: read with every failure said in one line, written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from onnx_sparse.cli.output import CommandError
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+#: What one protobuf message can hold.
+_LARGEST_FILE = 2**31 - 1
+#: Tensors below this stay in the model file when the others go to a file of their own.
+_SMALL_TENSOR = 1024
+
+ONNX_SUFFIXES = (".onnx", ".onnxtxt", ".onnxtext", ".onnxjson", ".textproto")
+
+
+def existing_file(path: Path) -> Path:
+    """The path, which must be a file.
+
+    Raises:
+        CommandError: It is not there, or a directory.
+    """
+    if path.is_dir():
+        raise CommandError(f"{path} is a directory, not an ONNX file")
+    if not path.exists():
+        raise CommandError(f"{path}: no such file")
+    return path
+
+
+def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
+    """Read an ONNX file: binary, or one of onnx's text forms by its name.
+
+    Args:
+        path: The file.
+        external_data: Read the tensors that stand in other files, too (onnx refuses paths out of the model's folder).
+
+    Raises:
+        CommandError: The file cannot be read, or is no ONNX model.
+    """
+    import onnx
+
+    existing_file(path)
+    try:
+        model = onnx.load(os.fspath(path), load_external_data=external_data)
+    except OSError as error:
+        raise CommandError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except onnx.checker.ValidationError as error:
+        raise CommandError(f"{path}: its external data cannot be read: {error}") from error
+    except Exception as error:  # protobuf and the text forms have parsers of their own, each with its exception
+        raise CommandError(f"{path} is not an ONNX model, or only a part of one: {error}") from error
+    if not model.HasField("graph") or not model.ir_version:
+        raise CommandError(f"{path} is not an ONNX model: it has no graph")
+    return model
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a path that cannot be written, before any work is done for it.
+
+    Raises:
+        CommandError: There is no such folder, it cannot be written to, or the path is no regular file.
+    """
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        raise CommandError(f"cannot write {path}: there is no directory {folder}")
+    if path.exists() and not path.is_file():
+        raise CommandError(f"cannot write {path}: it is {'a directory' if path.is_dir() else 'no regular file'}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise CommandError(f"cannot write {path}: no permission to write to {folder}")
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` when all is written, and is gone when something fails.
+
+    Raises:
+        CommandError: It cannot be written.
+    """
+    check_writable(path)
+    target = Path(os.path.realpath(path))  # a link stays one: what it points to is replaced
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        with beside.open("xb") as file:
+            yield file
+        os.replace(beside, target)
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def save_model(model: ModelProto, path: Path) -> int:
+    """Write a model; the suffix chooses the form, as in `onnx.save`.
+
+    A model beyond 2 GiB, which no ONNX file holds, has its tensors in `<name>.data` beside it.
+    The model must not be used afterwards: tensors that went to the other file are no longer in it.
+
+    Returns:
+        The bytes written.
+    """
+    from onnx.serialization import registry
+
+    form = registry.get_format_from_file_extension(path.suffix) or "protobuf"
+    if form != "protobuf" or model.ByteSize() <= _LARGEST_FILE:
+        content = registry.get(form).serialize_proto(model)
+        with new_file(path) as file:
+            file.write(content)
+        return len(content)
+    return _save_large(model, path)
+
+
+def _save_large(model: ModelProto, path: Path) -> int:
+    from onnx import external_data_helper
+
+    data_path = path.with_name(f"{path.name}.data")
+    check_writable(path)
+    with new_file(data_path) as data:
+        for tensor in external_data_helper._get_all_tensors(model):
+            if tensor.HasField("raw_data") and len(tensor.raw_data) >= _SMALL_TENSOR:
+                offset, length = data.tell(), len(tensor.raw_data)
+                external_data_helper.set_external_data(tensor, data_path.name, offset=offset, length=length)
+                data.write(tensor.raw_data)
+                tensor.ClearField("raw_data")
+        size = data.tell()
+    with new_file(path) as file:
+        content = model.SerializeToString()
+        file.write(content)
+    return size + len(content)
+
+
+def size_text(size: int) -> str:
+    """A number of bytes as a reader likes it: `"1.4 MiB"`."""
+    amount = float(size)
+    for unit in ("bytes", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"

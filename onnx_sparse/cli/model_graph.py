@@ -1,0 +1,196 @@
+"""What is in a model: its nodes wherever they stand, their element types, its values as text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    shape_inference,
+)
+
+from onnx_sparse.cli.output import printable
+from onnx_sparse.schemas import DOMAIN, OPS, Op
+from onnx_sparse.schemas.declaration import DType, dtype_name
+from onnx_sparse.schemas.law import KernelError, bind_types
+
+#: ONNX's names that numpy users read as something else.
+_NUMPY_NAMES = {"float": "float32", "double": "float64"}
+
+
+def type_name(dtype: DType) -> str:
+    """An element type as numpy calls it: `"float32"`, where ONNX says `"float"`."""
+    name = dtype_name(dtype)
+    return _NUMPY_NAMES.get(name, name)
+
+
+@dataclass(frozen=True)
+class PlacedNode:
+    """One node and where it stands.
+
+    Attributes:
+        node: The node.
+        position: Its position among its siblings.
+        scope: What it stands in, from the outside in; empty in the main graph.
+        in_function: It stands in a model-local function, where element types are each caller's.
+        types: The element types of the values that it can see, as far as they are known.
+    """
+
+    node: NodeProto
+    position: int
+    scope: tuple[str, ...] = ()
+    in_function: bool = False
+    types: Mapping[str, DType] = field(default_factory=dict)
+
+    @property
+    def op(self) -> Op | None:
+        """The declaration of the node's operator, if it is one of ours."""
+        return OPS.get(printable(self.node.op_type)) if self.is_ours else None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the node is of our domain, of an operator that exists or not."""
+        return self.node.domain == DOMAIN
+
+    @property
+    def label(self) -> str:
+        """A name to find the node by: its own, its first output's when it has none."""
+        outputs = [name for name in self.node.output if name]
+        name = self.node.name or (f"-> {printable(outputs[0])}" if outputs else f"#{self.position}")
+        return " / ".join([*self.scope, printable(name)])
+
+    def input_types(self, op: Op) -> dict[str, DType]:
+        """The element types of the operator's inputs, as far as the model says them."""
+        return {
+            declared.name: self.types[name]
+            for declared, name in zip(op.inputs, self.node.input, strict=False)
+            if name in self.types
+        }
+
+    def type_binding(self, op: Op) -> dict[str, DType]:
+        """The element types of the operator's type variables, as far as the model says them."""
+        try:
+            bound = bind_types(op, self.input_types(op))
+        except KernelError:  # illegal types are `check`'s to report
+            return {}
+        return {variable: bound[variable] for variable in op.types if variable in bound}
+
+    def canonical_gaps(self, op: Op) -> list[str]:
+        """What keeps the node from being in canonical form, which the Python kernels need in a plain session."""
+        attributes = {attribute.name for attribute in self.node.attribute}
+        gaps = [f"attribute {a.name} is left off" for a in op.attributes if a.name not in attributes]
+        gaps += [f"input {name} is left off" for name in _absent([i.name for i in op.inputs], self.node.input)]
+        gaps += [f"output {name} is left off" for name in _absent([o.name for o in op.outputs], self.node.output)]
+        return gaps
+
+
+def _absent(declared: list[str], given: Iterable[str]) -> list[str]:
+    names = list(given)
+    return [name for position, name in enumerate(declared) if position >= len(names) or not names[position]]
+
+
+def infer_types(model: ModelProto) -> ModelProto:
+    """The model with the types and shapes that inference finds; the model itself where it finds none."""
+    try:
+        return shape_inference.infer_shapes(model, data_prop=True)
+    except Exception:  # what is wrong with the model is `check`'s to report
+        return model
+
+
+def nodes(model: ModelProto) -> Iterator[PlacedNode]:
+    """Every node: of the main graph, of subgraphs, of model-local functions. Our own portable bodies are left out."""
+    yield from _graph_nodes(model.graph, (), {}, in_function=False)
+    for function in model.functions:
+        if not is_portable_body(function):
+            scope = (f"function {printable(function.name)}",)
+            yield from _placed(function.node, scope, {}, in_function=True)
+
+
+def is_portable_body(function: FunctionProto) -> bool:
+    """Whether a model-local function is the portable body of an operator of ours."""
+    return bool(function.domain == DOMAIN)
+
+
+def _graph_nodes(
+    graph: GraphProto, scope: tuple[str, ...], outer: Mapping[str, DType], *, in_function: bool
+) -> Iterator[PlacedNode]:
+    types = dict(outer)
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        if value.type.tensor_type.elem_type != TensorProto.UNDEFINED:
+            types[value.name] = value.type.tensor_type.elem_type
+    types.update((tensor.name, tensor.data_type) for tensor in graph.initializer)
+    yield from _placed(graph.node, scope, types, in_function=in_function)
+
+
+def _placed(
+    siblings: Iterable[NodeProto], scope: tuple[str, ...], types: Mapping[str, DType], *, in_function: bool
+) -> Iterator[PlacedNode]:
+    for position, node in enumerate(siblings):
+        placed = PlacedNode(node, position, scope, in_function, types)
+        yield placed
+        for attribute in node.attribute:
+            graphs = [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs
+            for graph in graphs:
+                inner = (*scope, f"{printable(node.name or node.op_type)}.{printable(attribute.name)}")
+                yield from _graph_nodes(graph, inner, types, in_function=in_function)
+
+
+def type_text(value: ValueInfoProto) -> str:
+    """A value's type as text: `"float32[N, 3]"`, `"int64[]"` for a scalar, `"float32[...]"` for an unknown rank."""
+    which = value.type.WhichOneof("value")
+    if which != "tensor_type":
+        return str(which or "unknown").removesuffix("_type")
+    tensor = value.type.tensor_type
+    return f"{type_name(tensor.elem_type)}[{dims_text(shape_of(value))}]"
+
+
+def shape_of(value: ValueInfoProto) -> list[int | str | None] | None:
+    """A tensor's dimensions: numbers, symbols, None for unknown ones; None for an unknown rank."""
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    return [
+        dim.dim_value if dim.HasField("dim_value") else (printable(dim.dim_param) or None) for dim in tensor.shape.dim
+    ]
+
+
+def dims_text(shape: list[int | str | None] | None) -> str:
+    """Dimensions as text: `"N, 3"`."""
+    return "..." if shape is None else ", ".join("?" if dim is None else str(dim) for dim in shape)
+
+
+def required_inputs(model: ModelProto) -> list[ValueInfoProto]:
+    """The inputs that a caller must give: those without an initializer as default."""
+    defaults = {tensor.name for tensor in model.graph.initializer}
+    return [value for value in model.graph.input if value.name not in defaults]
+
+
+def opset_imports(model: ModelProto) -> dict[str, int]:
+    """The opsets that the model uses, by domain; the default domain is `"ai.onnx"`."""
+    return {printable(imported.domain) or "ai.onnx": imported.version for imported in model.opset_import}
+
+
+def disk_size(model: ModelProto, path: Path) -> int:
+    """The bytes of a model's file and of the files that hold its tensors."""
+    files = {path}
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                files.add(path.parent / entry.value)
+    # A path that leads out of the model's folder is not followed, as onnx does not.
+    folder = os.path.realpath(path.parent)
+    sizes = []
+    for file in files:
+        real = os.path.realpath(file)
+        if os.path.commonpath([real, folder]) == folder and os.path.isfile(real):
+            sizes.append(os.path.getsize(real))
+    return sum(sizes)

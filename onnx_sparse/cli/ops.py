@@ -1,0 +1,183 @@
+"""List the operators of the domain, or show one: its law, types, attributes and an example."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from typing import TYPE_CHECKING, Any
+
+from onnx_sparse.cli import output
+
+if TYPE_CHECKING:
+    from onnx_sparse.schemas import Example, Op
+
+NAME = "ops"
+SUMMARY = "list the operators, or explain one"
+EXAMPLES = """
+onnx-sparse ops
+onnx-sparse ops SparseFillEmptyRows
+onnx-sparse ops --json | jq '.[].name'
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the operator to explain; all are listed when left off")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List all operators, or explain one."""
+    from onnx_sparse.schemas import OPS
+
+    if arguments.name is None:
+        if arguments.json:
+            output.write_json([describe(op) for op in OPS.values()])
+        else:
+            _show_all()
+        return output.DONE
+    op = find(arguments.name)
+    if arguments.json:
+        output.write_json(describe(op))
+    else:
+        output.heading(op.name)
+        output.write_line()
+        output.show_prose(page(op))
+    return output.DONE
+
+
+def find(name: str) -> Op:
+    """The operator of a name, in any case.
+
+    Raises:
+        CommandError: There is none; the message names close ones.
+    """
+    from onnx_sparse.schemas import OPS
+
+    by_lower_name = {known.lower(): op for known, op in OPS.items()}
+    if name.lower() in by_lower_name:
+        return by_lower_name[name.lower()]
+    raise output.CommandError(f"there is no operator {name}{suggestion(name)}")
+
+
+def suggestion(name: str) -> str:
+    """What to say after a name that does not exist: `"; did you mean SegmentMax?"`."""
+    from onnx_sparse.schemas import OPS
+
+    by_lower_name = {known.lower(): known for known in OPS}
+    close = [by_lower_name[match] for match in difflib.get_close_matches(name.lower(), by_lower_name, 3, 0.7)]
+    return f"; did you mean {' or '.join(close)}?" if close else f"; there are {', '.join(OPS)}"
+
+
+def describe(op: Op) -> dict[str, Any]:
+    """All that an operator's declaration says, as JSON."""
+    from onnx_sparse.cli.model_graph import type_name
+
+    return {
+        "name": op.name,
+        "signature": signature(op),
+        "summary": op.summary,
+        "law": op.law,
+        "source": op.source,
+        "inputs": [
+            {"name": i.name, "type": i.type, "shape": i.shape, "optional": i.optional, "doc": i.doc} for i in op.inputs
+        ],
+        "outputs": [
+            {"name": o.name, "type": o.type, "shape": o.shape, "optional": o.optional, "doc": o.doc} for o in op.outputs
+        ],
+        "attributes": [
+            {"name": a.name, "choices": list(a.choices), "default": a.default, "doc": a.doc} for a in op.attributes
+        ],
+        "types": {variable: [type_name(t) for t in types] for variable, types in op.types.items()},
+        "portable_body": op.body is not None,
+        "portable_body_notes": op.body_notes,
+        "examples": [
+            {
+                "name": e.name,
+                "types": {variable: type_name(t) for variable, t in e.types.items()},
+                "attributes": dict(e.attributes),
+                "inputs": dict(e.inputs),
+                "outputs": dict(e.outputs),
+            }
+            for e in op.examples
+        ],
+    }
+
+
+def signature(op: Op) -> str:
+    """The operator as one line: `Fill(dims, value) -> output`; what may be left off has a question mark."""
+    inputs = [i.name + "?" * i.optional for i in op.inputs]
+    attributes = [f"{a.name}={a.default or '|'.join(a.choices)}" for a in op.attributes]
+    outputs = [o.name + "?" * o.optional for o in op.outputs]
+    return f"{op.name}({', '.join(inputs + attributes)}) -> {', '.join(outputs)}"
+
+
+def page(op: Op) -> str:
+    """The operator's page below its name, in Markdown."""
+    described = describe(op)
+    lines = [op.summary, "", f"    {described['signature']}", "", op.law, ""]
+    lines += ["## Inputs", ""]
+    for given in op.inputs:
+        optional = " Optional." if given.optional else ""
+        lines.append(f"- `{given.name}` {given.type}[{given.shape}]: {given.doc}{optional}")
+    lines += ["", "## Outputs", ""]
+    for made in op.outputs:
+        optional = " Optional." if made.optional else ""
+        lines.append(f"- `{made.name}` {made.type}[{made.shape}]: {made.doc}{optional}")
+    if op.attributes:
+        lines += ["", "## Attributes", ""]
+    for attribute in op.attributes:
+        default = f"default `{attribute.default}`" if attribute.default else "required"
+        choices = ", ".join(f"`{choice}`" for choice in attribute.choices)
+        lines.append(f"- `{attribute.name}` ({default}): {attribute.doc} One of {choices}.")
+    if op.types:
+        lines += ["", "## Types", ""]
+        lines += [f"- `{variable}`: {', '.join(names)}" for variable, names in described["types"].items()]
+    if op.examples:
+        lines += ["", "## Example", "", *_example(op.examples[0])]
+    lines += ["", "## Source", "", f"{op.source}.", ""]
+    body = "Yes: standard ONNX can say it (`convert --portable`)." if op.body else "None."
+    lines += ["## Portable body", "", f"{body} {op.body_notes}".strip()]
+    return "\n".join(lines)
+
+
+def _example(example: Example) -> list[str]:
+    given = {**example.attributes, **example.inputs}
+    lines = [f"{example.name}:", ""]
+    lines += [f"    {name} = {_value(value)}" for name, value in given.items()]
+    lines += ["", *(f"    -> {name} = {_value(value)}" for name, value in example.outputs.items())]
+    return lines
+
+
+def _value(value: Any) -> str:
+    """A value in which every number is short: the lowest float32 has 39 digits."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return repr(value)
+
+
+def _show_all() -> None:
+    from onnx_sparse.schemas import DOMAIN, FAMILIES, OPS, OPSET_VERSION
+
+    output.heading(f"{len(OPS)} operators, domain {DOMAIN}, opset {OPSET_VERSION}")
+    output.write_line()
+    rows = [[op.name, op.summary, _types_text(op)] for family in FAMILIES.values() for op in family]
+    output.table(["operator", "what it does", "types"], rows)
+    output.write_line()
+    output.write_line("onnx-sparse ops NAME explains one.")
+
+
+def _types_text(op: Op) -> str:
+    """The element types in as few words as they have: `"numbers, bool"`."""
+    from onnx_sparse.cli.model_graph import type_name
+    from onnx_sparse.schemas.declaration import FLOATS, NUMBERS
+
+    if not op.types:
+        return "int64"
+    types = next(iter(op.types.values()))
+    groups = {"all numbers": NUMBERS, "all floats": FLOATS}
+    for words, group in groups.items():
+        if set(group) <= set(types):
+            return ", ".join([words, *(type_name(t) for t in types if t not in group)])
+    return ", ".join(type_name(t) for t in types)

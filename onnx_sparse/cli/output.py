@@ -1,0 +1,164 @@
+"""What the commands write: errors, tables and JSON.
+
+A command computes a plain value first and shows it afterwards, so that `--json` and the tables say the same. Texts out
+of a model are untrusted: they pass through `printable`, which takes the terminal's control sequences out of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+DONE, FAILED, USAGE = 0, 1, 2
+
+#: A table in a pipe is for grep: nothing in it is wrapped.
+_PIPE_WIDTH = 10_000
+#: Prose is never wider than this.
+PROSE_WIDTH = 100
+
+Progress = Callable[[str], None]
+
+
+class CommandError(Exception):
+    """The command failed; the message is the one line that the user sees.
+
+    Attributes:
+        exit_code: What the process ends with.
+        details: What `--json` says beyond the message.
+        lines: Lines below the message: a list that one line cannot hold.
+    """
+
+    exit_code = FAILED
+
+    def __init__(self, message: object, *, details: Mapping[str, Any] | None = None, lines: Sequence[str] = ()) -> None:
+        super().__init__(one_line(message))
+        self.details = dict(details or {})
+        self.lines = tuple(lines)
+
+
+class UsageError(CommandError):
+    """The command was called in a way that cannot be meant."""
+
+    exit_code = USAGE
+
+
+def printable(value: object) -> str:
+    """A text in which every character can be shown; others are escaped. Bytes are what a name of no legal UTF-8 is."""
+    text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
+def one_line(value: object) -> str:
+    """A message as one line."""
+    return printable(" ".join(str(value).split()))
+
+
+def json_value(value: Any) -> Any:
+    """The value as JSON can say it: NaN and the infinities, which it cannot, are strings."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {printable(k): json_value(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(v) for v in value]
+    return printable(value) if isinstance(value, bytes) else value
+
+
+def write_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Write the one JSON document of a command."""
+    sys.stdout.write(json.dumps(json_value(document), indent=2, allow_nan=False) + "\n")
+
+
+def write_line(text: str = "") -> None:
+    """Write one line to stdout."""
+    sys.stdout.write(text + "\n")
+
+
+def write_error(text: str) -> None:
+    """Write one line to stderr."""
+    sys.stderr.write(text + "\n")
+
+
+def console(stream: TextIO, width: int | None = None) -> Console:
+    """A console for a stream: colours on terminals only (rich honours NO_COLOR), nothing wrapped in pipes."""
+    from rich.console import Console
+
+    wide = None if stream.isatty() else _PIPE_WIDTH
+    return Console(file=stream, width=width or wide, markup=False, highlight=False, emoji=False)
+
+
+def show(*renderables: RenderableType, width: int | None = None) -> None:
+    """Write tables and texts to stdout.
+
+    rich ends the process when the reader of a pipe is gone; written by us, `main` hears of it.
+    """
+    target = console(sys.stdout, width)
+    with target.capture() as captured:
+        for renderable in renderables:
+            target.print(renderable)
+    sys.stdout.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
+
+
+def show_prose(markdown: str) -> None:
+    """Write Markdown to stdout, at most `PROSE_WIDTH` wide."""
+    from rich.markdown import Markdown
+
+    own = console(sys.stdout).width
+    show(Markdown(markdown), width=min(own, PROSE_WIDTH))
+
+
+def heading(text: str) -> None:
+    """Write the title of what follows."""
+    from rich.text import Text
+
+    show(Text(printable(text), style="bold"))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, styles: Mapping[str, str] | None = None) -> None:
+    """Write a table. A column whose name starts with ">" is aligned to the right.
+
+    Args:
+        columns: The names of the columns.
+        rows: The cells.
+        styles: Colours of cells by their text: `{"ok": "green"}`.
+    """
+    show(make_table(columns, rows, styles=styles))
+
+
+def make_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], *, styles: Mapping[str, str] | None = None
+) -> Table:
+    """A table that `show` can write."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(
+            column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold", no_wrap=False
+        )
+    for row in rows:
+        cells = [printable(cell) for cell in row]
+        made.add_row(*(Text(cell, style=(styles or {}).get(cell, "")) for cell in cells))
+    return made
+
+
+@contextmanager
+def progress(first: str, *, quiet: bool = False) -> Iterator[Progress]:
+    """Show on stderr what is being done, when stderr is a terminal; the yielded function changes the text."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _stage: None
+        return
+    with console(sys.stderr).status(f"{printable(first)} ...") as status:
+        yield lambda stage: status.update(f"{printable(stage)} ...")

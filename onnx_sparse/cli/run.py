@@ -1,0 +1,197 @@
+"""Run a model once in ONNX Runtime with our kernels, and show or save its outputs.
+
+Inputs are given as an .npz archive with an array for each input, one by one as .npy files, or
+as JSON. They must have the element types that the model declares (JSON values take them); texts
+are numpy `U` or `S` arrays; a bfloat16 input takes float32 and rounds it, and a bfloat16 output
+is saved as float32. Pickled arrays are never loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_sparse.cli import output
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from onnx_sparse.cli.array_file import Array
+
+NAME = "run"
+SUMMARY = "run a model with our kernels"
+EXAMPLES = """
+onnx-sparse run model.onnx --input inputs.npz -o outputs.npz
+onnx-sparse run model.onnx --input ids=ids.npy --input segments='[0, 0, 2]'
+onnx-sparse run model.onnx --input inputs.npz --backend python --json
+"""
+
+#: `--json` holds the values of outputs up to this many elements; larger ones belong into a file.
+_MOST_JSON_VALUES = 10_000
+_PREVIEW_WIDTH = 60
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
+    parser.add_argument(
+        "-i",
+        "--input",
+        action="append",
+        default=[],
+        metavar="FILE.npz|NAME=FILE.npy|NAME=JSON",
+        help="one or all inputs; may be given several times",
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="OUT.npz", help="save the outputs")
+    parser.add_argument(
+        "--backend", choices=("auto", "native", "python"), default="auto", help="the kernels (default: %(default)s)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the model."""
+    from onnx_sparse.cli.array_file import save_npz
+    from onnx_sparse.cli.feeds import read_feeds
+    from onnx_sparse.cli.model_file import check_writable, load_model
+
+    if arguments.output:
+        check_writable(arguments.output)
+    model = load_model(arguments.model)
+    feeds = read_feeds(model, arguments.input)
+    with output.progress(f"running {arguments.model}", quiet=arguments.json):
+        results, seconds = _evaluate(arguments.model, model, feeds, arguments.backend)
+    if arguments.output:
+        save_npz(arguments.output, {name: _storable(name, value) for name, value in results.items()})
+    if arguments.json:
+        output.write_json(
+            {
+                "model": str(arguments.model),
+                "backend": arguments.backend,
+                "seconds": seconds,
+                "outputs": [_describe(name, value) for name, value in results.items()],
+                "saved": str(arguments.output) if arguments.output else None,
+            }
+        )
+        return output.DONE
+    rows = [[name, _type(value), _shape(value), preview(value)] for name, value in results.items()]
+    output.table(["output", "type", "shape", "values"], rows)
+    output.write_line()
+    saved = f"; saved to {output.printable(arguments.output)}" if arguments.output else ""
+    output.write_line(f"ran in {seconds * 1000:.1f} ms{saved}")
+    return output.DONE
+
+
+def _evaluate(path: Path, model: ModelProto, feeds: dict[str, Array], backend: str) -> tuple[dict[str, Any], float]:
+    """The outputs by name, and the seconds that the run took."""
+    import onnxruntime
+
+    import onnx_sparse
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what fails comes as an exception and is said once
+    try:
+        session = onnx_sparse.InferenceSession(_loadable(path, model), options, backend=backend)
+    except Exception as error:  # ONNX Runtime's exceptions have no base of their own
+        raise output.CommandError(f"{path} does not load: {_ort_message(error)}") from error
+    names = [value.name for value in session.get_outputs()]
+    start = time.perf_counter()
+    try:
+        values = _run_with_ort_values(session, names, feeds) if _has_bfloat16(model) else session.run(names, feeds)
+    except Exception as error:
+        raise output.CommandError(f"{path}: {_ort_message(error)}") from error
+    return dict(zip(names, values, strict=True)), time.perf_counter() - start
+
+
+def _loadable(path: Path, model: ModelProto) -> str | ModelProto:
+    """What a session takes: the path, by which external data are found, or the model that one of onnx's texts says."""
+    return str(path) if path.suffix in ("", ".onnx") else model
+
+
+def _ort_message(error: Exception) -> str:
+    """An exception's message without ONNX Runtime's prefix: `[ONNXRuntimeError] : 1 : FAIL : `."""
+    import re
+
+    return re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", output.one_line(error))
+
+
+def _has_bfloat16(model: ModelProto) -> bool:
+    from onnx import TensorProto
+
+    values = (*model.graph.input, *model.graph.output)
+    return any(value.type.tensor_type.elem_type == TensorProto.BFLOAT16 for value in values)
+
+
+def _run_with_ort_values(session: Any, names: list[str], feeds: dict[str, Array]) -> list[Any]:
+    """Run with bfloat16 inputs or outputs, which ONNX Runtime does not exchange with numpy."""
+    from onnx import TensorProto
+    from onnx.helper import np_dtype_to_tensor_dtype
+    from onnxruntime import OrtValue
+
+    given = {
+        name: OrtValue.ortvalue_from_numpy_with_onnx_type(array.view("uint16"), TensorProto.BFLOAT16)
+        if np_dtype_to_tensor_dtype(array.dtype) == TensorProto.BFLOAT16
+        else OrtValue.ortvalue_from_numpy(array)
+        for name, array in feeds.items()
+    }
+    results = session.run_with_ort_values(names, given)
+    return [_bfloat16(r) if r.data_type() == "tensor(bfloat16)" else r.numpy() for r in results]
+
+
+def _bfloat16(value: Any) -> Array:
+    """A bfloat16 tensor of ONNX Runtime as an array."""
+    import ctypes
+    import math
+
+    import ml_dtypes
+    import numpy as np
+
+    count = math.prod(value.shape())
+    bits = np.array((ctypes.c_uint16 * count).from_address(value.data_ptr()) if count else [], np.uint16)
+    array: Array = bits.view(ml_dtypes.bfloat16).reshape(value.shape())
+    return array
+
+
+def _storable(name: str, value: Any) -> Array:
+    """The output as numpy's file format holds it: texts of fixed width, bfloat16 as float32."""
+    import numpy as np
+
+    if not isinstance(value, np.ndarray):
+        raise output.CommandError(f"output {name} is no tensor and cannot be saved")
+    if value.dtype == object:
+        texts = value.astype(str)
+        if not np.array_equal(texts.astype(object), value):
+            raise output.CommandError(f"output {name} holds texts that end with a NUL, which numpy files do not keep")
+        return texts
+    return value.astype(np.float32) if _type(value) == "bfloat16" else value
+
+
+def _describe(name: str, value: Any) -> dict[str, Any]:
+    import numpy as np
+
+    if not isinstance(value, np.ndarray):
+        return {"name": output.printable(name), "type": _type(value), "shape": None, "values": None}
+    values = value.tolist() if value.size <= _MOST_JSON_VALUES else None
+    return {"name": output.printable(name), "type": _type(value), "shape": list(value.shape), "values": values}
+
+
+def _type(value: Any) -> str:
+    dtype = getattr(value, "dtype", None)
+    return type(value).__name__ if dtype is None else "string" if dtype.kind == "O" else str(dtype.name)
+
+
+def _shape(value: Any) -> str:
+    return f"[{', '.join(map(str, value.shape))}]" if hasattr(value, "shape") else "-"
+
+
+def preview(value: Any) -> str:
+    """The first and last values of an output, on one line."""
+    import numpy as np
+
+    if not isinstance(value, np.ndarray):
+        text = repr(value)
+    else:
+        text = np.array2string(value, separator=", ", threshold=12, edgeitems=3, precision=6, max_line_width=10_000)
+        text = " ".join(text.split())
+    return text if len(text) <= _PREVIEW_WIDTH else f"{text[: _PREVIEW_WIDTH - 3]}..."

@@ -1,0 +1,49 @@
+"""Run a model of one node on one backend: `python -m onnx_sparse.cli.smoke native`.
+
+`doctor` starts it in a process of its own, because a broken installation can end the process that loads it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main(backend: str) -> None:
+    """Run `SegmentSum` of 1, 2, 4 with segments 0, 0, 1.
+
+    Raises:
+        Exception: It does not run, or the answer is not 3, 4.
+    """
+    import numpy as np
+    from onnx import TensorProto, helper
+
+    import onnx_sparse
+
+    node = helper.make_node(
+        "SegmentSum", ["data", "segment_ids", "num_segments"], ["output"], domain=onnx_sparse.DOMAIN
+    )
+    graph = helper.make_graph(
+        [node],
+        "one_node",
+        [
+            helper.make_tensor_value_info("data", TensorProto.FLOAT, ["K"]),
+            helper.make_tensor_value_info("segment_ids", TensorProto.INT64, ["K"]),
+            helper.make_tensor_value_info("num_segments", TensorProto.INT64, []),
+        ],
+        [helper.make_tensor_value_info("output", TensorProto.FLOAT, ["S"])],
+    )
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid(onnx_sparse.DOMAIN, onnx_sparse.OPSET_VERSION)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    session = onnx_sparse.InferenceSession(model, backend=backend)
+    feeds = {
+        "data": np.array([1, 2, 4], np.float32),
+        "segment_ids": np.array([0, 0, 1], np.int64),
+        "num_segments": np.array(-1, np.int64),
+    }
+    (answer,) = session.run(None, feeds)
+    if answer.dtype != np.float32 or answer.tolist() != [3, 4]:
+        raise ValueError(f"SegmentSum answers {answer!r} instead of 3, 4")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

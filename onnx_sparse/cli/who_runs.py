@@ -1,0 +1,60 @@
+"""Which backend can run a node of ours, and what is in the way of those that cannot."""
+
+from __future__ import annotations
+
+from onnx import ModelProto
+
+from onnx_sparse.cli.model_graph import PlacedNode, is_portable_body, type_name
+from onnx_sparse.schemas.declaration import HALF_FLOATS
+
+NATIVE = "native"
+PYTHON = "python"
+PLAIN_PYTHON = "python_plain_session"
+PORTABLE = "portable_bodies"
+
+#: The ways to run a model, and what each means.
+BACKENDS = {
+    NATIVE: "the native kernels, in any ONNX Runtime session",
+    PYTHON: "the Python kernels, in onnx_sparse.InferenceSession",
+    PLAIN_PYTHON: "the Python kernels, in onnxruntime.InferenceSession",
+    PORTABLE: "standard ONNX that the model carries: any ONNX runtime, nothing installed",
+}
+
+
+def native_library() -> str | None:
+    """The path of the native library; None where this installation has none."""
+    import onnx_sparse
+
+    try:
+        path = onnx_sparse.get_library_path()
+    except Exception:  # how an installation without the library says so is the runtime's own
+        return None
+    return str(path) if path else None
+
+
+def obstacles(model: ModelProto, placed: PlacedNode) -> dict[str, list[str]]:
+    """What keeps each backend from running a node; an empty list where nothing does."""
+    op = placed.op
+    embedded = any(
+        is_portable_body(f) and f.name == placed.node.op_type and f.overload == placed.node.overload
+        for f in model.functions
+    )
+    if op is None:
+        missing = [] if embedded else ["there is no such operator"]
+        return dict.fromkeys(BACKENDS, missing)
+    plain = [f"not in canonical form: {gap}" for gap in placed.canonical_gaps(op)]
+    plain += [
+        f"no {type_name(dtype)} in Python kernels" for dtype in placed.type_binding(op).values() if dtype in HALF_FLOATS
+    ]
+    if embedded:
+        portable = []
+    elif op.body is None:
+        portable = [f"{op.name} has no portable body"]
+    else:
+        portable = ["not in this file: `onnx-sparse convert --portable` puts them there"]
+    return {
+        NATIVE: [] if native_library() else ["this installation has no native library"],
+        PYTHON: [],
+        PLAIN_PYTHON: plain,
+        PORTABLE: portable,
+    }
