@@ -1,12 +1,13 @@
 """From TensorFlow: SavedModel, frozen GraphDef, Keras 3 and tf.function to ONNX with operators of the domain.
 
-tf2onnx converts the standard operators, the handlers in this package the sparse ones. Needs the `tensorflow` extra, which
-is imported when `convert` is called.
+tf2onnx converts the standard operators, the handlers in this package the sparse ones. Needs the `tensorflow` extra,
+which is imported when `convert` is called.
 """
 
 from __future__ import annotations
 
 from onnx_sparse.converters.tensorflow.conversion import convert
 from onnx_sparse.converters.tensorflow.coverage import CoverageRow, coverage
+from onnx_sparse.converters.tensorflow.verify import Record, verify
 
-__all__ = ["CoverageRow", "convert", "coverage"]
+__all__ = ["CoverageRow", "Record", "convert", "coverage", "verify"]

@@ -14,8 +14,29 @@ from onnx_sparse.schemas.declaration import numpy_dtype
 
 #: Operators that only move data, or call graphs; ONNX Runtime's CPU kernels of these take bfloat16.
 _TAKE_BFLOAT16 = frozenset(
-    "Cast CastLike Concat Constant Flatten Gather GatherElements GatherND Identity If Loop Reshape Scan ScatterElements "
-    "ScatterND Shape Slice Split Squeeze Transpose Unsqueeze".split()
+    (
+        "Cast",
+        "CastLike",
+        "Concat",
+        "Constant",
+        "Flatten",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Identity",
+        "If",
+        "Loop",
+        "Reshape",
+        "Scan",
+        "ScatterElements",
+        "ScatterND",
+        "Shape",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "Transpose",
+        "Unsqueeze",
+    )
 )
 
 

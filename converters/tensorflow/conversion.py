@@ -30,16 +30,16 @@ def convert(
     """Convert a TensorFlow model to ONNX with operators of the domain `onnx_sparse`.
 
     Args:
-        source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a Keras 3 `.keras` file; or in memory a Keras
-            model, a tf.function with an input_signature, or a ConcreteFunction.
+        source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a Keras 3 `.keras` file; or in memory a
+            Keras model, a tf.function with an input_signature, or a ConcreteFunction.
         signature: Which signature of a SavedModel; `serving_default`, or the only one, when left off.
         inputs: The inputs, in this order. Of a GraphDef any tensors (`"a:0"`), the placeholders when left off.
         outputs: The outputs, in this order. Of a GraphDef any tensors, those that nothing consumes when left off.
         progress: Called with `"loading"`, `"freezing"`, `"converting"` and `"checking"` as these begin.
 
     Returns:
-        A model of IR version 10 in canonical form. Inputs and outputs are called what they are in the source: the keys of
-        a signature, the names of TensorSpecs and Keras inputs, the names in `inputs` and `outputs`.
+        A model of IR version 10 in canonical form. Inputs and outputs are called what they are in the source: the keys
+        of a signature, the names of TensorSpecs and Keras inputs, the names in `inputs` and `outputs`.
 
     Raises:
         ConversionError: If the source cannot be read, or holds nodes that cannot be converted: all of them are listed.

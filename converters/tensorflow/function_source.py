@@ -14,8 +14,8 @@ from onnx_sparse.converters.tensorflow.source import Array, Frozen, Port, Source
 class FunctionSource(Source):
     """A ConcreteFunction.
 
-    Inputs are called what the user called them: the keys of a signature, the names of TensorSpecs. Outputs are called by
-    their keys where the function returns a dictionary, else `output_0`, `output_1`, ... as in a SavedModel.
+    Inputs are called what the user called them: the keys of a signature, the names of TensorSpecs. Outputs are called
+    by their keys where the function returns a dictionary, else `output_0`, `output_1`, ... as in a SavedModel.
     """
 
     def __init__(

@@ -28,8 +28,8 @@ def from_keras_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequen
 def from_keras_model(model: Any, *, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> FunctionSource:
     """Trace the inference call of a functional, Sequential or built model.
 
-    Inputs are called what `keras.Input` called them; outputs by their keys where the model returns a dictionary, else by
-    the layers that make them.
+    Inputs are called what `keras.Input` called them; outputs by their keys where the model returns a dictionary, else
+    by the layers that make them.
 
     Raises:
         ConversionError: If the model does not say what it takes, or does not run on TensorFlow.
@@ -40,7 +40,7 @@ def from_keras_model(model: Any, *, inputs: Sequence[str] | None, outputs: Seque
     # A Sequential or functional model knows its inputs once it is built; a subclassed one never does.
     if not getattr(model, "inputs", None):
         raise ConversionError(
-            f"{model.name} does not know its inputs; build it, or save it with model.export() and convert the SavedModel"
+            f"{model.name} does not know its inputs; build it, or convert the SavedModel that model.export() writes"
         )
     structure = model.input if hasattr(model, "input") else model.inputs
     symbolic = keras.tree.flatten(structure)
@@ -54,11 +54,10 @@ def from_keras_model(model: Any, *, inputs: Sequence[str] | None, outputs: Seque
         for t, name in zip(symbolic, names, strict=True)
     ]
 
-    @tf.function(input_signature=specs, autograph=False)
     def infer(*tensors: Any) -> Any:
         return model(keras.tree.pack_sequence_as(structure, list(tensors)), training=False)
 
-    concrete = infer.get_concrete_function()
+    concrete = tf.function(infer, input_signature=specs, autograph=False).get_concrete_function()
     return FunctionSource(
         concrete,
         name=model.name,

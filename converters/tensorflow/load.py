@@ -22,8 +22,8 @@ def load(
     """Load a model.
 
     Args:
-        source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a `.keras` file, a Keras model, a tf.function
-            with an input_signature, or a ConcreteFunction.
+        source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a `.keras` file, a Keras model, a
+            tf.function with an input_signature, or a ConcreteFunction.
         signature: Which signature of a SavedModel; `serving_default`, or the only one, when left off.
         inputs, outputs: Which ends. Of a GraphDef any tensors; else a choice among the model's own names.
 

@@ -3,7 +3,6 @@
 - Its public entry points log what they cannot convert and write the model regardless; here every such node is recorded,
   and `to_onnx` raises them all at once.
 - It loses a node's domain when it moves the node into the body of an If or a Loop.
-- It loses the lookup tables on its way into such a body.
 - It takes bfloat16 for float16.
 - It uses names that numpy 2 no longer has.
 """
@@ -38,7 +37,7 @@ def to_onnx(frozen: Frozen) -> ModelProto:
         ConversionError: With every node that neither a handler nor tf2onnx converts.
     """
     tf, tfonnx, optimizer = require("tensorflow"), require("tf2onnx.tfonnx"), require("tf2onnx.optimizer")
-    recorder = _Recorder(frozen.tables)
+    recorder = _Recorder()
     with tf.Graph().as_default() as graph, _repaired(recorder):
         tf.import_graph_def(frozen.graph_def, name="")
         try:
@@ -65,17 +64,16 @@ def to_onnx(frozen: Frozen) -> ModelProto:
 class _Recorder:
     """Stands in for tf2onnx's mapping of operators to handlers and keeps note of every node that fails."""
 
-    def __init__(self, tables: Mapping[bytes, Any]) -> None:
+    def __init__(self) -> None:
         self.unsupported: list[UnsupportedNode] = []
-        self._tables = dict(tables)
 
     def wrap(self, mapping_pass: Callable[..., Any]) -> Callable[..., Any]:
-        """tf2onnx's mapping pass with recorded failures, and with tables in the bodies of If and Loop, too."""
+        """tf2onnx's mapping pass with recorded failures."""
 
-        def recorded(graph: Any, handlers: Mapping[str, Any], *_: Any, **kwargs: Any) -> Any:
+        def recorded(graph: Any, handlers: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
             if not isinstance(handlers, _RecordingMapping):
                 handlers = _RecordingMapping(handlers, self)
-            return mapping_pass(graph, handlers, self._tables, dequantize=kwargs.get("dequantize", False))
+            return mapping_pass(graph, handlers, *args, **kwargs)
 
         return recorded
 
@@ -85,7 +83,7 @@ class _Recorder:
 
 
 class _RecordingMapping(dict[str, Any]):
-    """A mapping from operators to (function, arguments) in which unknown operators have a function that records them."""
+    """A mapping from operators to (function, arguments) that gives unknown operators a function that records them."""
 
     def __init__(self, handlers: Mapping[str, Any], recorder: _Recorder) -> None:
         super().__init__({op_type: (self._guarded(f), kwargs) for op_type, (f, kwargs) in handlers.items()})

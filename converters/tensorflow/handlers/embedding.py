@@ -21,7 +21,7 @@ def _reduce_by_segment(op_type: str, node: SourceNode, emit: Emitter) -> tuple[T
     dtype = TensorProto.INT32 if ids == {TensorProto.INT32} else TensorProto.INT64
     index = {name: emit.cast(node[name], dtype) for name in names}
     index.setdefault("num_segments", _last_id_plus_one(index["segment_ids"], emit))
-    return emit.domain_op(op_type, emb_table=node["data"], **index)
+    return emit.domain_op(op_type, {"emb_table": node["data"], **index})
 
 
 def _last_id_plus_one(segment_ids: Tensor, emit: Emitter) -> Tensor:

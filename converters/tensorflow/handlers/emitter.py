@@ -41,14 +41,14 @@ class Emitter(ABC):
         return tensor if tensor.dtype == dtype else self.standard("Cast", tensor, dtype=dtype, to=dtype)
 
     def domain_op(
-        self, op_type: str, attributes: Mapping[str, str] | None = None, **inputs: Tensor
+        self, op_type: str, inputs: Mapping[str, Tensor], attributes: Mapping[str, str] | None = None
     ) -> tuple[Tensor, ...]:
         """Add a node of the domain in canonical form: every attribute, input and output is written.
 
         Args:
             op_type: The operator.
-            attributes: Values of attributes; the others get their defaults.
             inputs: Its inputs by name; an optional input left off gets its sentinel.
+            attributes: Values of attributes; the others get their defaults.
 
         Raises:
             Unsupported: If the operator does not take an input's element type.

@@ -9,4 +9,4 @@ from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tens
 @handles("Fill", inputs=("dims", "value"), to="Fill")
 def fill(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator under the same names."""
-    return emit.domain_op("Fill", **node.inputs)
+    return emit.domain_op("Fill", node.inputs)

@@ -4,10 +4,10 @@ A handler is a function of a source node and an emitter that returns the node's 
 
     @handles("SparseReshape", inputs=("input_indices", "input_shape", "new_shape"), to="SparseReshape")
     def sparse_reshape(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-        return emit.domain_op("SparseReshape", input_indices=node["input_indices"], ...)
+        return emit.domain_op("SparseReshape", node.inputs)
 
-A handler that cannot convert a node raises `Unsupported` with the reason; the driver collects these, so that a user sees
-all of them at once.
+A handler that cannot convert a node raises `Unsupported` with the reason; the driver collects these, so that a user
+sees all of them at once.
 """
 
 from __future__ import annotations

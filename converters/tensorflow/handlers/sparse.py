@@ -14,14 +14,7 @@ from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tens
 )
 def sparse_fill_empty_rows(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     """All four outputs, in TensorFlow's order of entries."""
-    return emit.domain_op(
-        "SparseFillEmptyRows",
-        {"order": "row_stable"},
-        values=node["values"],
-        dense_shape=node["dense_shape"],
-        indices=node["indices"],
-        default_value=node["default_value"],
-    )
+    return emit.domain_op("SparseFillEmptyRows", node.inputs, {"order": "row_stable"})
 
 
 @handles(
@@ -32,10 +25,10 @@ def sparse_fill_empty_rows(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...
 )
 def ragged_fill_empty_rows(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator under the same names."""
-    return emit.domain_op("RaggedFillEmptyRows", **node.inputs)
+    return emit.domain_op("RaggedFillEmptyRows", node.inputs)
 
 
 @handles("SparseReshape", inputs=("input_indices", "input_shape", "new_shape"), to="SparseReshape")
 def sparse_reshape(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator under the same names."""
-    return emit.domain_op("SparseReshape", **node.inputs)
+    return emit.domain_op("SparseReshape", node.inputs)

@@ -1,0 +1,176 @@
+"""Is a converted model the model it came from? Both run on the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+
+from onnx_sparse.converters.tensorflow.quiet import quietly, require
+from onnx_sparse.converters.tensorflow.sample_inputs import KINDS, sample
+from onnx_sparse.converters.tensorflow.source import Array, Source
+
+#: Half floats differ by a few units in the last place, for TensorFlow rounds at every step.
+_RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2}
+
+
+@dataclass(frozen=True)
+class Record:
+    """The comparison of one output over all rounds.
+
+    Attributes:
+        output: The output's name.
+        dtype: numpy's name of TensorFlow's element type; `"string"` for strings.
+        shape: Its shape in the first round.
+        max_abs: The largest absolute difference; 0 for anything but numbers.
+        max_rel: The largest relative difference.
+        ok: Whether dtype, shape and values agreed in every round, and there was one.
+        note: What differed, or why a round was skipped.
+    """
+
+    output: str
+    dtype: str
+    shape: tuple[int, ...]
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    ok: bool = True
+    note: str = ""
+
+
+def verify(
+    source: Any,
+    model: ModelProto,
+    *,
+    signature: str | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    feeds: Mapping[str, Array] | None = None,
+    seed: int = 0,
+    rounds: int = 3,
+) -> list[Record]:
+    """Run a source in TensorFlow and its model in ONNX Runtime on the same inputs and compare the outputs.
+
+    Data types and shapes must be equal, and so must integers, booleans and strings. Floats may differ by 1e-5 of their
+    value (4e-3 for float16, 3e-2 for bfloat16) or a tenth of that of the output's largest value. NaN equals NaN.
+
+    Args:
+        source, signature, inputs, outputs: As given to `convert`.
+        model: What `convert` returned.
+        feeds: The inputs of the only round. Generated when left off: an ordinary batch, one with empty rows, one
+            without any entries, and so on in turn.
+        seed: The same seed gives the same inputs.
+        rounds: How many rounds to run on generated inputs.
+
+    Returns:
+        One record per output.
+
+    Raises:
+        ConversionError: If the source cannot be read.
+    """
+    require("tensorflow")
+    from onnx_sparse import InferenceSession
+    from onnx_sparse.converters.tensorflow.load import load
+
+    with quietly():
+        loaded = load(source, signature=signature, inputs=inputs, outputs=outputs)
+        session = InferenceSession(model)
+        if feeds is not None:
+            batches = [("given", dict(feeds))]
+        else:
+            kinds = [KINDS[k % len(KINDS)] for k in range(rounds)]
+            batches = [(kind, sample(model, seed=seed + k, kind=kind)) for k, kind in enumerate(kinds)]
+        return _compare_rounds(loaded, session, batches)
+
+
+def _compare_rounds(loaded: Source, session: Any, batches: list[tuple[str, dict[str, Array]]]) -> list[Record]:
+    records: dict[str, Record] = {}
+    skipped = []
+    for kind, feeds in batches:
+        try:
+            expected = [_normal(value) for value in loaded.run(feeds)]
+        except Exception as error:  # whatever TensorFlow's kernels raise
+            skipped.append(f"TensorFlow refuses the batch {kind!r}: {_first_line(error)}")
+            continue
+        try:
+            actual = [_normal(value) for value in session.run([port.name for port in loaded.outputs], feeds)]
+        except Exception as error:  # whatever ONNX Runtime raises
+            note = f"ONNX Runtime refuses the batch {kind!r}: {_first_line(error)}"
+            found = [
+                Record(port.name, _dtype_name(want), want.shape, ok=False, note=note)
+                for port, want in zip(loaded.outputs, expected, strict=True)
+            ]
+        else:
+            found = [
+                compare(port.name, want, got, kind)
+                for port, want, got in zip(loaded.outputs, expected, actual, strict=True)
+            ]
+        for record in found:
+            records[record.output] = _merge(records.get(record.output), record)
+    note = "; ".join(skipped)
+    if not records:
+        return [Record(port.name, port.dtype, (), ok=False, note=note) for port in loaded.outputs]
+    return [replace(record, note="; ".join(filter(None, (record.note, note)))) for record in records.values()]
+
+
+def compare(output: str, want: Array, got: Array, kind: str) -> Record:
+    """Compare TensorFlow's value of an output with ONNX Runtime's in the batch `kind`."""
+    record = Record(output, _dtype_name(want), want.shape)
+    if _dtype_name(want) != _dtype_name(got):
+        return replace(record, ok=False, note=f"dtype is {_dtype_name(got)} in the batch {kind!r}")
+    if want.shape != got.shape:
+        return replace(record, ok=False, note=f"shape is {got.shape}, not {want.shape}, in the batch {kind!r}")
+    if not _is_float(want):
+        equal = bool(np.array_equal(want, got))
+        return replace(record, ok=equal, note="" if equal else f"values differ in the batch {kind!r}")
+    relative = _RELATIVE.get(_dtype_name(want), 1e-5)
+    wide_want, wide_got = want.astype(np.float64), got.astype(np.float64)
+    finite = np.isfinite(wide_want)
+    same = np.array_equal(wide_want[~finite], wide_got[~finite], equal_nan=True) and np.isfinite(wide_got[finite]).all()
+    error = np.abs(wide_want[finite] - wide_got[finite])
+    size = np.abs(wide_want[finite])
+    largest = max(1.0, size.max(initial=0))
+    ok = bool(same and (error <= relative * (size + 0.1 * largest)).all())
+    return replace(
+        record,
+        max_abs=float(error.max(initial=0)),
+        max_rel=float((error / np.where(size == 0, 1, size)).max(initial=0)),
+        ok=ok,
+        note="" if ok else f"values differ in the batch {kind!r}",
+    )
+
+
+def _normal(value: Array) -> Array:
+    """Strings as text: TensorFlow gives bytes."""
+    if value.dtype != object and value.dtype.kind not in "SU":
+        return value
+    text = [item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item) for item in value.ravel()]
+    array = np.empty(value.size, object)
+    array[:] = text
+    return array.reshape(value.shape)
+
+
+def _dtype_name(array: Array) -> str:
+    return "string" if array.dtype == object else array.dtype.name
+
+
+def _is_float(array: Array) -> bool:
+    return array.dtype.name in _RELATIVE or array.dtype.kind == "f"
+
+
+def _merge(before: Record | None, after: Record) -> Record:
+    if before is None:
+        return after
+    return replace(
+        before,
+        max_abs=max(before.max_abs, after.max_abs),
+        max_rel=max(before.max_rel, after.max_rel),
+        ok=before.ok and after.ok,
+        note="; ".join(filter(None, (before.note, after.note))),
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
