@@ -1,0 +1,53 @@
+"""What the converters' tests share: a converted model runs in ONNX Runtime and answers as its source does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onnx_sparse
+
+
+def _text(array: Any) -> np.ndarray:
+    """TensorFlow's strings are bytes, ONNX Runtime's are text."""
+    array = np.asarray(array)
+    if array.dtype.kind not in "SO":
+        return array
+    decoded = np.empty(array.size, object)
+    decoded[:] = [item.decode() if isinstance(item, bytes) else item for item in array.ravel()]
+    return decoded.reshape(array.shape)
+
+
+@pytest.fixture(scope="session")
+def run() -> Callable[..., dict[str, np.ndarray]]:
+    """Run a model: `run(model, ids=[1, 2])` gives the outputs by name."""
+
+    def run(model: Any, **feeds: Any) -> dict[str, np.ndarray]:
+        session = onnx_sparse.InferenceSession(model)
+        names = [output.name for output in session.get_outputs()]
+        return dict(zip(names, session.run(names, {k: _text(v) for k, v in feeds.items()}), strict=True))
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def agree(run) -> Callable[..., Any]:
+    """`agree(function, *feeds)`: convert a tf.function and demand TensorFlow's outputs to the bit; returns the model."""
+    tf = pytest.importorskip("tensorflow")
+    from onnx_sparse.converters.tensorflow import convert
+
+    def agree(function: Any, *feeds: Any) -> Any:
+        model = convert(function)
+        names = [value.name for value in model.graph.input]
+        actual = list(run(model, **dict(zip(names, feeds, strict=True))).values())
+        expected = [_text(value.numpy()) for value in tf.nest.flatten(function(*map(tf.constant, feeds)))]
+        for got, want in zip(actual, expected, strict=True):
+            assert got.dtype == want.dtype
+            assert got.shape == want.shape
+            np.testing.assert_array_equal(got, want)
+        return model
+
+    return agree
