@@ -8,14 +8,15 @@ from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow.quiet import require
-from onnx_sparse.converters.tensorflow.source import Array, Frozen, Port, Source, select
+from onnx_sparse.converters.tensorflow.source import Array, Frozen, Port, Source, distinct, select
 
 
 class FunctionSource(Source):
     """A ConcreteFunction.
 
     Inputs are called what the user called them: the keys of a signature, the names of TensorSpecs. Outputs are called
-    by their keys where the function returns a dictionary, else `output_0`, `output_1`, ... as in a SavedModel.
+    by their keys where the function returns a dictionary, else `output_0`, `output_1`, ... as in a SavedModel. ONNX
+    wants all names to differ: an output that is called as an input is gets `_1` after its name.
     """
 
     def __init__(
@@ -42,11 +43,11 @@ class FunctionSource(Source):
         self._trackable = concrete if trackable is None else trackable
         # Captured tensors (variables, tables, constants made outside the function) stand last and are no inputs.
         own = concrete.inputs[: len(concrete.inputs) - len(concrete.captured_inputs)]
-        self._all_inputs = _ports(_input_names(concrete, own), own)
+        self._all_inputs = _ports(distinct(_input_names(concrete, own)), own)
         names = list(output_names or _output_names(concrete.structured_outputs))
         if len(names) != len(concrete.outputs):
             names = [f"output_{k}" for k in range(len(concrete.outputs))]
-        self._all_outputs = _ports(names, concrete.outputs)
+        self._all_outputs = _ports(distinct(names, (p.name for p in self._all_inputs)), concrete.outputs)
         self.inputs = select(self._all_inputs, inputs, "input", subset=False)
         self.outputs = select(self._all_outputs, outputs, "output", subset=True)
 
@@ -92,16 +93,10 @@ def from_function(function: Any, *, inputs: Sequence[str] | None, outputs: Seque
 
 
 def _ports(names: Sequence[str], tensors: Sequence[Any]) -> tuple[Port, ...]:
-    taken: set[str] = set()
     ports = []
     for name, tensor in zip(names, tensors, strict=True):
-        unique, count = name, 0
-        while unique in taken:
-            count += 1
-            unique = f"{name}_{count}"
-        taken.add(unique)
         shape = None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
-        ports.append(Port(unique, tensor.name, tensor.dtype.base_dtype.name, shape))
+        ports.append(Port(name, tensor.name, tensor.dtype.base_dtype.name, shape))
     return tuple(ports)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from onnx_sparse.converters.tensorflow.source import (
     Frozen,
     Port,
     Source,
+    distinct,
     refuse_repeated,
     refuse_unknown,
 )
@@ -40,6 +42,9 @@ class GraphSource(Source):
             raise ConversionError(f"{name} is no valid graph: {str(error).strip().splitlines()[0]}") from error
         self.inputs = self._ports(self._placeholders() if inputs is None else inputs, "input")
         self.outputs = self._ports(self._unconsumed() if outputs is None else outputs, "output")
+        # ONNX wants all names to differ, also those of an input that is an output as well.
+        names = distinct((p.name for p in self.outputs), (p.name for p in self.inputs))
+        self.outputs = tuple(replace(p, name=name) for p, name in zip(self.outputs, names, strict=True))
         if not self.outputs:
             raise ConversionError(f"{name} has no outputs")
 
@@ -55,24 +60,32 @@ class GraphSource(Source):
         tf, loader = require("tensorflow"), require("tf2onnx.tf_loader")
         cut = tf.Graph()
         with cut.as_default():
-            placeholders = {p.tensor: self._placeholder(p) for p in self.inputs}
-            # The import gives what feeds the cut a prefix, so the new placeholders cannot clash with old nodes.
-            fetched = tf.import_graph_def(
-                self._graph.as_graph_def(), placeholders, [p.tensor for p in self.outputs], name="graph"
-            )
-            ends = [tf.identity(tensor, name=f"output_{k}") for k, tensor in enumerate(fetched)]
-        inputs = [_renamed(p, placeholders[p.tensor].name) for p in self.inputs]
-        outputs = [_renamed(p, end.name) for p, end in zip(self.outputs, ends, strict=True)]
+            prefix = self._unused_prefix()
+            placeholders = {}
+            for k, port in enumerate(self.inputs):
+                tensor = self._graph.get_tensor_by_name(port.tensor)
+                placeholders[port.tensor] = tf.compat.v1.placeholder(tensor.dtype, tensor.shape, f"{prefix}/input_{k}")
+            wanted = [p.tensor for p in self.outputs]
+            fetched = tf.import_graph_def(self._graph.as_graph_def(), placeholders, wanted, name="")
+            ends = [tf.identity(tensor, f"{prefix}/output_{k}") for k, tensor in enumerate(fetched)]
+        inputs = [replace(p, tensor=placeholders[p.tensor].name) for p in self.inputs]
+        outputs = [replace(p, tensor=end.name) for p, end in zip(self.outputs, ends, strict=True)]
         graph_def = tf.compat.v1.graph_util.extract_sub_graph(
             cut.as_graph_def(add_shapes=True), [port.tensor.partition(":")[0] for port in (*inputs, *outputs)]
         )
-        graph_def = loader.tf_optimize([p.tensor for p in inputs], [p.tensor for p in outputs], graph_def)
+        left_off = [n.name for n in graph_def.node if n.op == "Placeholder" and not n.name.startswith(f"{prefix}/")]
+        if left_off:
+            raise ConversionError(f"the model needs every input: {', '.join(left_off)} was left off")
+        with tf.Graph().as_default():  # Grappler's export is refused in eager mode, though it does not use this graph
+            graph_def = loader.tf_optimize([p.tensor for p in inputs], [p.tensor for p in outputs], graph_def)
         return Frozen(self.name, graph_def, tuple(inputs), tuple(outputs))
 
-    def _placeholder(self, port: Port) -> Any:
-        tf = require("tensorflow")
-        tensor = self._graph.get_tensor_by_name(port.tensor)
-        return tf.compat.v1.placeholder(tensor.dtype, tensor.shape, name=f"input_{self.inputs.index(port)}")
+    def _unused_prefix(self) -> str:
+        """A name scope that no node of the graph is in."""
+        prefix = "ends"
+        while any(op.name.split("/")[0] == prefix for op in self._graph.get_operations()):
+            prefix += "_"
+        return prefix
 
     def _placeholders(self) -> list[str]:
         return [op.name for op in self._graph.get_operations() if op.type == "Placeholder"]
@@ -118,10 +131,6 @@ def from_graph_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequen
     if not graph_def.node:
         raise ConversionError(f"{path} holds no GraphDef: it has no nodes")
     return GraphSource(graph_def, name=path.stem, inputs=inputs, outputs=outputs)
-
-
-def _renamed(port: Port, tensor: str) -> Port:
-    return Port(port.name, tensor, port.dtype, port.shape)
 
 
 def _as_array(value: Any) -> Array:

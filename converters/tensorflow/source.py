@@ -95,6 +95,20 @@ def select(ports: tuple[Port, ...], names: Sequence[str] | None, kind: str, *, s
     return tuple(by_name[name] for name in names)
 
 
+def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
+    """The names, with `_1`, `_2`, ... after those that are taken already."""
+    used = set(taken)
+    result = []
+    for name in names:
+        unique, count = name, 0
+        while unique in used:
+            count += 1
+            unique = f"{name}_{count}"
+        used.add(unique)
+        result.append(unique)
+    return result
+
+
 def refuse_unknown(unknown: Sequence[str], known: Iterable[str], kind: str) -> None:
     """Raise a ConversionError for names that do not exist, with the nearest ones that do."""
     if not unknown:
@@ -102,7 +116,7 @@ def refuse_unknown(unknown: Sequence[str], known: Iterable[str], kind: str) -> N
     known = list(known)
     complaints = []
     for name in unknown:
-        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
         listed = close or known[:10]
         hint = f"{'did you mean' if close else 'there is'} {', '.join(listed)}{'?' if close else ''}"
         complaints.append(f"no {kind} named {name!r}; {hint}" if listed else f"no {kind} named {name!r}")

@@ -49,6 +49,7 @@ def to_onnx(frozen: Frozen) -> ModelProto:
                 input_names=[p.tensor for p in frozen.inputs],
                 output_names=list(dict.fromkeys(p.tensor for p in frozen.outputs)),
                 initialized_tables=dict(frozen.tables),
+                use_default=_with_defaults(frozen),
             )
         except Exception as error:
             # Nodes that could not be converted leave a graph that tf2onnx may stumble over later; they are the cause.
@@ -59,6 +60,12 @@ def to_onnx(frozen: Frozen) -> ModelProto:
         _restore_domain(converted)
         model: ModelProto = optimizer.optimize_graph(converted).make_model("")
     return model
+
+
+def _with_defaults(frozen: Frozen) -> list[str]:
+    """The placeholders with a default that are no inputs; they are their default, whatever they are called."""
+    inputs = {port.tensor.partition(":")[0] for port in frozen.inputs}
+    return [n.name for n in frozen.graph_def.node if n.op == "PlaceholderWithDefault" and n.name not in inputs]
 
 
 class _Recorder:

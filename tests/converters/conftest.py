@@ -35,7 +35,7 @@ def run() -> Callable[..., dict[str, np.ndarray]]:
 
 @pytest.fixture(scope="session")
 def agree(run) -> Callable[..., Any]:
-    """`agree(function, *feeds)`: convert a tf.function and demand TensorFlow's outputs to the bit; returns the model."""
+    """`agree(function, *feeds)` converts a tf.function, demands TensorFlow's outputs to the bit, returns the model."""
     tf = pytest.importorskip("tensorflow")
     from onnx_sparse.converters.tensorflow import convert
 

@@ -1,0 +1,275 @@
+"""What cannot be converted is refused in one clear message that names everything in the way."""
+
+import importlib
+import logging
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+keras = pytest.importorskip("keras")
+
+from google.protobuf import text_format  # noqa: E402
+
+from onnx_sparse.converters import ConversionError, UnsupportedNode  # noqa: E402
+from onnx_sparse.converters.tensorflow import convert  # noqa: E402
+
+BUCKETIZED = """
+node { name: "age" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } }
+       attr { key: "shape" value { shape { dim { size: -1 } } } } }
+node { name: "buckets" op: "Bucketize" input: "age" attr { key: "T" value { type: DT_FLOAT } }
+       attr { key: "boundaries" value { list { f: 18 f: 65 } } } }
+node { name: "text" op: "AsString" input: "buckets" attr { key: "T" value { type: DT_INT32 } } }
+node { name: "hash" op: "StringToHashBucketFast" input: "text" attr { key: "num_buckets" value { i: 7 } } }
+"""
+
+
+@pytest.fixture
+def bucketized(tmp_path):
+    """A graph with several operators that nothing converts."""
+    path = tmp_path / "wide.pbtxt"
+    path.write_text(BUCKETIZED)
+    return path
+
+
+@pytest.fixture(scope="module")
+def saved_model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "two"
+    module = tf.Module()
+    spec = [tf.TensorSpec([2], name="features")]
+    module.double = tf.function(lambda features: {"double": features * 2.0}, input_signature=spec)
+    module.half = tf.function(lambda features: {"half": features / 2.0}, input_signature=spec)
+    tf.saved_model.save(module, str(path), signatures={"double": module.double, "half": module.half})
+    return path
+
+
+def refusal(*args, **kwargs):
+    with pytest.raises(ConversionError) as caught:
+        convert(*args, **kwargs)
+    assert "Traceback" not in str(caught.value)
+    return caught.value
+
+
+def line(*args, **kwargs):
+    """The message of a refusal that must be one line."""
+    message = str(refusal(*args, **kwargs))
+    assert "\n" not in message
+    return message
+
+
+def test_every_unsupported_node_is_listed(bucketized):
+    error = refusal(bucketized)
+    found = {(n.node, n.op_type) for n in error.unsupported}
+    assert found == {("buckets", "Bucketize"), ("hash", "StringToHashBucketFast")}
+    assert str(error).startswith("2 nodes cannot be converted:\n")
+    for node in error.unsupported:
+        assert f"{node.node} ({node.op_type}): no converter for this operator" in str(error)
+
+
+def test_only_what_leads_to_the_outputs_must_be_supported(bucketized):
+    assert [n.op_type for n in refusal(bucketized, outputs=["buckets"]).unsupported] == ["Bucketize"]
+    assert convert(bucketized, inputs=["buckets"], outputs=["text:0"]).graph.output[0].name == "text:0"
+
+
+def test_unsupported_nodes_in_branches_are_listed():
+    @tf.function(input_signature=[tf.TensorSpec([2]), tf.TensorSpec([], tf.bool)])
+    def branches(x, left):
+        if left:
+            return tf.raw_ops.Bucketize(input=x, boundaries=[1.0])
+        return tf.cast(tf.strings.to_hash_bucket_fast(tf.as_string(x), 3), tf.int32)
+
+    assert {n.op_type for n in refusal(branches).unsupported} == {"Bucketize", "StringToHashBucketFast"}
+
+
+def test_a_handler_says_why():
+    @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.int64), tf.TensorSpec([None])])
+    def complex_values(indices, x):
+        z = tf.complex(x, x)
+        filled = tf.raw_ops.SparseFillEmptyRows(indices=indices, values=z, dense_shape=[3, 2], default_value=z[0])
+        return tf.math.real(filled.output_values)
+
+    reasons = {n.op_type: n.reason for n in refusal(complex_values).unsupported}
+    assert reasons["SparseFillEmptyRows"].startswith("input values is complex64; SparseFillEmptyRows takes float16,")
+
+
+@pytest.mark.parametrize("dtype", [tf.complex64, tf.complex128, tf.variant], ids=lambda t: t.name)
+def test_ends_of_a_type_that_onnx_runtime_lacks(dtype):
+    function = tf.function(lambda x: {"y": tf.identity(x)}, input_signature=[tf.TensorSpec([2], dtype, "x")])
+    assert line(function) == f"input x is {dtype.name}, which ONNX Runtime cannot take or give"
+
+
+def test_an_input_of_unknown_rank():
+    function = tf.function(lambda x: x + 1.0, input_signature=[tf.TensorSpec(None, name="x")])
+    assert line(function) == "input x has no known rank; give its TensorSpec a shape such as [None, 3]"
+
+
+def test_a_path_that_does_not_exist(tmp_path):
+    assert line(tmp_path / "nothing.pb") == f"no such file or directory: {tmp_path / 'nothing.pb'}"
+
+
+def test_a_directory_that_is_no_saved_model(tmp_path):
+    assert line(tmp_path) == f"{tmp_path} is not a SavedModel: it holds no saved_model.pb"
+
+
+def test_a_damaged_saved_model(tmp_path):
+    (tmp_path / "saved_model.pb").write_bytes(b"\xff\xff\xff")
+    assert line(tmp_path).startswith(f"{tmp_path} cannot be read as a SavedModel: ")
+
+
+def test_a_file_of_another_kind(tmp_path):
+    path = tmp_path / "model.h5"
+    path.write_bytes(b"")
+    assert line(path) == f"{path} is no SavedModel directory, .keras file or GraphDef (.pb, .pbtxt)"
+
+
+def test_a_truncated_graph_def(tmp_path):
+    path = tmp_path / "cut.pb"
+    graph_def = text_format.Parse(BUCKETIZED, tf.compat.v1.GraphDef())
+    path.write_bytes(graph_def.SerializeToString()[:-5])
+    assert line(path) == f"{path} holds no GraphDef: it is damaged, cut short, or something else"
+
+
+def test_a_graph_def_that_lacks_nodes(tmp_path):
+    path = tmp_path / "lacking.pbtxt"
+    path.write_text(BUCKETIZED[BUCKETIZED.index('node { name: "buckets"') :])
+    assert line(path).startswith("lacking is no valid graph: ")
+
+
+@pytest.mark.parametrize("name", ["empty.pb", "empty.pbtxt"])
+def test_an_empty_graph_def(tmp_path, name):
+    (tmp_path / name).write_bytes(b"")
+    assert line(tmp_path / name) == f"{tmp_path / name} holds no GraphDef: it has no nodes"
+
+
+def test_a_pbtxt_that_is_not_text(tmp_path):
+    path = tmp_path / "binary.pbtxt"
+    path.write_bytes(b"\xff\xfe\x00")
+    assert line(path) == f"{path} holds no GraphDef: it is damaged, cut short, or something else"
+
+
+def test_a_keras_file_that_is_none(tmp_path):
+    path = tmp_path / "model.keras"
+    path.write_bytes(b"no zip")
+    assert line(path).startswith(f"{path} cannot be read as a Keras model: ")
+
+
+def test_the_file_inside_a_saved_model(saved_model):
+    assert line(saved_model / "saved_model.pb") == (
+        f"{saved_model / 'saved_model.pb'} belongs to a SavedModel; give its directory, {saved_model}"
+    )
+
+
+def test_an_unknown_signature(saved_model):
+    assert line(saved_model, signature="third") == f"{saved_model} has no signature 'third'; it has double, half"
+
+
+def test_several_signatures_and_none_of_them_the_default(saved_model):
+    assert line(saved_model) == f"{saved_model} has several signatures, choose one: double, half"
+
+
+def test_a_signature_of_what_has_none(bucketized):
+    assert line(bucketized, signature="double") == (f"{bucketized} has no signatures; only a SavedModel directory has")
+
+
+def test_a_saved_model_without_signatures(tmp_path):
+    tf.saved_model.save(tf.Module(), str(tmp_path))
+    assert line(tmp_path).startswith(f"{tmp_path} has no signatures; save it with ")
+
+
+def test_unknown_names_of_tensors(bucketized):
+    assert line(bucketized, outputs=["bucket:0"]) == "no tensor named 'bucket:0'; did you mean buckets:0?"
+    assert line(bucketized, inputs=["xyz"]).startswith("no tensor named 'xyz'; there is age:0, buckets:0, ")
+    assert line(bucketized, outputs=["text:1"]) == "no tensor named 'text:1'; did you mean text:0?"
+
+
+def test_unknown_names_of_a_signature(saved_model):
+    wanted = {"signature": "double"}
+    assert line(saved_model, outputs=["duoble"], **wanted) == "no output named 'duoble'; did you mean double?"
+    assert line(saved_model, inputs=["feature"], **wanted) == "no input named 'feature'; did you mean features?"
+
+
+def test_an_input_that_the_model_needs_is_left_off(saved_model, bucketized):
+    assert line(saved_model, signature="half", inputs=[]) == "the model needs every input: features was left off"
+    assert line(bucketized, inputs=[]) == "the model needs every input: age was left off"
+
+
+def test_a_name_given_twice(bucketized):
+    assert line(bucketized, inputs=["age", "age:0"]) == "input age:0 is given twice"
+
+
+def test_a_function_without_a_signature():
+    def free(x):
+        return x
+
+    assert line(tf.function(free)).startswith("free has no input_signature; give it one, or convert ")
+
+
+def test_a_keras_model_that_does_not_know_its_inputs():
+    class Subclassed(keras.Model):
+        def call(self, x):
+            return x
+
+    assert line(Subclassed(name="mine")).startswith("mine does not know its inputs; build it, or convert ")
+
+
+def test_something_else_altogether():
+    assert line(42) == "a int is no path, Keras model, tf.function or ConcreteFunction of TensorFlow"
+
+
+def test_tensorflow_is_not_installed(monkeypatch):
+    real = importlib.import_module
+
+    def missing(name, *args):
+        if name == "tensorflow":
+            raise ModuleNotFoundError("No module named 'tensorflow'", name="tensorflow")
+        return real(name, *args)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    assert line("model.pb") == 'tensorflow is not installed; run: pip install "onnx_sparse[tensorflow]"'
+
+
+def test_the_package_is_imported_without_tensorflow():
+    code = "import sys, onnx_sparse.converters.tensorflow as c; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_nothing_is_written_to_the_terminal(tmp_path, bucketized):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_CPP")}
+    code = (
+        "import sys; from onnx_sparse.converters import ConversionError\n"
+        "from onnx_sparse.converters.tensorflow import convert\n"
+        "try: convert(sys.argv[1])\n"
+        "except ConversionError: pass\n"
+        "convert(sys.argv[1], inputs=['buckets'], outputs=['text'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(bucketized)], env=environment, capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_loggers_are_left_as_they_were(bucketized):
+    loggers = [logging.getLogger(name) for name in ("tensorflow", "tf2onnx", "absl")]
+    loggers[1].setLevel(logging.INFO)
+    before = [logger.level for logger in loggers]
+    refusal(bucketized)
+    assert [logger.level for logger in loggers] == before
+
+
+def test_numpy_is_left_as_it_was(bucketized):
+    names = set(dir(np))
+    refusal(bucketized)
+    assert set(dir(np)) == names
+
+
+def test_messages_of_the_error():
+    nodes = [UnsupportedNode("a", "Foo", "because"), UnsupportedNode("b", "Bar", "why not")]
+    assert str(ConversionError(unsupported=nodes[:1])) == "1 node cannot be converted:\n  a (Foo): because"
+    assert str(ConversionError(unsupported=nodes)) == (
+        "2 nodes cannot be converted:\n  a (Foo): because\n  b (Bar): why not"
+    )
+    assert str(ConversionError("plain")) == "plain"
+    assert ConversionError("plain").unsupported == ()

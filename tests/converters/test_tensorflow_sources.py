@@ -1,0 +1,256 @@
+"""The ways in, and what a model's inputs and outputs are called on the way out."""
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+keras = pytest.importorskip("keras")
+
+from google.protobuf import text_format  # noqa: E402
+
+from onnx_sparse.converters.tensorflow import convert  # noqa: E402
+
+V1 = tf.compat.v1
+
+# Keras 3 has not caught up with numpy 2.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
+
+def ends(model):
+    return [v.name for v in model.graph.input], [v.name for v in model.graph.output]
+
+
+def dims(value):
+    return [d.dim_value if d.HasField("dim_value") else d.dim_param for d in value.type.tensor_type.shape.dim]
+
+
+class Lookup(tf.Module):
+    """An embedding with two signatures."""
+
+    def __init__(self):
+        self.table = tf.Variable(np.arange(20, dtype=np.float32).reshape(10, 2), name="table")
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, "ids"), tf.TensorSpec([None], tf.int32, "bags")])
+    def sums(self, ids, bags):
+        return {"total": tf.sparse.segment_sum(self.table, ids, bags), "bags": bags}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, "ids")])
+    def rows(self, ids):
+        return {"rows": tf.gather(self.table, ids)}
+
+
+FEEDS = {"ids": np.array([1, 9]), "bags": np.array([0, 2], np.int32)}
+TOTAL = [[2, 3], [0, 0], [18, 19]]
+
+
+@pytest.fixture(scope="module")
+def saved_model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "lookup"
+    module = Lookup()
+    tf.saved_model.save(module, str(path), signatures={"serving_default": module.sums, "rows": module.rows})
+    return path
+
+
+@pytest.fixture(scope="module")
+def graph_def():
+    """ids, bags -> lookup/SparseSegmentSum, with a lookup/table in between."""
+    with tf.Graph().as_default() as graph:
+        ids = V1.placeholder(tf.int64, [None], "ids")
+        bags = V1.placeholder(tf.int32, [None], "bags")
+        with tf.name_scope("lookup"):
+            table = tf.constant(np.arange(20, dtype=np.float32).reshape(10, 2), name="table")
+            doubled = tf.add(ids, ids, name="doubled")
+            tf.raw_ops.SparseSegmentSum(data=table, indices=doubled // 2, segment_ids=bags)
+    return graph.as_graph_def()
+
+
+@pytest.fixture(scope="module", params=["pb", "pbtxt"])
+def graph_file(request, graph_def, tmp_path_factory):
+    path = tmp_path_factory.mktemp("graph") / f"lookup.{request.param}"
+    if request.param == "pb":
+        path.write_bytes(graph_def.SerializeToString())
+    else:
+        path.write_text(text_format.MessageToString(graph_def))
+    return path
+
+
+def test_saved_model_keeps_the_names_of_its_signature(saved_model, run):
+    model = convert(saved_model)
+    inputs, outputs = ends(model)
+    assert sorted(inputs) == ["bags", "ids"]
+    assert sorted(outputs) == ["bags_1", "total"]  # names must differ in ONNX
+    assert model.graph.name == "lookup"
+
+
+def test_a_signature_by_its_name(saved_model, run):
+    model = convert(str(saved_model), signature="rows")
+    assert ends(model) == (["ids"], ["rows"])
+    np.testing.assert_array_equal(run(model, ids=[3])["rows"], [[6, 7]])
+
+
+def test_some_of_the_outputs_of_a_signature(saved_model, run):
+    model = convert(saved_model, outputs=["total"])
+    assert ends(model)[1] == ["total"]
+    np.testing.assert_array_equal(run(model, **FEEDS)["total"], TOTAL)
+
+
+def test_a_saved_model_of_tensorflow_1(tmp_path, run):
+    with tf.Graph().as_default(), V1.Session() as session:
+        ids = V1.placeholder(tf.int64, [None], "in_ids")
+        table = V1.get_variable("table", initializer=np.arange(6, dtype=np.float32).reshape(3, 2))
+        out = tf.raw_ops.SparseSegmentSum(data=table, indices=ids, segment_ids=ids, name="sum")
+        session.run(V1.global_variables_initializer())
+        V1.saved_model.simple_save(session, str(tmp_path / "old"), {"ids": ids}, {"out": out})
+    model = convert(tmp_path / "old")
+    assert ends(model) == (["ids"], ["out"])
+    np.testing.assert_array_equal(run(model, ids=[0, 2])["out"], [[0, 1], [0, 0], [4, 5]])
+
+
+def test_graph_def_with_names(graph_file, run):
+    model = convert(graph_file, inputs=["bags:0", "ids:0"], outputs=["lookup/SparseSegmentSum:0"])
+    assert ends(model) == (["bags:0", "ids:0"], ["lookup/SparseSegmentSum:0"])
+    outputs = run(model, **{"ids:0": FEEDS["ids"], "bags:0": FEEDS["bags"]})
+    np.testing.assert_array_equal(outputs["lookup/SparseSegmentSum:0"], TOTAL)
+
+
+def test_graph_def_without_names(graph_file, run):
+    model = convert(graph_file)
+    assert ends(model) == (["ids", "bags"], ["lookup/SparseSegmentSum"])
+    np.testing.assert_array_equal(run(model, **FEEDS)["lookup/SparseSegmentSum"], TOTAL)
+
+
+def test_graph_def_cut_in_the_middle(graph_file, run):
+    """Any tensors can be the ends: what feeds the inputs is cut off."""
+    model = convert(
+        graph_file, inputs=["lookup/doubled", "bags"], outputs=["lookup/SparseSegmentSum", "lookup/doubled:0"]
+    )
+    assert ends(model) == (["lookup/doubled", "bags"], ["lookup/SparseSegmentSum", "lookup/doubled:0"])
+    outputs = run(model, **{"lookup/doubled": 2 * FEEDS["ids"], "bags": FEEDS["bags"]})
+    np.testing.assert_array_equal(outputs["lookup/SparseSegmentSum"], TOTAL)
+    np.testing.assert_array_equal(outputs["lookup/doubled:0"], [2, 18])
+
+
+def test_a_placeholder_with_a_default_is_an_input_only_on_request(tmp_path, run):
+    with tf.Graph().as_default() as graph:
+        x = V1.placeholder(tf.float32, [2], "x")
+        tf.add(x, V1.placeholder_with_default(tf.constant(3.0), [], "more"), name="sum")
+    (tmp_path / "g.pb").write_bytes(graph.as_graph_def().SerializeToString())
+    model = convert(tmp_path / "g.pb")
+    assert ends(model) == (["x"], ["sum"])
+    assert run(model, x=np.float32([1, 2]))["sum"].tolist() == [4, 5]
+    model = convert(tmp_path / "g.pb", inputs=["x", "more"])
+    assert run(model, x=np.float32([1, 2]), more=np.float32(1))["sum"].tolist() == [2, 3]
+
+
+def test_concrete_function(run):
+    lookup = Lookup()
+    model = convert(lookup.sums.get_concrete_function())
+    assert ends(model)[0] == ["ids", "bags"]
+    np.testing.assert_array_equal(run(model, **FEEDS)["total"], TOTAL)
+
+
+def test_inputs_without_names_are_called_after_the_parameters(run):
+    @tf.function(input_signature=[tf.TensorSpec([None]), tf.TensorSpec([None])])
+    def subtract(left, right):
+        return left - right
+
+    model = convert(subtract)
+    assert ends(model) == (["left", "right"], ["output_0"])
+    assert run(model, left=np.float32([3]), right=np.float32([1]))["output_0"] == [2]
+
+
+def test_structures_in_and_out():
+    spec = {"b": tf.TensorSpec([2], name="b"), "a": tf.TensorSpec([2], name="a")}
+
+    @tf.function(input_signature=[spec])
+    def nested(x):
+        return {"pair": (x["a"], x["b"]), "one": x["a"] + x["b"]}
+
+    assert ends(convert(nested)) == (["a", "b"], ["one", "pair_0", "pair_1"])
+
+
+def test_sparse_tensors_in_and_out(run):
+    @tf.function(input_signature=[tf.SparseTensorSpec([None, None], tf.string), tf.TensorSpec([1], name="bias")])
+    def fill(sp, bias):
+        return {"filled": tf.sparse.fill_empty_rows(sp, "?")[0], "bias": bias + 1.0}
+
+    model = convert(fill)
+    inputs, outputs = ends(model)
+    assert inputs == ["sp", "sp_1", "sp_2", "bias"]
+    assert outputs == ["bias_1", "filled_indices", "filled_values", "filled_dense_shape"]
+    feeds = {"sp": [[1, 0]], "sp_1": np.array(["x"], object), "sp_2": [2, 3], "bias": np.float32([1])}
+    assert run(model, **feeds)["filled_values"].tolist() == ["?", "x"]
+
+
+def test_an_unused_input_stays():
+    @tf.function(input_signature=[tf.TensorSpec([2], name="used"), tf.TensorSpec([2], name="unused")])
+    def first(used, unused):
+        return {"out": used * 2.0}
+
+    assert ends(convert(first))[0] == ["used", "unused"]
+
+
+def test_an_input_handed_through_under_several_names(run):
+    @tf.function(input_signature=[tf.TensorSpec([2], tf.string, name="x")])
+    def through(x):
+        return {"a": x, "b": x}
+
+    model = convert(through)
+    assert ends(model) == (["x"], ["a", "b"])
+    assert run(model, x=np.array(["p", "q"], object))["b"].tolist() == ["p", "q"]
+
+
+def test_a_constant_made_outside_the_function_is_no_input(run):
+    table = tf.constant(np.arange(6, dtype=np.float32).reshape(3, 2))
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, "ids")])
+    def look_up(ids):
+        return {"out": tf.sparse.segment_sum(table, ids, ids)}
+
+    model = convert(look_up)
+    assert ends(model) == (["ids"], ["out"])
+    np.testing.assert_array_equal(run(model, ids=[1])["out"], [[0, 0], [2, 3]])
+
+
+def test_known_dimensions_are_numbers_and_unknown_ones_have_names(saved_model):
+    (ids,) = convert(saved_model, signature="rows").graph.input
+    assert dims(ids) == ["ids_0"]
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3], name="x")])
+    def double(x):
+        return {"y": x + x}
+
+    assert dims(convert(double).graph.output[0]) == ["y_0", 3]
+
+
+@pytest.fixture(scope="module", params=["functional", "sequential"])
+def keras_model(request):
+    keras.utils.set_random_seed(0)
+    if request.param == "functional":
+        ids = keras.Input([None], dtype="int32", name="ids")
+        weights = keras.Input([4], name="features")
+        pooled = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(10, 4)(ids))
+        score = keras.layers.Dense(1, activation="sigmoid", name="score")(pooled * weights)
+        return keras.Model([ids, weights], score), {
+            "ids": np.array([[1, 2, 3], [4, 5, 6]], np.int32),
+            "features": np.ones((2, 4), np.float32),
+        }
+    layers = [keras.Input([4], name="features"), keras.layers.Dense(3, "relu"), keras.layers.Dense(2, name="logits")]
+    return keras.Sequential(layers), {"features": np.eye(4, dtype=np.float32)}
+
+
+def test_keras_file(keras_model, tmp_path, run):
+    original, feeds = keras_model
+    original.save(tmp_path / "model.keras")
+    for source in (original, tmp_path / "model.keras"):
+        model = convert(source)
+        assert ends(model) == (list(feeds), ["score"] if len(feeds) == 2 else ["logits"])
+        expected = original(list(feeds.values()) if len(feeds) > 1 else feeds["features"]).numpy()
+        (actual,) = run(model, **feeds).values()
+        np.testing.assert_allclose(actual, expected, rtol=1e-6)
+
+
+def test_keras_outputs_in_a_dictionary():
+    x = keras.Input([2], name="x")
+    model = keras.Model({"x": x}, {"late": x + 1.0, "early": x * 2.0})
+    assert ends(convert(model)) == (["x"], ["early", "late"])
