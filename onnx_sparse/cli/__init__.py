@@ -24,6 +24,7 @@ _PIPE_CLOSED = 141  # 128 + SIGPIPE
 _DESCRIPTION = """
 Sparse, segment and embedding operators for ONNX: convert models, run them in ONNX Runtime, look into them.
 """
+_DEBUG_HELP = "show the traceback of an error"
 _EPILOG = """
 new here:
   onnx-sparse demo                           a TensorFlow model becomes ONNX and gives the same answer
@@ -101,19 +102,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    everywhere = argparse.ArgumentParser(add_help=False)
-    # Legal before and after the command; only what is given overwrites the default of the outer parser.
-    everywhere.add_argument(
-        "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
-    )
     parser = argparse.ArgumentParser(
         prog="onnx-sparse",
         description=_DESCRIPTION.strip(),
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        parents=[everywhere],
     )
-    parser.set_defaults(debug=False)
+    parser.add_argument("--debug", action="store_true", help=_DEBUG_HELP)
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in _COMMANDS:
@@ -123,8 +118,9 @@ def _parser() -> argparse.ArgumentParser:
             description=textwrap.dedent(command.__doc__ or "").strip(),
             epilog=f"examples:\n{textwrap.indent(textwrap.dedent(command.EXAMPLES).strip(), '  ')}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
-            parents=[everywhere],
         )
+        # Legal after the command, too; without a default, for that would overwrite what stands before the command.
+        child.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG_HELP)
         child.add_argument("--json", action="store_true", help="print one JSON document instead of text")
         command.add_arguments(child)
         child.set_defaults(command=command)

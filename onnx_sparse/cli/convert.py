@@ -26,6 +26,7 @@ SUMMARY = "convert a TensorFlow or ONNX model"
 EXAMPLES = """
 onnx-sparse convert saved_model/ -o model.onnx
 onnx-sparse convert saved_model/ -o model.onnx --verify --portable
+onnx-sparse convert saved_model/ -o model.onnx --verify-with inputs.npz
 onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs logits:0
 onnx-sparse convert model.onnx -o standard.onnx --lower
 """
@@ -66,6 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verify", action="store_true", help="run both models on generated inputs; write only when they agree"
     )
+    parser.add_argument(
+        "--verify-with",
+        action="append",
+        default=[],
+        metavar="FILE.npz|NAME=FILE.npy|NAME=JSON",
+        help="verify on these inputs, given as to `run`",
+    )
 
 
 def _names(text: str) -> list[str]:
@@ -83,7 +91,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not source.exists():
         raise output.CommandError(f"{source}: no such file or directory")
     origin = arguments.origin or detect(source)
-    if origin == "onnx" and (arguments.verify or arguments.signature or arguments.inputs or arguments.outputs):
+    verify = arguments.verify or bool(arguments.verify_with)
+    if origin == "onnx" and (verify or arguments.signature or arguments.inputs or arguments.outputs):
         raise output.UsageError("--verify, --signature, --inputs and --outputs are for other sources than ONNX files")
     check_writable(arguments.output)  # before minutes of work are done for it
     records: Sequence[Any] = ()
@@ -94,10 +103,12 @@ def run(arguments: argparse.Namespace) -> int:
             converter = _converter(origin)
             chosen = {name: getattr(arguments, name) for name in ("signature", "inputs", "outputs")}
             model = _converted(converter.convert, source, progress=progress, **chosen)
-        model = _in_form(model, portable=arguments.portable, lower=arguments.lower)
-        if arguments.verify:
+        plain = model
+        model = _in_form(plain, portable=arguments.portable, lower=arguments.lower)
+        if verify:
             progress("verifying")
-            records = _converted(converter.verify, source, model, **chosen)
+            feeds = _feeds(plain, arguments)
+            records = _converted(converter.verify, source, model, feeds=feeds, **chosen)
     agrees = all(record.ok for record in records)
     summary = _summary(model)
     if agrees:
@@ -107,13 +118,15 @@ def run(arguments: argparse.Namespace) -> int:
         "from": origin,
         "output": str(arguments.output) if agrees else None,
         **summary,
-        "verification": [_record(record) for record in records] if arguments.verify else None,
+        "verification": [_record(record) for record in records] if verify else None,
     }
     if not arguments.json:
         _show(document, agrees=agrees)
     if not agrees:
+        failed = next(record for record in document["verification"] if not record["ok"])
         raise output.CommandError(
-            f"the converted model's answers differ from those of {source}; nothing is written", details=document
+            f"verification fails, nothing is written: {failed['output']}: {failed['note'] or 'values differ'}",
+            details=document,
         )
     if arguments.json:
         output.write_json(document)
@@ -179,6 +192,20 @@ def _missing(origin: str, error: ImportError) -> output.CommandError:
     return output.CommandError(
         f"converting from {origin} needs a package that is not installed ({error}): pip install 'onnx_sparse[{origin}]'"
     )
+
+
+def _feeds(model: ModelProto, arguments: argparse.Namespace) -> dict[str, Any] | None:
+    """The inputs to verify on; None where the converter is to make them."""
+    if arguments.verify_with:
+        from onnx_sparse.cli.feeds import read_feeds
+
+        return read_feeds(model, arguments.verify_with)
+    if arguments.lower:
+        # What valid inputs are is read from our operators, which the lowered model no longer has.
+        from onnx_sparse.converters.tensorflow.sample_inputs import sample
+
+        return sample(model, seed=0, kind="with empty rows")
+    return None
 
 
 def _from_onnx(source: Path) -> ModelProto:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -49,7 +50,9 @@ def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
 
     existing_file(path)
     try:
-        model = onnx.load(os.fspath(path), load_external_data=external_data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # onnx calls its own text form experimental
+            model = onnx.load(os.fspath(path), load_external_data=external_data)
     except OSError as error:
         raise CommandError(f"{path}: cannot be read: {error.strerror or error}") from error
     except onnx.checker.ValidationError as error:

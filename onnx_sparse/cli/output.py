@@ -64,7 +64,9 @@ def one_line(value: object) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """The value as JSON can say it: NaN and the infinities, which it cannot, are strings."""
+    """The value as JSON can say it: NaN and the infinities, which it cannot, are strings; numpy scalars numbers."""
+    if hasattr(value, "item"):
+        value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Mapping):

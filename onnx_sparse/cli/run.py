@@ -192,6 +192,13 @@ def preview(value: Any) -> str:
     if not isinstance(value, np.ndarray):
         text = repr(value)
     else:
-        text = np.array2string(value, separator=", ", threshold=12, edgeitems=3, precision=6, max_line_width=10_000)
+        text = np.array2string(
+            value,
+            separator=", ",
+            threshold=12,
+            edgeitems=3,
+            max_line_width=10_000,
+            formatter={"float_kind": lambda number: f"{number:.6g}"},
+        )
         text = " ".join(text.split())
     return text if len(text) <= _PREVIEW_WIDTH else f"{text[: _PREVIEW_WIDTH - 3]}..."

@@ -1,0 +1,281 @@
+"""`onnx-sparse convert`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+
+import onnx_sparse
+from onnx_sparse.cli import convert, model_file
+
+
+class TestFromOnnx:
+    def test_canonical_form(self, cli, segment_max, tmp_path):
+        out = tmp_path / "out.onnx"
+        result = cli("convert", segment_max, "-o", out)
+        assert result.code == 0
+        assert "SegmentMax" in result.out
+        assert len(onnx.load(out).graph.node[-1].input) == 3
+
+    def test_json(self, cli, segment_max, tmp_path):
+        out = tmp_path / "out.onnx"
+        document = cli("convert", segment_max, "-o", out, "--json").json
+        assert document["from"] == "onnx"
+        assert document["our_nodes"] == {"SegmentMax": 1}
+        assert document["opsets"] == {"ai.onnx": 18, "onnx_sparse": 1}
+        assert document["size"] == out.stat().st_size
+
+    def test_portable(self, cli, segment_max, tmp_path):
+        import onnxruntime
+
+        out = tmp_path / "out.onnx"
+        assert cli("convert", segment_max, "-o", out, "--portable").code == 0
+        onnxruntime.InferenceSession(out)  # nothing of ours is registered
+
+    def test_lower(self, cli, segment_max, tmp_path):
+        out = tmp_path / "out.onnx"
+        assert "none: any ONNX runtime can run it" in cli("convert", segment_max, "-o", out, "--lower").out
+        assert {node.domain for node in onnx.load(out).graph.node} == {""}
+
+    def test_in_place(self, cli, segment_max):
+        assert cli("convert", segment_max, "-o", segment_max).code == 0
+        assert len(onnx.load(segment_max).graph.node[-1].input) == 3
+
+    def test_to_text(self, cli, segment_max, tmp_path):
+        assert cli("convert", segment_max, "-o", tmp_path / "out.onnxtxt").code == 0
+        assert "onnx_sparse.SegmentMax" in (tmp_path / "out.onnxtxt").read_text()
+
+    def test_through_a_link(self, cli, segment_max, tmp_path):
+        target, link = tmp_path / "target.onnx", tmp_path / "link.onnx"
+        target.touch()
+        link.symlink_to(target)
+        assert cli("convert", segment_max, "-o", link).code == 0
+        assert link.is_symlink()
+        assert target.stat().st_size > 0
+
+    def test_beyond_what_one_file_holds(self, cli, segment_max, tmp_path, monkeypatch):
+        model = onnx.load(segment_max)
+        table = model.graph.initializer.add(name="table", data_type=TensorProto.FLOAT, dims=[512])
+        table.raw_data = bytes(range(256)) * 8
+        onnx.save(model, segment_max)
+        monkeypatch.setattr(model_file, "_LARGEST_FILE", 1000)  # 2 GiB would be too much for a test
+        out = tmp_path / "out.onnx"
+        assert cli("convert", segment_max, "-o", out).code == 0
+        assert (tmp_path / "out.onnx.data").stat().st_size == 2048
+        (loaded,) = [t for t in onnx.load(out).graph.initializer if t.name == "table"]
+        assert loaded.raw_data == table.raw_data
+
+
+class TestRefusals:
+    """One line; nothing is written, and what was there stays."""
+
+    @pytest.fixture
+    def refused(self, cli, tmp_path):
+        def refuse(code, source, *options):
+            out = tmp_path / "written" / "out.onnx"
+            out.parent.mkdir(exist_ok=True)
+            out.write_bytes(b"what was there")
+            result = cli("convert", source, "-o", out, *options)
+            assert result.code == code
+            assert os.listdir(out.parent) == ["out.onnx"]
+            assert out.read_bytes() == b"what was there"
+            return result.error
+
+        return refuse
+
+    def test_missing(self, refused, tmp_path):
+        assert refused(1, tmp_path / "none.onnx").endswith("none.onnx: no such file or directory")
+
+    def test_directory_that_is_no_saved_model(self, refused, tmp_path):
+        assert refused(1, tmp_path) == f"{tmp_path} is not a SavedModel: there is no saved_model.pb in it"
+
+    def test_directory_as_onnx(self, refused, tmp_path):
+        assert refused(1, tmp_path, "--from", "onnx").endswith("is a directory, not an ONNX file")
+
+    def test_a_name_that_says_nothing(self, refused, tmp_path):
+        (tmp_path / "model.bin").touch()
+        assert refused(2, tmp_path / "model.bin").endswith("does not tell what it is; say it with --from")
+
+    def test_truncated_onnx(self, refused, segment_max):
+        segment_max.write_bytes(segment_max.read_bytes()[:-9])
+        assert "is not an ONNX model, or only a part of one" in refused(1, segment_max)
+
+    @pytest.mark.parametrize("form", [(), ("--portable",), ("--lower",)])
+    def test_an_operator_that_does_not_exist(self, refused, save, domain_node, make_model, form):
+        value = (TensorProto.FLOAT, [1])
+        path = save(make_model([domain_node("SegmentMux", ["x"], ["y"])], {"x": value}, {"y": value}))
+        assert "SegmentMux" in refused(1, path, *form)
+
+    @pytest.mark.parametrize("origin", ["ascend", "openvino"])
+    def test_a_converter_that_is_not_there(self, refused, segment_max, origin):
+        if importlib.util.find_spec(f"onnx_sparse.converters.{origin}"):
+            pytest.skip("it is there")
+        error = refused(1, segment_max, "--from", origin)
+        assert error == f"this version has no converter from {origin}; it converts from tensorflow, onnx"
+
+    def test_tensorflow_options_for_onnx(self, refused, segment_max):
+        assert "are for other sources than ONNX files" in refused(2, segment_max, "--verify")
+
+    def test_a_converter_that_lacks_its_package(self, refused, tmp_path, monkeypatch):
+        (tmp_path / "m.pb").touch()
+
+        def without_tensorflow(*_, **__):
+            raise ModuleNotFoundError("No module named 'tensorflow'")
+
+        converter = convert._converter("tensorflow")
+        monkeypatch.setattr(converter, "convert", without_tensorflow)
+        assert refused(1, tmp_path / "m.pb").endswith("pip install 'onnx_sparse[tensorflow]'")
+
+
+class TestOutputPath:
+    def test_no_such_directory(self, cli, segment_max, tmp_path):
+        error = cli("convert", segment_max, "-o", tmp_path / "no" / "out.onnx").error
+        assert error == f"cannot write {tmp_path}/no/out.onnx: there is no directory {tmp_path}/no"
+
+    def test_a_directory(self, cli, segment_max, tmp_path):
+        assert cli("convert", segment_max, "-o", tmp_path).error == f"cannot write {tmp_path}: it is a directory"
+
+    def test_a_full_disk_leaves_nothing(self, cli, segment_max, tmp_path, monkeypatch):
+        def full(*_):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("os.replace", full)
+        before = sorted(os.listdir(tmp_path))
+        assert cli("convert", segment_max, "-o", tmp_path / "out.onnx").error.endswith("No space left on device")
+        assert sorted(os.listdir(tmp_path)) == before
+
+    def test_an_interrupt_leaves_nothing(self, cli, segment_max, tmp_path, monkeypatch):
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("os.replace", interrupted)
+        before = sorted(os.listdir(tmp_path))
+        assert cli("convert", segment_max, "-o", tmp_path / "out.onnx").code == 130
+        assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.fixture(scope="module")
+def saved_model(tmp_path_factory):
+    """A SavedModel with three signatures."""
+    tf = pytest.importorskip("tensorflow")
+    pytest.importorskip("tf2onnx")
+
+    class Rows(tf.Module):
+        @tf.function(
+            input_signature=[
+                tf.TensorSpec([None, 2], tf.int64, "indices"),
+                tf.TensorSpec([None], tf.float32, "values"),
+                tf.TensorSpec([2], tf.int64, "dense_shape"),
+            ]
+        )
+        def fill(self, indices, values, dense_shape):
+            filled, _ = tf.sparse.fill_empty_rows(tf.SparseTensor(indices, values, dense_shape), 0.5)
+            return {"filled": filled.values}
+
+        @tf.function(
+            input_signature=[tf.TensorSpec([None, 2], tf.float32, "data"), tf.TensorSpec([None], tf.int32, "ids")]
+        )
+        def highest(self, data, ids):
+            return {"highest": tf.math.segment_max(data, ids)}
+
+        @tf.function(input_signature=[tf.TensorSpec([4, 4], tf.float32, "matrix")])
+        def unsupported(self, matrix):
+            return {"roots": tf.linalg.eigh(matrix)[0]}
+
+    folder = tmp_path_factory.mktemp("tf") / "saved"
+    module = Rows()
+    signatures = {"serving_default": module.fill, "highest": module.highest, "unsupported": module.unsupported}
+    tf.saved_model.save(module, str(folder), signatures=signatures)
+    return folder
+
+
+class TestFromTensorflow:
+    @pytest.mark.parametrize("form", [(), ("--portable",), ("--lower",)])
+    def test_converts_and_verifies(self, cli, saved_model, tmp_path, form):
+        out = tmp_path / "out.onnx"
+        result = cli("convert", saved_model, "-o", out, "--verify", *form)
+        assert result.code == 0
+        row = next(line for line in result.out.splitlines() if line.startswith("filled"))
+        assert row.split()[1] == "float32"
+        assert row.split()[-1] == "ok"
+        onnx.checker.check_model(out, full_check=True)
+
+    def test_verifies_with_inputs_of_ones_own(self, cli, saved_model, tmp_path):
+        out = tmp_path / "out.onnx"
+        feeds = ("--verify-with", "data=[[1, 5], [4, 2]]", "--verify-with", "ids=[0, 1]")
+        result = cli("convert", saved_model, "-o", out, "--signature", "highest", *feeds)
+        assert result.code == 0
+        assert "[2, 2]" in result.out
+        ran = cli("run", out, "-i", "data=[[1, 5], [4, 2]]", "-i", "ids=[0, 0]", "--json")
+        assert ran.json["outputs"][0]["values"] == [[4, 5]]
+
+    def test_json_holds_the_verification(self, cli, saved_model, tmp_path):
+        document = cli("convert", saved_model, "-o", tmp_path / "out.onnx", "--verify", "--json").json
+        (record,) = document["verification"]
+        assert record["output"] == "filled"
+        assert record["ok"] is True
+        assert document["from"] == "tensorflow"
+
+    def test_answers_that_differ_are_not_written(self, cli, saved_model, tmp_path, monkeypatch):
+        def break_it(model):
+            for tensor in model.graph.initializer:  # the value that empty rows get
+                if tensor.data_type == TensorProto.FLOAT:
+                    tensor.CopyFrom(onnx.numpy_helper.from_array(np.float32(7), tensor.name))
+            return model
+
+        monkeypatch.setattr(onnx_sparse, "embed_functions", break_it)
+        out = tmp_path / "out.onnx"
+        result = cli("convert", saved_model, "-o", out, "--verify", "--portable")
+        assert result.code == 1
+        assert "DIFFERS" in result.out
+        assert result.error.startswith("verification fails, nothing is written: filled: values differ")
+        assert not out.exists()
+
+    def test_every_unsupported_node_is_listed(self, cli, saved_model, tmp_path):
+        arguments = ("convert", saved_model, "-o", tmp_path / "out.onnx", "--signature", "unsupported")
+        result = cli(*arguments)
+        assert result.code == 1
+        first, *others = result.err.splitlines()
+        assert first.startswith("onnx-sparse: error: 1 node cannot be converted")
+        assert "SelfAdjointEigV2" in "".join(others)
+        unsupported = cli(*arguments, "--json").json["unsupported"]
+        assert unsupported[0]["op_type"] == "SelfAdjointEigV2"
+
+    def test_a_signature_that_is_not_there(self, cli, saved_model, tmp_path):
+        result = cli("convert", saved_model, "-o", tmp_path / "out.onnx", "--signature", "other")
+        assert result.code == 1
+        assert "has no signature 'other'" in result.error
+
+    def test_a_truncated_graph(self, cli, tmp_path):
+        pytest.importorskip("tensorflow")
+        (tmp_path / "m.pb").write_bytes(b"\x0a\xff\x01" + b"x" * 20)
+        result = cli("convert", tmp_path / "m.pb", "-o", tmp_path / "out.onnx", "--outputs", "y:0")
+        assert result.code == 1
+        assert "m.pb" in result.error
+        assert not (tmp_path / "out.onnx").exists()
+
+    def test_a_truncated_saved_model(self, cli, saved_model, tmp_path):
+        (tmp_path / "cut").mkdir()
+        content = (saved_model / "saved_model.pb").read_bytes()
+        (tmp_path / "cut" / "saved_model.pb").write_bytes(content[: len(content) // 2])
+        result = cli("convert", tmp_path / "cut", "-o", tmp_path / "out.onnx")
+        assert result.code == 1
+        assert "cannot be read as a SavedModel" in result.error
+
+    def test_stderr_is_quiet(self, saved_model, tmp_path):
+        """TensorFlow greets with many lines when it is loaded."""
+        done = subprocess.run(
+            [sys.executable, "-m", "onnx_sparse", "convert", saved_model, "-o", tmp_path / "out.onnx"],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0
+        assert done.stderr == ""

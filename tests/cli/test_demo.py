@@ -1,0 +1,81 @@
+"""`onnx-sparse demo`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from onnx_sparse.cli import demo
+
+
+def test_recorded(cli):
+    result = cli("demo", "--recorded")
+    assert result.code == 0
+    assert result.err == ""
+    assert "TensorFlow's answers are recorded" in result.out
+    assert "(empty: water)" in result.out
+    assert "The answers are the same, to the last bit." in result.out
+
+
+def test_recorded_where_tensorflow_is_not_installed(cli, monkeypatch):
+    monkeypatch.setattr(demo, "_has_tensorflow", lambda: False)
+    assert cli("demo", "--json").json["recorded"]
+
+
+def test_json(cli):
+    document = cli("demo", "--recorded", "--json").json
+    assert document["ok"]
+    assert document["our_nodes"] == ["SparseFillEmptyRows", "EmbeddingSegmentsSum"]
+    assert document["onnxruntime_answers"] == document["tensorflow_answers"]
+
+
+def test_answers_that_differ_fail(cli, monkeypatch):
+    shown = demo.load_recorded()
+    shown.answers["totals"][0, 0] += 1
+    monkeypatch.setattr(demo, "load_recorded", lambda: shown)
+    result = cli("demo", "--recorded")
+    assert result.code == 1
+    assert "totals: 1.0 apart" in result.out
+
+
+def test_keep(cli, tmp_path):
+    folder = tmp_path / "new" / "folder"
+    result = cli("demo", "--recorded", "--keep", folder)
+    assert f"onnx-sparse run {folder}/baskets.onnx --input {folder}/inputs.npz" in result.out
+    ran = cli("run", folder / "baskets.onnx", "--input", folder / "inputs.npz", "--json").json
+    assert ran["outputs"][0]["shape"] == [4, 2]
+
+
+def test_keep_in_a_file(cli, tmp_path):
+    (tmp_path / "file").touch()
+    assert "cannot make the directory" in cli("demo", "--recorded", "--keep", tmp_path / "file").error
+
+
+def test_the_shipped_model_is_current(tmp_path):
+    """What converting gives now; `python -m onnx_sparse.cli.demo_tensorflow` records it again."""
+    pytest.importorskip("tensorflow")
+    pytest.importorskip("tf2onnx")
+    from onnx_sparse.cli import demo_tensorflow
+
+    demo_tensorflow.record(tmp_path)
+    now = json.loads((tmp_path / demo.ANSWERS_FILE).read_text())
+    shipped = demo.load_recorded()
+    assert now["inputs"] == demo.INPUTS
+    for name, answer in now["answers"].items():
+        assert shipped.answers[name].tolist() == answer["values"]
+    # Names and node order are tf2onnx's, and may change with its version; operators may not.
+    from onnx import parser
+
+    converted = parser.parse_model((tmp_path / demo.MODEL_FILE).read_text())
+    assert sorted(n.op_type for n in converted.graph.node) == sorted(n.op_type for n in shipped.model.graph.node)
+    assert [v.name for v in converted.graph.input] == [v.name for v in shipped.model.graph.input]
+
+
+def test_live(cli, tmp_path):
+    pytest.importorskip("tensorflow")
+    pytest.importorskip("tf2onnx")
+    result = cli("demo", "--keep", tmp_path)
+    assert result.code == 0
+    assert "recorded" not in result.out
+    assert (tmp_path / "saved_model" / "saved_model.pb").is_file()

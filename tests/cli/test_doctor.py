@@ -1,0 +1,58 @@
+"""`onnx-sparse doctor`."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from onnx_sparse.cli import doctor
+
+
+def test_a_working_installation(cli):
+    result = cli("doctor")
+    assert result.code == 0
+    assert "onnxruntime" in result.out
+    assert "All that is needed works." in result.out
+
+
+def test_json(cli):
+    document = cli("doctor", "--json").json
+    assert document["ok"]
+    assert document["packages"]["onnx"]
+    assert document["backends"]["python"] == {"available": True, "library": None, "problem": None}
+    assert document["onnxruntime_takes"]["ir_version"] >= 10
+    assert document["onnxruntime_takes"]["opset"] >= 18
+
+
+@pytest.fixture
+def answer(monkeypatch):
+    """Make the process that tests a backend end in some way."""
+
+    def make(returncode, stderr):
+        done = subprocess.CompletedProcess([], returncode, "", stderr)
+        monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+
+    return make
+
+
+def test_a_broken_backend(cli, answer):
+    answer(1, "Traceback (most recent call last):\n  ...\nImportError: libfoo.so.1 is missing\n")
+    result = cli("doctor")
+    assert result.code == 1
+    assert "PROBLEM: backend python: ImportError: libfoo.so.1 is missing" in result.out
+
+
+def test_a_backend_that_ends_the_process(cli, answer):
+    answer(-11, "")
+    result = cli("doctor", "--json")
+    assert result.code == 1
+    assert result.json["backends"]["python"]["problem"] == "ended by signal 11: it said nothing"
+
+
+def test_a_missing_package(cli, monkeypatch):
+    version = doctor._version
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "rich" else version(name))
+    result = cli("doctor", "--json")
+    assert result.code == 1
+    assert result.json["problems"] == ["rich is not installed: pip install rich"]

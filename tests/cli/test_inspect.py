@@ -1,0 +1,109 @@
+"""`onnx-sparse inspect`."""
+
+from __future__ import annotations
+
+import pytest
+from onnx import TensorProto, helper
+
+import onnx_sparse
+
+
+def test_says_what_is_in_the_model(cli, segment_max):
+    result = cli("inspect", segment_max)
+    assert result.code == 0
+    for text in ("float32[K, 2]", "int64[K]", "SegmentMax", "T=float32 I=int64", "fill_mode=ZERO", "IR 10"):
+        assert text in result.out
+
+
+def test_json(cli, segment_max):
+    described = cli("inspect", segment_max, "--json").json
+    assert described["opsets"] == {"ai.onnx": 18, "onnx_sparse": 1}
+    assert described["inputs"][0] == {"name": "data", "type": "float32[K, 2]"}
+    assert described["size"] == segment_max.stat().st_size
+    (node,) = described["nodes"]
+    assert node["op"] == "SegmentMax"
+    assert node["types"] == {"T": "float32", "I": "int64"}
+    assert node["canonical"] is False
+
+
+def test_says_why_a_backend_cannot_run_it(cli, segment_max):
+    backends = cli("inspect", segment_max, "--json").json["backends"]
+    assert backends["python"]["runs"]
+    assert backends["python_plain_session"]["why_not"] == ["not in canonical form: input num_segments is left off"]
+    assert "convert --portable" in backends["portable_bodies"]["why_not"][0]
+
+
+def test_a_converted_model_runs_everywhere(cli, segment_max, tmp_path):
+    assert cli("convert", segment_max, "-o", tmp_path / "portable.onnx", "--portable").code == 0
+    described = cli("inspect", tmp_path / "portable.onnx", "--json").json
+    assert described["nodes"][0]["canonical"]
+    assert described["backends"]["python_plain_session"]["runs"]
+    assert described["backends"]["portable_bodies"]["runs"]
+
+
+def test_half_floats_need_our_session(cli, save, domain_node, make_model):
+    node = domain_node("MaskedFill", ["x", "mask", "value"], ["y"])
+    types = {"x": (TensorProto.FLOAT16, [3]), "mask": (TensorProto.BOOL, [3]), "value": (TensorProto.FLOAT16, [])}
+    backends = cli("inspect", save(make_model([node], types, {"y": (TensorProto.FLOAT16, [3])})), "--json").json[
+        "backends"
+    ]
+    assert backends["python"]["runs"]
+    assert backends["python_plain_session"]["why_not"] == ["no float16 in Python kernels"]
+
+
+@pytest.fixture
+def nested(domain_node, make_model, save):
+    """SegmentSum in a branch and in a model-local function."""
+    sums = domain_node("SegmentSum", ["data", "ids"], ["total"], name="in_branch")
+    total = helper.make_tensor_value_info("total", TensorProto.FLOAT, ["S"])
+    branch = helper.make_graph([sums], "branch", [], [total])
+    function = helper.make_function(
+        "local",
+        "Total",
+        ["data", "ids"],
+        ["total"],
+        [domain_node("SegmentSum", ["data", "ids"], ["total"], name="in_function")],
+        [helper.make_opsetid(onnx_sparse.DOMAIN, 1)],
+    )
+    nodes = [
+        helper.make_node("If", ["condition"], ["y"], name="choose", then_branch=branch, else_branch=branch),
+        helper.make_node("Total", ["data", "ids"], ["z"], domain="local"),
+    ]
+    inputs = {
+        "data": (TensorProto.FLOAT, ["K"]),
+        "ids": (TensorProto.INT32, ["K"]),
+        "condition": (TensorProto.BOOL, []),
+    }
+    outputs = {name: (TensorProto.FLOAT, ["S"]) for name in "yz"}
+    model = make_model(nodes, inputs, outputs, functions=[function])
+    model.opset_import.append(helper.make_opsetid("local", 1))
+    return save(model)
+
+
+def test_nodes_in_branches_and_functions(cli, nested):
+    described = cli("inspect", nested, "--json").json
+    assert [node["name"] for node in described["nodes"]] == [
+        "choose.else_branch / in_branch",
+        "choose.then_branch / in_branch",
+        "function Total / in_function",
+    ]
+    assert described["nodes"][0]["types"] == {"T": "float32", "I": "int32"}
+    assert described["nodes"][2]["types"] == {}  # each caller's
+    assert described["other_nodes"] == {"If": 1, "local.Total": 1}
+
+
+def test_a_model_without_our_nodes(cli, save, make_model):
+    value = (TensorProto.STRING, None)
+    result = cli("inspect", save(make_model([helper.make_node("Identity", ["x"], ["y"])], {"x": value}, {"y": value})))
+    assert result.code == 0
+    assert "string[...]" in result.out
+    assert "No node of our domain" in result.out
+
+
+def test_an_operator_that_does_not_exist(cli, save, domain_node, make_model):
+    value = (TensorProto.FLOAT, [])
+    described = cli(
+        "inspect", save(make_model([domain_node("Sparkle", ["x"], ["y"])], {"x": value}, {"y": value})), "--json"
+    ).json
+    assert described["nodes"][0]["exists"] is False
+    assert described["backends"]["python"]["why_not"] == ["there is no such operator"]

@@ -1,0 +1,142 @@
+"""The command line as a whole: help, exit codes, errors, JSON, pipes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from onnx_sparse.cli import check, main
+
+COMMANDS = ("convert", "run", "check", "inspect", "ops", "doctor", "demo")
+
+
+def start(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "onnx_sparse", *arguments], capture_output=True, text=True, timeout=60, **options
+    )
+
+
+def test_help_lists_every_command(cli):
+    result = cli("--help")
+    assert result.code == 0
+    for command in COMMANDS:
+        assert f"\n    {command} " in result.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_shows_examples(cli, command):
+    result = cli(command, "--help")
+    assert result.code == 0
+    assert f"examples:\n  onnx-sparse {command}" in result.out
+
+
+def test_version(cli):
+    assert cli("--version").out.startswith("onnx-sparse 0.")
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("fly",), ("convert",), ("ops", "--fast"), ("run", "m.onnx", "--backend", "x")]
+)
+def test_wrong_usage_is_2(cli, arguments):
+    result = cli(*arguments)
+    assert result.code == 2
+    assert "usage: onnx-sparse" in result.err
+    assert result.out == ""
+
+
+def test_a_failure_is_1_and_one_line(cli, tmp_path):
+    result = cli("check", tmp_path / "none.onnx")
+    assert result.code == 1
+    assert result.error == f"{tmp_path}/none.onnx: no such file"
+    assert result.out == ""
+
+
+def test_a_failure_as_json(cli, tmp_path):
+    result = cli("check", tmp_path / "none.onnx", "--json")
+    assert result.code == 1
+    assert result.json == {"error": result.error}
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_debug_shows_the_traceback(capsys, tmp_path, place):
+    arguments = ["check", str(tmp_path / "none.onnx")]
+    assert main(["--debug", *arguments] if place == "before" else [*arguments, "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_unexpected_exception_is_one_line(cli, monkeypatch, segment_max):
+    monkeypatch.setattr(check, "find", lambda *_: 1 / 0)
+    result = cli("check", segment_max)
+    assert result.code == 1
+    assert result.error == "unexpected ZeroDivisionError: division by zero (--debug shows where)"
+
+
+def test_an_interrupt_is_130(capsys, monkeypatch, segment_max):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(check, "find", interrupted)
+    assert main(["check", str(segment_max)]) == 130
+
+
+def test_control_sequences_in_a_name_do_not_reach_the_terminal(cli, tmp_path):
+    result = cli("check", tmp_path / "a\x1b[31m\nb.onnx")
+    assert result.error == f"{tmp_path}/a\\x1b[31m b.onnx: no such file"
+
+
+def test_python_m_is_the_console_script():
+    done = start("ops", "SegmentMaxx")
+    assert done.returncode == 1
+    assert done.stderr.startswith("onnx-sparse: error: there is no operator SegmentMaxx; did you mean SegmentMax or ")
+    assert done.stdout == ""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no SIGPIPE")
+def test_a_reader_that_leaves_is_no_error():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "onnx_sparse", "ops", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(timeout=60) == 128 + signal.SIGPIPE
+
+
+def test_an_ascii_terminal_gets_escapes():
+    done = start("ops", "EmbeddingSegmentsSqrtN", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert "\\u03a3" in done.stdout  # the sum sign of the law
+
+
+def test_no_colours_in_a_pipe():
+    assert "\x1b" not in start("ops").stdout
+
+
+def test_help_is_fast():
+    def seconds() -> float:
+        begin = time.perf_counter()
+        start("--help")
+        return time.perf_counter() - begin
+
+    assert min(seconds() for _ in range(3)) < 1.0  # 0.2 s on an idle machine; what is slow is imported by its command
+
+
+def test_help_imports_nothing_slow():
+    code = "import sys; from onnx_sparse.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"onnxruntime", "tensorflow", "rich", "onnxruntime_extensions"} & set(done.stderr.split())
+
+
+def test_the_package_has_no_file_that_only_the_checkout_has():
+    from importlib import resources
+
+    files = resources.files("onnx_sparse.cli")
+    assert (files / "demo_model.onnxtxt").is_file()
+    assert (files / "demo_answers.json").is_file()
+    assert Path(str(files / "__init__.py")).is_file()

@@ -1,0 +1,295 @@
+"""`onnx-sparse run`."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+DATA = np.array([[1, 5], [4, 2], [3, 3]], np.float32)
+IDS = np.array([0, 0, 2], np.int64)
+HIGHEST = [[4, 5], [0, 0], [3, 3]]
+
+
+@pytest.fixture
+def feeds(tmp_path):
+    """An archive with both inputs of `segment_max`."""
+    path = tmp_path / "in.npz"
+    np.savez(path, data=DATA, segment_ids=IDS)
+    return path
+
+
+@pytest.fixture
+def identity(make_model, save):
+    """A model that hands its only input through."""
+
+    def make(dtype, shape=("N",)):
+        value = (dtype, list(shape))
+        return save(make_model([helper.make_node("Identity", ["x"], ["y"])], {"x": value}, {"y": value}))
+
+    return make
+
+
+class TestInputs:
+    def test_an_archive(self, cli, segment_max, feeds):
+        (output,) = cli("run", segment_max, "--input", feeds, "--json").json["outputs"]
+        assert output == {"name": "highest", "type": "float32", "shape": [3, 2], "values": HIGHEST}
+
+    def test_arrays_one_by_one(self, cli, segment_max, tmp_path):
+        np.save(tmp_path / "data.npy", DATA)
+        np.save(tmp_path / "ids.npy", IDS)
+        inputs = ["--input", f"data={tmp_path}/data.npy", "-i", f"segment_ids={tmp_path}/ids.npy"]
+        assert cli("run", segment_max, *inputs, "--json").json["outputs"][0]["values"] == HIGHEST
+
+    def test_json_takes_the_type_of_the_model(self, cli, segment_max):
+        inputs = ["--input", "data=[[1, 5], [4, 2], [3, 3.0]]", "--input", "segment_ids=[0, 0, 2]"]
+        assert cli("run", segment_max, *inputs, "--json").json["outputs"][0]["values"] == HIGHEST
+
+    def test_a_table_for_people(self, cli, segment_max, feeds):
+        result = cli("run", segment_max, "--input", feeds)
+        assert result.code == 0
+        assert "[[4, 5], [0, 0], [3, 3]]" in result.out
+        assert "float32" in result.out
+
+    def test_fortran_order_and_foreign_byte_order(self, cli, segment_max, tmp_path):
+        np.savez(tmp_path / "in.npz", data=np.asfortranarray(DATA.astype(">f4")), segment_ids=IDS.astype(">i8"))
+        result = cli("run", segment_max, "--input", tmp_path / "in.npz", "--json")
+        assert result.json["outputs"][0]["values"] == HIGHEST
+
+    @pytest.mark.parametrize(
+        "texts", [np.array(["ä", "b c", ""]), np.array(["ä".encode(), b"b c", b""])], ids=["U", "S"]
+    )
+    def test_texts(self, cli, identity, tmp_path, texts):
+        np.savez(tmp_path / "in.npz", x=texts)
+        output = cli("run", identity(TensorProto.STRING), "--input", tmp_path / "in.npz", "--json").json["outputs"][0]
+        assert output["values"] == ["ä", "b c", ""]
+        assert output["type"] == "string"
+
+    @pytest.mark.parametrize(
+        ("dtype", "given", "expected"),
+        [
+            (TensorProto.STRING, '["a", ""]', ["a", ""]),
+            (TensorProto.BOOL, "[true, false]", [True, False]),
+            (TensorProto.UINT64, "[18446744073709551615]", [2**64 - 1]),
+            (TensorProto.FLOAT16, "[0.1]", [float(np.float16(0.1))]),
+            (TensorProto.BFLOAT16, "[0.1]", [float(ml_dtypes.bfloat16(0.1))]),
+            (TensorProto.DOUBLE, "[NaN, -Infinity]", ["NaN", "-Infinity"]),
+            (TensorProto.INT64, "[]", []),
+        ],
+    )
+    def test_json_of_every_kind(self, cli, identity, dtype, given, expected):
+        result = cli("run", identity(dtype), "--input", f"x={given}", "--json")
+        assert result.json["outputs"][0]["values"] == expected
+
+    def test_a_scalar(self, cli, identity):
+        result = cli("run", identity(TensorProto.INT8, ()), "--input", "x=-5", "--json")
+        assert result.json["outputs"][0] == {"name": "y", "type": "int8", "shape": [], "values": -5}
+
+    @pytest.mark.parametrize("stored", ["as numpy writes it", "float32"])
+    def test_bfloat16(self, cli, identity, tmp_path, stored):
+        values = np.array([1.5, 0.1], np.float32)
+        np.savez(tmp_path / "in.npz", x=values if stored == "float32" else values.astype(ml_dtypes.bfloat16))
+        out = tmp_path / "out.npz"
+        result = cli("run", identity(TensorProto.BFLOAT16), "--input", tmp_path / "in.npz", "-o", out)
+        assert "bfloat16" in result.out
+        saved = np.load(out)["y"]
+        assert saved.dtype == np.float32
+        assert saved.tolist() == values.astype(ml_dtypes.bfloat16).tolist()
+
+    def test_an_input_with_a_default_may_be_left_off(self, cli, save, make_model):
+        value = (TensorProto.FLOAT, [1])
+        model = make_model([helper.make_node("Add", ["x", "w"], ["y"])], {"x": value, "w": value}, {"y": value})
+        model.graph.initializer.append(helper.make_tensor("w", TensorProto.FLOAT, [1], [2.0]))
+        path = save(model)
+        assert cli("run", path, "--input", "x=[1]", "--json").json["outputs"][0]["values"] == [3]
+        assert cli("run", path, "-i", "x=[1]", "-i", "w=[5]", "--json").json["outputs"][0]["values"] == [6]
+
+
+class TestOutputs:
+    def test_are_saved(self, cli, segment_max, feeds, tmp_path):
+        out = tmp_path / "out.npz"
+        assert cli("run", segment_max, "--input", feeds, "-o", out).code == 0
+        assert np.load(out)["highest"].tolist() == HIGHEST
+
+    def test_texts_are_saved_without_a_pickle(self, cli, identity, tmp_path):
+        out = tmp_path / "out.npz"
+        assert cli("run", identity(TensorProto.STRING), "--input", 'x=["ab", "c"]', "-o", out).code == 0
+        assert np.load(out, allow_pickle=False)["y"].tolist() == ["ab", "c"]
+
+    def test_an_output_named_file(self, cli, save, make_model, tmp_path):
+        value = (TensorProto.FLOAT, [1])
+        path = save(make_model([helper.make_node("Neg", ["x"], ["file"])], {"x": value}, {"file": value}))
+        assert cli("run", path, "--input", "x=[1]", "-o", tmp_path / "out.npz").code == 0
+        assert np.load(tmp_path / "out.npz")["file"].tolist() == [-1]
+
+    def test_large_ones_are_not_in_the_json(self, cli, identity, tmp_path):
+        np.savez(tmp_path / "in.npz", x=np.zeros(10_001, np.int8))
+        result = cli("run", identity(TensorProto.INT8), "--input", tmp_path / "in.npz", "--json")
+        assert result.json["outputs"][0]["values"] is None
+
+
+class TestWrongInput:
+    """One line that says what is wrong and what the model expects; exit code 1, or 2 where the words make no sense."""
+
+    EXPECTED = "its inputs are data: float32[K, 2], segment_ids: int64[K]"
+
+    @pytest.fixture
+    def refused(self, cli, segment_max, tmp_path):
+        def refuse(code, *inputs, **arrays):
+            if arrays:
+                np.savez(tmp_path / "in.npz", **{"data": DATA, "segment_ids": IDS, **arrays})
+                inputs = (tmp_path / "in.npz",)
+            given = [part for value in inputs for part in ("--input", value)]
+            result = cli("run", segment_max, *given, "-o", tmp_path / "out.npz")
+            assert result.code == code
+            assert not (tmp_path / "out.npz").exists()
+            return result.error
+
+        return refuse
+
+    def test_nothing(self, refused):
+        assert refused(1) == f"inputs data, segment_ids not given; {self.EXPECTED}"
+
+    def test_one_missing(self, refused):
+        assert refused(1, "data=[[1, 2]]") == f"input segment_ids not given; {self.EXPECTED}"
+
+    def test_a_wrong_name(self, refused):
+        assert refused(1, ids=IDS) == f"the model has no input ids; {self.EXPECTED}"
+
+    def test_a_wrong_dtype(self, refused):
+        error = refused(1, segment_ids=IDS.astype(np.int32))
+        assert error == "input segment_ids is int32; the model expects int64 (array.astype(np.int64))"
+
+    def test_a_wrong_rank(self, refused):
+        error = refused(1, segment_ids=IDS[None])
+        assert error == "input segment_ids has shape [1, 3]; the model expects int64[K]"
+
+    def test_a_wrong_dimension(self, refused):
+        assert refused(1, data=DATA[:, :1]) == "input data has shape [3, 1]; the model expects float32[K, 2]"
+
+    def test_objects(self, refused):
+        assert "a pickle can run any code" in refused(1, data=np.array([{}, []], object))
+
+    def test_a_json_number_of_the_wrong_kind(self, refused):
+        error = refused(1, "segment_ids=[0, 1.5]")
+        assert error == "input segment_ids: 1.5 does not fit; the model expects int64[K]: whole numbers"
+
+    def test_a_json_number_out_of_range(self, refused):
+        assert refused(1, "segment_ids=[9223372036854775808]").endswith("out of the range of int64")
+
+    def test_json_rows_of_unequal_length(self, refused):
+        assert "the rows of a tensor must have one length" in refused(1, "data=[[1, 2], [3]]")
+
+    def test_json_that_is_an_object(self, refused):
+        assert "does not fit" in refused(1, 'data={"a": 1}')
+
+    def test_neither_file_nor_json(self, refused):
+        assert "is neither a .npy file nor JSON" in refused(2, "data=hello")
+
+    def test_no_name(self, refused):
+        assert refused(2, "[1, 2]") == "--input [1, 2]: expected FILE.npz, NAME=FILE.npy or NAME=JSON"
+
+    def test_twice(self, refused):
+        assert refused(2, "segment_ids=[0]", "segment_ids=[0]") == "input segment_ids is given twice"
+
+    def test_a_missing_file(self, refused, tmp_path):
+        assert refused(1, tmp_path / "none.npz").endswith("none.npz: no such file")
+        assert refused(1, f"data={tmp_path}/none.npy").endswith("none.npy: no such file")
+
+    def test_a_directory(self, refused, tmp_path):
+        (tmp_path / "dir.npz").mkdir()
+        assert refused(1, tmp_path / "dir.npz").endswith("dir.npz is a directory, not a numpy file")
+
+    def test_a_damaged_archive(self, refused, tmp_path, feeds):
+        for size in (0, 1, 10, 100, feeds.stat().st_size - 30):
+            (tmp_path / "cut.npz").write_bytes(feeds.read_bytes()[:size])
+            assert "cut.npz" in refused(1, tmp_path / "cut.npz")
+
+    def test_an_archive_that_is_no_archive(self, refused, tmp_path):
+        np.save(tmp_path / "single.npy", DATA)
+        (tmp_path / "single.npy").rename(tmp_path / "single.npz")
+        assert "is a single array, not an .npz archive" in refused(1, tmp_path / "single.npz")
+
+    def test_float32_for_float16(self, cli, identity, tmp_path):
+        np.savez(tmp_path / "in.npz", x=np.zeros(2, np.float32))
+        result = cli("run", identity(TensorProto.FLOAT16), "--input", tmp_path / "in.npz")
+        assert result.error == "input x is float32; the model expects float16 (array.astype(np.float16))"
+
+    def test_float64_for_bfloat16(self, cli, identity, tmp_path):
+        np.savez(tmp_path / "in.npz", x=np.zeros(2))
+        result = cli("run", identity(TensorProto.BFLOAT16), "--input", tmp_path / "in.npz")
+        assert result.error == "input x is float64; the model expects bfloat16 (give float32, it is rounded)"
+
+    def test_numbers_for_texts(self, cli, identity):
+        result = cli("run", identity(TensorProto.STRING), "--input", "x=[1]")
+        assert result.error == "input x: 1 does not fit; the model expects string[N]: texts"
+
+
+class TestWrongModel:
+    def test_an_operator_that_does_not_exist(self, cli, save, domain_node, make_model):
+        value = (TensorProto.FLOAT, [1])
+        path = save(make_model([domain_node("Sparkle", ["x"], ["y"])], {"x": value}, {"y": value}))
+        result = cli("run", path, "--input", "x=[1]")
+        assert result.code == 1
+        assert "does not load" in result.error
+        assert "Sparkle" in result.error
+
+    def test_truncated(self, cli, segment_max, feeds):
+        segment_max.write_bytes(segment_max.read_bytes()[:-9])
+        assert "is not an ONNX model, or only a part of one" in cli("run", segment_max, "--input", feeds).error
+
+    def test_input_that_breaks_the_law(self, cli, segment_max, tmp_path):
+        result = cli(
+            "run", segment_max, "-i", "data=[[1, 2], [3, 4]]", "-i", "segment_ids=[1, 0]", "--backend", "python"
+        )
+        assert result.code == 1
+        assert "SegmentMax: segment_ids[1] = 0 is less than segment_ids[0] = 1" in result.error
+
+    def test_a_backend_that_is_not_installed(self, cli, segment_max, feeds):
+        from onnx_sparse.cli.who_runs import native_library
+
+        result = cli("run", segment_max, "--input", feeds, "--backend", "native")
+        if native_library() is None:
+            assert result.code == 1
+            assert "native" in result.error
+        else:
+            assert result.code == 0
+
+
+class TestOutputPath:
+    """A path that cannot be written is refused before the model runs."""
+
+    def test_no_such_directory(self, cli, segment_max, feeds, tmp_path):
+        result = cli("run", segment_max, "--input", feeds, "-o", tmp_path / "no" / "out.npz")
+        assert result.code == 1
+        assert result.error == f"cannot write {tmp_path}/no/out.npz: there is no directory {tmp_path}/no"
+
+    def test_a_directory(self, cli, segment_max, feeds, tmp_path):
+        assert cli("run", segment_max, "--input", feeds, "-o", tmp_path).error.endswith("it is a directory")
+
+    def test_a_device(self, cli, segment_max, feeds):
+        result = cli("run", segment_max, "--input", feeds, "-o", "/dev/null")
+        assert result.error == "cannot write /dev/null: it is no regular file"
+
+    def test_no_permission(self, cli, segment_max, feeds, tmp_path, monkeypatch):
+        monkeypatch.setattr("os.access", lambda *_: False)  # the tests may run as root, who may write anywhere
+        assert "no permission" in cli("run", segment_max, "--input", feeds, "-o", tmp_path / "out.npz").error
+
+
+def test_a_model_with_external_data(cli, make_model, tmp_path):
+    value = (TensorProto.FLOAT, [2])
+    model = make_model([helper.make_node("Add", ["x", "w"], ["y"])], {"x": value}, {"y": value})
+    model.graph.initializer.append(
+        helper.make_tensor("w", TensorProto.FLOAT, [2], np.array([1, 2], np.float32).tobytes(), raw=True)
+    )
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    assert cli("run", tmp_path / "m.onnx", "--input", "x=[1, 1]", "--json").json["outputs"][0]["values"] == [2, 3]
+    assert cli("inspect", tmp_path / "m.onnx", "--json").json["size"] > (tmp_path / "m.onnx").stat().st_size
+
+
+def test_a_model_as_text(cli, segment_max, tmp_path, feeds):
+    onnx.save(onnx.load(segment_max), tmp_path / "m.onnxtxt")
+    result = cli("run", tmp_path / "m.onnxtxt", "--input", feeds, "--json")
+    assert result.json["outputs"][0]["values"] == HIGHEST
