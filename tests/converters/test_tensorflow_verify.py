@@ -1,0 +1,170 @@
+"""Inputs that are valid because the model says what they are for, and the comparison with TensorFlow on them."""
+
+import numpy as np
+import pytest
+from onnx import numpy_helper
+
+tf = pytest.importorskip("tensorflow")
+
+from onnx_sparse.converters import ConversionError  # noqa: E402
+from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
+from onnx_sparse.converters.tensorflow.sample_inputs import KINDS, find_roles, sample  # noqa: E402
+from onnx_sparse.converters.tensorflow.verify import compare  # noqa: E402
+
+VOCABULARY = 10
+
+
+@pytest.fixture(scope="module")
+def lookup():
+    """A safe lookup whose inputs' names say nothing."""
+    table = tf.Variable(np.random.default_rng(0).standard_normal((VOCABULARY, 4)).astype(np.float32))
+    specs = [
+        tf.TensorSpec([None, 2], tf.int64, "a"),
+        tf.TensorSpec([None], tf.int64, "b"),
+        tf.TensorSpec([2], tf.int64, "c"),
+        tf.TensorSpec([None], tf.float32, "d"),
+        tf.TensorSpec([None, 4], tf.float32, "e"),
+    ]
+
+    @tf.function(input_signature=specs)
+    def weighted(a, b, c, d, e):
+        ids, weights = tf.SparseTensor(a, b, c), tf.SparseTensor(a, d, c)
+        plain = tf.nn.safe_embedding_lookup_sparse(table, ids, combiner="mean") + e
+        return {"plain": plain, "weighted": tf.nn.safe_embedding_lookup_sparse(table, ids, weights, combiner="sum")}
+
+    return weighted
+
+
+@pytest.fixture(scope="module")
+def model(lookup):
+    return convert(lookup)
+
+
+def test_roles_are_read_from_the_graph(model):
+    roles = find_roles(model)
+    assert roles.coordinates == {"a": "c"}
+    assert roles.entries == {"b", "d"}
+    assert roles.bounds == {"b": VOCABULARY}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", KINDS)
+def test_sparse_inputs_are_valid(model, kind, seed):
+    inputs = sample(model, seed=seed, kind=kind)
+    a, b, c, d, e = (inputs[name] for name in "abcde")
+    assert len(a) == len(b) == len(d)
+    assert len(e) == c[0]
+    assert ((a >= 0) & (a < c)).all()
+    assert [tuple(row) for row in a] == sorted({tuple(row) for row in a})  # row-major, no duplicates
+    assert ((b >= 0) & (b < VOCABULARY)).all()
+    assert [x.dtype for x in (a, b, c, d, e)] == [np.int64, np.int64, np.int64, np.float32, np.float32]
+    empty = set(range(c[0])) - set(a[:, 0])
+    assert bool(empty) == (kind != "ordinary")
+    assert (len(a) == 0) == (kind == "without entries")
+
+
+def test_the_same_seed_gives_the_same_inputs(model):
+    first, again, other = (sample(model, seed=seed, kind="ordinary") for seed in (1, 1, 2))
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+    assert not all(np.array_equal(first[name], other[name]) for name in first)
+
+
+def test_names_help_where_the_graph_says_nothing():
+    specs = [
+        tf.TensorSpec([None, 2], tf.int64, "tags_indices"),
+        tf.TensorSpec([None], tf.string, "tags_values"),
+        tf.TensorSpec([2], tf.int64, "tags_dense_shape"),
+    ]
+    function = tf.function(lambda i, v, s: {"i": i + 1, "v": v, "s": s + 1}, input_signature=specs)
+    roles = find_roles(convert(function))
+    assert roles.coordinates == {"tags_indices": "tags_dense_shape"}
+    assert roles.entries == {"tags_values"}
+
+
+def test_segment_ids_are_sorted():
+    specs = [tf.TensorSpec([None, 3]), tf.TensorSpec([None], tf.int32), tf.TensorSpec([None], tf.int64)]
+    function = tf.function(lambda t, i, s: tf.sparse.segment_mean(t, i, s), input_signature=specs)
+    model = convert(function)
+    table, ids, segments = sample(model, seed=0, kind="ordinary").values()
+    assert (np.diff(segments) >= 0).all()
+    assert len(ids) == len(segments)
+    assert ids.max() < len(table)
+    assert all(record.ok for record in verify(function, model))
+
+
+def test_strings_are_drawn_from_the_tables_of_the_model():
+    initializer = tf.lookup.KeyValueTensorInitializer(["known"], tf.constant([4], tf.int64))
+    table = tf.lookup.StaticHashTable(initializer, default_value=-1)
+    function = tf.function(lambda w: table.lookup(w), input_signature=[tf.TensorSpec([100], tf.string)])
+    model = convert(function)
+    assert "known" in next(iter(sample(model, seed=0, kind="ordinary").values()))
+    assert all(record.ok for record in verify(function, model))
+
+
+def test_a_faithful_model_is_found_to_be_one(lookup, model):
+    plain, weighted = verify(lookup, model, seed=5, rounds=6)
+    assert (plain.output, plain.dtype, plain.ok, plain.note) == ("plain", "float32", True, "")
+    assert (weighted.output, weighted.ok, weighted.note) == ("weighted", True, "")
+    assert plain.shape[1] == 4
+    assert plain.max_abs < 1e-5
+
+
+def test_an_unfaithful_model_is_found_out(lookup, model):
+    changed = type(model)()
+    changed.CopyFrom(model)
+    (table,) = (t for t in changed.graph.initializer if list(t.dims) == [VOCABULARY, 4])
+    array = numpy_helper.to_array(table) * np.float32(1.001)
+    table.CopyFrom(numpy_helper.from_array(array, table.name))
+    plain, weighted = verify(lookup, changed)
+    assert not plain.ok
+    assert not weighted.ok
+    assert "values differ in the batch 'ordinary'" in plain.note
+    assert 1e-4 < plain.max_abs < 1e-2
+
+
+def test_given_inputs(lookup, model):
+    feeds = sample(model, seed=0, kind="ordinary")
+    assert all(record.ok for record in verify(lookup, model, feeds=feeds))
+
+
+def test_inputs_that_tensorflow_refuses_prove_nothing(lookup, model):
+    feeds = sample(model, seed=0, kind="ordinary")
+    feeds["b"] = feeds["b"] + VOCABULARY
+    for record in verify(lookup, model, feeds=feeds):
+        assert not record.ok
+        assert record.note.startswith("TensorFlow refuses the batch 'given': ")
+
+
+def test_a_source_that_cannot_be_read(model, tmp_path):
+    with pytest.raises(ConversionError, match="no such file"):
+        verify(tmp_path / "nothing", model)
+
+
+def floats(*values, dtype=np.float32):
+    return np.array(values, dtype)
+
+
+@pytest.mark.parametrize(
+    ("want", "got", "ok"),
+    [
+        (floats(1, np.nan, np.inf), floats(1, np.nan, np.inf), True),
+        (floats(1), floats(1.000001), True),
+        (floats(1), floats(1.001), False),
+        (floats(1000, 0), floats(1000, 0.0001), True),
+        (floats(np.inf), floats(-np.inf), False),
+        (floats(np.nan), floats(1), False),
+        (floats(1), floats(np.nan), False),
+        (floats(1, dtype=np.float16), floats(1.002, dtype=np.float16), True),
+        (floats(1, dtype=np.float16), floats(1.1, dtype=np.float16), False),
+        (floats(), floats(), True),
+        (np.array([1]), np.array([2]), False),
+        (np.array([1]), np.array([1], np.int32), False),
+        (np.array([1]), np.array([[1]]), False),
+        (np.array(["a"], object), np.array(["a"], object), True),
+        (np.array(["a"], object), np.array(["b"], object), False),
+    ],
+)
+def test_what_counts_as_equal(want, got, ok):
+    record = compare("y", want, got, "ordinary")
+    assert record.ok == ok
+    assert bool(record.note) != ok
