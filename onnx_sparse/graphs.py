@@ -10,6 +10,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType, Op
+from onnx_sparse.schemas.law import KernelError
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,15 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def with_inferred_types(model: ModelProto) -> ModelProto:
-    """The model with the types that shape inference tells; a new one."""
-    return onnx.shape_inference.infer_shapes(model)
+    """The model with the types that shape inference tells; a new one.
+
+    Raises:
+        KernelError: A node of the domain breaks the law in what the graph shows already.
+    """
+    try:
+        return onnx.shape_inference.infer_shapes(model)
+    except onnx.shape_inference.InferenceError as error:
+        raise KernelError(str(error)) from None
 
 
 def _walk(graph: GraphProto, outer: Mapping[str, DType]) -> Iterator[DomainNode]:

@@ -7,7 +7,6 @@ from onnx import FunctionProto, ModelProto, helper, inliner, version_converter
 from onnx_sparse.canonical import without_calls_of_functions
 from onnx_sparse.graphs import DomainNode, domain_nodes, with_inferred_types
 from onnx_sparse.schemas import DOMAIN
-from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.function_body import BODY_OPSET, function_proto
 from onnx_sparse.schemas.law import check_attributes
 
@@ -32,9 +31,10 @@ def embed_functions(model: ModelProto) -> ModelProto:
             cannot be inferred.
     """
     result = with_inferred_types(without_calls_of_functions(model))
+    opset = max(_opset(result), BODY_OPSET)
     bodies: dict[tuple[str, str], FunctionProto] = {}
     for found in domain_nodes(result):
-        body = _body(found)
+        body = _body(found, opset)
         bodies.setdefault((body.name, body.overload), body)
         found.node.overload = body.overload
     if bodies:
@@ -65,7 +65,7 @@ def lower(model: ModelProto) -> ModelProto:
     return embedded
 
 
-def _body(found: DomainNode) -> FunctionProto:
+def _body(found: DomainNode, opset: int) -> FunctionProto:
     missing = [i.name for i in found.op.inputs if not i.optional and i.name not in found.given()]
     if missing:
         raise ValueError(f"{found.label}: input {missing[0]} is required")
@@ -82,9 +82,7 @@ def _body(found: DomainNode) -> FunctionProto:
             raise ValueError(
                 f"{found.label}: its element type {variable} cannot be inferred; declare the types of its inputs"
             )
-        if types[variable] not in legal:
-            raise ValueError(f"{found.label}: {variable} = {numpy_dtype(types[variable])} is not legal")
-    body = function_proto(found.op, types, attributes, found.given())
+    body = function_proto(found.op, types, attributes, found.given(), opset)
     if body is None:
         raise ValueError(f"{found.label}: the operator has no portable body")
     return body
@@ -92,7 +90,7 @@ def _body(found: DomainNode) -> FunctionProto:
 
 def _at_least_body_opset(model: ModelProto) -> ModelProto:
     """The model at the opset that the bodies are written in, when it is below."""
-    opset = next((i.version for i in model.opset_import if i.domain in ("", "ai.onnx")), 0)
+    opset = _opset(model)
     if opset >= BODY_OPSET:
         return model
     if opset == 0:
@@ -101,3 +99,8 @@ def _at_least_body_opset(model: ModelProto) -> ModelProto:
         raised.opset_import.append(helper.make_opsetid("", BODY_OPSET))
         return raised
     return version_converter.convert_version(model, BODY_OPSET)
+
+
+def _opset(model: ModelProto) -> int:
+    """The version of ai.onnx that the model imports; 0 when it imports none."""
+    return next((i.version for i in model.opset_import if i.domain in ("", "ai.onnx")), 0)

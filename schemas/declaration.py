@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -149,7 +148,7 @@ class Example:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Op:
     """One operator of the domain.
 
@@ -177,10 +176,8 @@ class Op:
     body_notes: str = ""
     examples: tuple[Example, ...] = ()
 
-    @property
-    def function_name(self) -> str:
-        """The name of the reference function: `SegmentMax` -> `segment_max`."""
-        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
+    def __repr__(self) -> str:
+        return f"<Op {self.name}>"
 
     def element_types(self, type_name: str) -> tuple[DType, ...]:
         """The element types of a type variable, or the one type of a fixed name such as `"bool"`."""

@@ -81,7 +81,11 @@ class Body:
 
 
 def function_proto(
-    op: Op, types: Mapping[str, DType], attributes: Mapping[str, str] | None = None, given: frozenset[str] | None = None
+    op: Op,
+    types: Mapping[str, DType],
+    attributes: Mapping[str, str] | None = None,
+    given: frozenset[str] | None = None,
+    opset: int = BODY_OPSET,
 ) -> FunctionProto | None:
     """The portable body of an operator as a model-local function; None where it has none.
 
@@ -90,6 +94,7 @@ def function_proto(
         types: The element type of each of its type variables.
         attributes: Values of its attributes; the defaults when left off.
         given: The names of the inputs that the node gives; all when left off.
+        opset: The opset of ai.onnx that the function imports; what bodies use means the same from `BODY_OPSET` on.
     """
     if op.body is None:
         return None
@@ -103,7 +108,7 @@ def function_proto(
         [i.name for i in op.inputs],
         [o.name for o in op.outputs],
         body.nodes,
-        [helper.make_opsetid("", BODY_OPSET)],
+        [helper.make_opsetid("", opset)],
         attributes=[a.name for a in op.attributes],
         overload=overload_name(op, types, values, present),
     )

@@ -83,7 +83,7 @@ class Dimensions:
         self.sizes: dict[str, tuple[Dim, str]] = {}
         self.groups: dict[str, tuple[Shape, str]] = {}
         # An input with one group tells its length to an input with two ("*S" before "*S, ...").
-        for declared in sorted(op.inputs, key=lambda i: (i.broadcasts, len(_groups(i.shape)))):
+        for declared in sorted(op.inputs, key=lambda i: (i.broadcasts, len(_groups(i.shape)) > 1)):
             shape = self.shapes.get(declared.name)
             if shape is not None and declared.broadcasts:
                 self._check_broadcast(declared, shape)

@@ -1,0 +1,183 @@
+"""Drawing legal inputs of any operator from what its declaration says of shapes and values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from hypothesis import strategies as st
+
+from onnx_sparse.schemas import Input, Op
+from onnx_sparse.schemas.declaration import numpy_dtype
+
+Array = np.ndarray[Any, Any]
+Arguments = dict[str, Array]
+
+#: A segment of more rows than this makes every step of a blocked summation happen.
+LONG = 40
+
+
+@st.composite
+def arguments(draw: st.DrawFn, op: Op, binding: Mapping[str, int]) -> Arguments:
+    """Legal inputs of the operator by name; optional ones are absent, their sentinels, or given."""
+    return _Draw(draw, op, binding).arguments()
+
+
+class _Draw:
+    """Hypothesis chooses the structure (and shrinks it); a seeded generator fills in the values, which is quick."""
+
+    def __init__(self, draw: st.DrawFn, op: Op, binding: Mapping[str, int]) -> None:
+        self.draw = draw
+        self.op = op
+        self.binding = binding
+        self.random = np.random.default_rng(draw(st.integers(0, 2**16)))
+        self.special = draw(st.booleans())  # NaN, infinities and extreme values among the data
+        self.sizes: dict[str, int] = {}
+        self.groups: dict[str, tuple[int, ...]] = {}
+        self.values: Arguments = {}
+
+    def arguments(self) -> Arguments:
+        # Sizes and shapes that other inputs refer to come first.
+        ranked = sorted(
+            self.op.inputs,
+            key=lambda i: (
+                ("size", "any", "flags").index(i.values.kind) if i.values.kind in ("size", "any", "flags") else 3
+            ),
+        )
+        for declared in ranked:
+            if declared.optional:
+                state = self.draw(st.sampled_from(["absent", "sentinel", "given"]))
+                if state == "absent":
+                    continue
+                if state == "sentinel":
+                    self.values[declared.name] = np.array(declared.sentinel, self.dtype(declared))
+                    continue
+            self.values[declared.name] = np.asarray(self.value(declared))
+        return {i.name: self.values[i.name] for i in self.op.inputs if i.name in self.values}
+
+    def dtype(self, declared: Input) -> np.dtype[Any]:
+        return numpy_dtype(self.op.bind(declared.type, self.binding))
+
+    def shape(self, declared: Input) -> tuple[int, ...]:
+        shape: list[int] = []
+        for item in filter(None, (part.strip() for part in declared.shape.split(","))):
+            shape += self.group(item) if item == "..." or item.startswith("*") else [self.size(item)]
+        if declared.broadcasts:
+            kept = shape[self.draw(st.integers(0, len(shape))) :]
+            return tuple(1 if self.draw(st.booleans()) else d for d in kept)
+        return tuple(shape)
+
+    def group(self, name: str) -> tuple[int, ...]:
+        if name not in self.groups:
+            self.groups[name] = tuple(self.draw(st.lists(st.sampled_from([0, 1, 2, 3, 5]), max_size=2)))
+        return self.groups[name]
+
+    def size(self, letter: str) -> int:
+        if letter not in self.sizes:
+            largest = {"R": 3, "Q": 3, "V": 6}.get(letter, LONG)
+            smallest = 1 if letter == "R" and self.op.name == "SparseFillEmptyRows" else 0
+            sizes = (
+                st.integers(smallest, min(largest, 4)) if self.draw(st.booleans()) else st.integers(smallest, largest)
+            )
+            size = self.draw(sizes)
+            if letter in ("K", "N") and self._nothing_to_refer_to():
+                size = 0
+            self.sizes[letter] = size
+        return self.sizes[letter]
+
+    def _nothing_to_refer_to(self) -> bool:
+        """Whether entries would have to refer to rows of an empty table or coordinates of an empty shape."""
+        for declared in self.op.inputs:
+            of = declared.values.of
+            if declared.values.kind == "index" and declared.values.low == 0 and self.bound(of) == 0:
+                return True
+            if declared.values.kind == "coordinates" and 0 in self.values[of]:
+                return True
+        return False
+
+    def bound(self, of: str) -> int:
+        """The value of an input or the size of a dimension."""
+        return int(self.values[of]) if of in self.values else self.size(of)
+
+    def value(self, declared: Input) -> Array:
+        shape, dtype = self.shape(declared), self.dtype(declared)
+        kind, of, low = declared.values.kind, declared.values.of, declared.values.low
+        if kind == "any":
+            return self.data(shape, dtype)
+        if kind == "flags":
+            return self.random.integers(0, 2, shape).astype(dtype)
+        if kind == "size":
+            return self.size_value(declared, shape, dtype)
+        if kind == "index":
+            return self.integers(low, self.bound(of), shape, dtype)
+        if kind == "segment":
+            return self.integers(low, self.bound(of), shape, dtype)
+        if kind == "sorted_segment":
+            return self.sorted_ids(shape, dtype)
+        if kind == "coordinates":
+            columns = [self.integers(0, int(d), shape[:1], dtype) for d in self.values[of]]
+            return np.stack(columns, axis=1) if columns else np.zeros(shape, dtype)
+        assert kind == "reshape", kind
+        return self.reshaped(self.values[of], shape[0])
+
+    def size_value(self, declared: Input, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        values = self.random.integers(0, 5, shape).astype(dtype)
+        if declared.name == "dense_shape" and shape[0] > 1 and self.special:
+            values[-1] = np.iinfo(dtype).max  # columns are not counted, so they may be many
+        return values
+
+    def integers(self, low: int, high: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        if high <= low:
+            return np.full(shape, low, dtype)
+        return self.random.integers(low, high, shape, dtype=dtype)
+
+    def sorted_ids(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Sorted ids; where num_segments says how many there are, some lie beyond it, and far beyond."""
+        few = self.draw(st.integers(1, 7))
+        ids = self.random.integers(0, few, shape)
+        bounded = "num_segments" in self.values and int(self.values["num_segments"]) >= 0
+        if bounded and self.special and ids.size:
+            ids[self.random.integers(0, ids.size)] = np.iinfo(dtype).max
+        return np.sort(ids).astype(dtype)
+
+    def reshaped(self, before: Array, rank: int) -> Array:
+        """A shape of as many elements, one dimension of it perhaps -1."""
+        total = math.prod(int(d) for d in before)
+        if rank == 0 and total != 1:
+            rank = 1
+        if rank == 0:
+            return np.zeros(0, np.int64)
+        sizes = [1] * rank
+        for axis in range(rank - 1):
+            divisors = [d for d in range(1, total + 1) if total % d == 0] or [1]
+            sizes[axis] = int(self.random.choice(divisors))
+            total //= sizes[axis]
+        sizes[-1] = total
+        if self.draw(st.booleans()) and 0 not in sizes[:-1]:
+            sizes[-1] = -1
+        return np.array(sizes, np.int64)
+
+    def data(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        if dtype.kind == "O":
+            words = ["", "a", "ß", "日本語", "b" * 50]
+            return np.array([words[k] for k in self.random.integers(0, 5, math.prod(shape))], object).reshape(shape)
+        if dtype.kind == "b":
+            return self.random.integers(0, 2, shape).astype(bool)
+        if dtype.kind in "iu":
+            info = np.iinfo(dtype)
+            high = info.max if self.special else min(info.max, 100)
+            return self.random.integers(max(info.min, -int(high)), high, shape, dtype=dtype, endpoint=True)
+        # Products of many must not overflow, so magnitudes stay around one.
+        values = (self.random.uniform(0.5, 1.6, shape) * self.random.choice([1, -1], shape)).astype(dtype)
+        if self.special and values.size:
+            pool = [np.nan, np.inf, -np.inf, 0.0, -0.0]
+            if any(word in self.op.name for word in ("Max", "Min", "Fill")):
+                pool += [float(ml_dtypes.finfo(dtype).max), float(ml_dtypes.finfo(dtype).min)]
+            flat = values.reshape(-1)
+            where = self.random.integers(0, flat.size, max(1, flat.size // 8))
+            flat[where] = self.random.choice(pool, where.size).astype(dtype)
+            values = flat.reshape(shape)
+        return values

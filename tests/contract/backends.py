@@ -1,0 +1,126 @@
+"""The ways to execute an operator, each a function from a one-node model to its outputs, and what each cannot do.
+
+The models are ONNX graphs of one node whose inputs are graph inputs of unknown shape: what runs is what users run.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import ModelProto, helper
+from onnx.reference import ReferenceEvaluator
+
+import onnx_sparse
+from onnx_sparse.reference import evaluate
+from onnx_sparse.runtime import InferenceSession
+from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION, Op
+
+Array = np.ndarray[Any, Any]
+Items = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operator with its types, attributes and the inputs that its node gives."""
+
+    op_name: str
+    types: Items
+    attributes: Items
+    given: tuple[str, ...]
+
+    @property
+    def op(self) -> Op:
+        return OPS[self.op_name]
+
+    @classmethod
+    def of(cls, op: Op, types: Mapping[str, int], attributes: Mapping[str, str], inputs: Mapping[str, Array]) -> Call:
+        return cls(op.name, tuple(types.items()), tuple(attributes.items()), tuple(inputs))
+
+
+def one_node_model(call: Call) -> ModelProto:
+    """A model of one node; left-off inputs are left off as a user would: trailing ones omitted, others empty."""
+    op, types = call.op, dict(call.types)
+    names = [i.name if i.name in call.given else "" for i in op.inputs]
+    while not names[-1]:
+        names.pop()
+    node = helper.make_node(
+        op.name, names, [o.name for o in op.outputs], name="node", domain=DOMAIN, **dict(call.attributes)
+    )
+
+    def value(formal: Any) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(formal.name, op.bind(formal.type, types), None)
+
+    graph = helper.make_graph(
+        [node], "one_node", [value(i) for i in op.inputs if i.name in call.given], [value(o) for o in op.outputs]
+    )
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid(DOMAIN, OPSET_VERSION)]
+    return helper.make_model(graph, ir_version=10, opset_imports=imports)
+
+
+def run_reference(call: Call, inputs: Mapping[str, Array]) -> list[Array]:
+    return list(evaluate(call.op, [inputs.get(i.name) for i in call.op.inputs], dict(call.attributes)))
+
+
+def run_evaluator(call: Call, inputs: Mapping[str, Array]) -> list[Array]:
+    return [np.asarray(output) for output in _evaluator(call).run(None, dict(inputs))]
+
+
+def run_python(call: Call, inputs: Mapping[str, Array]) -> list[Array]:
+    return list(_python_session(call).run(None, dict(inputs)))
+
+
+def run_portable(call: Call, inputs: Mapping[str, Array]) -> list[Array]:
+    return list(_portable_session(call).run(None, dict(inputs)))
+
+
+@functools.lru_cache(maxsize=64)
+def _evaluator(call: Call) -> ReferenceEvaluator:
+    return ReferenceEvaluator(one_node_model(call), new_ops=onnx_sparse.reference_ops())
+
+
+@functools.lru_cache(maxsize=64)
+def _python_session(call: Call) -> InferenceSession:
+    return InferenceSession(one_node_model(call), backend="python")
+
+
+@functools.lru_cache(maxsize=64)
+def _portable_session(call: Call) -> PortableSession:
+    return PortableSession(onnx_sparse.embed_functions(one_node_model(call)))
+
+
+class PortableSession:
+    """Plain ONNX Runtime without kernels of ours, run with bfloat16 arrays as `onnx_sparse.InferenceSession` is."""
+
+    def __init__(self, model: ModelProto) -> None:
+        import onnxruntime as ort
+
+        self.session = ort.InferenceSession(model.SerializeToString())
+
+    def run(self, output_names: list[str] | None, feed: dict[str, Array]) -> list[Array]:
+        from onnx_sparse import bfloat16
+
+        if not bfloat16.needs_conversion(self.session):
+            return list(self.session.run(output_names, feed))
+        names = output_names or [output.name for output in self.session.get_outputs()]
+        values = {name: bfloat16.to_ort_value(value) for name, value in feed.items()}
+        return bfloat16.to_numpy(self.session.run_with_ort_values(names, values))
+
+
+BACKENDS = {
+    "reference": run_reference,
+    "ReferenceEvaluator": run_evaluator,
+    "ORT Python": run_python,
+    "ORT portable": run_portable,
+}
+
+#: Backends that report what the law calls an error. Portable bodies cannot; they assume legal input.
+REPORTING = ("reference", "ReferenceEvaluator", "ORT Python")
+
+#: What a backend is known not to do: (backend, operator, element type of T or None for all) -> the reason.
+#: Strict: a gap that has closed fails the suite.
+EXPECTED_GAPS: dict[tuple[str, str, str | None], str] = {}

@@ -1,0 +1,40 @@
+"""Small models that several tests start from, in onnx's own text form."""
+
+from __future__ import annotations
+
+from onnx import ModelProto, parser
+
+
+def model(text: str, opset: int = 18, ir_version: int = 10) -> ModelProto:
+    """A model from the text of its graph (and functions)."""
+    return parser.parse_model(
+        f'<ir_version: {ir_version}, opset_import: ["" : {opset}, "onnx_sparse" : 1, "com.example" : 1]>\n{text}'
+    )
+
+
+#: As a user writes it by hand: optional inputs and attributes left off.
+SEGMENT_SUM = model("g (float[k,2] data, int64[k] ids) => (float[s,2] y) { y = onnx_sparse.SegmentSum (data, ids) }")
+
+#: Two operators of the domain with standard ones between, one of them in a branch.
+BRANCHES = model(
+    """
+g (bool c, float[k,2] data, int64[k] ids) => (float[s,2] y) {
+  doubled = Add (data, data)
+  y = If (c) <
+    then_branch = t () => (float[a,2] p) { p = onnx_sparse.SegmentMax <fill_mode = "LOWEST"> (doubled, ids) },
+    else_branch = e () => (float[b,2] q) { q = onnx_sparse.SegmentSum (doubled, ids) }
+  >
+}"""
+)
+
+#: A model-local function that calls the domain, called with two element types.
+FUNCTIONS = parser.parse_model(
+    """
+<ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1, "mine" : 1]>
+g (float[k] x, int32[k] z, int64[k] ids) => (float[s] y, int32[s] w) {
+  y = mine.Pool (x, ids)
+  w = mine.Pool (z, ids)
+}
+<domain: "mine", opset_import: ["" : 18, "onnx_sparse" : 1]>
+Pool (data, ids) => (pooled) { pooled = onnx_sparse.SegmentSum (data, ids) }"""
+)

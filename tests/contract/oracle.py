@@ -1,0 +1,333 @@
+"""The laws once more, in plain Python loops over single elements: slow, obvious, and sharing nothing with the kernels.
+
+An oracle takes the inputs by name and returns `Expected` by output name. Floats come as exact as float64 sums can be,
+with the error that adding in another order and rounding once to the element type may make.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Inputs = Mapping[str, Any]
+
+
+@dataclass
+class Expected:
+    """An output: its dtype, its shape, its elements in row-major order, and how far each may be off."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    elements: list[Any]
+    tolerance: list[float] | None = None
+
+    @classmethod
+    def exactly(cls, dtype: Any, shape: Iterable[int], elements: Iterable[Any]) -> Expected:
+        return cls(np.dtype(dtype), tuple(int(d) for d in shape), list(elements))
+
+
+def is_integer(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "iu"
+
+
+def wrap(value: int, dtype: np.dtype[Any]) -> int:
+    """An integer as the dtype holds it: modulo its range."""
+    info = np.iinfo(dtype)
+    return (value - int(info.min)) % (int(info.max) - int(info.min) + 1) + int(info.min)
+
+
+def lowest(dtype: np.dtype[Any]) -> Any:
+    return int(np.iinfo(dtype).min) if is_integer(dtype) else float(ml_dtypes.finfo(dtype).min)
+
+
+def highest(dtype: np.dtype[Any]) -> Any:
+    return int(np.iinfo(dtype).max) if is_integer(dtype) else float(ml_dtypes.finfo(dtype).max)
+
+
+def python_value(value: Any) -> Any:
+    """An element as Python's int, float, bool or str."""
+    return (
+        value.item()
+        if isinstance(value, np.generic) and value.dtype != ml_dtypes.bfloat16
+        else (float(value) if isinstance(value, np.generic) else value)
+    )
+
+
+def elements(array: Array) -> list[Any]:
+    return [python_value(v) for v in array.reshape(-1)]
+
+
+def exact_sum(values: list[float]) -> float:
+    """The sum rounded once; with infinities and NaN as IEEE 754 adds them."""
+    special = [v for v in values if not math.isfinite(v)]
+    return sum(special) if special else math.fsum(values)
+
+
+def fold(kind: str, values: list[Any], dtype: np.dtype[Any]) -> tuple[Any, float]:
+    """Reduce the values of one element of a segment (not empty); returns the result and its tolerance."""
+    if kind in ("max", "min"):
+        if any(v != v for v in values):
+            return math.nan, 0.0
+        return (max if kind == "max" else min)(values), 0.0
+    if is_integer(dtype):
+        return wrap(sum(values) if kind == "add" else math.prod(values), dtype), 0.0
+    if kind == "add":
+        return exact_sum(values), sum_error(values, dtype)
+    product = math.prod(values)
+    return product, (len(values) * step(dtype) + 0.0) * abs(product) if math.isfinite(product) else 0.0
+
+
+def step(dtype: np.dtype[Any]) -> float:
+    """The relative rounding step of the dtype that is computed in."""
+    return 2.0**-52 if dtype == np.float64 else 2.0**-23
+
+
+def sum_error(values: list[float], dtype: np.dtype[Any]) -> float:
+    magnitude = sum(abs(v) for v in values)
+    return len(values) * step(dtype) * magnitude if math.isfinite(magnitude) else 0.0
+
+
+def segments_of(segment_ids: Array, num_segments: int) -> list[list[int]]:
+    """The positions of each segment's entries; those of other ids stand nowhere."""
+    return [[k for k, s in enumerate(segment_ids.reshape(-1)) if int(s) == segment] for segment in range(num_segments)]
+
+
+def reduce_by_segment(
+    kind: str, rows: list[list[Any]], positions: list[list[int]], width: int, dtype: np.dtype[Any], empty: Any
+) -> tuple[list[Any], list[float]]:
+    result, tolerance = [], []
+    for entries in positions:
+        for column in range(width):
+            value, error = fold(kind, [rows[k][column] for k in entries], dtype) if entries else (empty, 0.0)
+            result.append(value)
+            tolerance.append(error)
+    return result, tolerance
+
+
+def rows_of(array: Array, count: int) -> tuple[list[list[Any]], int]:
+    """The array as `count` rows of Python values, and their width."""
+    flat = elements(array)
+    width = len(flat) // count if count else 0
+    return [flat[k * width : (k + 1) * width] for k in range(count)], width
+
+
+def row_width(shape: tuple[int, ...]) -> int:
+    return math.prod(shape)
+
+
+def segment_count(inputs: Inputs) -> int:
+    given = inputs.get("num_segments")
+    if given is not None and int(given) >= 0:
+        return int(given)
+    ids = inputs["segment_ids"]
+    return int(ids[-1]) + 1 if ids.size else 0
+
+
+def segment_reduction(kind: str, empty: Callable[[np.dtype[Any], Mapping[str, str]], Any]) -> Callable[..., Any]:
+    def oracle(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+        data = inputs["data"]
+        size = segment_count(inputs)
+        positions = segments_of(inputs["segment_ids"], size)
+        rows, _ = rows_of(data, len(data))
+        width = row_width(data.shape[1:])
+        values, tolerance = reduce_by_segment(kind, rows, positions, width, data.dtype, empty(data.dtype, attributes))
+        return {"output": Expected(data.dtype, (size, *data.shape[1:]), values, tolerance)}
+
+    return oracle
+
+
+def segment_mean(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+    data = inputs["data"]
+    size = segment_count(inputs)
+    positions = segments_of(inputs["segment_ids"], size)
+    rows, _ = rows_of(data, len(data))
+    width = row_width(data.shape[1:])
+    sums, tolerance = reduce_by_segment("add", rows, positions, width, data.dtype, 0)
+    counts = [max(len(p), 1) for p in positions for _ in range(width)]
+    if is_integer(data.dtype):
+        means = [abs(s) // n * (1 if s >= 0 else -1) for s, n in zip(sums, counts, strict=True)]
+    else:
+        means = [s / n for s, n in zip(sums, counts, strict=True)]
+        tolerance = [
+            t / n + abs(m) * step(data.dtype) * 2 if math.isfinite(m) else 0.0
+            for t, n, m in zip(tolerance, counts, means, strict=True)
+        ]
+    return {"output": Expected(data.dtype, (size, *data.shape[1:]), means, tolerance)}
+
+
+def unsorted_reduction(kind: str, initial: Callable[[np.dtype[Any]], Any]) -> Callable[..., Any]:
+    def oracle(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+        data, ids, size = inputs["data"], inputs["segment_ids"], int(inputs["num_segments"])
+        start = initial(data.dtype)
+        rows, _ = rows_of(data, ids.size)
+        width = row_width(data.shape[ids.ndim :])
+        positions = [[*p, len(rows)] for p in segments_of(ids, size)]
+        values, tolerance = reduce_by_segment(kind, [*rows, [start] * width], positions, width, data.dtype, start)
+        return {"output": Expected(data.dtype, (size, *data.shape[ids.ndim :]), values, tolerance)}
+
+    return oracle
+
+
+def embedding_segments(combiner: str) -> Callable[..., Any]:
+    def oracle(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+        table, indices, size = inputs["emb_table"], inputs["indices"], int(inputs["num_segments"])
+        weights = inputs.get("per_sample_weights")
+        default = inputs.get("default_index")
+        rows, _ = rows_of(table, len(table))
+        width = row_width(table.shape[1:])
+        values, tolerance = [], []
+        for entries in segments_of(inputs["segment_ids"], size):
+            weight = [python_value(weights[k]) if weights is not None and weights.size else 1 for k in entries]
+            for column in range(width):
+                if not entries:
+                    filled = default is not None and int(default) >= 0
+                    values.append(rows[int(default)][column] if filled else 0)
+                    tolerance.append(0.0)
+                    continue
+                looked_up = [rows[int(indices[k])][column] for k in entries]
+                value, error = weighted(combiner, looked_up, weight, table.dtype)
+                values.append(value)
+                tolerance.append(error)
+        return {"output": Expected(table.dtype, (size, *table.shape[1:]), values, tolerance)}
+
+    return oracle
+
+
+def weighted(combiner: str, values: list[Any], weights: list[Any], dtype: np.dtype[Any]) -> tuple[Any, float]:
+    products = [v * w for v, w in zip(values, weights, strict=True)]
+    if is_integer(dtype):
+        return wrap(sum(products), dtype), 0.0
+    total, error = exact_sum(products), 2 * sum_error(products, dtype)
+    if combiner == "sum":
+        return total, error
+    divided = weights if combiner == "mean" else [w * w for w in weights]
+    divisor = exact_sum(divided) if combiner == "mean" else math.sqrt(exact_sum(divided))
+    if divisor == 0:
+        return 0.0, 0.0
+    result = total / divisor
+    relative = (len(weights) + 4) * step(dtype)
+    return result, 2 * (error / abs(divisor) + relative * abs(result)) if math.isfinite(result) else 0.0
+
+
+def sparse_fill_empty_rows(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+    indices, values, shape = inputs["indices"], inputs["values"], inputs["dense_shape"]
+    rank = len(shape)
+    entries = [([int(c) for c in indices[k]], values[k], k) for k in range(len(indices))]
+    filled = {entry[0][0] for entry in entries}
+    empty = [row not in filled for row in range(int(shape[0]))]
+    default = inputs["default_value"][()]
+    everything = entries + [([row] + [0] * (rank - 1), default, None) for row in range(len(empty)) if empty[row]]
+    by_all = attributes.get("order", "row_major") == "row_major"
+    everything.sort(key=lambda entry: entry[0] if by_all else entry[0][0])
+    positions = {origin: position for position, (_, _, origin) in enumerate(everything) if origin is not None}
+    return {
+        "output_indices": Expected.exactly(
+            indices.dtype, (len(everything), rank), [c for coordinates, _, _ in everything for c in coordinates]
+        ),
+        "output_values": Expected.exactly(
+            values.dtype, (len(everything),), [python_value(value) for _, value, _ in everything]
+        ),
+        "empty_row_indicator": Expected.exactly(bool, (len(empty),), empty),
+        "reverse_index_map": Expected.exactly(
+            indices.dtype, (len(indices),), [positions[k] for k in range(len(indices))]
+        ),
+    }
+
+
+def ragged_fill_empty_rows(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+    as_sparse = {
+        "values": inputs["values"],
+        "indices": inputs["value_rowids"].reshape(-1, 1),
+        "dense_shape": inputs["nrows"].reshape(1),
+        "default_value": inputs["default_value"],
+    }
+    filled = sparse_fill_empty_rows(as_sparse, {})
+    rowids = filled.pop("output_indices")
+    return {"output_value_rowids": Expected(rowids.dtype, rowids.shape[:1], rowids.elements), **filled}
+
+
+def sparse_reshape(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+    before = [int(d) for d in inputs["input_shape"]]
+    after = [int(d) for d in inputs["new_shape"]]
+    if -1 in after:
+        after[after.index(-1)] = math.prod(before) // math.prod(d for d in after if d != -1)
+    coordinates = []
+    for entry in inputs["input_indices"]:
+        linear = 0
+        for size, coordinate in zip(before, entry, strict=True):
+            linear = linear * size + int(coordinate)
+        reshaped = []
+        for size in reversed(after):
+            reshaped.append(linear % size)
+            linear //= size
+        coordinates += reversed(reshaped)
+    shape = (len(inputs["input_indices"]), len(after))
+    return {
+        "output_indices": Expected.exactly(np.int64, shape, coordinates),
+        "output_shape": Expected.exactly(np.int64, (len(after),), after),
+    }
+
+
+def fill(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+    dims = [int(d) for d in inputs["dims"]]
+    value = python_value(inputs["value"][()])
+    return {"output": Expected.exactly(inputs["value"].dtype, dims, [value] * math.prod(dims))}
+
+
+def masked_fill(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+    x, mask, value = inputs["x"], inputs["mask"], python_value(inputs["value"][()])
+    output = []
+    for position in np.ndindex(*x.shape):
+        # Align on the right; a dimension of 1 stands for all.
+        aligned = position[x.ndim - mask.ndim :]
+        masked = mask[tuple(0 if size == 1 else p for p, size in zip(aligned, mask.shape, strict=True))]
+        output.append(value if masked else python_value(x[position]))
+    return {"output": Expected.exactly(x.dtype, x.shape, output)}
+
+
+ORACLES: dict[str, Callable[[Inputs, Mapping[str, str]], dict[str, Expected]]] = {
+    "SparseFillEmptyRows": sparse_fill_empty_rows,
+    "RaggedFillEmptyRows": ragged_fill_empty_rows,
+    "SparseReshape": sparse_reshape,
+    "EmbeddingSegmentsSum": embedding_segments("sum"),
+    "EmbeddingSegmentsMean": embedding_segments("mean"),
+    "EmbeddingSegmentsSqrtN": embedding_segments("sqrtn"),
+    "SegmentSum": segment_reduction("add", lambda dtype, attributes: 0),
+    "SegmentProd": segment_reduction("mul", lambda dtype, attributes: 1),
+    "SegmentMean": segment_mean,
+    "SegmentMax": segment_reduction("max", lambda d, a: lowest(d) if a["fill_mode"] == "LOWEST" else 0),
+    "SegmentMin": segment_reduction("min", lambda d, a: highest(d) if a["fill_mode"] == "HIGHEST" else 0),
+    "UnsortedSegmentSum": unsorted_reduction("add", lambda dtype: 0),
+    "UnsortedSegmentProd": unsorted_reduction("mul", lambda dtype: 1),
+    "UnsortedSegmentMax": unsorted_reduction("max", lowest),
+    "UnsortedSegmentMin": unsorted_reduction("min", highest),
+    "Fill": fill,
+    "MaskedFill": masked_fill,
+}
+
+
+def assert_equals(actual: Array, expected: Expected, name: str) -> None:
+    """Dtype and shape first, then values."""
+    assert actual.dtype == expected.dtype, f"{name}: dtype {actual.dtype}, expected {expected.dtype}"
+    assert actual.shape == expected.shape, f"{name}: shape {actual.shape}, expected {expected.shape}"
+    tolerance = expected.tolerance or [0.0] * len(expected.elements)
+    for k, (got, want, error) in enumerate(zip(elements(actual), expected.elements, tolerance, strict=True)):
+        if isinstance(want, float) or isinstance(got, float):
+            assert close(got, float(want), error, expected.dtype), f"{name}, element {k}: {got}, expected {want}"
+        else:
+            assert got == want, f"{name}, element {k}: {got}, expected {want}"
+
+
+def close(got: float, want: float, error: float, dtype: np.dtype[Any]) -> bool:
+    """Equal once `want`, off by at most `error`, is rounded to the dtype."""
+    if math.isnan(got) or math.isnan(want):
+        return math.isnan(got) and math.isnan(want)
+    with np.errstate(all="ignore"):
+        low, high = (float(np.array(bound, np.float64).astype(dtype)) for bound in (want - error, want + error))
+    return low <= got <= high

@@ -1,0 +1,100 @@
+"""`canonicalize`: every attribute written, every optional input present, every output named."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from contract.models import BRANCHES, FUNCTIONS, SEGMENT_SUM, model
+
+import onnx_sparse
+from onnx_sparse.canonical import is_canonical
+from onnx_sparse.graphs import domain_nodes
+
+
+def nodes_of(m: onnx.ModelProto) -> list[onnx.NodeProto]:
+    return [found.node for found in domain_nodes(m)]
+
+
+@pytest.mark.parametrize("m", [SEGMENT_SUM, BRANCHES, FUNCTIONS], ids=["plain", "branches", "functions"])
+def test_the_result_is_canonical_and_computes_the_same(m: onnx.ModelProto) -> None:
+    before = m.SerializeToString()
+    canonical = onnx_sparse.canonicalize(m)
+    assert m.SerializeToString() == before, "the model itself must not change"
+    assert nodes_of(canonical)
+    assert all(map(is_canonical, nodes_of(canonical)))
+    onnx.checker.check_model(canonical, full_check=True)
+
+    feeds = {
+        "c": np.array(True),
+        "data": np.array([[1, 2], [3, 4], [5, 6]], np.float32),
+        "x": np.array([1, 2, 3], np.float32),
+        "z": np.array([1, 2, 3], np.int32),
+        "ids": np.array([0, 0, 2]),
+    }
+    feeds = {i.name: feeds[i.name] for i in m.graph.input}
+    for expected, actual in zip(
+        onnx_sparse.InferenceSession(m).run(None, feeds),
+        onnx_sparse.InferenceSession(canonical).run(None, feeds),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(actual, expected)
+
+
+def test_sentinels_have_the_type_of_their_siblings() -> None:
+    m = model(
+        "g (float16[v,2] t, int32[k] i, int32[k] s, int32 n) => (y) "
+        "{ y = onnx_sparse.EmbeddingSegmentsSum (t, i, s, n) }"
+    )
+    canonical = onnx_sparse.canonicalize(m)
+    constants = {n.output[0]: n.attribute[0].t for n in canonical.graph.node if n.op_type == "Constant"}
+    default_index, weights = (constants[name] for name in nodes_of(canonical)[0].input[4:])
+    assert (default_index.data_type, list(default_index.dims)) == (onnx.TensorProto.INT32, [])
+    assert (weights.data_type, list(weights.dims)) == (onnx.TensorProto.FLOAT16, [0])
+
+
+def test_defaults_are_written_and_left_off_outputs_named() -> None:
+    m = model(
+        "g (float[n] v, int64[2] s, int64[n,2] i, float d) => (oi) "
+        "{ oi = onnx_sparse.SparseFillEmptyRows (v, s, i, d) }"
+    )
+    (node,) = nodes_of(onnx_sparse.canonicalize(m))
+    assert node.attribute[0].s == b"row_major"
+    assert len(node.output) == 4
+    assert all(node.output)
+
+
+def test_a_model_in_canonical_form_stays_as_it_is() -> None:
+    once = onnx_sparse.canonicalize(SEGMENT_SUM)
+    assert onnx_sparse.canonicalize(once).graph.node == once.graph.node
+
+
+def test_bodies_in_the_model_are_written_again_to_fit() -> None:
+    canonical = onnx_sparse.canonicalize(onnx_sparse.embed_functions(SEGMENT_SUM))
+    (node,) = nodes_of(canonical)
+    assert [f.overload for f in canonical.functions] == [node.overload]
+    assert "no_num_segments" not in node.overload
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "g (float[k] x, int64[k] i) => (y) { y = onnx_sparse.SegmentMedian (x, i) }",
+            "SegmentMedian is no operator of",
+        ),
+        ("g (float[k] x) => (y) { y = onnx_sparse.SegmentSum (x) }", "input segment_ids is required"),
+        (
+            "g (float[k] x, int64[k] i, int64 n) => (y) { y = onnx_sparse.SegmentSum (x, i, n, n) }",
+            "has 4 inputs and 1 outputs; expected at most 3 and 1",
+        ),
+        (
+            "g (float[k] x) => (y) "
+            "{ t, i, n = com.example.Lookup (x) y = onnx_sparse.EmbeddingSegmentsSum (t, i, i, n) }",
+            'EmbeddingSegmentsSum node "y": the element type of default_index cannot be inferred',
+        ),
+    ],
+)
+def test_what_cannot_be_canonical_says_why(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        onnx_sparse.canonicalize(model(text))

@@ -1,0 +1,55 @@
+"""The examples of the specifications (and those on our documentation pages), by name, on every backend."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from contract.backends import BACKENDS, Call
+from contract.oracle import Expected, assert_equals, elements
+
+from onnx_sparse.schemas import OPS, Example, Op
+from onnx_sparse.schemas.declaration import numpy_dtype
+
+EXAMPLES = [
+    pytest.param(op, example, backend, id=f"{op.name}: {example.name} {dict(example.attributes) or ''} - {backend}")
+    for op in OPS.values()
+    for example in op.examples
+    for backend in BACKENDS
+]
+
+
+@pytest.mark.parametrize(("op", "example", "backend"), EXAMPLES)
+def test_example(op: Op, example: Example, backend: str) -> None:
+    inputs = {
+        i.name: np.array(example.inputs[i.name], numpy_dtype(op.bind(i.type, example.types)))
+        for i in op.inputs
+        if i.name in example.inputs
+    }
+    outputs = BACKENDS[backend](Call.of(op, example.types, example.attributes, inputs), inputs)
+    for declared, actual in zip(op.outputs, outputs, strict=True):
+        dtype = numpy_dtype(op.bind(declared.type, example.types))
+        wanted = np.array(example.outputs[declared.name], dtype)
+        tolerance = (
+            [1e-6 * abs(v) if dtype.kind == "f" and np.isfinite(v) else 0.0 for v in wanted.reshape(-1)]
+            if (dtype.kind == "f")
+            else None
+        )
+        assert_equals(actual, Expected(dtype, wanted.shape, elements(wanted), tolerance), declared.name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SparseFillEmptyRows-16 example 1",
+        "SparseFillEmptyRows-16 XML example",
+        "EmbeddingSegmentsSum-3 XML example",
+        "SegmentMax-16 example 1",
+        "SegmentMax-16 example 2",
+        "SegmentMax-16 example 3",
+        "ATB FillOperation example 1",
+        "ATB FillOperation example 2",
+        "ATB FillOperation example 3",
+    ],
+)
+def test_the_specifications_examples_are_among_them(name: str) -> None:
+    assert any(example.name.startswith(name) for op in OPS.values() for example in op.examples)

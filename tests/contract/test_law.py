@@ -1,0 +1,41 @@
+"""Every operator, every legal combination of element types, every backend: equal to the law in plain loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from contract.arguments import arguments
+from contract.backends import BACKENDS, EXPECTED_GAPS, Call
+from contract.oracle import ORACLES, assert_equals
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from onnx_sparse.schemas import OPS, Op
+from onnx_sparse.schemas.declaration import dtype_name
+
+
+def combinations() -> Iterator[Any]:
+    for op in OPS.values():
+        for binding in op.type_bindings():
+            types = "-".join(dtype_name(t) for variable, t in binding.items())
+            for backend in BACKENDS:
+                t = dtype_name(binding["T"]) if "T" in binding else None
+                gap = EXPECTED_GAPS.get((backend, op.name, t)) or EXPECTED_GAPS.get((backend, op.name, None))
+                marks = [pytest.mark.xfail(reason=gap, strict=True)] if gap else []
+                yield pytest.param(op, binding, backend, id=f"{op.name}-{types}-{backend}", marks=marks)
+
+
+@pytest.mark.parametrize(("op", "binding", "backend"), list(combinations()))
+@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_equals_the_law(op: Op, binding: dict[str, int], backend: str, data: st.DataObject) -> None:
+    inputs = data.draw(arguments(op, binding))
+    attributes = {a.name: data.draw(st.sampled_from(a.choices)) for a in op.attributes}
+    expected = ORACLES[op.name](inputs, attributes)
+    outputs = BACKENDS[backend](Call.of(op, binding, attributes, inputs), inputs)
+    note(f"{attributes} {inputs}")
+    assert len(outputs) == len(op.outputs)
+    for declared, actual in zip(op.outputs, outputs, strict=True):
+        assert_equals(actual, expected[declared.name], declared.name)

@@ -1,0 +1,135 @@
+"""Portable bodies in a model: plain ONNX Runtime runs it, kernels take precedence, `lower` leaves standard ONNX."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import venv
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from contract.models import BRANCHES, FUNCTIONS, SEGMENT_SUM, model
+from onnx.reference import ReferenceEvaluator
+
+import onnx_sparse
+from onnx_sparse.graphs import all_nodes
+from onnx_sparse.schemas import DOMAIN
+
+FEEDS = {"data": np.array([[1, 2], [3, 4], [5, 6]], np.float32), "ids": np.array([0, 0, 2])}
+SUMS = np.array([[4, 6], [0, 0], [5, 6]], np.float32)
+
+
+def test_an_embedded_model_runs_in_plain_onnx_runtime() -> None:
+    session = ort.InferenceSession(onnx_sparse.embed_functions(SEGMENT_SUM).SerializeToString())
+    np.testing.assert_array_equal(session.run(None, FEEDS)[0], SUMS)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links packages into a bare environment")
+def test_an_embedded_model_runs_where_onnx_sparse_is_not_installed(tmp_path: Path) -> None:
+    """A virtual environment that has ONNX Runtime and numpy only."""
+    venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
+    (site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    for package in (ort, np):
+        home = Path(str(package.__file__)).parent
+        for folder in (home, *home.parent.glob(f"{home.name}.libs")):
+            (site / folder.name).symlink_to(folder)
+    onnx.save(onnx_sparse.embed_functions(BRANCHES), tmp_path / "model.onnx")
+    program = """
+import importlib.util, numpy, onnxruntime
+assert importlib.util.find_spec("onnx_sparse") is None and importlib.util.find_spec("onnx") is None
+data = numpy.array([[1, 2], [3, 4]], numpy.float32)
+for c, want in (True, [[6, 8]]), (False, [[8, 12]]):
+    feeds = {"c": numpy.array(c), "data": data, "ids": numpy.zeros(2, numpy.int64)}
+    y, = onnxruntime.InferenceSession("model.onnx").run(None, feeds)
+    assert y.tolist() == want, y
+"""
+    python = tmp_path / "venv" / "bin" / "python"
+    subprocess.run([python, "-I", "-c", program], cwd=tmp_path, check=True, timeout=120)
+
+
+def test_a_registered_kernel_is_used_instead_of_the_body() -> None:
+    """The body is made to answer wrongly, so that what ran is seen."""
+    embedded = onnx_sparse.embed_functions(onnx_sparse.canonicalize(SEGMENT_SUM))
+    wrong = onnx.helper.make_node("Identity", ["data"], ["output"])
+    del embedded.functions[0].node[:]
+    embedded.functions[0].node.append(wrong)
+    plain = ort.InferenceSession(embedded.SerializeToString()).run(None, FEEDS)[0]
+    np.testing.assert_array_equal(plain, FEEDS["data"])
+    with_kernel = ort.InferenceSession(embedded.SerializeToString(), onnx_sparse.session_options()).run(None, FEEDS)[0]
+    np.testing.assert_array_equal(with_kernel, SUMS)
+
+
+def test_one_operator_with_two_types_gets_two_bodies() -> None:
+    embedded = onnx_sparse.embed_functions(FUNCTIONS)
+    assert len(embedded.functions) == 2
+    assert embedded.ir_version >= 10
+    session = ort.InferenceSession(embedded.SerializeToString())
+    feeds = {"x": np.array([1, 2], np.float32), "z": np.array([3, 4], np.int32), "ids": np.array([1, 1])}
+    y, w = session.run(None, feeds)
+    assert (y.tolist(), w.tolist()) == ([0, 3], [0, 7])
+
+
+def test_embedding_twice_changes_nothing() -> None:
+    once = onnx_sparse.embed_functions(BRANCHES)
+    assert onnx_sparse.embed_functions(once) == once
+
+
+@pytest.mark.parametrize("m", [SEGMENT_SUM, BRANCHES, FUNCTIONS], ids=["plain", "branches", "functions"])
+def test_lower_leaves_standard_onnx_only(m: onnx.ModelProto) -> None:
+    lowered = onnx_sparse.lower(m)
+    assert {n.domain for n in all_nodes(lowered.graph.node)} == {""}
+    assert DOMAIN not in {i.domain for i in lowered.opset_import}
+    assert not [f for f in lowered.functions if f.domain == DOMAIN]
+    onnx.checker.check_model(lowered, full_check=True)
+
+
+@pytest.mark.parametrize("opset", [11, 13, 18, 21])
+def test_lower_raises_an_old_opset_to_that_of_the_bodies(opset: int) -> None:
+    m = model(
+        "g (float[k,2] data, int64[k] ids) => (float[s,2] y) { y = onnx_sparse.SegmentSum (data, ids) }", opset=opset
+    )
+    lowered = onnx_sparse.lower(m)
+    assert next(i.version for i in lowered.opset_import if i.domain == "") == max(opset, 18)
+    np.testing.assert_array_equal(ort.InferenceSession(lowered.SerializeToString()).run(None, FEEDS)[0], SUMS)
+
+
+def test_a_lowered_model_runs_in_the_plain_reference_evaluator() -> None:
+    np.testing.assert_array_equal(ReferenceEvaluator(onnx_sparse.lower(SEGMENT_SUM)).run(None, FEEDS)[0], SUMS)
+
+
+def test_a_model_without_our_nodes_stays() -> None:
+    m = model("g (float[2] x) => (float[2] y) { y = Relu (x) }")
+    assert not onnx_sparse.embed_functions(m).functions
+    assert [n.op_type for n in onnx_sparse.lower(m).graph.node] == ["Relu"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("g (float[k] x) => (y) { y = onnx_sparse.SegmentMedian (x) }", "SegmentMedian is no operator of"),
+        ("g (x, int64[k] i) => (y) { y = onnx_sparse.SegmentSum (x, i) }", "element type T cannot be inferred"),
+        (
+            "g (string[k] x, int64[k] i) => (y) { y = onnx_sparse.SegmentSum (x, i) }",
+            "SegmentSum: input data is string; expected one of",
+        ),
+        (
+            'g (float[k] x, int64[k] i) => (y) { y = onnx_sparse.SegmentMax <fill_mode = "UP"> (x, i) }',
+            "attribute fill_mode = 'UP' is not one of",
+        ),
+    ],
+)
+def test_what_has_no_body_says_why(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        onnx_sparse.embed_functions(model(text))
+
+
+def test_the_bodies_work_is_linear_in_the_data() -> None:
+    """No value of a body is larger than the data, however long one segment is (a padded grid would be)."""
+    rows = 5000
+    ids = (np.arange(rows) > 10).astype(np.int64)
+    evaluator = ReferenceEvaluator(onnx_sparse.lower(SEGMENT_SUM))
+    values = evaluator.run(None, {"data": np.ones((rows, 2), np.float32), "ids": ids}, intermediate=True)
+    assert max(np.size(v) for v in values.values()) <= 2 * rows + 2
