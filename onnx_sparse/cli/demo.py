@@ -180,12 +180,14 @@ def _keep(shown: _Demonstration, folder: Path) -> list[Path]:
 
 def _show(document: dict[str, Any], node_count: int) -> None:
     tensorflow = f"TensorFlow {document['tensorflow']}"
+    from rich.text import Text
+
     output.heading("A TensorFlow model with sparse operators, in ONNX Runtime")
     output.write_line()
     output.write_line("Four baskets, one of them empty. What is each worth, and how nourishing is it?")
     output.write_line()
     for line in _CODE.splitlines():
-        output.write_line(f"    {line}")
+        output.show(Text(f"    {line}", style="cyan", no_wrap=True))
     output.write_line()
     ours = " and ".join(document["our_nodes"])
     output.write_line(f"Converted to ONNX: {node_count} nodes, among them {ours}.")

@@ -46,11 +46,14 @@ def run(arguments: argparse.Namespace) -> int:
 def describe(model: ModelProto, path: Path) -> dict[str, Any]:
     """All that the command says, as JSON."""
     from onnx_sparse.cli.model_graph import disk_size, infer_types, nodes, opset_imports, type_text
-    from onnx_sparse.cli.who_runs import BACKENDS, obstacles
+    from onnx_sparse.cli.who_runs import BACKENDS, PYTHON, canonical_obstacle, obstacles
 
     placed_nodes = list(nodes(infer_types(model)))
     ours = [placed for placed in placed_nodes if placed.is_ours]
     against = {id(placed): obstacles(model, placed) for placed in ours}
+    why_not = {name: [why for placed in ours for why in against[id(placed)][name]] for name in BACKENDS}
+    if ours and not why_not[PYTHON]:
+        why_not[PYTHON] += filter(None, [canonical_obstacle(model)])
     return {
         "model": str(path),
         "size": disk_size(model, path),
@@ -64,8 +67,8 @@ def describe(model: ModelProto, path: Path) -> dict[str, Any]:
         "functions": sorted({_function_name(f.domain, f.name, f.overload) for f in model.functions}),
         "backends": {
             name: {
-                "runs": not any(against[id(placed)][name] for placed in ours),
-                "why_not": list(dict.fromkeys(why for placed in ours for why in against[id(placed)][name])),
+                "runs": not why_not[name],
+                "why_not": list(dict.fromkeys(why_not[name])),
                 "what": what,
             }
             for name, what in BACKENDS.items()

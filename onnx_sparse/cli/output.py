@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -127,7 +127,7 @@ def heading(text: str) -> None:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, styles: Mapping[str, str] | None = None) -> None:
-    """Write a table. A column whose name starts with ">" is aligned to the right.
+    """Write a table. A column whose name starts with ">" is aligned to the right; the first column is never wrapped.
 
     Args:
         columns: The names of the columns.
@@ -146,10 +146,9 @@ def make_table(
     from rich.text import Text
 
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for column in columns:
-        made.add_column(
-            column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold", no_wrap=False
-        )
+    for position, column in enumerate(columns):
+        justify: Literal["left", "right"] = "right" if column.startswith(">") else "left"
+        made.add_column(column.removeprefix(">"), justify=justify, overflow="fold", no_wrap=position == 0)
     for row in rows:
         cells = [printable(cell) for cell in row]
         made.add_row(*(Text(cell, style=(styles or {}).get(cell, "")) for cell in cells))

@@ -55,20 +55,22 @@ def run(arguments: argparse.Namespace) -> int:
     from onnx_sparse.cli.array_file import save_npz
     from onnx_sparse.cli.feeds import read_feeds
     from onnx_sparse.cli.model_file import check_writable, load_model
+    from onnx_sparse.cli.who_runs import chosen_backend
 
     if arguments.output:
         check_writable(arguments.output)
     model = load_model(arguments.model)
     feeds = read_feeds(model, arguments.input)
+    backend = chosen_backend(arguments.backend)
     with output.progress(f"running {arguments.model}", quiet=arguments.json):
-        results, seconds = _evaluate(arguments.model, model, feeds, arguments.backend)
+        results, seconds = _evaluate(arguments.model, model, feeds, backend)
     if arguments.output:
         save_npz(arguments.output, {name: _storable(name, value) for name, value in results.items()})
     if arguments.json:
         output.write_json(
             {
                 "model": str(arguments.model),
-                "backend": arguments.backend,
+                "backend": backend,
                 "seconds": seconds,
                 "outputs": [_describe(name, value) for name, value in results.items()],
                 "saved": str(arguments.output) if arguments.output else None,
@@ -79,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     output.table(["output", "type", "shape", "values"], rows)
     output.write_line()
     saved = f"; saved to {output.printable(arguments.output)}" if arguments.output else ""
-    output.write_line(f"ran in {seconds * 1000:.1f} ms{saved}")
+    output.write_line(f"{seconds * 1000:.1f} ms with the {backend} backend{saved}")
     return output.DONE
 
 

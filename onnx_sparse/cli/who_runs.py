@@ -5,6 +5,7 @@ from __future__ import annotations
 from onnx import ModelProto
 
 from onnx_sparse.cli.model_graph import PlacedNode, is_portable_body, type_name
+from onnx_sparse.cli.output import one_line
 from onnx_sparse.schemas.declaration import HALF_FLOATS
 
 NATIVE = "native"
@@ -30,6 +31,22 @@ def native_library() -> str | None:
     except Exception:  # how an installation without the library says so is the runtime's own
         return None
     return str(path) if path else None
+
+
+def chosen_backend(asked: str) -> str:
+    """The backend that a session uses: `auto` is the native one where there is a library."""
+    return asked if asked != "auto" else NATIVE if native_library() else PYTHON
+
+
+def canonical_obstacle(model: ModelProto) -> str | None:
+    """What keeps the model from being brought to canonical form, which a session with Python kernels begins with."""
+    import onnx_sparse
+
+    try:
+        onnx_sparse.canonicalize(model)
+    except Exception as error:  # inference and the inliner raise exceptions of their own on models that are broken
+        return one_line(error)
+    return None
 
 
 def obstacles(model: ModelProto, placed: PlacedNode) -> dict[str, list[str]]:

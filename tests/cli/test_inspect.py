@@ -100,6 +100,21 @@ def test_a_model_without_our_nodes(cli, save, make_model):
     assert "No node of our domain" in result.out
 
 
+def test_a_type_that_cannot_be_inferred(cli, save, domain_node, make_model):
+    """An optional weight left off gets a constant of the table's type, which here comes out of nowhere."""
+    nodes = [
+        helper.make_node("Mystery", ["x"], ["table"], domain="elsewhere"),
+        domain_node("EmbeddingSegmentsSum", ["table", "indices", "segment_ids", "count"], ["y"]),
+    ]
+    ids = (TensorProto.INT64, ["K"])
+    inputs = {"x": (TensorProto.FLOAT, []), "indices": ids, "segment_ids": ids, "count": (TensorProto.INT64, [])}
+    model = make_model(nodes, inputs, {"y": (TensorProto.UNDEFINED, None)})
+    model.opset_import.append(helper.make_opsetid("elsewhere", 1))
+    python = cli("inspect", save(model), "--json").json["backends"]["python"]
+    assert not python["runs"]
+    assert "cannot be inferred" in python["why_not"][0]
+
+
 def test_an_operator_that_does_not_exist(cli, save, domain_node, make_model):
     value = (TensorProto.FLOAT, [])
     described = cli(
