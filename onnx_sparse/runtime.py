@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -120,15 +121,9 @@ class InferenceSession(ort.InferenceSession):
         self._guard = Guard()
         proto, folder = _read_model(model)
         serialized = guarded_model(proto, self._guard.number).SerializeToString()
-        if folder is None or _config_entry(options, _EXTERNAL_DATA_FOLDER_ENTRY):
-            super().__init__(serialized, options, providers, **kwargs)
-            return
         # A model in memory does not know where its external data are.
-        options.add_session_config_entry(_EXTERNAL_DATA_FOLDER_ENTRY, str(folder))
-        try:
+        with _config_entry_set(options, _EXTERNAL_DATA_FOLDER_ENTRY, folder), _double_registration_explained():
             super().__init__(serialized, options, providers, **kwargs)
-        finally:
-            options.add_session_config_entry(_EXTERNAL_DATA_FOLDER_ENTRY, "")
 
     def run(self, output_names: Sequence[str] | None, input_feed: Any, run_options: Any = None) -> Any:
         """As ONNX Runtime's, and bfloat16 arrays are those of ml_dtypes.
@@ -209,6 +204,32 @@ def _config_entry(options: ort.SessionOptions, key: str) -> str:
         return str(options.get_session_config_entry(key))
     except RuntimeError:  # there is no such entry
         return ""
+
+
+@contextmanager
+def _config_entry_set(options: ort.SessionOptions, key: str, value: Path | None) -> Iterator[None]:
+    """Set an entry for a while, unless there is nothing to set or the caller has set it."""
+    if value is None or _config_entry(options, key):
+        yield
+        return
+    options.add_session_config_entry(key, str(value))
+    try:
+        yield
+    finally:
+        options.add_session_config_entry(key, "")
+
+
+@contextmanager
+def _double_registration_explained() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if "Conflicting with a registered kernel" in str(error):
+            raise ValueError(
+                "these session options had the library of onnxruntime-extensions registered already; "
+                "onnx_sparse registers the library of onnxruntime-extensions itself"
+            ) from error
+        raise
 
 
 def _read_model(model: str | os.PathLike[str] | bytes | ModelProto) -> tuple[ModelProto, Path | None]:

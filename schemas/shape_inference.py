@@ -43,9 +43,10 @@ def _infer(op: Op, context: Any) -> None:
         tensor_type = context.get_input_type(position)
         if tensor_type is not None:
             _read_type(op, declared, tensor_type, types, shapes)
-        data = context.get_input_data(position)
-        if data is not None:
-            constants[declared.name] = numpy_helper.to_array(data)
+        if declared.values.kind == "size":  # nothing else has a say in shapes, and tables are large
+            data = context.get_input_data(position)
+            if data is not None and data.data_location != TensorProto.EXTERNAL:
+                constants[declared.name] = numpy_helper.to_array(data)
 
     binding = bind_types(op, types)
     dims = Dimensions(op, shapes, constants)

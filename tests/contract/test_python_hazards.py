@@ -1,0 +1,147 @@
+"""What onnxruntime-extensions does to a process when a kernel misbehaves, and that ours does not let it.
+
+Whatever may end a process runs in one of its own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from contract.models import SEGMENT_SUM, model
+
+import onnx_sparse
+from onnx_sparse import InferenceSession
+from onnx_sparse.reference import FUNCTIONS
+
+PRELUDE = """
+import numpy as np, onnxruntime as ort, onnx_sparse
+from onnx import parser
+text = '<ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1]> '
+model = onnx_sparse.canonicalize(parser.parse_model(
+    text + "g (float[k] data, int64[k] ids) => (float[s] y) { y = onnx_sparse.SegmentSum (data, ids) }"))
+legal = {"data": np.array([1, 2], np.float32), "ids": np.array([0, 0])}
+illegal = {"data": np.array([1, 2], np.float32), "ids": np.array([1, 0])}
+"""
+
+
+def run_program(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(program)], capture_output=True, text=True, timeout=120
+    )
+
+
+def test_an_error_in_a_plain_session_ends_the_process_with_the_message() -> None:
+    done = run_program(
+        """
+        session = ort.InferenceSession(model.SerializeToString(), onnx_sparse.session_options("python"))
+        print(session.run(None, legal)[0].tolist())
+        print(session.run(None, illegal))
+        print("went on")
+        """
+    )
+    assert done.returncode != 0
+    assert done.stdout == "[3.0]\n"
+    assert "SegmentSum: segment_ids[1] = 0 is less than segment_ids[0] = 1; ids must be sorted" in done.stderr
+    assert "onnx_sparse.InferenceSession raises it instead" in done.stderr
+
+
+def test_an_error_in_our_session_is_raised_and_the_process_goes_on() -> None:
+    done = run_program(
+        """
+        session = onnx_sparse.InferenceSession(model)
+        try:
+            session.run(None, illegal)
+        except onnx_sparse.KernelError as error:
+            print(error)
+        print(session.run(None, legal)[0].tolist())
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "SegmentSum: segment_ids[1] = 0 is less than segment_ids[0] = 1; ids must be sorted\n[3.0]\n"
+    assert not done.stderr
+
+
+def test_kernels_declared_while_other_sessions_live_do_no_harm() -> None:
+    """onnxruntime-extensions moves its table of operators when one is added; sessions made before point into it."""
+    done = run_program(
+        """
+        import onnxruntime_extensions as extensions
+        plain = ort.SessionOptions()
+        plain.register_custom_ops_library(extensions.get_library_path())
+        relu = parser.parse_model(text + "g (float[2] x) => (float[2] y) { y = Relu(x) }")
+        before = ort.InferenceSession(relu.SerializeToString(), plain)
+        ours = [onnx_sparse.InferenceSession(model) for _ in range(20)]
+        after = ort.InferenceSession(model.SerializeToString(), onnx_sparse.session_options("python"))
+        for _ in range(100):
+            before.run(None, {"x": np.zeros(2, np.float32)})
+            assert all(s.run(None, legal)[0].tolist() == [3] for s in [*ours, after])
+        print("all right")
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "all right\n"
+
+
+def test_half_floats_never_reach_a_kernel_that_would_end_the_process() -> None:
+    done = run_program(
+        """
+        for name in ("float16", "bfloat16"):
+            sums = f"g ({name}[k] data, int64[k] i) => ({name}[s] y) {{ y = onnx_sparse.SegmentSum (data, i) }}"
+            half = onnx_sparse.canonicalize(parser.parse_model(text + sums))
+            try:
+                ort.InferenceSession(half.SerializeToString(), onnx_sparse.session_options("python"))
+            except Exception as error:
+                print(type(error).__name__)
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "InvalidGraph\nInvalidGraph\n"
+
+
+def test_interrupting_a_kernel_raises_keyboard_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*inputs: object, **attributes: object) -> None:
+        raise KeyboardInterrupt
+
+    session = InferenceSession(SEGMENT_SUM)
+    monkeypatch.setitem(FUNCTIONS, "SegmentSum", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.run(None, {"data": np.zeros((1, 2), np.float32), "ids": np.zeros(1, np.int64)})
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.zeros((1, 2), np.float64), np.zeros((1, 2), np.int32), np.array([["a", "b"]], object)]
+)
+def test_an_output_of_another_dtype_is_an_error_not_reinterpreted_memory(
+    wrong: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = InferenceSession(SEGMENT_SUM)
+    monkeypatch.setitem(FUNCTIONS, "SegmentSum", lambda *inputs, **attributes: wrong)
+    with pytest.raises(TypeError, match=r"SegmentSum: output output is .*; expected float"):
+        session.run(None, {"data": np.zeros((1, 2), np.float32), "ids": np.zeros(1, np.int64)})
+
+
+def test_an_array_that_is_not_contiguous_is_handed_over_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    strided = np.arange(12, dtype=np.float32).reshape(3, 4)[:, ::2]
+    session = InferenceSession(SEGMENT_SUM)
+    monkeypatch.setitem(FUNCTIONS, "SegmentSum", lambda *inputs, **attributes: strided)
+    (y,) = session.run(None, {"data": np.zeros((1, 2), np.float32), "ids": np.zeros(1, np.int64)})
+    np.testing.assert_array_equal(y, strided)
+
+
+def test_left_off_inputs_and_outputs_are_filled_in_for_the_python_kernels() -> None:
+    """onnxruntime-extensions knows no optional inputs, outputs or attributes."""
+    m = model(
+        "g (float[n] v, int64[2] s, int64[n,2] i, float d) => (oi) "
+        "{ oi = onnx_sparse.SparseFillEmptyRows (v, s, i, d) }"
+    )
+    inputs = {
+        "v": np.ones(1, np.float32),
+        "s": np.array([2, 2]),
+        "i": np.array([[1, 1]]),
+        "d": np.array(0, np.float32),
+    }
+    assert onnx_sparse.InferenceSession(m, backend="python").run(None, inputs)[0].tolist() == [[0, 0], [1, 1]]

@@ -1,0 +1,303 @@
+"""Sessions: registering backends, and every way in and out of `onnx_sparse.InferenceSession`."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from contract.models import BRANCHES, FUNCTIONS, SEGMENT_SUM, model
+from ml_dtypes import bfloat16
+
+import onnx_sparse
+from onnx_sparse import InferenceSession, KernelError
+
+DATA = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+SORTED, UNSORTED = np.array([0, 0, 2]), np.array([0, 2, 1])
+SUMS = [[4, 6], [0, 0], [5, 6]]
+NOT_SORTED = r"SegmentSum: segment_ids\[2\] = 1 is less than segment_ids\[1\] = 2; ids must be sorted"
+
+
+def feeds(ids: np.ndarray[Any, Any] = SORTED) -> dict[str, Any]:
+    return {"data": DATA, "ids": ids}
+
+
+def model_with_external_data(folder: Path) -> Path:
+    """A model whose embedding table stands in a file beside it."""
+    m = model(
+        "g (int64[k] i, int64[k] s, int64 n) => (float[n,4] y) { y = onnx_sparse.EmbeddingSegmentsSum (t, i, s, n) }"
+    )
+    m.graph.initializer.append(onnx.numpy_helper.from_array(np.arange(400, dtype=np.float32).reshape(100, 4), "t"))
+    onnx.save(m, folder / "model.onnx", save_as_external_data=True, location="table.bin", size_threshold=0)
+    assert (folder / "table.bin").stat().st_size == 1600
+    return folder / "model.onnx"
+
+
+class TestRegister:
+    def test_it_is_idempotent(self) -> None:
+        options = ort.SessionOptions()
+        for _ in range(3):
+            onnx_sparse.register(options)
+        onnx_sparse.register(options, "python")
+        canonical = onnx_sparse.canonicalize(SEGMENT_SUM).SerializeToString()
+        assert ort.InferenceSession(canonical, options).run(None, feeds())[0].tolist() == SUMS
+
+    def test_an_unknown_backend_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="backend 'cuda' is none of auto, native, python"):
+            onnx_sparse.session_options("cuda")
+
+    def test_auto_is_what_is_installed(self) -> None:
+        from onnx_sparse.runtime import available_backends
+
+        assert available_backends()[-1] == "python"
+        onnx_sparse.session_options("auto")
+
+    def test_a_missing_native_library_says_so(self) -> None:
+        from onnx_sparse.runtime import available_backends
+
+        if "native" in available_backends():
+            pytest.skip("this installation has it")
+        with pytest.raises(FileNotFoundError, match="no native library"):
+            onnx_sparse.get_library_path()
+        with pytest.raises(FileNotFoundError, match="backend='python'"):
+            onnx_sparse.session_options("native")
+
+    def test_sessions_made_before_and_after_live_together(self) -> None:
+        before = ort.InferenceSession(onnx_sparse.lower(SEGMENT_SUM).SerializeToString())
+        first = InferenceSession(SEGMENT_SUM)
+        second = InferenceSession(BRANCHES)
+        for _ in range(3):
+            assert before.run(None, feeds())[0].tolist() == SUMS
+            assert first.run(None, feeds())[0].tolist() == SUMS
+            assert second.run(None, feeds() | {"c": np.array(False)})[0].tolist() == [[8, 12], [0, 0], [10, 12]]
+            after = InferenceSession(SEGMENT_SUM)
+            assert after.run(None, feeds())[0].tolist() == SUMS
+
+
+class TestWaysIn:
+    def test_a_path_bytes_or_a_model(self, tmp_path: Path) -> None:
+        onnx.save(SEGMENT_SUM, tmp_path / "m.onnx")
+        for source in (tmp_path / "m.onnx", str(tmp_path / "m.onnx"), SEGMENT_SUM.SerializeToString(), SEGMENT_SUM):
+            assert InferenceSession(source).run(None, feeds())[0].tolist() == SUMS
+
+    def test_external_data_are_found_beside_the_file(self, tmp_path: Path) -> None:
+        path = model_with_external_data(tmp_path)
+        options = ort.SessionOptions()
+        ids = {"i": np.array([0, 1]), "s": np.array([0, 0]), "n": np.array(1)}
+        assert InferenceSession(path, options).run(None, ids)[0].tolist() == [[4, 6, 8, 10]]
+        (tmp_path / "other").mkdir()
+        other = model_with_external_data(tmp_path / "other")
+        assert InferenceSession(other, options).run(None, ids)[0].tolist() == [[4, 6, 8, 10]]
+
+    def test_functions_that_call_the_domain(self) -> None:
+        inputs = {"x": np.array([1, 2], np.float32), "z": np.array([3, 4], np.int32), "ids": np.array([1, 1])}
+        assert [a.tolist() for a in InferenceSession(FUNCTIONS).run(None, inputs)] == [[0, 3], [0, 7]]
+
+    def test_portable_bodies_in_the_model_do_not_matter(self) -> None:
+        session = InferenceSession(onnx_sparse.embed_functions(SEGMENT_SUM))
+        with pytest.raises(KernelError, match=NOT_SORTED):
+            session.run(None, feeds(UNSORTED))
+
+    def test_a_model_without_our_operators(self) -> None:
+        m = model("g (float[2] x) => (float[2] y) { y = Relu (x) }")
+        assert InferenceSession(m).run(None, {"x": np.array([-1, 1], np.float32)})[0].tolist() == [0, 1]
+
+    def test_a_missing_file(self) -> None:
+        with pytest.raises(FileNotFoundError):
+            InferenceSession("missing.onnx")
+
+    def test_illegal_attributes_and_types_are_refused_when_loading(self) -> None:
+        m = model('g (float[k] x, int64[k] i) => (y) { y = onnx_sparse.SegmentMax <fill_mode = "UP"> (x, i) }')
+        with pytest.raises(
+            KernelError, match=r"SegmentMax: attribute fill_mode = 'UP' is not one of \('ZERO', 'LOWEST'\)"
+        ):
+            InferenceSession(m)
+
+    def test_options_with_extensions_already_registered_say_what_to_do(self) -> None:
+        import onnxruntime_extensions
+
+        options = ort.SessionOptions()
+        options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
+        with pytest.raises(ValueError, match="registers the library of onnxruntime-extensions itself"):
+            InferenceSession(SEGMENT_SUM, options)
+
+
+class TestWaysToRun:
+    def test_an_error_is_raised_and_the_session_goes_on(self) -> None:
+        session = InferenceSession(SEGMENT_SUM)
+        for _ in range(2):
+            with pytest.raises(KernelError, match=NOT_SORTED):
+                session.run(None, feeds(UNSORTED))
+            assert session.run(["y"], feeds())[0].tolist() == SUMS
+
+    def test_the_callers_run_options_can_be_used_again(self) -> None:
+        session, options = InferenceSession(SEGMENT_SUM), ort.RunOptions()
+        with pytest.raises(KernelError):
+            session.run(None, feeds(UNSORTED), options)
+        assert session.run(None, feeds(), options)[0].tolist() == SUMS
+
+    def test_an_error_in_the_middle_is_not_hidden_by_what_follows(self) -> None:
+        m = model(
+            "g (float[k,2] data, int64[k] ids, float[9,2] other) => (z) "
+            "{ y = onnx_sparse.SegmentSum (data, ids)  w = Add (y, other)  z = onnx_sparse.SegmentSum (w, ids) }"
+        )
+        with pytest.raises(KernelError, match=NOT_SORTED):
+            InferenceSession(m).run(None, feeds(UNSORTED) | {"other": np.zeros((9, 2), np.float32)})
+
+    def test_an_error_of_another_operator_stays_what_it_is(self) -> None:
+        m = model(
+            "g (float[k,2] data, int64[k] ids, float[9,2] o) => (z) "
+            "{ y = onnx_sparse.SegmentSum (data, ids)  z = Add (y, o) }"
+        )
+        with pytest.raises(Exception, match="Add") as raised:
+            InferenceSession(m).run(None, feeds() | {"o": np.zeros((9, 2), np.float32)})
+        assert not isinstance(raised.value, KernelError)
+
+    def test_errors_in_branches_and_loops(self) -> None:
+        with pytest.raises(KernelError, match=NOT_SORTED):
+            InferenceSession(BRANCHES).run(None, feeds(UNSORTED) | {"c": np.array(False)})
+        loop = model(
+            """
+g (int64 n, float[k,2] data, int64[k] ids) => (float[a,b,2] ys) {
+  go = Constant <value = bool {1}> ()
+  ys = Loop (n, go) <body = b (int64 i, bool c) => (bool d, float[s,2] y) {
+    d = Identity (c)
+    y = onnx_sparse.SegmentSum (data, ids)
+  }>
+}"""
+        )
+        session = InferenceSession(loop)
+        assert session.run(None, feeds() | {"n": np.array(2)})[0].tolist() == [SUMS, SUMS]
+        with pytest.raises(KernelError, match=NOT_SORTED):
+            session.run(None, feeds(UNSORTED) | {"n": np.array(2)})
+
+    def test_with_ort_values_and_io_binding(self) -> None:
+        session = InferenceSession(SEGMENT_SUM)
+        for ids in (SORTED, UNSORTED):
+            values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in feeds(ids).items()}
+            binding = session.io_binding()
+            for name, value in values.items():
+                binding.bind_ortvalue_input(name, value)
+            binding.bind_output("y")
+            if ids is SORTED:
+                assert session.run_with_ort_values(["y"], values)[0].numpy().tolist() == SUMS
+                session.run_with_iobinding(binding)
+                assert binding.copy_outputs_to_cpu()[0].tolist() == SUMS
+            else:
+                with pytest.raises(KernelError, match=NOT_SORTED):
+                    session.run_with_ort_values(["y"], values)
+                with pytest.raises(KernelError, match=NOT_SORTED):
+                    session.run_with_iobinding(binding)
+
+    def test_asynchronously(self) -> None:
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = 2
+        session = InferenceSession(SEGMENT_SUM, options)
+        for ids, expected in ((SORTED, ""), (UNSORTED, "ids must be sorted")):
+            done, answers = threading.Event(), []
+
+            def callback(results: Any, data: Any, error: str, answers: list[Any] = answers, done: Any = done) -> None:
+                answers.append((results, data, error))
+                done.set()
+
+            session.run_async(None, feeds(ids), callback, "mine")
+            assert done.wait(30)
+            results, data, error = answers[0]
+            assert data == "mine"
+            assert expected in error
+            assert bool(error) == bool(expected)
+            if not expected:
+                assert results[0].tolist() == SUMS
+
+    def test_nodes_executed_in_parallel(self) -> None:
+        options = ort.SessionOptions()
+        options.execution_mode = ort.ExecutionMode.ORT_PARALLEL
+        options.inter_op_num_threads = 2
+        m = model(
+            "g (float[k,2] data, int64[k] ids) => (y, z) "
+            "{ y = onnx_sparse.SegmentSum (data, ids)  z = onnx_sparse.SegmentMean (data, ids) }"
+        )
+        session = InferenceSession(m, options)
+        assert session.run(None, feeds())[0].tolist() == SUMS
+        with pytest.raises(KernelError, match="ids must be sorted"):
+            session.run(None, feeds(UNSORTED))
+
+    def test_eight_threads_on_one_session_each_get_their_own_answer(self) -> None:
+        session = InferenceSession(SEGMENT_SUM)
+
+        def work(number: int) -> None:
+            random = np.random.default_rng(number)
+            for _ in range(50):
+                ids = np.sort(random.integers(0, 5, 20))
+                data = random.integers(0, 100, (20, 2)).astype(np.float32)
+                expected = np.zeros((ids[-1] + 1, 2), np.float32)
+                np.add.at(expected, ids, data)
+                if random.random() < 0.3:
+                    ids[-1] = -number - 1
+                    with pytest.raises(KernelError, match=rf"segment_ids\[19\] = {ids[-1]} must be >= 0"):
+                        session.run(None, {"data": data, "ids": ids})
+                else:
+                    np.testing.assert_array_equal(session.run(None, {"data": data, "ids": ids})[0], expected)
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(8)))
+
+
+class TestElementTypes:
+    @pytest.mark.parametrize("dtype", [np.float16, bfloat16])
+    def test_half_floats_run_and_are_rounded_once(self, dtype: Any) -> None:
+        name = np.dtype(dtype).name
+        m = model(f"g ({name}[k] data, int64[k] ids) => ({name}[s] y) {{ y = onnx_sparse.SegmentSum (data, ids) }}")
+        data = np.array([1, *[2.0**-9] * 8], dtype)  # each alone is lost beside 1 in bfloat16
+        (y,) = InferenceSession(m, backend="python").run(None, {"data": data, "ids": np.zeros(9, np.int64)})
+        assert y.dtype == dtype
+        assert y.astype(float).tolist() == [1 + 2.0**-6]
+
+    @pytest.mark.parametrize("name", ["float16", "bfloat16"])
+    def test_half_floats_in_a_plain_session_are_a_clean_load_error(self, name: str) -> None:
+        m = model(f"g ({name}[k] data, int64[k] ids) => ({name}[s] y) {{ y = onnx_sparse.SegmentSum (data, ids) }}")
+        canonical = onnx_sparse.canonicalize(m).SerializeToString()
+        with pytest.raises(Exception, match="SegmentSum") as raised:
+            ort.InferenceSession(canonical, onnx_sparse.session_options("python"))
+        assert type(raised.value).__name__ == "InvalidGraph"
+
+    def test_half_floats_between_other_operators(self) -> None:
+        m = model(
+            "g (float16[k] data, int64[k] ids) => (float16[s] y) "
+            "{ a = Mul (data, data)  b = onnx_sparse.SegmentSum (a, ids)  y = Sqrt (b) }"
+        )
+        data = np.array([3, 4], np.float16)
+        assert InferenceSession(m).run(None, {"data": data, "ids": np.zeros(2, np.int64)})[0].tolist() == [5]
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("uint64", 2**64 - 3),
+            ("uint64", 2**63 + 1),
+            ("int64", 2**53 + 1),
+            ("int64", -(2**63)),
+            ("uint32", 2**32 - 1),
+        ],
+    )
+    def test_large_integers_survive(self, name: str, value: int) -> None:
+        m = model(f"g (int64[r] dims, {name} value) => (y) {{ y = onnx_sparse.Fill (dims, value) }}")
+        (y,) = InferenceSession(m).run(None, {"dims": np.array([3]), "value": np.array(value, name)})
+        assert y.dtype == name
+        assert y.tolist() == [value] * 3
+
+    def test_strings_survive(self) -> None:
+        m = model("g (int64[r] dims, string value) => (y) { y = onnx_sparse.Fill (dims, value) }")
+        for text in ("", "a", "日本語", "x" * 10_000):
+            (y,) = InferenceSession(m).run(None, {"dims": np.array([2, 1]), "value": np.array(text, object)})
+            assert y.tolist() == [[text], [text]]
+
+    @pytest.mark.parametrize("dims", [[], [0], [3, 0, 2], [1, 1, 1]])
+    def test_scalars_and_empty_outputs_keep_their_shape(self, dims: list[int]) -> None:
+        m = model("g (int64[r] dims, float value) => (y) { y = onnx_sparse.Fill (dims, value) }")
+        (y,) = InferenceSession(m).run(None, {"dims": np.array(dims, np.int64), "value": np.array(2, np.float32)})
+        assert y.shape == tuple(dims)
