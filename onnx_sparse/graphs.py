@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType, Op
@@ -66,12 +66,20 @@ def has_domain_nodes(function: FunctionProto) -> bool:
     return any(node.domain == DOMAIN for node in all_nodes(function.node))
 
 
-def all_nodes(nodes: Iterator[NodeProto] | list[NodeProto] | object) -> Iterator[NodeProto]:
+def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
     """Every node, those of subgraphs included."""
-    for node in nodes:  # type: ignore[attr-defined]
+    for node in nodes:
         yield node
         for graph in subgraphs(node):
             yield from all_nodes(graph.node)
+
+
+def all_initializers(graph: GraphProto) -> Iterator[TensorProto]:
+    """The initializers of a graph and of its subgraphs."""
+    yield from graph.initializer
+    for node in all_nodes(graph.node):
+        for inner in subgraphs(node):
+            yield from inner.initializer
 
 
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:

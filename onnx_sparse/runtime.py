@@ -12,6 +12,7 @@ import onnxruntime as ort
 from onnx import ModelProto
 
 from onnx_sparse import bfloat16
+from onnx_sparse.graphs import all_initializers
 from onnx_sparse.python.guard import Guard
 from onnx_sparse.python.guarded_model import guarded_model
 from onnx_sparse.python.kernels import declare
@@ -121,8 +122,7 @@ class InferenceSession(ort.InferenceSession):
         self._guard = Guard()
         proto, folder = _read_model(model)
         serialized = guarded_model(proto, self._guard.number).SerializeToString()
-        # A model in memory does not know where its external data are.
-        with _config_entry_set(options, _EXTERNAL_DATA_FOLDER_ENTRY, folder), _double_registration_explained():
+        with _external_data_found(proto, folder, options), _double_registration_explained():
             super().__init__(serialized, options, providers, **kwargs)
 
     def run(self, output_names: Sequence[str] | None, input_feed: Any, run_options: Any = None) -> Any:
@@ -207,16 +207,18 @@ def _config_entry(options: ort.SessionOptions, key: str) -> str:
 
 
 @contextmanager
-def _config_entry_set(options: ort.SessionOptions, key: str, value: Path | None) -> Iterator[None]:
-    """Set an entry for a while, unless there is nothing to set or the caller has set it."""
-    if value is None or _config_entry(options, key):
+def _external_data_found(model: ModelProto, folder: Path | None, options: ort.SessionOptions) -> Iterator[None]:
+    """Tell ONNX Runtime the folder of the model's external data, which a model in memory does not know."""
+    if folder is None or not any(t.external_data for t in all_initializers(model.graph)):
         yield
         return
-    options.add_session_config_entry(key, str(value))
+    callers = _config_entry(options, _EXTERNAL_DATA_FOLDER_ENTRY)
+    options.add_session_config_entry(_EXTERNAL_DATA_FOLDER_ENTRY, callers or str(folder))
     try:
         yield
     finally:
-        options.add_session_config_entry(key, "")
+        if not callers:
+            options.add_session_config_entry(_EXTERNAL_DATA_FOLDER_ENTRY, "")
 
 
 @contextmanager

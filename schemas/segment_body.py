@@ -11,20 +11,24 @@ from onnx_sparse.schemas.declaration import FLOATS, DType, numpy_dtype
 from onnx_sparse.schemas.function_body import Body, Value
 
 
-def lowest(dtype: DType) -> Any:
+def lowest(dtype: DType) -> float:
     """The lowest finite value of an element type."""
-    return _limits(dtype).min
+    return _python_number(dtype, _limits(dtype).min)
 
 
-def highest(dtype: DType) -> Any:
+def highest(dtype: DType) -> float:
     """The highest finite value of an element type."""
-    return _limits(dtype).max
+    return _python_number(dtype, _limits(dtype).max)
 
 
 def _limits(dtype: DType) -> Any:
     from ml_dtypes import finfo, iinfo
 
     return finfo(numpy_dtype(dtype)) if dtype in FLOATS else iinfo(numpy_dtype(dtype))
+
+
+def _python_number(dtype: DType, value: Any) -> float:
+    return float(value) if dtype in FLOATS else int(value)
 
 
 def scatter_reduce(b: Body, reduction: str, rows: Value, ids: Value, size: Value, initial: Value) -> Value:

@@ -1,0 +1,41 @@
+"""Write the generated pages of the documentation: `python docs/generate.py`. A test fails when they are stale."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onnx_sparse.converters.tensorflow import coverage
+from onnx_sparse.schemas import FAMILIES, OPS
+from onnx_sparse.schemas.pages import index, page, table
+
+FOLDER = Path(__file__).parent
+
+
+def pages() -> dict[Path, str]:
+    """Every generated page by its path."""
+    operators = {FOLDER / "operators" / f"{op.name}.md": page(op) for op in OPS.values()}
+    return {
+        FOLDER / "operators" / "README.md": index(FAMILIES),
+        **operators,
+        FOLDER / "coverage" / "tensorflow.md": _tensorflow_coverage(),
+    }
+
+
+def _tensorflow_coverage() -> str:
+    rows = [
+        (f"`{row.source}`", f"[{row.target}](../operators/{row.target}.md)", ", ".join(row.dtypes), row.notes)
+        for row in coverage()
+    ]
+    head = ("TensorFlow op", "becomes", "element types", "notes")
+    return (
+        "# TensorFlow ops converted to the domain\n\n"
+        "These ops have a handler here; every other op is tf2onnx's. Generated from the registry of handlers.\n\n"
+        + table(head, rows)
+        + "\n"
+    )
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")

@@ -1,0 +1,114 @@
+"""The documentation page of an operator, in Markdown, derived from its declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from onnx_sparse.schemas.declaration import FLOATS, NUMBERS, DType, Example, Input, Op, Output, dtype_name
+from onnx_sparse.schemas.function_body import BODY_OPSET
+
+
+def page(op: Op) -> str:
+    """The page of one operator."""
+    sections = [
+        f"# {op.name}",
+        op.summary,
+        f"```\n{signature(op)}\n```",
+        "## Law",
+        op.law,
+        f"Source: {op.source}.",
+        "## Inputs",
+        table(("name", "type", "shape", "meaning"), [_input_row(i) for i in op.inputs]),
+        "## Outputs",
+        table(("name", "type", "shape", "meaning"), [_output_row(o) for o in op.outputs]),
+    ]
+    if op.attributes:
+        rows = [(f"`{a.name}`", _choices(a.choices), _default(a.default), a.doc) for a in op.attributes]
+        sections += ["## Attributes", table(("name", "values", "default", "meaning"), rows)]
+    if op.types:
+        rows = [(variable, element_types(types)) for variable, types in op.types.items()]
+        sections += ["## Types", table(("variable", "element types"), rows)]
+    sections += ["## Portable body", _portable(op), "## Examples"]
+    for example in op.examples:
+        sections += [f"**{_sentence(example.name)}**", f"```\n{example_text(op, example)}\n```"]
+    return "\n\n".join(sections) + "\n"
+
+
+def index(families: Mapping[str, Sequence[Op]]) -> str:
+    """The page that lists the operators."""
+    rows = [(f"[{op.name}]({op.name}.md)", op.summary) for ops in families.values() for op in ops]
+    intro = (
+        "# Operators\n\nDomain `onnx_sparse`, opset 1. The pages are generated from the declarations in `schemas/`.\n\n"
+        "What holds everywhere: integer sums and products wrap. float16 and bfloat16 are computed in float32 and "
+        "rounded once. A scalar input is a scalar; shape [1] is an error. Inputs of size zero are legal. An error "
+        "names operator, input, position and value; portable bodies cannot report errors and assume legal input.\n\n"
+    )
+    return intro + table(("operator", "what it does"), rows) + "\n"
+
+
+def signature(op: Op) -> str:
+    """The operator as it is written in a graph: `output = SegmentMax<fill_mode>(data, segment_ids, num_segments?)`."""
+    outputs = ", ".join(o.name + ("?" if o.optional else "") for o in op.outputs)
+    attributes = f" <{', '.join(a.name for a in op.attributes)}>" if op.attributes else ""
+    inputs = ", ".join(i.name + ("?" if i.optional else "") for i in op.inputs)
+    return f"{outputs} = onnx_sparse.{op.name}{attributes} ({inputs})"
+
+
+def element_types(types: Iterable[DType]) -> str:
+    """A set of element types in words: the long ones have short names."""
+    types = tuple(types)
+    for named in (NUMBERS, FLOATS):
+        if types[: len(named)] == named:
+            return ", ".join(dtype_name(t) for t in named) + "".join(f", {dtype_name(t)}" for t in types[len(named) :])
+    return ", ".join(map(dtype_name, types))
+
+
+def example_text(op: Op, example: Example) -> str:
+    """An example as lines of `name = value`."""
+    given = [f"{name} = {_value(value)}" for name, value in example.inputs.items()]
+    attributes = [f"{name} = {value}" for name, value in example.attributes.items()]
+    results = [f"{o.name} -> {_value(example.outputs[o.name])}" for o in op.outputs if o.name in example.outputs]
+    return "\n".join([*given, *attributes, *results])
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _input_row(declared: Input) -> tuple[str, str, str, str]:
+    name = f"`{declared.name}`" + (" (optional)" if declared.optional else "")
+    shape = f"[{declared.shape}]" + (", broadcast" if declared.broadcasts else "")
+    return name, declared.type, shape, declared.doc
+
+
+def _output_row(declared: Output) -> tuple[str, str, str, str]:
+    name = f"`{declared.name}`" + (" (optional)" if declared.optional else "")
+    return name, declared.type, f"[{declared.shape}]", declared.doc
+
+
+def _portable(op: Op) -> str:
+    if op.body is None:
+        return "None: standard ONNX cannot say it."
+    text = f"Standard ONNX of opset {BODY_OPSET}, for every element type above. It does not report errors."
+    return f"{text} {op.body_notes}".strip()
+
+
+def _choices(choices: Iterable[str]) -> str:
+    return ", ".join(f"`{choice}`" for choice in choices)
+
+
+def _default(default: str | None) -> str:
+    return "required" if default is None else f"`{default}`"
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return repr(value) if isinstance(value, str) else f"{value:.8g}" if isinstance(value, float) else str(value)
