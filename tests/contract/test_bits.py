@@ -1,0 +1,92 @@
+"""Unweighted float sums have the bits of TensorFlow's SparseSegment kernels on CPU on every backend but bodies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from contract.backends import BACKENDS, REPORTING, Call
+from onnx import TensorProto
+
+from onnx_sparse.schemas import OPS
+
+Array = np.ndarray[Any, Any]
+
+MODES = {"EmbeddingSegmentsSum": "Sum", "EmbeddingSegmentsMean": "Mean", "EmbeddingSegmentsSqrtN": "SqrtN"}
+DTYPES = {np.float32: TensorProto.FLOAT, np.float64: TensorProto.DOUBLE}
+
+#: Every remainder by eight, on both sides of ten rows, and long ones.
+LENGTHS = [*range(40), 100, 257, 1000]
+
+
+def cancelling_inputs(dtype: type[np.floating[Any]], width: int) -> dict[str, Array]:
+    """Values whose sums depend on the order they are added in."""
+    random = np.random.default_rng(width)
+    table = (random.standard_normal((50, width)) * 10.0 ** random.integers(-3, 4, (50, 1))).astype(dtype)
+    segment_ids = np.repeat(np.arange(len(LENGTHS)), LENGTHS)
+    return {
+        "emb_table": table,
+        "indices": random.integers(0, 50, len(segment_ids)),
+        "segment_ids": segment_ids,
+        "num_segments": np.array(len(LENGTHS)),
+    }
+
+
+def in_tensorflows_order(rows: list[Any], mode: str, dtype: type[np.floating[Any]]) -> Any:
+    """One column of one segment, scalar by scalar."""
+    count = len(rows)
+    if count == 0:
+        return dtype(0)
+    head = min({0: 8, 1: 9}.get(count % 8, count % 8), count)
+    total = rows[0]
+    for value in rows[1:head]:
+        total = dtype(total + value)
+    divisor = {"Sum": dtype(1), "Mean": dtype(count), "SqrtN": dtype(np.sqrt(np.float64(count)))}[mode]
+    if count < 10:
+        total = dtype(total * dtype(dtype(1) / divisor))
+    for start in range(head, count, 8):
+        block = rows[start]
+        for value in rows[start + 1 : start + 8]:
+            block = dtype(block + value)
+        total = dtype(total + block)
+    return dtype(total / divisor) if count >= 10 else total
+
+
+@pytest.mark.parametrize("backend", REPORTING)
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.__name__)
+@pytest.mark.parametrize("op_name", MODES)
+def test_the_order_of_additions(op_name: str, dtype: type[np.floating[Any]], backend: str) -> None:
+    inputs = cancelling_inputs(dtype, width=3)
+    call = Call.of(OPS[op_name], {"T": DTYPES[dtype], "I": TensorProto.INT64}, {}, inputs)
+    (output,) = BACKENDS[backend](call, inputs)
+    expected = [
+        [
+            in_tensorflows_order(
+                list(inputs["emb_table"][inputs["indices"][inputs["segment_ids"] == s], d]), mode, dtype
+            )
+            for d in range(3)
+        ]
+        for mode in [MODES[op_name]]
+        for s in range(len(LENGTHS))
+    ]
+    assert output.tobytes() == np.array(expected, dtype).tobytes()
+
+
+@pytest.mark.parametrize("backend", REPORTING)
+@pytest.mark.parametrize("width", [1, 3, 8, 64])
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.__name__)
+@pytest.mark.parametrize("op_name", MODES)
+def test_the_bits_are_tensorflows(op_name: str, dtype: type[np.floating[Any]], width: int, backend: str) -> None:
+    tf = pytest.importorskip("tensorflow")
+    inputs = cancelling_inputs(dtype, width)
+    call = Call.of(OPS[op_name], {"T": DTYPES[dtype], "I": TensorProto.INT64}, {}, inputs)
+    (output,) = BACKENDS[backend](call, inputs)
+    sparse_segment = getattr(tf.raw_ops, f"SparseSegment{MODES[op_name]}WithNumSegments")
+    expected = sparse_segment(
+        data=inputs["emb_table"],
+        indices=inputs["indices"],
+        segment_ids=inputs["segment_ids"],
+        num_segments=inputs["num_segments"],
+    )
+    assert output.tobytes() == expected.numpy().tobytes()
