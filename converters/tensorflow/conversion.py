@@ -11,6 +11,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, defs
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
 from onnx_sparse.converters.tensorflow.naming import graphs, name_ends
 from onnx_sparse.converters.tensorflow.quiet import quietly, require
+from onnx_sparse.converters.tensorflow.source import Frozen, Source
 from onnx_sparse.schemas import DOMAIN, OPS
 
 #: Protocol buffers end here; the tools of the onnx package refuse models beyond.
@@ -50,16 +51,17 @@ def convert(
     require("tf2onnx")
     # These import TensorFlow's companions, so they wait until it is known to be there.
     from onnx_sparse.converters.tensorflow.bfloat16 import compute_in_float
+    from onnx_sparse.converters.tensorflow.large_tables import attach
     from onnx_sparse.converters.tensorflow.load import load
     from onnx_sparse.converters.tensorflow.tf2onnx_bridge import to_onnx
 
     with quietly():
         loaded = load(source, signature=signature, inputs=inputs, outputs=outputs)
         tell("freezing")
-        frozen = loaded.freeze()
+        frozen = _frozen(loaded)
         tell("converting")
         model = to_onnx(frozen)
-        name_ends(model, frozen)
+        renamed = name_ends(model, frozen)
         tell("checking")
         model.ir_version = _IR_VERSION
         model.producer_name, model.producer_version = "onnx_sparse", ""
@@ -68,7 +70,19 @@ def convert(
         model = _inferred(model)
         compute_in_float(model)
         _check(model)
+        tables = {f"{name}:0": array for name, array in frozen.embedding_tables.items()}
+        attach(model, {renamed.get(name, name): array for name, array in tables.items()})
     return model
+
+
+def _frozen(source: Source) -> Frozen:
+    try:
+        return source.freeze()
+    except ConversionError:
+        raise
+    except Exception as error:  # TensorFlow raises ValueError, OpError, RuntimeError, ... for what it cannot freeze
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ConversionError(f"TensorFlow cannot freeze {source.name}: {reason}") from error
 
 
 def _inferred(model: ModelProto) -> ModelProto:

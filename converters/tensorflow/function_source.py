@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.tensorflow.freeze import freeze_function
 from onnx_sparse.converters.tensorflow.quiet import require
-from onnx_sparse.converters.tensorflow.source import Array, Frozen, Port, Source, distinct, select
+from onnx_sparse.converters.tensorflow.source import Array, Frozen, Port, Shape, Source, distinct, select
 
 
 class FunctionSource(Source):
@@ -50,6 +50,7 @@ class FunctionSource(Source):
         self._all_outputs = _ports(distinct(names, (p.name for p in self._all_inputs)), concrete.outputs)
         self.inputs = select(self._all_inputs, inputs, "input", subset=False)
         self.outputs = select(self._all_outputs, outputs, "output", subset=True)
+        self.dense_shapes = _dense_shapes(concrete.structured_input_signature, self._all_inputs)
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Call the function."""
@@ -64,16 +65,10 @@ class FunctionSource(Source):
 
     def freeze(self) -> Frozen:
         """Turn variables and captured tensors into constants and read the lookup tables."""
-        tf, loader = require("tensorflow"), require("tf2onnx.tf_loader")
-        with tf.device("/cpu:0"), _captures_restored(self._concrete):
-            graph_def, tables = loader.from_trackable(
-                self._trackable,
-                self._concrete,
-                [p.tensor for p in self.inputs],
-                list(dict.fromkeys(p.tensor for p in self.outputs)),
-                False,
-            )
-        return Frozen(self.name, graph_def, self.inputs, self.outputs, tables)
+        inputs = [port.tensor for port in self.inputs]
+        outputs = list(dict.fromkeys(port.tensor for port in self.outputs))
+        graph_def, lookup_tables, tables = freeze_function(self._trackable, self._concrete, inputs, outputs)
+        return Frozen(self.name, graph_def, self.inputs, self.outputs, lookup_tables, tables)
 
 
 def from_function(function: Any, *, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> FunctionSource:
@@ -111,6 +106,19 @@ def _input_names(concrete: Any, tensors: Sequence[Any]) -> list[str]:
     return [spec.name or name for spec, name in zip(specs, graph_names, strict=True)]
 
 
+def _dense_shapes(signature: Any, ports: tuple[Port, ...]) -> dict[str, Shape]:
+    """The static shapes of the SparseTensorSpecs in a signature, by the input that holds the dense shape."""
+    tf = require("tensorflow")
+    shapes: dict[str, Shape] = {}
+    position = 0
+    for spec in tf.nest.flatten(signature):
+        leaves = tf.nest.flatten(spec, expand_composites=True)
+        position += sum(isinstance(leaf, tf.TensorSpec) for leaf in leaves)
+        if isinstance(spec, tf.SparseTensorSpec) and spec.shape.rank is not None and position <= len(ports):
+            shapes[ports[position - 1].name] = tuple(spec.shape.as_list())  # its last component is the dense shape
+    return shapes
+
+
 def _output_names(structure: Any, prefix: str = "") -> list[str]:
     """The names of the flattened outputs: dictionary keys, or positions as a SavedModel counts them."""
     tf = require("tensorflow")
@@ -130,24 +138,3 @@ def _output_names(structure: Any, prefix: str = "") -> list[str]:
         count = len(tf.nest.flatten(structure, expand_composites=True))
         return [name] if count == 1 else [f"{name}_{k}" for k in range(count)]
     return [name for key, value in items for name in _output_names(value, f"{prefix}_{key}" if prefix else key)]
-
-
-@contextmanager
-def _captures_restored(concrete: Any) -> Iterator[None]:
-    """Give a function back the captured tables that tf2onnx takes from it to freeze it; it does so itself only in old
-    TensorFlow versions, and a function that has lost them cannot be called any more."""
-    captures = getattr(concrete.graph, "function_captures", None)
-    if captures is None:
-        yield
-        return
-    internal, external = dict(captures.by_val_internal), dict(captures.by_val_external)
-    inputs = list(getattr(concrete, "_captured_inputs", ()))
-    try:
-        yield
-    finally:
-        # The order of the captures is that of the function's last inputs, so the dictionaries are filled anew.
-        for current, saved in ((captures.by_val_internal, internal), (captures.by_val_external, external)):
-            current.clear()
-            current.update(saved)
-        if hasattr(concrete, "_captured_inputs"):
-            concrete._captured_inputs[:] = inputs

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.tensorflow.large_tables import set_aside
 from onnx_sparse.converters.tensorflow.quiet import require
 from onnx_sparse.converters.tensorflow.source import (
     Array,
@@ -76,9 +77,11 @@ class GraphSource(Source):
         left_off = [n.name for n in graph_def.node if n.op == "Placeholder" and not n.name.startswith(f"{prefix}/")]
         if left_off:
             raise ConversionError(f"the model needs every input: {', '.join(left_off)} was left off")
+        fed, ends = [p.tensor for p in inputs], [p.tensor for p in outputs]
+        tables = set_aside(graph_def, {}, ends)
         with tf.Graph().as_default():  # Grappler's export is refused in eager mode, though it does not use this graph
-            graph_def = loader.tf_optimize([p.tensor for p in inputs], [p.tensor for p in outputs], graph_def)
-        return Frozen(self.name, graph_def, tuple(inputs), tuple(outputs))
+            graph_def = loader.tf_optimize([*fed, *(f"{name}:0" for name in tables)], ends, graph_def)
+        return Frozen(self.name, graph_def, tuple(inputs), tuple(outputs), embedding_tables=tables)
 
     def _unused_prefix(self) -> str:
         """A name scope that no node of the graph is in."""

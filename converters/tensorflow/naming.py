@@ -18,10 +18,13 @@ def graphs(graph: GraphProto) -> Iterator[GraphProto]:
                 yield from graphs(inner)
 
 
-def name_ends(model: ModelProto, frozen: Frozen) -> None:
+def name_ends(model: ModelProto, frozen: Frozen) -> Mapping[str, str]:
     """Rename the model's inputs and outputs from TensorFlow's tensors to the names of the ports, in their order.
 
     A tensor that is fetched under several names, or that is an input as well, is handed through an Identity.
+
+    Returns:
+        The new name of every tensor that was renamed.
     """
     graph = model.graph
     renamed = {port.tensor: port.name for port in frozen.inputs}
@@ -31,7 +34,7 @@ def name_ends(model: ModelProto, frozen: Frozen) -> None:
             copies.append((port.tensor, port.name))
         else:
             renamed[port.tensor] = port.name
-    rename_tensors(graph, renamed, reserved=[name for _, name in copies])
+    mapping = rename_tensors(graph, renamed, reserved=[name for _, name in copies])
     by_name = {value.name: value for value in (*graph.input, *graph.output)}
     for tensor, name in copies:
         source = by_name[renamed[tensor]]
@@ -42,10 +45,15 @@ def name_ends(model: ModelProto, frozen: Frozen) -> None:
     graph.output.extend(outputs)
     for value in (*graph.input, *graph.output):
         _name_dimensions(value)
+    return mapping
 
 
-def rename_tensors(graph: GraphProto, renamed: Mapping[str, str], reserved: list[str]) -> None:
-    """Rename tensors everywhere in a graph; other tensors that bear one of the new names make way."""
+def rename_tensors(graph: GraphProto, renamed: Mapping[str, str], reserved: list[str]) -> dict[str, str]:
+    """Rename tensors everywhere in a graph; other tensors that bear one of the new names make way.
+
+    Returns:
+        The new name of every tensor that was renamed, of those that made way, too.
+    """
     wanted = {*renamed.values(), *reserved}
     everything = {name for inner in graphs(graph) for name in _tensor_names(inner)}
     mapping = dict(renamed)
@@ -61,6 +69,7 @@ def rename_tensors(graph: GraphProto, renamed: Mapping[str, str], reserved: list
                 names[:] = [mapping.get(name, name) for name in names]
         for value in (*inner.input, *inner.output, *inner.value_info, *inner.initializer):
             value.name = mapping.get(value.name, value.name)
+    return mapping
 
 
 def _tensor_names(graph: GraphProto) -> Iterator[str]:

@@ -8,7 +8,7 @@ each operator's inputs back to where they come from; names (`x_indices`, `x_valu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from onnx_sparse.converters.tensorflow.naming import graphs
-from onnx_sparse.converters.tensorflow.source import Array
+from onnx_sparse.converters.tensorflow.source import Array, Shape
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 #: What the rounds have in common with real batches, in turn.
@@ -70,24 +70,29 @@ class Roles:
     bounds: dict[str, int]
 
 
-def sample(model: ModelProto, *, seed: int, kind: str) -> dict[str, Array]:
+def sample(
+    model: ModelProto, *, seed: int, kind: str, dense_shapes: Mapping[str, Shape] | None = None
+) -> dict[str, Array]:
     """Inputs for one run of a model.
 
     Args:
         model: A converted model.
         seed: The same seed gives the same inputs.
         kind: One of `KINDS`.
+        dense_shapes: What is known of the values of dense shapes, by input; a SparseTensorSpec says it, a model cannot.
 
     Returns:
         One array per input, in the model's order; strings as objects of type str.
     """
     rng = np.random.default_rng(seed)
-    return _Sampler(model, rng, kind).arrays()
+    return _Sampler(model, rng, kind, dense_shapes or {}).arrays()
 
 
 class _Sampler:
-    def __init__(self, model: ModelProto, rng: np.random.Generator, kind: str) -> None:
-        self.model = model
+    def __init__(
+        self, model: ModelProto, rng: np.random.Generator, kind: str, dense_shapes: Mapping[str, Shape]
+    ) -> None:
+        self.dense_shapes = dense_shapes
         self.rng = rng
         self.roles = find_roles(model)
         self.values = {value.name: value for value in model.graph.input}
@@ -96,6 +101,8 @@ class _Sampler:
         counts = rng.integers(*per_row, self.batch)
         if kind == "with empty rows":
             counts[0], counts[-1] = 2, 0
+        widths = [shape[1] for shape in dense_shapes.values() if shape and len(shape) > 1 and shape[1] is not None]
+        counts = np.minimum(counts, min(widths, default=counts.max()))
         #: The row of each entry; every sparse input has the same rows, as ids and their weights must.
         self.rows = np.repeat(np.arange(self.batch), counts)
         self.words = [*_vocabulary(model), "a", "b", "ab", ""]
@@ -134,7 +141,7 @@ class _Sampler:
         if name in roles.coordinates:
             return self._coordinates(shape[1] if len(shape) > 1 else 1)
         if name in roles.shapes:
-            return self._dense_shape(shape[0])
+            return self._dense_shape(name, shape[0])
         if name in roles.segments:
             return self.rows
         if name in roles.counts:
@@ -148,8 +155,11 @@ class _Sampler:
             return self.rng.integers(0, roles.bounds.get(name, 4), shape)
         return self.rng.standard_normal(shape)
 
-    def _dense_shape(self, rank: int) -> Array:
-        return np.array([self.batch] + [int(max(np.bincount(self.rows, minlength=1))) or 1] * (rank - 1))
+    def _dense_shape(self, name: str, rank: int) -> Array:
+        longest = int(max(np.bincount(self.rows), default=0)) or 1
+        sizes = [self.batch] + [longest] * (rank - 1)
+        known = self.dense_shapes.get(name) or [None] * rank
+        return np.array([size if fixed is None else fixed for size, fixed in zip(sizes, known, strict=True)])
 
     def _coordinates(self, rank: int) -> Array:
         """Row-major: the row, then the position in the row, then zeros."""
@@ -197,7 +207,7 @@ class _Trace:
     def __init__(self, graph: GraphProto, nodes: list[NodeProto]) -> None:
         self._inputs = {value.name for value in graph.input}
         self._producers = {name: (node, k) for node in nodes for k, name in enumerate(node.output)}
-        self._rows = {
+        self._rows: dict[str, int] = {
             tensor.name: tensor.dims[0] for inner in graphs(graph) for tensor in inner.initializer if tensor.dims
         }
         for value in (*graph.input, *graph.value_info):

@@ -6,6 +6,7 @@ import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -41,14 +42,16 @@ class Frozen:
         name: A name for the model.
         graph_def: The graph.
         inputs, outputs: Its ends.
-        tables: The keys and values of its lookup tables, by shared name.
+        lookup_tables: The keys and values of its lookup tables, by shared name.
+        embedding_tables: Large tables that are not in the graph, by the placeholder that stands in for them.
     """
 
     name: str
     graph_def: Any
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
-    tables: Mapping[bytes, tuple[Array, Array]] = field(default_factory=dict)
+    lookup_tables: Mapping[bytes, tuple[Array, Array]] = field(default_factory=dict)
+    embedding_tables: Mapping[str, Array] = field(default_factory=dict)
 
 
 class Source(ABC):
@@ -57,9 +60,11 @@ class Source(ABC):
     Attributes:
         name: A name for the model.
         inputs, outputs: Its ends, in order.
+        dense_shapes: What is known of the values of the inputs that are the dense shapes of sparse tensors.
     """
 
     name: str
+    dense_shapes: Mapping[str, Shape] = MappingProxyType({})
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
 

@@ -31,7 +31,10 @@ OPSET = 18
 
 
 def to_onnx(frozen: Frozen) -> ModelProto:
-    """Convert a frozen graph. The tensors keep TensorFlow's names; the model is not checked yet.
+    """Convert a frozen graph.
+
+    The tensors keep TensorFlow's names, embedding tables that are not in the graph are inputs after the others, and
+    nothing is checked yet.
 
     Raises:
         ConversionError: With every node that neither a handler nor tf2onnx converts.
@@ -46,9 +49,9 @@ def to_onnx(frozen: Frozen) -> ModelProto:
                 opset=OPSET,
                 extra_opset=[helper.make_opsetid(DOMAIN, OPSET_VERSION)],
                 custom_op_handlers={op_type: (_convert_node, []) for op_type in HANDLERS},
-                input_names=[p.tensor for p in frozen.inputs],
+                input_names=[*(p.tensor for p in frozen.inputs), *(f"{name}:0" for name in frozen.embedding_tables)],
                 output_names=list(dict.fromkeys(p.tensor for p in frozen.outputs)),
-                initialized_tables=dict(frozen.tables),
+                initialized_tables=dict(frozen.lookup_tables),
                 use_default=_with_defaults(frozen),
             )
         except Exception as error:

@@ -81,8 +81,12 @@ def verify(
             batches = [("given", dict(feeds))]
         else:
             kinds = [KINDS[k % len(KINDS)] for k in range(rounds)]
-            batches = [(kind, sample(model, seed=seed + k, kind=kind)) for k, kind in enumerate(kinds)]
+            batches = [(kind, _batch(loaded, model, kind, seed + k)) for k, kind in enumerate(kinds)]
         return _compare_rounds(loaded, session, batches)
+
+
+def _batch(loaded: Source, model: ModelProto, kind: str, seed: int) -> dict[str, Array]:
+    return sample(model, seed=seed, kind=kind, dense_shapes=loaded.dense_shapes)
 
 
 def _compare_rounds(loaded: Source, session: Any, batches: list[tuple[str, dict[str, Array]]]) -> list[Record]:

@@ -211,6 +211,64 @@ def test_lookup_tables_of_a_saved_model(tmp_path, run):
     assert run(model, words=np.array(["blue", "green"], object))["ids"].tolist() == [7, -1]
 
 
+class TestLargeTables:
+    """Tables of a megabyte and more are led around TensorFlow and tf2onnx, which copy constants dozens of times."""
+
+    IDS = np.array([1023, 5])
+
+    @pytest.fixture(params=[tf.float32, tf.bfloat16], ids=lambda t: t.name)
+    def table(self, request):
+        values = np.random.default_rng(0).standard_normal((1024, 512)).astype(request.param.as_numpy_dtype)
+        return tf.Variable(values)
+
+    @staticmethod
+    def tables_in(model):
+        return [tensor.data_type for tensor in model.graph.initializer if list(tensor.dims) == [1024, 512]]
+
+    def test_that_are_only_looked_up(self, agree, table):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
+        def look_up(ids):
+            return tf.sparse.segment_sum(table, ids, ids - 5), tf.gather(table, ids)
+
+        model = agree(look_up, np.sort(self.IDS))
+        assert len(self.tables_in(model)) == 1
+        assert len(model.graph.input) == 1
+
+    def test_that_are_used_in_other_ways_too(self, agree, table):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
+        def mixed(ids):
+            return tf.gather(table, ids), tf.transpose(tf.gather(tf.transpose(table), [3])), tf.identity(table)
+
+        agree(mixed, self.IDS)
+
+    def test_that_are_looked_up_in_a_branch(self, agree, table):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.bool)])
+        def branches(ids, left):
+            if left:
+                return tf.gather(table, ids)
+            return tf.gather(table, ids + 1 - 1) + tf.constant(1, table.dtype)
+
+        agree(branches, self.IDS, np.bool_(True))
+        agree(branches, self.IDS, np.bool_(False))
+
+    def test_of_a_saved_model_and_of_a_graph_def(self, table, tmp_path, run):
+        module = tf.Module()
+        module.table = table
+        spec = tf.TensorSpec([None], tf.int64, "ids")
+        module.look_up = tf.function(lambda ids: {"rows": tf.gather(table, ids)}, input_signature=[spec])
+        tf.saved_model.save(module, str(tmp_path), signatures=module.look_up)
+        values = table.numpy()
+        with tf.Graph().as_default() as graph:
+            ids = tf.compat.v1.placeholder(tf.int64, [None], "ids")
+            tf.gather(tf.constant(values), ids, name="rows")
+        (tmp_path / "graph.pb").write_bytes(graph.as_graph_def().SerializeToString())
+        for source in (tmp_path, tmp_path / "graph.pb"):
+            model = convert(source)
+            assert len(self.tables_in(model)) == 1
+            assert [value.name for value in model.graph.input] == ["ids"]
+            np.testing.assert_array_equal(run(model, ids=self.IDS)["rows"], values[self.IDS])
+
+
 def test_functions_called_by_functions(agree):
     @tf.function
     def inner(table, ids, bags):

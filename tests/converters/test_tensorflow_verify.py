@@ -81,6 +81,17 @@ def test_names_help_where_the_graph_says_nothing():
     assert roles.entries == {"tags_values"}
 
 
+@pytest.mark.parametrize("width", [1, 7])
+def test_the_spec_of_a_sparse_tensor_bounds_its_coordinates(width):
+    spec = tf.SparseTensorSpec([None, width], tf.float32)
+    function = tf.function(lambda sp: tf.sparse.fill_empty_rows(sp, 0.0)[0], input_signature=[spec])
+    assert all(record.ok for record in verify(function, convert(function)))
+    shapes = {"sp_2": (None, width)}
+    inputs = sample(convert(function), seed=0, kind="ordinary", dense_shapes=shapes)
+    assert inputs["sp_2"][1] == width
+    assert inputs["sp"][:, 1].max() < width
+
+
 def test_segment_ids_are_sorted():
     specs = [tf.TensorSpec([None, 3]), tf.TensorSpec([None], tf.int32), tf.TensorSpec([None], tf.int64)]
     function = tf.function(lambda t, i, s: tf.sparse.segment_mean(t, i, s), input_signature=specs)

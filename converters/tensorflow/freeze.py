@@ -1,0 +1,107 @@
+"""A traced function as a GraphDef: variables become constants, captured tables are read, large tables set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from onnx_sparse.converters.tensorflow.large_tables import is_large, set_aside
+from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.source import Array
+
+
+def freeze_function(
+    trackable: Any, concrete: Any, inputs: Sequence[str], outputs: Sequence[str]
+) -> tuple[Any, dict[bytes, tuple[Array, Array]], dict[str, Array]]:
+    """Freeze a ConcreteFunction.
+
+    Args:
+        trackable: The object that holds its lookup tables.
+        concrete: The function; it is left as it was.
+        inputs, outputs: Its tensors.
+
+    Returns:
+        The graph; the keys and values of its lookup tables by shared name; large embedding tables by the placeholder
+        that stands in for them.
+    """
+    tf, loader = require("tensorflow"), require("tf2onnx.tf_loader")
+    tables: dict[str, Array] = {}
+
+    def freeze(function: Any, input_names: list[str], output_names: list[str], large_model: bool) -> Any:
+        graph_def, found = _without_variables(function, output_names)
+        tables.update(found)
+        graph_def = loader.fix_freezing_errors_part2(loader.fix_freezing_errors(graph_def))
+        with tf.Graph().as_default():  # Grappler's export is refused in eager mode, though it does not use this graph
+            return loader.tf_optimize([*input_names, *(f"{name}:0" for name in found)], output_names, graph_def)
+
+    with (
+        tf.device("/cpu:0"),
+        _captures_restored(concrete),
+        mock.patch.object(loader, "from_function", freeze),
+    ):
+        graph_def, lookup_tables = loader.from_trackable(trackable, concrete, list(inputs), list(outputs), False)
+    return graph_def, lookup_tables, tables
+
+
+def _without_variables(concrete: Any, outputs: Sequence[str]) -> tuple[Any, dict[str, Array]]:
+    """The function's graph with constants for its variables, and what was set aside.
+
+    TensorFlow's own converter is given large variables without their contents, so that it has nothing to copy.
+    """
+    converter = require("tensorflow.python.framework.convert_to_constants")
+    tensor_util = require("tensorflow.python.framework.tensor_util")
+    make_tensor_proto = tensor_util.make_tensor_proto
+    full: dict[int, Array] = {}
+
+    captured_values: Any = converter._FunctionConverterDataInEager
+
+    class LightVariables(captured_values):  # type: ignore[misc]  # TensorFlow has no types
+        def _eval(self, tensor: Any) -> Any:
+            value = tensor.numpy()
+            if not hasattr(tensor, "handle") or not is_large(value):
+                return value
+            hollow = np.broadcast_to(np.zeros((), value.dtype), value.shape)
+            full[id(hollow)] = value
+            return hollow
+
+    def make_hollow(values: Any, dtype: Any = None, shape: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if id(values) not in full:
+            return make_tensor_proto(values, dtype, shape, *args, **kwargs)
+        proto = make_tensor_proto(0, dtype)
+        proto.ClearField("tensor_shape")
+        for size in shape:
+            proto.tensor_shape.dim.add(size=size)
+        return proto
+
+    with mock.patch.object(tensor_util, "make_tensor_proto", make_hollow):
+        data = LightVariables(func=concrete, lower_control_flow=False, aggressive_inlining=True)
+        graph_def, _ = converter._replace_variables_by_constants(converter_data=data)
+    values = {name: full[id(entry.numpy)] for name, entry in data.tensor_data.items() if id(entry.numpy) in full}
+    return graph_def, set_aside(graph_def, values, outputs)
+
+
+@contextmanager
+def _captures_restored(concrete: Any) -> Iterator[None]:
+    """Give a function back the captured tables that tf2onnx takes from it to freeze it.
+
+    tf2onnx does so itself only in old TensorFlow versions; a function that has lost them cannot be called any more.
+    """
+    captures = getattr(concrete.graph, "function_captures", None)
+    if captures is None:
+        yield
+        return
+    internal, external = dict(captures.by_val_internal), dict(captures.by_val_external)
+    inputs = list(getattr(concrete, "_captured_inputs", ()))
+    try:
+        yield
+    finally:
+        # The order of the captures is that of the function's last inputs, so the dictionaries are filled anew.
+        for current, saved in ((captures.by_val_internal, internal), (captures.by_val_external, external)):
+            current.clear()
+            current.update(saved)
+        if hasattr(concrete, "_captured_inputs"):
+            concrete._captured_inputs[:] = inputs

@@ -1,0 +1,98 @@
+"""Large embedding tables are led around the conversion.
+
+TensorFlow, Grappler and tf2onnx copy each constant dozens of times (a table of 200 MB costs 10 GB and most of a minute)
+and end at 2 GB. A table that is only looked up does not take part in what they do: a placeholder of its type and shape
+stands in for it, and the model gets the values at the very end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from onnx import ModelProto, helper
+
+from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.source import Array
+
+#: Smaller constants are not worth the detour, and folding them may be.
+_LARGE = 1 << 20
+
+#: Operators that look their first input up, and nothing else.
+_LOOKUPS = frozenset(
+    ["Gather", "GatherV2", "GatherNd"]
+    + [f"SparseSegment{how}{form}" for how in ("Sum", "Mean", "SqrtN") for form in ("", "WithNumSegments")]
+)
+
+
+def is_large(array: Array) -> bool:
+    """Whether values are worth leading around."""
+    return array.nbytes >= _LARGE and array.dtype.hasobject is False
+
+
+def set_aside(graph_def: Any, values: Mapping[str, Array], outputs: Collection[str]) -> dict[str, Array]:
+    """Replace large constants that are only looked up by placeholders, in place.
+
+    Args:
+        graph_def: A graph.
+        values: Values of constants, by node name, that the graph holds without their contents. Those that do not become
+            placeholders get them here.
+        outputs: The tensors that are fetched from the graph.
+
+    Returns:
+        The values by placeholder.
+    """
+    tf = require("tensorflow")
+    consumers = _consumers(graph_def)
+    fetched = {tensor.partition(":")[0] for tensor in outputs}
+    tables: dict[str, Array] = {}
+    for node in graph_def.node:
+        if node.op != "Const":
+            continue
+        dtype, shape = tf.dtypes.as_dtype(node.attr["dtype"].type), node.attr["value"].tensor.tensor_shape
+        numeric = dtype.is_floating or dtype.is_integer
+        size = math.prod(d.size for d in shape.dim) * dtype.size if numeric else 0
+        if size >= _LARGE and _is_only_looked_up(node.name, consumers, fetched):
+            known = values.get(node.name)
+            tables[node.name] = tf.make_ndarray(node.attr["value"].tensor) if known is None else known
+            node.op = "Placeholder"
+            node.attr["shape"].shape.CopyFrom(shape)
+            del node.attr["value"]
+        elif node.name in values:
+            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(values[node.name]))
+    return tables
+
+
+def attach(model: ModelProto, tables: Mapping[str, Array]) -> None:
+    """Turn inputs of a model that stand in for tables into initializers, by input name."""
+    inputs = [value for value in model.graph.input if value.name not in tables]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    for name, array in tables.items():
+        # Filled in place: appending a finished tensor would copy it once more.
+        tensor = model.graph.initializer.add(name=name, dims=array.shape)
+        tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+        tensor.raw_data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def _consumers(graph_def: Any) -> dict[str, list[tuple[Any, int]]]:
+    """The nodes that take a node's first output, with the position at which they do."""
+    consumers: dict[str, list[tuple[Any, int]]] = {}
+    for node in graph_def.node:
+        for position, name in enumerate(node.input):
+            if not name.startswith("^"):  # a control dependency takes nothing
+                consumers.setdefault(name.removesuffix(":0"), []).append((node, position))
+    return consumers
+
+
+def _is_only_looked_up(name: str, consumers: Mapping[str, list[tuple[Any, int]]], fetched: Collection[str]) -> bool:
+    """Whether a tensor goes into lookups and nothing else, directly or through Identity nodes."""
+    if name in fetched:
+        return False
+    return all(
+        _is_only_looked_up(node.name, consumers, fetched)
+        if node.op == "Identity"
+        else node.op in _LOOKUPS and position == 0
+        for node, position in consumers.get(name, ())
+    )
