@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 
 from onnx_sparse.converters.tensorflow.naming import graphs
 from onnx_sparse.converters.tensorflow.source import Array, Shape
@@ -23,6 +23,7 @@ from onnx_sparse.schemas.declaration import numpy_dtype
 KINDS = ("ordinary", "with empty rows", "without entries")
 
 _TABLE_ROWS = 7  # of a table that is an input, where its shape does not say
+_FEWEST_SEGMENTS = 3  # of a batch whose size is free
 _DIMENSION = 3  # any other unknown dimension
 
 #: Which input to follow back from an output, by operator; a tuple says it for each output.
@@ -58,7 +59,8 @@ class Roles:
         row_ids: Row ids of ragged values, one per entry.
         counts: Scalars that say how many segments or rows there are.
         tables: Embedding tables.
-        bounds: Ids, with the number of rows of the table they look up.
+        bounds: Ids, with the number of rows of the table they look up (of segments, where they are in any order).
+        most_segments: The smallest number of segments that is a constant in the model.
     """
 
     coordinates: dict[str, str | None]
@@ -68,6 +70,12 @@ class Roles:
     counts: set[str]
     tables: set[str]
     bounds: dict[str, int]
+    most_segments: int | None = None
+
+    def limit_segments(self, count: int | None) -> None:
+        """Keep note of a constant number of segments."""
+        if count is not None:
+            self.most_segments = count if self.most_segments is None else min(count, self.most_segments)
 
 
 def sample(
@@ -96,7 +104,11 @@ class _Sampler:
         self.rng = rng
         self.roles = find_roles(model)
         self.values = {value.name: value for value in model.graph.input}
-        self.batch = max((self._size(value, 0) or 0 for value in self._batched()), default=0) or int(rng.integers(3, 6))
+        self.batch = max((self._size(value, 0) or 0 for value in self._batched()), default=0) or int(
+            rng.integers(_FEWEST_SEGMENTS, 6)
+        )
+        if self.roles.most_segments is not None:
+            self.batch = min(self.batch, self.roles.most_segments)
         per_row = {"ordinary": (1, 4), "with empty rows": (0, 3), "without entries": (0, 1)}[kind]
         counts = rng.integers(*per_row, self.batch)
         if kind == "with empty rows":
@@ -145,7 +157,7 @@ class _Sampler:
         if name in roles.segments:
             return self.rows
         if name in roles.counts:
-            return np.asarray(self.batch)
+            return np.asarray(max(self.batch, _FEWEST_SEGMENTS))
         dtype = value.type.tensor_type.elem_type
         if dtype == TensorProto.STRING:
             return self.rng.choice(np.array(self.words, object), shape)
@@ -190,6 +202,14 @@ def find_roles(model: ModelProto) -> Roles:
             roles.counts |= _known(names[3])
             roles.segments |= _known(names[2])
             _bound(roles, names[1], trace.rows(node.input[0]))
+            roles.limit_segments(trace.constant(node.input[3]))
+        elif node.op_type.startswith("UnsortedSegment"):
+            roles.entries |= _known(names[0], names[1])
+            roles.counts |= _known(names[2])
+            _bound(roles, names[1], trace.constant(node.input[2]) or _FEWEST_SEGMENTS)
+        elif node.op_type.startswith("Segment"):
+            roles.entries |= _known(names[0])
+            roles.segments |= _known(names[1])
         elif node.op_type == "Gather":
             _bound(roles, names[1], trace.rows(node.input[0]))
     _add_triples_by_name(roles, model)
@@ -210,6 +230,12 @@ class _Trace:
         self._rows: dict[str, int] = {
             tensor.name: tensor.dims[0] for inner in graphs(graph) for tensor in inner.initializer if tensor.dims
         }
+        self._scalars: dict[str, int] = {
+            tensor.name: numpy_helper.to_array(tensor).item()
+            for inner in graphs(graph)
+            for tensor in inner.initializer
+            if not tensor.dims and tensor.data_type in (TensorProto.INT32, TensorProto.INT64)
+        }
         for value in (*graph.input, *graph.value_info):
             dims = value.type.tensor_type.shape.dim
             if dims and dims[0].HasField("dim_value"):
@@ -226,6 +252,10 @@ class _Trace:
                 return None
             name = node.input[carried]
         return name
+
+    def constant(self, name: str) -> int | None:
+        """The value of a scalar; None where it is no constant."""
+        return self._scalars.get(name)
 
     def rows(self, table: str) -> int | None:
         """The number of rows of a table; None where it is not known until the model runs.

@@ -103,6 +103,30 @@ def test_segment_ids_are_sorted():
     assert all(record.ok for record in verify(function, model))
 
 
+@pytest.mark.parametrize("segments", [2, None])
+def test_ids_stay_below_the_number_of_segments(segments):
+    specs = [tf.TensorSpec([None, 3]), tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.int32)]
+
+    @tf.function(input_signature=specs)
+    def reduce(x, ids, given):
+        count = given if segments is None else segments
+        return tf.math.unsorted_segment_sum(x, ids, count), tf.cast(given, tf.float32)
+
+    @tf.function(input_signature=[specs[0], specs[1]])
+    def lookup(x, ids):
+        return tf.sparse.segment_sum(tf.ones([4, 2]), ids, tf.cast(ids * 0, tf.int32), num_segments=segments or 9), x
+
+    for function in (reduce, lookup):
+        assert [record.ok for record in verify(function, convert(function), rounds=6)] == [True, True]
+
+
+def test_data_and_sorted_segment_ids_have_the_same_length():
+    specs = [tf.TensorSpec([None, 3]), tf.TensorSpec([None], tf.int32)]
+    function = tf.function(lambda x, ids: tf.math.segment_max(x, ids), input_signature=specs)
+    (record,) = verify(function, convert(function), rounds=6)
+    assert (record.ok, record.note) == (True, "")
+
+
 def test_strings_are_drawn_from_the_tables_of_the_model():
     initializer = tf.lookup.KeyValueTensorInitializer(["known"], tf.constant([4], tf.int64))
     table = tf.lookup.StaticHashTable(initializer, default_value=-1)

@@ -1,0 +1,89 @@
+"""The Segment and UnsortedSegment operators, which tf2onnx converts to NaN, to ±inf and to wrong sums."""
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+
+from onnx_sparse.schemas import DOMAIN  # noqa: E402
+
+INTEGERS = (tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64)
+NUMBERS = (tf.float16, tf.bfloat16, tf.float32, tf.float64, *INTEGERS)
+SORTED = {
+    "Sum": tf.math.segment_sum,
+    "Mean": tf.math.segment_mean,
+    "Max": tf.math.segment_max,
+    "Min": tf.math.segment_min,
+    "Prod": tf.math.segment_prod,
+}
+UNSORTED = {
+    "Sum": tf.math.unsorted_segment_sum,
+    "Max": tf.math.unsorted_segment_max,
+    "Min": tf.math.unsorted_segment_min,
+    "Prod": tf.math.unsorted_segment_prod,
+}
+
+
+def data(dtype, *shape):
+    """Small numbers, some of them negative where the type has such; every sum and product of them is exact."""
+    values = np.random.default_rng(0).integers(1, 4, shape)
+    if not dtype.is_unsigned:
+        values = values * np.random.default_rng(1).choice([-1, 1], shape)
+    return values.astype(dtype.as_numpy_dtype)
+
+
+def domain_ops(model):
+    return [node.op_type for node in model.graph.node if node.domain == DOMAIN]
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda t: t.name)
+@pytest.mark.parametrize("reduction", SORTED)
+def test_sorted(agree, reduction, dtype):
+    """Segments 1 and 2 are empty: 0, or 1 for the product."""
+    specs = [tf.TensorSpec([None, 3], dtype), tf.TensorSpec([None], tf.int32)]
+    function = tf.function(lambda x, ids: SORTED[reduction](x, ids), input_signature=specs)
+    model = agree(function, data(dtype, 4, 3), np.array([0, 0, 3, 3], np.int32))
+    assert domain_ops(model) == [f"Segment{reduction}"]
+
+
+@pytest.mark.parametrize("reduction", SORTED)
+def test_sorted_without_entries(agree, reduction):
+    specs = [tf.TensorSpec([None, 2]), tf.TensorSpec([None], tf.int64)]
+    function = tf.function(lambda x, ids: SORTED[reduction](x, ids), input_signature=specs)
+    agree(function, np.zeros((0, 2), np.float32), np.zeros(0, np.int64))
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda t: t.name)
+@pytest.mark.parametrize("reduction", UNSORTED)
+def test_unsorted(agree, reduction, dtype):
+    """A negative id drops its slice; segment 1 is empty: 0, 1, or the lowest or highest value of the type."""
+    specs = [tf.TensorSpec([None, 3], dtype), tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.int32)]
+    function = tf.function(lambda x, ids, n: UNSORTED[reduction](x, ids, n), input_signature=specs)
+    model = agree(function, data(dtype, 4, 3), np.array([2, 0, -1, 2]), np.int32(3))
+    assert domain_ops(model) == [f"UnsortedSegment{reduction}"]
+
+
+@pytest.mark.parametrize("ids", [tf.int16, tf.int32, tf.int64], ids=lambda t: t.name)
+def test_unsorted_ids_of_rank_two(agree, ids):
+    specs = [tf.TensorSpec([2, 2, 3]), tf.TensorSpec([2, 2], ids), tf.TensorSpec([], tf.int64)]
+    function = tf.function(lambda x, i, n: tf.math.unsorted_segment_sum(x, i, n), input_signature=specs)
+    agree(function, data(tf.float32, 2, 2, 3), np.array([[1, 0], [1, -1]], ids.as_numpy_dtype), np.int64(3))
+
+
+def test_composites_of_these(agree):
+    specs = [tf.TensorSpec([None, 3]), tf.TensorSpec([None], tf.int32)]
+
+    @tf.function(input_signature=specs)
+    def composites(x, ids):
+        return tf.math.unsorted_segment_mean(x, ids, 4), tf.math.unsorted_segment_sqrt_n(x, ids, 4)
+
+    # One entry and four: the root of four is exact.
+    agree(composites, data(tf.float32, 5, 3), np.array([3, 0, 3, 3, 3], np.int32))
+
+
+def test_a_segment_of_a_hundred_thousand_entries(agree):
+    """tf2onnx pads every segment to the longest one."""
+    specs = [tf.TensorSpec([None, 2]), tf.TensorSpec([None], tf.int32)]
+    function = tf.function(lambda x, ids: tf.math.segment_sum(x, ids), input_signature=specs)
+    ids = np.concatenate([np.zeros(100_000), np.arange(1, 2000)]).astype(np.int32)
+    agree(function, np.ones((len(ids), 2), np.float32), ids)
