@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,6 +19,9 @@ from onnx_sparse.schemas import DOMAIN, OPS
 _LARGEST_PROTO = 2**31 - 1
 
 _IR_VERSION = 10
+
+#: tf2onnx keeps its state in global variables, and the bridge puts its cures there as well.
+_ONE_AT_A_TIME = threading.RLock()
 
 
 def convert(
@@ -55,7 +59,7 @@ def convert(
     from onnx_sparse.converters.tensorflow.load import load
     from onnx_sparse.converters.tensorflow.tf2onnx_bridge import to_onnx
 
-    with quietly():
+    with _ONE_AT_A_TIME, quietly():
         loaded = load(source, signature=signature, inputs=inputs, outputs=outputs)
         tell("freezing")
         frozen = _frozen(loaded)

@@ -8,7 +8,8 @@ tf = pytest.importorskip("tensorflow")
 
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
-from onnx_sparse.converters.tensorflow.sample_inputs import KINDS, find_roles, sample  # noqa: E402
+from onnx_sparse.converters.tensorflow.input_roles import find_roles  # noqa: E402
+from onnx_sparse.converters.tensorflow.sample_inputs import KINDS, sample  # noqa: E402
 from onnx_sparse.converters.tensorflow.verify import compare  # noqa: E402
 
 VOCABULARY = 10

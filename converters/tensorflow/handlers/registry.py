@@ -2,7 +2,7 @@
 
 A handler is a function of a source node and an emitter that returns the node's outputs in TensorFlow's order:
 
-    @handles("SparseReshape", inputs=("input_indices", "input_shape", "new_shape"), to="SparseReshape")
+    @handles("SparseReshape", inputs=("input_indices", "input_shape", "new_shape"))
     def sparse_reshape(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
         return emit.domain_op("SparseReshape", node.inputs)
 
@@ -80,15 +80,22 @@ HANDLERS: dict[str, Handler] = {}
 
 
 def handles(
-    *op_types: str, inputs: tuple[str, ...], to: str, notes: str = ""
+    *op_types: str, inputs: tuple[str, ...], to: str = "", notes: str = ""
 ) -> Callable[[HandlerFunction], HandlerFunction]:
-    """Register the decorated function as the handler of TensorFlow operators that share a signature."""
+    """Register the decorated function as the handler of TensorFlow operators.
+
+    Args:
+        op_types: The operators.
+        inputs: TensorFlow's names of their inputs, in order.
+        to: The operator of the domain that they become; the one of the same name when left off.
+        notes: Where the result differs from TensorFlow.
+    """
 
     def register(function: HandlerFunction) -> HandlerFunction:
         for op_type in op_types:
             if op_type in HANDLERS:
                 raise ValueError(f"{op_type} has a handler already")
-            HANDLERS[op_type] = Handler(op_type, inputs, to, function, notes)
+            HANDLERS[op_type] = Handler(op_type, inputs, to or op_type, function, notes)
         return function
 
     return register

@@ -9,7 +9,6 @@ from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tens
 @handles(
     "SparseFillEmptyRows",
     inputs=("indices", "values", "dense_shape", "default_value"),
-    to="SparseFillEmptyRows",
     notes="attribute order is row_stable: TensorFlow sorts by row only",
 )
 def sparse_fill_empty_rows(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
@@ -20,7 +19,6 @@ def sparse_fill_empty_rows(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...
 @handles(
     "RaggedFillEmptyRows",
     inputs=("value_rowids", "values", "nrows", "default_value"),
-    to="RaggedFillEmptyRows",
     notes="with nrows = 0 the row ids have shape (0,), TensorFlow's have (0, 1)",
 )
 def ragged_fill_empty_rows(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
@@ -28,7 +26,7 @@ def ragged_fill_empty_rows(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...
     return emit.domain_op("RaggedFillEmptyRows", node.inputs)
 
 
-@handles("SparseReshape", inputs=("input_indices", "input_shape", "new_shape"), to="SparseReshape")
+@handles("SparseReshape", inputs=("input_indices", "input_shape", "new_shape"))
 def sparse_reshape(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator under the same names."""
     return emit.domain_op("SparseReshape", node.inputs)
