@@ -41,6 +41,7 @@ def freeze_function(
     with (
         tf.device("/cpu:0"),
         _captures_restored(concrete),
+        _without_table_initializers(concrete),
         mock.patch.object(loader, "from_function", freeze),
     ):
         graph_def, lookup_tables = loader.from_trackable(trackable, concrete, list(inputs), list(outputs), False)
@@ -82,6 +83,19 @@ def _without_variables(concrete: Any, outputs: Sequence[str]) -> tuple[Any, dict
         graph_def, _ = converter._replace_variables_by_constants(converter_data=data)
     values = {name: full[id(entry.numpy)] for name, entry in data.tensor_data.items() if id(entry.numpy) in full}
     return graph_def, set_aside(graph_def, values, outputs)
+
+
+@contextmanager
+def _without_table_initializers(concrete: Any) -> Iterator[None]:
+    """Hide what a TensorFlow 1 model notes about its tables: nodes that are not in the graph of a signature any more,
+    for want of which Grappler would refuse it."""
+    initializers = concrete.graph.get_collection_ref("table_initializer")
+    hidden = list(initializers)
+    initializers.clear()
+    try:
+        yield
+    finally:
+        initializers.extend(hidden)
 
 
 @contextmanager

@@ -8,7 +8,16 @@ from typing import Any
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow.freeze import freeze_function
 from onnx_sparse.converters.tensorflow.quiet import require
-from onnx_sparse.converters.tensorflow.source import Array, Frozen, Port, Shape, Source, distinct, select
+from onnx_sparse.converters.tensorflow.source import (
+    Array,
+    CompositeSpecs,
+    Frozen,
+    Port,
+    Shape,
+    Source,
+    distinct,
+    select,
+)
 
 
 class FunctionSource(Source):
@@ -50,7 +59,7 @@ class FunctionSource(Source):
         self._all_outputs = _ports(distinct(names, (p.name for p in self._all_inputs)), concrete.outputs)
         self.inputs = select(self._all_inputs, inputs, "input", subset=False)
         self.outputs = select(self._all_outputs, outputs, "output", subset=True)
-        self.dense_shapes = _dense_shapes(concrete.structured_input_signature, self._all_inputs)
+        self.specs = _composite_specs(concrete.structured_input_signature, self._all_inputs)
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Call the function."""
@@ -106,17 +115,21 @@ def _input_names(concrete: Any, tensors: Sequence[Any]) -> list[str]:
     return [spec.name or name for spec, name in zip(specs, graph_names, strict=True)]
 
 
-def _dense_shapes(signature: Any, ports: tuple[Port, ...]) -> dict[str, Shape]:
-    """The static shapes of the SparseTensorSpecs in a signature, by the input that holds the dense shape."""
+def _composite_specs(signature: Any, ports: tuple[Port, ...]) -> CompositeSpecs:
+    """What the SparseTensorSpecs and RaggedTensorSpecs (with one ragged dimension) in a signature say."""
     tf = require("tensorflow")
-    shapes: dict[str, Shape] = {}
+    dense_shapes: dict[str, Shape] = {}
+    row_splits: dict[str, str] = {}
     position = 0
     for spec in tf.nest.flatten(signature):
         leaves = tf.nest.flatten(spec, expand_composites=True)
-        position += sum(isinstance(leaf, tf.TensorSpec) for leaf in leaves)
-        if isinstance(spec, tf.SparseTensorSpec) and spec.shape.rank is not None and position <= len(ports):
-            shapes[ports[position - 1].name] = tuple(spec.shape.as_list())  # its last component is the dense shape
-    return shapes
+        parts = ports[position : position + sum(isinstance(leaf, tf.TensorSpec) for leaf in leaves)]
+        position += len(parts)
+        if isinstance(spec, tf.SparseTensorSpec) and len(parts) == 3 and spec.shape.rank is not None:
+            dense_shapes[parts[2].name] = tuple(spec.shape.as_list())
+        elif isinstance(spec, tf.RaggedTensorSpec) and len(parts) == 2:
+            row_splits[parts[1].name] = parts[0].name
+    return CompositeSpecs(dense_shapes, row_splits)
 
 
 def _output_names(structure: Any, prefix: str = "") -> list[str]:

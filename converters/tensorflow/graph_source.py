@@ -12,6 +12,7 @@ from onnx_sparse.converters.tensorflow.large_tables import set_aside
 from onnx_sparse.converters.tensorflow.quiet import require
 from onnx_sparse.converters.tensorflow.source import (
     Array,
+    CompositeSpecs,
     Frozen,
     Port,
     Source,
@@ -35,6 +36,7 @@ class GraphSource(Source):
     ) -> None:
         tf = require("tensorflow")
         self.name = name
+        self.specs = CompositeSpecs()
         self._graph = tf.Graph()
         try:
             with self._graph.as_default():

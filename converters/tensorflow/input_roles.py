@@ -38,6 +38,8 @@ _CARRIERS: dict[str, int | tuple[int, ...]] = dict.fromkeys(
     0,
 ) | {"SparseFillEmptyRows": (2, 0), "SparseReshape": (0, 1), "RaggedFillEmptyRows": (0, 1)}
 
+_ELEMENTWISE = frozenset(["Add", "Div", "Mul", "Pow", "Sub"])
+
 _PARTS = re.compile(r"(?P<stem>.*?)[_/.]?(?P<part>indices|values|dense_shape|shape)")
 
 
@@ -94,11 +96,11 @@ def find_roles(model: ModelProto) -> Roles:
             _bound(roles, names[1], trace.rows(node.input[0]))
             roles.limit_segments(trace.constant(node.input[3]))
         elif node.op_type.startswith("UnsortedSegment"):
-            roles.entries |= _known(names[0], names[1])
+            roles.entries |= trace.sources(node.input[0]) | _known(names[1])
             roles.counts |= _known(names[2])
             _bound(roles, names[1], trace.constant(node.input[2]) or FEWEST_SEGMENTS)
         elif node.op_type.startswith("Segment"):
-            roles.entries |= _known(names[0])
+            roles.entries |= trace.sources(node.input[0])
             roles.segments |= _known(names[1])
         elif node.op_type == "Gather":
             _bound(roles, names[1], trace.rows(node.input[0]))
@@ -142,6 +144,20 @@ class _Trace:
                 return None
             name = node.input[carried]
         return name
+
+    def sources(self, name: str) -> set[str]:
+        """The graph inputs that a tensor is computed from element by element: the weights in rows * weights, too."""
+        origin = self.origin(name)
+        if origin is not None:
+            return {origin}
+        while name in self._producers:
+            node, _ = self._producers[name]
+            if node.op_type in _ELEMENTWISE:
+                return set().union(*(self.sources(taken) for taken in node.input))
+            if not isinstance(_CARRIERS.get(node.op_type), int):
+                break
+            name = node.input[0]
+        return set()
 
     def constant(self, name: str) -> int | None:
         """The value of a scalar; None where it is no constant."""

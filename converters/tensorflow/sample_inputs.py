@@ -6,47 +6,47 @@ sorted, ids lie inside the vocabulary, segment ids are sorted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from onnx_sparse.converters.tensorflow.input_roles import FEWEST_SEGMENTS, TABLE_ROWS, find_roles
 from onnx_sparse.converters.tensorflow.naming import graphs
-from onnx_sparse.converters.tensorflow.source import Array, Shape
+from onnx_sparse.converters.tensorflow.source import Array, CompositeSpecs
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 #: What the rounds have in common with real batches, in turn.
 KINDS = ("ordinary", "with empty rows", "without entries")
 
+#: Of a source that has no specs.
+NOTHING_SAID = CompositeSpecs()
+
 _DIMENSION = 3  # an unknown one that is not the first
 
 
-def sample(
-    model: ModelProto, *, seed: int, kind: str, dense_shapes: Mapping[str, Shape] | None = None
-) -> dict[str, Array]:
+def sample(model: ModelProto, *, seed: int, kind: str, specs: CompositeSpecs = NOTHING_SAID) -> dict[str, Array]:
     """Inputs for one run of a model.
 
     Args:
         model: A converted model.
         seed: The same seed gives the same inputs.
         kind: One of `KINDS`.
-        dense_shapes: What is known of the values of dense shapes, by input; a SparseTensorSpec says it, a model cannot.
+        specs: What the specs of sparse and ragged tensors said, which the model cannot.
 
     Returns:
         One array per input, in the model's order; strings as objects of type str.
     """
     rng = np.random.default_rng(seed)
-    return _Sampler(model, rng, kind, dense_shapes or {}).arrays()
+    return _Sampler(model, rng, kind, specs).arrays()
 
 
 class _Sampler:
-    def __init__(
-        self, model: ModelProto, rng: np.random.Generator, kind: str, dense_shapes: Mapping[str, Shape]
-    ) -> None:
-        self.dense_shapes = dense_shapes
+    def __init__(self, model: ModelProto, rng: np.random.Generator, kind: str, specs: CompositeSpecs) -> None:
+        self.specs = specs
         self.rng = rng
         self.roles = find_roles(model)
+        self.roles.entries |= set(specs.row_splits.values())
         self.values = {value.name: value for value in model.graph.input}
         self.batch = max((self._size(value, 0) or 0 for value in self._batched()), default=0) or int(
             rng.integers(FEWEST_SEGMENTS, 6)
@@ -57,7 +57,9 @@ class _Sampler:
         counts = rng.integers(*per_row, self.batch)
         if kind == "with empty rows":
             counts[0], counts[-1] = 2, 0
-        widths = [shape[1] for shape in dense_shapes.values() if shape and len(shape) > 1 and shape[1] is not None]
+        widths = [
+            shape[1] for shape in specs.dense_shapes.values() if shape and len(shape) > 1 and shape[1] is not None
+        ]
         counts = np.minimum(counts, min(widths, default=counts.max()))
         #: The row of each entry; every sparse input has the same rows, as ids and their weights must.
         self.rows = np.repeat(np.arange(self.batch), counts)
@@ -73,6 +75,7 @@ class _Sampler:
         """The dense inputs, whose first dimension is the batch."""
         roles = self.roles
         sparse = {*roles.coordinates, *roles.shapes, *roles.entries, *roles.segments, *roles.counts, *roles.tables}
+        sparse |= {*self.specs.row_splits}
         return (value for name, value in self.values.items() if name not in sparse)
 
     @staticmethod
@@ -96,6 +99,8 @@ class _Sampler:
         roles, shape = self.roles, self._shape(name, value)
         if name in roles.coordinates:
             return self._coordinates(shape[1] if len(shape) > 1 else 1)
+        if name in self.specs.row_splits:
+            return np.searchsorted(self.rows, np.arange(self.batch + 1))
         if name in roles.shapes:
             return self._dense_shape(name, shape[0])
         if name in roles.segments:
@@ -114,7 +119,7 @@ class _Sampler:
     def _dense_shape(self, name: str, rank: int) -> Array:
         longest = int(max(np.bincount(self.rows), default=0)) or 1
         sizes = [self.batch] + [longest] * (rank - 1)
-        known = self.dense_shapes.get(name) or [None] * rank
+        known = self.specs.dense_shapes.get(name) or [None] * rank
         return np.array([size if fixed is None else fixed for size, fixed in zip(sizes, known, strict=True)])
 
     def _coordinates(self, rank: int) -> Array:

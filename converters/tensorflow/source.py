@@ -6,7 +6,6 @@ import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -54,17 +53,30 @@ class Frozen:
     embedding_tables: Mapping[str, Array] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class CompositeSpecs:
+    """What the specs of sparse and ragged tensors say about the inputs that are their parts.
+
+    Attributes:
+        dense_shapes: The static shape, by the input that is the dense shape.
+        row_splits: The inputs that are row splits, with the input of the values.
+    """
+
+    dense_shapes: Mapping[str, Shape] = field(default_factory=dict)
+    row_splits: Mapping[str, str] = field(default_factory=dict)
+
+
 class Source(ABC):
     """A loaded TensorFlow model.
 
     Attributes:
         name: A name for the model.
         inputs, outputs: Its ends, in order.
-        dense_shapes: What is known of the values of the inputs that are the dense shapes of sparse tensors.
+        specs: What the specs of sparse and ragged tensors say about their parts.
     """
 
     name: str
-    dense_shapes: Mapping[str, Shape] = MappingProxyType({})
+    specs: CompositeSpecs
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
 

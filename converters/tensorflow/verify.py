@@ -86,7 +86,7 @@ def verify(
 
 
 def _batch(loaded: Source, model: ModelProto, kind: str, seed: int) -> dict[str, Array]:
-    return sample(model, seed=seed, kind=kind, dense_shapes=loaded.dense_shapes)
+    return sample(model, seed=seed, kind=kind, specs=loaded.specs)
 
 
 def _compare_rounds(loaded: Source, session: Any, batches: list[tuple[str, dict[str, Array]]]) -> list[Record]:

@@ -106,6 +106,20 @@ def test_a_saved_model_of_tensorflow_1(tmp_path, run):
     np.testing.assert_array_equal(run(model, ids=[0, 2])["out"], [[0, 1], [0, 0], [4, 5]])
 
 
+def test_a_saved_model_of_tensorflow_1_with_a_lookup_table(tmp_path, run):
+    with tf.Graph().as_default(), V1.Session() as session:
+        words = V1.placeholder(tf.string, [None])
+        initializer = tf.lookup.KeyValueTensorInitializer(["red", "blue"], tf.constant([2, 1], tf.int64))
+        ids = tf.lookup.StaticHashTable(initializer, default_value=0).lookup(words)
+        rows = tf.gather(V1.get_variable("rows", initializer=np.arange(3, dtype=np.float32)), ids)
+        session.run([V1.global_variables_initializer(), V1.tables_initializer()])
+        V1.saved_model.simple_save(
+            session, str(tmp_path / "old"), {"words": words}, {"rows": rows}, V1.tables_initializer()
+        )
+    model = convert(tmp_path / "old")
+    assert run(model, words=np.array(["blue", "green", "red"], object))["rows"].tolist() == [1, 0, 2]
+
+
 def test_graph_def_with_names(graph_file, run):
     model = convert(graph_file, inputs=["bags:0", "ids:0"], outputs=["lookup/SparseSegmentSum:0"])
     assert ends(model) == (["bags:0", "ids:0"], ["lookup/SparseSegmentSum:0"])

@@ -10,6 +10,7 @@ from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
 from onnx_sparse.converters.tensorflow.input_roles import find_roles  # noqa: E402
 from onnx_sparse.converters.tensorflow.sample_inputs import KINDS, sample  # noqa: E402
+from onnx_sparse.converters.tensorflow.source import CompositeSpecs  # noqa: E402
 from onnx_sparse.converters.tensorflow.verify import compare  # noqa: E402
 
 VOCABULARY = 10
@@ -87,10 +88,30 @@ def test_the_spec_of_a_sparse_tensor_bounds_its_coordinates(width):
     spec = tf.SparseTensorSpec([None, width], tf.float32)
     function = tf.function(lambda sp: tf.sparse.fill_empty_rows(sp, 0.0)[0], input_signature=[spec])
     assert all(record.ok for record in verify(function, convert(function)))
-    shapes = {"sp_2": (None, width)}
-    inputs = sample(convert(function), seed=0, kind="ordinary", dense_shapes=shapes)
+    specs = CompositeSpecs(dense_shapes={"sp_2": (None, width)})
+    inputs = sample(convert(function), seed=0, kind="ordinary", specs=specs)
     assert inputs["sp_2"][1] == width
     assert inputs["sp"][:, 1].max() < width
+
+
+def test_row_splits_of_a_ragged_tensor():
+    spec = tf.RaggedTensorSpec([None, None], tf.int64)
+    table = tf.constant(np.ones((VOCABULARY, 2), np.float32))
+    lookup = tf.nn.safe_embedding_lookup_sparse
+    function = tf.function(lambda ids: lookup(table, ids, combiner="mean"), input_signature=[spec])
+    (record,) = verify(function, convert(function), rounds=6)
+    assert (record.ok, record.note) == (True, "")
+
+
+def test_weights_that_are_multiplied_with_rows_have_their_length():
+    specs = [tf.TensorSpec([None], tf.int64), tf.TensorSpec([None])]
+    table = tf.constant(np.ones((VOCABULARY, 2), np.float32))
+
+    @tf.function(input_signature=specs)
+    def weighted(ids, weights):
+        return tf.math.segment_sum(tf.gather(table, ids) * weights[:, None], tf.cast(ids * 0, tf.int32))
+
+    assert find_roles(convert(weighted)).entries >= {"weights"}
 
 
 def test_segment_ids_are_sorted():
