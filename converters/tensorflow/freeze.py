@@ -87,8 +87,10 @@ def _without_variables(concrete: Any, outputs: Sequence[str]) -> tuple[Any, dict
 
 @contextmanager
 def _without_table_initializers(concrete: Any) -> Iterator[None]:
-    """Hide what a TensorFlow 1 model notes about its tables: nodes that are not in the graph of a signature any more,
-    for want of which Grappler would refuse it."""
+    """Hide what a TensorFlow 1 model notes about its tables.
+
+    These are nodes that are not in the graph of a signature any more, for want of which Grappler would refuse it.
+    """
     initializers = concrete.graph.get_collection_ref("table_initializer")
     hidden = list(initializers)
     initializers.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -86,14 +87,17 @@ def from_function(function: Any, *, inputs: Sequence[str] | None, outputs: Seque
     Raises:
         ConversionError: If the function has no single trace.
     """
-    name = getattr(function, "__name__", None) or getattr(function, "name", None) or "function"
+    name = getattr(function, "__name__", None) or getattr(function, "name", "function")
     if hasattr(function, "structured_outputs"):
-        return FunctionSource(function, name=str(name), inputs=inputs, outputs=outputs)
+        # A trace's name is bytes in some versions, and numbered.
+        text = name.decode() if isinstance(name, bytes) else name
+        plain = re.sub(r"^__inference_(.+)_\d+$", r"\1", text)
+        return FunctionSource(function, name=plain, inputs=inputs, outputs=outputs)
     if function.input_signature is None:
         raise ConversionError(
             f"{name} has no input_signature; give it one, or convert function.get_concrete_function(...)"
         )
-    return FunctionSource(function.get_concrete_function(), name=str(name), inputs=inputs, outputs=outputs)
+    return FunctionSource(function.get_concrete_function(), name=name, inputs=inputs, outputs=outputs)
 
 
 def _ports(names: Sequence[str], tensors: Sequence[Any]) -> tuple[Port, ...]:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow.large_tables import set_aside
 from onnx_sparse.converters.tensorflow.quiet import require
@@ -139,6 +141,5 @@ def from_graph_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequen
 
 
 def _as_array(value: Any) -> Array:
-    numpy = require("numpy")
-    array: Array = numpy.asarray(value, object) if isinstance(value, bytes) else numpy.asarray(value)
-    return array
+    """What a session returns: an array, a numpy scalar, or bytes for a scalar string."""
+    return np.asarray(value, object) if isinstance(value, bytes) else np.asarray(value)

@@ -102,7 +102,8 @@ def find_roles(model: ModelProto) -> Roles:
         elif node.op_type.startswith("Segment"):
             roles.entries |= trace.sources(node.input[0])
             roles.segments |= _known(names[1])
-        elif node.op_type == "Gather":
+        elif node.op_type == "Gather" and names[1] is not None:
+            roles.tables |= _known(names[0])
             _bound(roles, names[1], trace.rows(node.input[0]))
     _add_triples_by_name(roles, model)
     # The row of an entry is the first coordinate, so segment ids often lead back to coordinates.

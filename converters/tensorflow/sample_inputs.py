@@ -48,11 +48,7 @@ class _Sampler:
         self.roles = find_roles(model)
         self.roles.entries |= set(specs.row_splits.values())
         self.values = {value.name: value for value in model.graph.input}
-        self.batch = max((self._size(value, 0) or 0 for value in self._batched()), default=0) or int(
-            rng.integers(FEWEST_SEGMENTS, 6)
-        )
-        if self.roles.most_segments is not None:
-            self.batch = min(self.batch, self.roles.most_segments)
+        self.batch = self._batch_size()
         per_row = {"ordinary": (1, 4), "with empty rows": (0, 3), "without entries": (0, 1)}[kind]
         counts = rng.integers(*per_row, self.batch)
         if kind == "with empty rows":
@@ -70,6 +66,13 @@ class _Sampler:
         for name, value in self.values.items():
             made[name] = self._array(name, value).astype(numpy_dtype(value.type.tensor_type.elem_type))
         return made
+
+    def _batch_size(self) -> int:
+        known = [self._size(value, 0) for value in self._batched()]
+        known += [shape[0] for shape in self.specs.dense_shapes.values() if shape]
+        size = max(filter(None, known), default=0) or int(self.rng.integers(FEWEST_SEGMENTS, 6))
+        most = self.roles.most_segments
+        return size if most is None else max(1, min(size, most))
 
     def _batched(self) -> Iterator[ValueInfoProto]:
         """The dense inputs, whose first dimension is the batch."""

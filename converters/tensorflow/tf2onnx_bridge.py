@@ -42,8 +42,8 @@ def to_onnx(frozen: Frozen) -> ModelProto:
     tf, tfonnx, optimizer = require("tensorflow"), require("tf2onnx.tfonnx"), require("tf2onnx.optimizer")
     recorder = _Recorder()
     with tf.Graph().as_default() as graph, _repaired(recorder):
-        tf.import_graph_def(frozen.graph_def, name="")
         try:
+            tf.import_graph_def(frozen.graph_def, name="")
             converted = tfonnx.process_tf_graph(
                 graph,
                 opset=OPSET,
@@ -57,12 +57,19 @@ def to_onnx(frozen: Frozen) -> ModelProto:
         except Exception as error:
             # Nodes that could not be converted leave a graph that tf2onnx may stumble over later; they are the cause.
             if not recorder.unsupported:
-                raise ConversionError(f"tf2onnx failed: {_reason(error)}") from error
+                raise _failure(error) from error
         if recorder.unsupported:
             raise ConversionError(unsupported=dict.fromkeys(recorder.unsupported))
         _restore_domain(converted)
-        model: ModelProto = optimizer.optimize_graph(converted).make_model("")
+        try:
+            model: ModelProto = optimizer.optimize_graph(converted).make_model("")
+        except Exception as error:  # tf2onnx raises whatever its passes raise
+            raise _failure(error) from error
     return model
+
+
+def _failure(error: BaseException) -> ConversionError:
+    return ConversionError(f"tf2onnx failed: {_reason(error)}")
 
 
 def _with_defaults(frozen: Frozen) -> list[str]:
@@ -136,13 +143,11 @@ def _repaired(recorder: _Recorder) -> Iterator[None]:
 def _convert_node(graph: Any, node: Any, name: str, arguments: Any) -> None:
     """Replace a TensorFlow node by what its handler writes; tf2onnx calls this for every operator in the registry."""
     handler = HANDLERS[node.type]
-    source = _source_node(graph, node, handler)
-    outputs, skipped = list(node.output), node.graph
-    emitter = _GraphEmitter(graph, name)
-    results = handler.convert(source, emitter)
+    results = handler.convert(_source_node(graph, node, handler), _GraphEmitter(graph, name))
+    outputs = list(node.output)
     shapes = [graph.get_shape(output) for output in outputs]
     dtypes = [graph.get_dtype(output) for output in outputs]
-    skipped.remove_node(node.name)
+    graph.remove_node(node.name)
     for output, result, shape, dtype in zip(outputs, results, shapes, dtypes, strict=True):
         if shape is not None:
             graph.set_shape(result.name, shape)

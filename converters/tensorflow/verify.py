@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto
 
+from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow.quiet import quietly, require
 from onnx_sparse.converters.tensorflow.sample_inputs import KINDS, sample
 from onnx_sparse.converters.tensorflow.source import Array, Source
@@ -68,7 +69,7 @@ def verify(
         One record per output.
 
     Raises:
-        ConversionError: If the source cannot be read.
+        ConversionError: If the source cannot be read, or `feeds` lacks an input.
     """
     require("tensorflow")
     from onnx_sparse import InferenceSession
@@ -78,6 +79,9 @@ def verify(
         loaded = load(source, signature=signature, inputs=inputs, outputs=outputs)
         session = InferenceSession(model)
         if feeds is not None:
+            missing = [port.name for port in loaded.inputs if port.name not in feeds]
+            if missing:
+                raise ConversionError(f"no value is given for input {', '.join(missing)}")
             batches = [("given", dict(feeds))]
         else:
             kinds = [KINDS[k % len(KINDS)] for k in range(rounds)]

@@ -159,6 +159,7 @@ def test_a_placeholder_with_a_default_is_an_input_only_on_request(tmp_path, run)
 def test_concrete_function(run):
     lookup = Lookup()
     model = convert(lookup.sums.get_concrete_function())
+    assert model.graph.name == "sums"
     assert ends(model)[0] == ["ids", "bags"]
     np.testing.assert_array_equal(run(model, **FEEDS)["total"], TOTAL)
 

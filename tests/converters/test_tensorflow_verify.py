@@ -83,15 +83,16 @@ def test_names_help_where_the_graph_says_nothing():
     assert roles.entries == {"tags_values"}
 
 
-@pytest.mark.parametrize("width", [1, 7])
-def test_the_spec_of_a_sparse_tensor_bounds_its_coordinates(width):
-    spec = tf.SparseTensorSpec([None, width], tf.float32)
+@pytest.mark.parametrize(("rows", "width"), [(None, 1), (None, 7), (2, 3), (9, None)])
+def test_the_spec_of_a_sparse_tensor_bounds_its_coordinates(rows, width):
+    spec = tf.SparseTensorSpec([rows, width], tf.float32)
     function = tf.function(lambda sp: tf.sparse.fill_empty_rows(sp, 0.0)[0], input_signature=[spec])
     assert all(record.ok for record in verify(function, convert(function)))
-    specs = CompositeSpecs(dense_shapes={"sp_2": (None, width)})
+    specs = CompositeSpecs(dense_shapes={"sp_2": (rows, width)})
     inputs = sample(convert(function), seed=0, kind="ordinary", specs=specs)
-    assert inputs["sp_2"][1] == width
-    assert inputs["sp"][:, 1].max() < width
+    assert inputs["sp_2"][0] == (rows or inputs["sp_2"][0])
+    assert inputs["sp_2"][1] == (width or inputs["sp_2"][1])
+    assert (inputs["sp"] < inputs["sp_2"]).all()
 
 
 def test_row_splits_of_a_ragged_tensor():
@@ -182,6 +183,18 @@ def test_an_unfaithful_model_is_found_out(lookup, model):
 def test_given_inputs(lookup, model):
     feeds = sample(model, seed=0, kind="ordinary")
     assert all(record.ok for record in verify(lookup, model, feeds=feeds))
+
+
+def test_given_inputs_must_be_complete(lookup, model):
+    with pytest.raises(ConversionError, match=r"^no value is given for input b, c, d, e$"):
+        verify(lookup, model, feeds={"a": np.zeros((0, 2), np.int64)})
+
+
+def test_ids_stay_inside_a_table_that_is_an_input():
+    specs = [tf.TensorSpec([None, 3]), tf.TensorSpec([None], tf.int64)]
+    function = tf.function(lambda table, ids: tf.gather(table, ids), input_signature=specs)
+    (record,) = verify(function, convert(function), rounds=6)
+    assert (record.ok, record.note) == (True, "")
 
 
 def test_inputs_that_tensorflow_refuses_prove_nothing(lookup, model):
