@@ -55,6 +55,7 @@ def convert(
     require("tf2onnx")
     # These import TensorFlow's companions, so they wait until it is known to be there.
     from onnx_sparse.converters.tensorflow.bfloat16 import compute_in_float
+    from onnx_sparse.converters.tensorflow.direct_lookups import look_up_directly
     from onnx_sparse.converters.tensorflow.large_tables import attach
     from onnx_sparse.converters.tensorflow.load import load
     from onnx_sparse.converters.tensorflow.tf2onnx_bridge import to_onnx
@@ -72,6 +73,7 @@ def convert(
         model.graph.name, model.graph.doc_string = frozen.name, ""
         _drop_unused_imports(model)
         model = _inferred(model)
+        look_up_directly(model)
         compute_in_float(model)
         _check(model)
         tables = {f"{name}:0": array for name, array in frozen.embedding_tables.items()}

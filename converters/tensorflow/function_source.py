@@ -87,7 +87,7 @@ def from_function(function: Any, *, inputs: Sequence[str] | None, outputs: Seque
     Raises:
         ConversionError: If the function has no single trace.
     """
-    name = getattr(function, "__name__", None) or getattr(function, "name", "function")
+    name: Any = getattr(function, "__name__", None) or getattr(function, "name", "function")
     if hasattr(function, "structured_outputs"):
         # A trace's name is bytes in some versions, and numbered.
         text = name.decode() if isinstance(name, bytes) else name
