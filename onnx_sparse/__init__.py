@@ -9,7 +9,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from onnx_sparse import schemas
+try:
+    from onnx_sparse import schemas
+except ImportError as error:  # schemas/ becomes a part of the package when it is installed
+    raise ImportError(
+        "onnx_sparse was imported from its source tree; `pip install -e .` there, or import it from another folder"
+    ) from error
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.law import KernelError
 

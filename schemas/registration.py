@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable
 from typing import Any
 
-from onnx import AttributeProto, defs, helper
+from onnx import defs, helper
 
 from onnx_sparse.schemas.declaration import DOMAIN, OPSET_VERSION, Op, dtype_name
 from onnx_sparse.schemas.shape_inference import infer
@@ -43,7 +44,7 @@ def op_schema(op: Op) -> defs.OpSchema:
         ],
         attributes=[
             defs.OpSchema.Attribute(
-                a.name, AttributeProto.STRING, f"{a.doc} One of {', '.join(a.choices)}.", required=True
+                a.name, defs.OpSchema.AttrType.STRING, f"{a.doc} One of {', '.join(a.choices)}.", required=True
             )
             if a.default is None
             else defs.OpSchema.Attribute(
@@ -61,6 +62,8 @@ def register(ops: tuple[Op, ...]) -> None:
     for op in ops:
         if not defs.has(op.name, DOMAIN):
             defs.register_schema(op_schema(op))
+            # Before 1.23 onnx's registry outlives the interpreter, and crashes when it drops the inference function.
+            atexit.register(defs.deregister_schema, op.name, OPSET_VERSION, DOMAIN)
 
 
 def _inference_function(op: Op) -> Callable[[Any], None]:

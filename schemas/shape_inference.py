@@ -35,11 +35,8 @@ def _infer(op: Op, context: Any) -> None:
     shapes: dict[str, Shape] = {}
     constants: dict[str, np.ndarray[Any, Any]] = {}
     for position, declared in enumerate(op.inputs):
-        given = position < context.get_num_inputs() and context.has_input(position)
-        if not given:
-            if not declared.optional:
-                raise KernelError(f"input {declared.name} is required")
-            continue
+        if position >= context.get_num_inputs():
+            break
         tensor_type = context.get_input_type(position)
         if tensor_type is not None:
             _read_type(op, declared, tensor_type, types, shapes)

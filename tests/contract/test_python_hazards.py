@@ -30,7 +30,7 @@ illegal = {"data": np.array([1, 2], np.float32), "ids": np.array([1, 0])}
 
 def run_program(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", PRELUDE + textwrap.dedent(program)], capture_output=True, text=True, timeout=120
+        [sys.executable, "-P", "-c", PRELUDE + textwrap.dedent(program)], capture_output=True, text=True, timeout=120
     )
 
 
