@@ -41,10 +41,10 @@ class DomainNode:
     def binding(self) -> dict[str, DType]:
         """The element type of each of the operator's type variables, as far as they are known."""
         bound: dict[str, DType] = {}
-        formals = [*zip(self.op.inputs, self.node.input, strict=False)]
-        for formal, value in [*formals, *zip(self.op.outputs, self.node.output, strict=False)]:
-            if formal.type in self.op.types and value in self.types:
-                bound.setdefault(formal.type, self.types[value])
+        variables = [i.type for i in self.op.inputs[: len(self.node.input)]] + [o.type for o in self.op.outputs]
+        for variable, value in zip(variables, (*self.node.input, *self.node.output), strict=False):
+            if variable in self.op.types and value in self.types:
+                bound.setdefault(variable, self.types[value])
         return bound
 
     def attributes(self) -> dict[str, str]:

@@ -18,7 +18,8 @@ def embed_functions(model: ModelProto) -> ModelProto:
     """Add the portable bodies of the domain's operators that a model uses, as model-local functions.
 
     The result runs in plain ONNX Runtime with onnx_sparse not installed; where kernels are registered they are used
-    instead. Bodies assume legal input: they do not report errors.
+    instead. Bodies assume legal input: they do not report errors. ONNX Runtime before 1.27 takes one body per operator:
+    a model that needs two, for two element types say, runs there when it is lowered (`lower`).
 
     Args:
         model: Any model; it is not changed.

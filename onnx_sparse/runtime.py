@@ -83,7 +83,7 @@ def session_options(backend: str = "auto") -> ort.SessionOptions:
     return options
 
 
-class InferenceSession(ort.InferenceSession):
+class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runtime has no types
     """An `onnxruntime.InferenceSession` that runs the domain's operators and raises their errors.
 
     With the Python backend the model is rewritten in memory first: brought to canonical form, functions that call the

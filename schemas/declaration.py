@@ -42,7 +42,7 @@ INDEX = (TensorProto.INT32, TensorProto.INT64)
 
 def dtype_name(dtype: DType) -> str:
     """ONNX's name of an element type: `"float16"`, `"int64"`."""
-    return TensorProto.DataType.Name(dtype).lower()
+    return str(TensorProto.DataType.Name(dtype)).lower()
 
 
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:

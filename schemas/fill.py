@@ -7,11 +7,13 @@ from onnx import TensorProto
 from onnx_sparse.schemas.declaration import INDEX, NUMBERS, DType, Example, Input, Op, Output, Values
 from onnx_sparse.schemas.function_body import Body
 
-#: Element types for which ORT lacks Expand or Where, and a type that carries each exactly there and back.
+#: Element types for which some version of ORT lacks Where, and a type that carries each exactly there and back.
 _CARRIERS: dict[DType, DType] = {
     TensorProto.BFLOAT16: TensorProto.FLOAT,
+    TensorProto.INT8: TensorProto.INT32,
     TensorProto.INT16: TensorProto.INT32,
     TensorProto.UINT16: TensorProto.INT32,
+    TensorProto.UINT32: TensorProto.INT64,
     TensorProto.UINT64: TensorProto.INT64,
     TensorProto.BOOL: TensorProto.UINT8,
 }

@@ -6,11 +6,11 @@ node that another binding would need; the `overload` of the function tells the b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from onnx import FunctionProto, NodeProto, helper, numpy_helper
+from onnx import FunctionProto, NodeProto, TensorProto, helper, numpy_helper
 
 from onnx_sparse.schemas.declaration import DOMAIN, HALF_FLOATS, DType, Op, dtype_name, numpy_dtype
 
@@ -47,7 +47,7 @@ class Body:
         self.nodes.append(helper.make_node(op_type, list(inputs), list(names), **attributes))
         return names
 
-    def __getattr__(self, op_type: str) -> Any:
+    def __getattr__(self, op_type: str) -> Callable[..., Value]:
         if not op_type[:1].isupper():
             raise AttributeError(op_type)
         return lambda *inputs, **attributes: self.node(op_type, *inputs, **attributes)[0]
@@ -60,7 +60,7 @@ class Body:
 
     def int64(self, value: Value) -> Value:
         """The value as int64."""
-        return self.cast(value, helper.TensorProto.INT64)
+        return self.cast(value, TensorProto.INT64)
 
     def cast(self, value: Value, dtype: DType) -> Value:
         """The value as another element type."""
@@ -70,7 +70,7 @@ class Body:
     def compute_type(self, type_variable: str) -> DType:
         """The type to compute in: float32 for the half floats, the type itself otherwise."""
         dtype = self.types[type_variable]
-        return int(helper.TensorProto.FLOAT) if dtype in HALF_FLOATS else dtype
+        return int(TensorProto.FLOAT) if dtype in HALF_FLOATS else dtype
 
     def branch(self) -> Body:
         """A body of its own for a branch of `choose`; it may use this one's values. Its last node is its result."""

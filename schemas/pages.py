@@ -27,8 +27,8 @@ def page(op: Op) -> str:
         rows = [(f"`{a.name}`", _choices(a.choices), _default(a.default), a.doc) for a in op.attributes]
         sections += ["## Attributes", table(("name", "values", "default", "meaning"), rows)]
     if op.types:
-        rows = [(variable, element_types(types)) for variable, types in op.types.items()]
-        sections += ["## Types", table(("variable", "element types"), rows)]
+        types = [(variable, element_types(legal)) for variable, legal in op.types.items()]
+        sections += ["## Types", table(("variable", "element types"), types)]
     sections += ["## Portable body", _portable(op), "## Examples"]
     for example in op.examples:
         sections += [f"**{_sentence(example.name)}**", f"```\n{example_text(op, example)}\n```"]

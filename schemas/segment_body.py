@@ -24,7 +24,8 @@ def highest(dtype: DType) -> float:
 def _limits(dtype: DType) -> Any:
     from ml_dtypes import finfo, iinfo
 
-    return finfo(numpy_dtype(dtype)) if dtype in FLOATS else iinfo(numpy_dtype(dtype))
+    limits: Any = finfo if dtype in FLOATS else iinfo  # ml_dtypes leaves them without types
+    return limits(numpy_dtype(dtype))
 
 
 def _python_number(dtype: DType, value: Any) -> float:

@@ -74,7 +74,7 @@ def _attribute(context: Any, declared: Attribute) -> str | None:
         return None
     if attribute.ref_attr_name:  # in a function's body; the caller's value is checked where it is known
         return declared.choices[0]
-    return attribute.s.decode(errors="replace")
+    return str(attribute.s.decode(errors="replace"))
 
 
 def _read_type(

@@ -113,7 +113,8 @@ def _divide_by_count(total: Array, counts: Array, divisor: Array) -> Array:
     divisor = np.where(counts == 0, 1, divisor).astype(total.dtype)
     short = counts < 10
     factor = np.where(short, one / divisor, one)
-    return total * factor[:, None] / np.where(short, one, divisor)[:, None]
+    scaled: Array = total * factor[:, None] / np.where(short, one, divisor)[:, None]
+    return scaled
 
 
 def _finish(rows: Array, bags: _Bags, emb_table: Array, default_index: Array | None) -> Array:

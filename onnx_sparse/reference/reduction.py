@@ -42,7 +42,8 @@ def highest(dtype: np.dtype[Any]) -> Any:
 
 
 def _limits(dtype: np.dtype[Any]) -> Any:
-    return iinfo(dtype) if dtype.kind in "iu" else finfo(dtype)
+    limits: Any = iinfo if dtype.kind in "iu" else finfo  # ml_dtypes leaves them without types
+    return limits(dtype)
 
 
 def row_width(shape: tuple[int, ...]) -> int:

@@ -62,6 +62,10 @@ def test_a_registered_kernel_is_used_instead_of_the_body() -> None:
     np.testing.assert_array_equal(with_kernel, SUMS)
 
 
+@pytest.mark.skipif(
+    tuple(map(int, ort.__version__.split(".")[:2])) < (1, 27),
+    reason="ONNX Runtime before 1.27 runs one body per operator; `lower` serves there",
+)
 def test_one_operator_with_two_types_gets_two_bodies() -> None:
     embedded = onnx_sparse.embed_functions(FUNCTIONS)
     assert len(embedded.functions) == 2
