@@ -6,9 +6,16 @@ It is what converters write, because it runs on every backend; `canonicalize` br
 from __future__ import annotations
 
 import numpy as np
-from onnx import ModelProto, NodeProto, helper, inliner, numpy_helper
+from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-from onnx_sparse.graphs import DomainNode, all_nodes, domain_nodes, has_domain_nodes, with_inferred_types
+from onnx_sparse.graphs import (
+    DomainNode,
+    all_nodes,
+    domain_nodes,
+    with_inferred_types,
+    without_calls_of_functions,
+)
+from onnx_sparse.portable import embed_functions
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType, Input, dtype_name, numpy_dtype
 
@@ -38,24 +45,7 @@ def canonicalize(model: ModelProto) -> ModelProto:
         _canonicalize_node(found, names, sentinels)
     for position, constant in enumerate(sentinels.values()):
         result.graph.node.insert(position, constant)
-    if had_bodies:
-        from onnx_sparse.portable import embed_functions
-
-        return embed_functions(result)
-    return result
-
-
-def without_calls_of_functions(model: ModelProto) -> ModelProto:
-    """A copy without portable bodies, in which functions that call the domain's operators are inlined."""
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    kept = [f for f in model.functions if f.domain != DOMAIN]
-    del copy.functions[:]
-    copy.functions.extend(kept)
-    for node in all_nodes(copy.graph.node):
-        if node.domain == DOMAIN:
-            node.overload = ""
-    return inliner.inline_local_functions(copy) if any(map(has_domain_nodes, kept)) else copy
+    return embed_functions(result) if had_bodies else result
 
 
 def is_canonical(node: NodeProto) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, inliner
 
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType, Op
@@ -61,11 +61,6 @@ def domain_nodes(model: ModelProto) -> Iterator[DomainNode]:
     yield from _walk(model.graph, {})
 
 
-def has_domain_nodes(function: FunctionProto) -> bool:
-    """Whether a model-local function calls the domain's operators."""
-    return any(node.domain == DOMAIN for node in all_nodes(function.node))
-
-
 def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
     """Every node, those of subgraphs included."""
     for node in nodes:
@@ -89,6 +84,19 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
             yield attribute.g
         elif attribute.type == AttributeProto.GRAPHS:
             yield from attribute.graphs
+
+
+def without_calls_of_functions(model: ModelProto) -> ModelProto:
+    """A copy without portable bodies, in which functions that call the domain's operators are inlined."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    kept = [f for f in model.functions if f.domain != DOMAIN]
+    del copy.functions[:]
+    copy.functions.extend(kept)
+    for node in all_nodes(copy.graph.node):
+        if node.domain == DOMAIN:
+            node.overload = ""
+    return inliner.inline_local_functions(copy) if any(map(_has_domain_nodes, kept)) else copy
 
 
 def with_inferred_types(model: ModelProto) -> ModelProto:
@@ -121,3 +129,8 @@ def _element_types(graph: GraphProto) -> dict[str, DType]:
         if element:
             types[value.name] = element
     return types
+
+
+def _has_domain_nodes(function: FunctionProto) -> bool:
+    """Whether a model-local function calls the domain's operators."""
+    return any(node.domain == DOMAIN for node in all_nodes(function.node))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from onnx import FunctionProto, ModelProto, helper, inliner, version_converter
 
-from onnx_sparse.canonical import without_calls_of_functions
-from onnx_sparse.graphs import DomainNode, domain_nodes, with_inferred_types
+from onnx_sparse.graphs import DomainNode, domain_nodes, with_inferred_types, without_calls_of_functions
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.function_body import BODY_OPSET, function_proto
 from onnx_sparse.schemas.law import check_attributes

@@ -9,19 +9,18 @@ import argparse
 import importlib.util
 import json
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
+from onnx_sparse.cli.demo_baskets import ANSWERS_FILE, INPUTS, ITEMS, MODEL_FILE, make_feeds
 
 if TYPE_CHECKING:
-    import numpy as np
     from onnx import ModelProto
 
-    Arrays = Mapping[str, np.ndarray[Any, Any]]
+    from onnx_sparse.cli.demo_baskets import Arrays
 
 NAME = "demo"
 SUMMARY = "see a TensorFlow model run in ONNX Runtime, with the same answer"
@@ -30,17 +29,6 @@ onnx-sparse demo
 onnx-sparse demo --keep try_it     then: onnx-sparse inspect try_it/baskets.onnx
 """
 
-MODEL_FILE = "demo_model.onnxtxt"
-ANSWERS_FILE = "demo_answers.json"
-
-#: What can be in a basket: name, price, energy (kcal).
-ITEMS = (("water", 0.4, 0), ("bread", 2.2, 250), ("cheese", 4.75, 402), ("apple", 0.85, 95))
-#: Four baskets as a sparse tensor: [basket, place in it] and the item; basket 1 is empty.
-INPUTS: dict[str, list[Any]] = {
-    "indices": [[0, 0], [0, 1], [2, 0], [2, 1], [2, 2], [3, 0]],
-    "items": [1, 2, 3, 3, 1, 2],
-    "shape": [4, 3],
-}
 _CODE = """\
 filled, was_empty = tf.sparse.fill_empty_rows(baskets, default_value=0)   # 0: water
 totals = tf.sparse.segment_sum(table, filled.values, filled.indices[:, 0])"""
@@ -103,13 +91,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _show(document, len(shown.model.graph.node))
     return output.DONE if same else output.FAILED
-
-
-def make_feeds() -> Arrays:
-    """The inputs as arrays."""
-    import numpy as np
-
-    return {name: np.array(values, np.int64) for name, values in INPUTS.items()}
 
 
 def load_recorded() -> _Demonstration:

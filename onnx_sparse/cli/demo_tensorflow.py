@@ -8,12 +8,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_sparse.cli.demo import ANSWERS_FILE, INPUTS, ITEMS, MODEL_FILE, make_feeds
+from onnx_sparse.cli.demo_baskets import ANSWERS_FILE, INPUTS, ITEMS, MODEL_FILE, make_feeds
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from onnx_sparse.cli.demo import Arrays
+    from onnx_sparse.cli.demo_baskets import Arrays
 
 
 def save_model(folder: Path) -> Arrays:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from onnx_sparse.cli import output
 
 if TYPE_CHECKING:
-    from onnx_sparse.schemas import Example, Op
+    from onnx_sparse.schemas import Op
 
 NAME = "ops"
 SUMMARY = "list the operators, or explain one"
@@ -39,8 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         output.write_json(describe(op))
     else:
-        output.heading(op.name)
-        output.write_line()
+        from onnx_sparse.schemas.pages import page
+
         output.show_prose(page(op))
     return output.DONE
 
@@ -71,6 +71,7 @@ def suggestion(name: str) -> str:
 def describe(op: Op) -> dict[str, Any]:
     """All that an operator's declaration says, as JSON."""
     from onnx_sparse.cli.model_graph import type_name
+    from onnx_sparse.schemas.pages import signature
 
     return {
         "name": op.name,
@@ -101,60 +102,6 @@ def describe(op: Op) -> dict[str, Any]:
             for e in op.examples
         ],
     }
-
-
-def signature(op: Op) -> str:
-    """The operator as one line: `Fill(dims, value) -> output`; what may be left off has a question mark."""
-    inputs = [i.name + "?" * i.optional for i in op.inputs]
-    attributes = [f"{a.name}={a.default or '|'.join(a.choices)}" for a in op.attributes]
-    outputs = [o.name + "?" * o.optional for o in op.outputs]
-    return f"{op.name}({', '.join(inputs + attributes)}) -> {', '.join(outputs)}"
-
-
-def page(op: Op) -> str:
-    """The operator's page below its name, in Markdown."""
-    described = describe(op)
-    lines = [op.summary, "", f"    {described['signature']}", "", op.law, ""]
-    lines += ["## Inputs", ""]
-    for given in op.inputs:
-        optional = " Optional." if given.optional else ""
-        lines.append(f"- `{given.name}` {given.type}[{given.shape}]: {given.doc}{optional}")
-    lines += ["", "## Outputs", ""]
-    for made in op.outputs:
-        optional = " Optional." if made.optional else ""
-        lines.append(f"- `{made.name}` {made.type}[{made.shape}]: {made.doc}{optional}")
-    if op.attributes:
-        lines += ["", "## Attributes", ""]
-    for attribute in op.attributes:
-        default = f"default `{attribute.default}`" if attribute.default else "required"
-        choices = ", ".join(f"`{choice}`" for choice in attribute.choices)
-        lines.append(f"- `{attribute.name}` ({default}): {attribute.doc} One of {choices}.")
-    if op.types:
-        lines += ["", "## Types", ""]
-        lines += [f"- `{variable}`: {', '.join(names)}" for variable, names in described["types"].items()]
-    if op.examples:
-        lines += ["", "## Example", "", *_example(op.examples[0])]
-    lines += ["", "## Source", "", f"{op.source}.", ""]
-    body = "Yes: standard ONNX can say it (`convert --portable`)." if op.body else "None."
-    lines += ["## Portable body", "", f"{body} {op.body_notes}".strip()]
-    return "\n".join(lines)
-
-
-def _example(example: Example) -> list[str]:
-    given = {**example.attributes, **example.inputs}
-    lines = [f"{example.name}:", ""]
-    lines += [f"    {name} = {_value(value)}" for name, value in given.items()]
-    lines += ["", *(f"    -> {name} = {_value(value)}" for name, value in example.outputs.items())]
-    return lines
-
-
-def _value(value: Any) -> str:
-    """A value in which every number is short: the lowest float32 has 39 digits."""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return repr(value)
 
 
 def _show_all() -> None:
