@@ -19,6 +19,9 @@ Arguments = dict[str, Array]
 #: A segment of more rows than this makes every step of a blocked summation happen.
 LONG = 40
 
+#: How large the dimensions are that are not numbers of entries.
+SIZES = {"R": (2, 1, 3, 0), "Q": (2, 1, 3, 0), "V": (6, 1, 4, 0)}
+
 
 @st.composite
 def arguments(draw: st.DrawFn, op: Op, binding: Mapping[str, int]) -> Arguments:
@@ -34,7 +37,7 @@ class _Draw:
         self.op = op
         self.binding = binding
         self.random = np.random.default_rng(draw(st.integers(0, 2**16)))
-        self.special = draw(st.booleans())  # NaN, infinities and extreme values among the data
+        self.special = draw(st.sampled_from([True, False]))  # NaN, infinities and extreme values among the data
         self.sizes: dict[str, int] = {}
         self.groups: dict[str, tuple[int, ...]] = {}
         self.values: Arguments = {}
@@ -72,17 +75,14 @@ class _Draw:
 
     def group(self, name: str) -> tuple[int, ...]:
         if name not in self.groups:
-            self.groups[name] = tuple(self.draw(st.lists(st.sampled_from([0, 1, 2, 3, 5]), max_size=2)))
+            self.groups[name] = self.draw(st.sampled_from([(2,), (), (1,), (3, 2), (5,), (0,), (2, 0)]))
         return self.groups[name]
 
     def size(self, letter: str) -> int:
         if letter not in self.sizes:
-            largest = {"R": 3, "Q": 3, "V": 6}.get(letter, LONG)
             smallest = 1 if letter == "R" and self.op.name == "SparseFillEmptyRows" else 0
-            sizes = (
-                st.integers(smallest, min(largest, 4)) if self.draw(st.booleans()) else st.integers(smallest, largest)
-            )
-            size = self.draw(sizes)
+            size = self.draw(st.sampled_from(SIZES.get(letter, (3, 1, 9, 0, 10, 20, LONG))))
+            size = max(size, smallest)
             if letter in ("K", "N") and self._nothing_to_refer_to():
                 size = 0
             self.sizes[letter] = size
@@ -173,11 +173,11 @@ class _Draw:
         # Products of many must not overflow, so magnitudes stay around one.
         values = (self.random.uniform(0.5, 1.6, shape) * self.random.choice([1, -1], shape)).astype(dtype)
         if self.special and values.size:
-            pool = [np.nan, np.inf, -np.inf, 0.0, -0.0]
+            pool = [np.nan, np.nan, np.inf, -np.inf, 0.0, -0.0]
             if any(word in self.op.name for word in ("Max", "Min", "Fill")):
                 pool += [float(ml_dtypes.finfo(dtype).max), float(ml_dtypes.finfo(dtype).min)]
             flat = values.reshape(-1)
-            where = self.random.integers(0, flat.size, max(1, flat.size // 8))
+            where = self.random.integers(0, flat.size, max(1, flat.size // 4))
             flat[where] = self.random.choice(pool, where.size).astype(dtype)
             values = flat.reshape(shape)
         return values

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from contract.backends import BACKENDS, Call
 from contract.oracle import Expected, assert_equals, elements
+from onnx import TensorProto
 
 from onnx_sparse.schemas import OPS, Example, Op
 from onnx_sparse.schemas.declaration import numpy_dtype
@@ -35,6 +36,21 @@ def test_example(op: Op, example: Example, backend: str) -> None:
             else None
         )
         assert_equals(actual, Expected(dtype, wanted.shape, elements(wanted), tolerance), declared.name)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("op_name", ["EmbeddingSegmentsSum", "EmbeddingSegmentsMean", "EmbeddingSegmentsSqrtN"])
+def test_entries_of_dropped_segments_are_not_looked_at(op_name: str, backend: str) -> None:
+    """An index that is out of range is no error where its segment is at or beyond num_segments."""
+    inputs = {
+        "emb_table": np.array([[1, 2], [3, 4]], np.float32),
+        "indices": np.array([1, -7, 2**40]),
+        "segment_ids": np.array([0, 1, 2**50]),
+        "num_segments": np.array(1),
+    }
+    call = Call.of(OPS[op_name], {"T": TensorProto.FLOAT, "I": TensorProto.INT64}, {}, inputs)
+    (output,) = BACKENDS[backend](call, inputs)
+    assert output.tolist() == [[3, 4]]
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,22 @@ class TestWaysToRun:
         with pytest.raises(KernelError, match=NOT_SORTED):
             InferenceSession(m).run(None, feeds(UNSORTED) | {"other": np.zeros((9, 2), np.float32)})
 
+    def test_nothing_runs_after_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from onnx_sparse.reference import FUNCTIONS
+
+        def never(*inputs: Any, **attributes: Any) -> Any:
+            ran.append(inputs)
+
+        ran: list[Any] = []
+        monkeypatch.setitem(FUNCTIONS, "SegmentMean", never)
+        m = model(
+            "g (float[k,2] data, int64[k] ids) => (z) "
+            "{ y = onnx_sparse.SegmentSum (data, ids)  a = Abs (y)  z = onnx_sparse.SegmentMean (a, ids) }"
+        )
+        with pytest.raises(KernelError, match=NOT_SORTED):
+            InferenceSession(m, backend="python").run(None, feeds(UNSORTED))
+        assert not ran
+
     def test_an_error_of_another_operator_stays_what_it_is(self) -> None:
         m = model(
             "g (float[k,2] data, int64[k] ids, float[9,2] o) => (z) "
