@@ -13,6 +13,7 @@ from onnx import ModelProto
 
 from onnx_sparse import bfloat16
 from onnx_sparse.graphs import all_initializers
+from onnx_sparse.large_models import detach_large_tensors
 from onnx_sparse.python.guard import Guard
 from onnx_sparse.python.guarded_model import guarded_model
 from onnx_sparse.python.kernels import declare
@@ -121,6 +122,10 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
             return
         self._guard = Guard()
         proto, folder = _read_model(model)
+        proto, tensors = detach_large_tensors(proto)
+        self._initializers = {name: bfloat16.to_ort_value(array) for name, array in tensors.items()}
+        if tensors:
+            options.add_external_initializers(list(self._initializers), list(self._initializers.values()))
         serialized = guarded_model(proto, self._guard.number).SerializeToString()
         with _external_data_found(proto, folder, options), _double_registration_explained():
             super().__init__(serialized, options, providers, **kwargs)

@@ -94,6 +94,23 @@ class TestWaysIn:
         other = model_with_external_data(tmp_path / "other")
         assert InferenceSession(other, options).run(None, ids)[0].tolist() == [[4, 6, 8, 10]]
 
+    def test_a_model_beyond_what_protocol_buffers_hold(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The limit is lowered; what is split off is the same."""
+        from onnx_sparse import large_models
+
+        monkeypatch.setattr(large_models, "_SMALL", 1000)
+        monkeypatch.setattr(large_models.detach_large_tensors, "__defaults__", (1000,))
+        m = model(
+            "g (int64[k] i, int64[k] s, int64 n) => (float[n,4] y) "
+            "{ y = onnx_sparse.EmbeddingSegmentsSum (t, i, s, n) }"
+        )
+        m.graph.initializer.append(onnx.numpy_helper.from_array(np.arange(400, dtype=np.float32).reshape(100, 4), "t"))
+        light, tensors = large_models.detach_large_tensors(m)
+        assert list(tensors) == ["t"]
+        assert len(light.SerializeToString()) < 1000
+        ids = {"i": np.array([0, 99]), "s": np.array([0, 0]), "n": np.array(1)}
+        assert InferenceSession(m).run(None, ids)[0].tolist() == [[396, 398, 400, 402]]
+
     def test_functions_that_call_the_domain(self) -> None:
         inputs = {"x": np.array([1, 2], np.float32), "z": np.array([3, 4], np.int32), "ids": np.array([1, 1])}
         assert [a.tolist() for a in InferenceSession(FUNCTIONS).run(None, inputs)] == [[0, 3], [0, 7]]

@@ -1,0 +1,70 @@
+"""Models in memory beyond 2 GiB, which protocol buffers cannot write: their tensors go to ONNX Runtime beside them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, ModelProto, TensorProto
+
+from onnx_sparse.schemas.declaration import numpy_dtype
+
+Array = np.ndarray[Any, Any]
+
+#: A model whose initializers take more bytes than this is split; well below 2 GiB, for the rest of it counts, too.
+_LARGE = 2**30
+#: Tensors of fewer bytes stay.
+_SMALL = 2**20
+
+
+def detach_large_tensors(model: ModelProto, large: int = _LARGE) -> tuple[ModelProto, dict[str, Array]]:
+    """Split a large model into one that can be written and the data of its large initializers.
+
+    Args:
+        model: Any model; it is not changed.
+        large: How many bytes of initializers make a model large.
+
+    Returns:
+        The model itself and nothing when it is not large. Else a copy whose large initializers are marked as external
+        data, and these as arrays by name, for `SessionOptions.add_external_initializers`.
+    """
+    sizes = {t.name: _bytes(t) for t in model.graph.initializer if t.HasField("raw_data")}
+    if sum(sizes.values()) < large:
+        return model, {}
+    detached = {name for name, size in sizes.items() if size >= _SMALL}
+    light = ModelProto()
+    for field, value in model.ListFields():
+        if field.name != "graph":
+            _copy(light, field.name, value)
+    for field, value in model.graph.ListFields():
+        if field.name != "initializer":
+            _copy(light.graph, field.name, value)
+    arrays = {}
+    for tensor in model.graph.initializer:
+        if tensor.name in detached:
+            arrays[tensor.name] = np.frombuffer(tensor.raw_data, numpy_dtype(tensor.data_type)).reshape(tensor.dims)
+            _add_stub(light.graph, tensor, sizes[tensor.name])
+        else:
+            light.graph.initializer.append(tensor)
+    return light, arrays
+
+
+def _bytes(tensor: TensorProto) -> int:
+    return math.prod(tensor.dims) * numpy_dtype(tensor.data_type).itemsize
+
+
+def _copy(message: Any, field: str, value: Any) -> None:
+    if isinstance(value, (int, str)):
+        setattr(message, field, value)
+    else:
+        getattr(message, field).MergeFrom(value)
+
+
+def _add_stub(graph: GraphProto, tensor: TensorProto, size: int) -> None:
+    stub = graph.initializer.add()
+    stub.name, stub.data_type, stub.data_location = tensor.name, tensor.data_type, TensorProto.EXTERNAL
+    stub.dims.extend(tensor.dims)
+    for key, value in (("location", "memory"), ("offset", "0"), ("length", str(size))):
+        entry = stub.external_data.add()
+        entry.key, entry.value = key, value
