@@ -21,14 +21,15 @@ def pages() -> dict[Path, str]:
     }
 
 
+def _target(op_type: str) -> str:
+    return f"[{op_type}](../operators/{op_type}.md)" if op_type in OPS else f"{op_type} (standard)"
+
+
 def _tensorflow_coverage() -> str:
-    rows = [
-        (f"`{row.source}`", f"[{row.target}](../operators/{row.target}.md)", ", ".join(row.dtypes), row.notes)
-        for row in coverage()
-    ]
+    rows = [(f"`{row.source}`", _target(row.target), ", ".join(row.dtypes), row.notes) for row in coverage()]
     head = ("TensorFlow op", "becomes", "element types", "notes")
     return (
-        "# TensorFlow ops converted to the domain\n\n"
+        "# TensorFlow ops converted here\n\n"
         "These ops have a handler here; every other op is tf2onnx's. Generated from the registry of handlers.\n\n"
         + table(head, rows)
         + "\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from onnx_sparse.converters.tensorflow.conversion import convert
 from onnx_sparse.converters.tensorflow.coverage import CoverageRow, coverage
+from onnx_sparse.converters.tensorflow.explanation import Explanation
 from onnx_sparse.converters.tensorflow.verify import Record, verify
 
-__all__ = ["CoverageRow", "Record", "convert", "coverage", "verify"]
+__all__ = ["CoverageRow", "Explanation", "Record", "convert", "coverage", "verify"]

@@ -10,6 +10,7 @@ import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto, defs
 
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
+from onnx_sparse.converters.tensorflow.explanation import Explanation, count_nodes, count_source_nodes
 from onnx_sparse.converters.tensorflow.naming import graphs, name_ends
 from onnx_sparse.converters.tensorflow.quiet import quietly, require
 from onnx_sparse.converters.tensorflow.source import Frozen, Source
@@ -31,6 +32,7 @@ def convert(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
+    explain: Callable[[Explanation], None] | None = None,
 ) -> ModelProto:
     """Convert a TensorFlow model to ONNX with operators of the domain `onnx_sparse`.
 
@@ -40,7 +42,8 @@ def convert(
         signature: Which signature of a SavedModel; `serving_default`, or the only one, when left off.
         inputs: The inputs, in this order. Of a GraphDef any tensors (`"a:0"`), the placeholders when left off.
         outputs: The outputs, in this order. Of a GraphDef any tensors, those that nothing consumes when left off.
-        progress: Called with `"loading"`, `"freezing"`, `"converting"` and `"checking"` as these begin.
+        progress: Called with `"loading"`, `"freezing"`, `"converting"`, `"rewriting"` and `"checking"` as these begin.
+        explain: Called once, with the numbers of nodes and what became of every rule of rewriting.
 
     Returns:
         A model of IR version 10 in canonical form. Inputs and outputs are called what they are in the source: the keys
@@ -55,9 +58,9 @@ def convert(
     require("tf2onnx")
     # These import TensorFlow's companions, so they wait until it is known to be there.
     from onnx_sparse.converters.tensorflow.bfloat16 import compute_in_float
-    from onnx_sparse.converters.tensorflow.direct_lookups import look_up_directly
     from onnx_sparse.converters.tensorflow.large_tables import attach
     from onnx_sparse.converters.tensorflow.load import load
+    from onnx_sparse.converters.tensorflow.rewriting import rewrite
     from onnx_sparse.converters.tensorflow.tf2onnx_bridge import to_onnx
 
     with _ONE_AT_A_TIME, quietly():
@@ -67,17 +70,23 @@ def convert(
         tell("converting")
         model = to_onnx(frozen)
         renamed = name_ends(model, frozen)
-        tell("checking")
+        tell("rewriting")
         model.ir_version = _IR_VERSION
         model.producer_name, model.producer_version = "onnx_sparse", ""
         model.graph.name, model.graph.doc_string = frozen.name, ""
         _drop_unused_imports(model)
         model = _inferred(model)
-        look_up_directly(model)
+        nodes_before = count_nodes(model)
+        attempts = rewrite(model)
+        tell("checking")
+        model = _inferred(model)
         compute_in_float(model)
         _check(model)
         tables = {f"{name}:0": array for name, array in frozen.embedding_tables.items()}
         attach(model, {renamed.get(name, name): array for name, array in tables.items()})
+        if explain is not None:
+            source_nodes = count_source_nodes(frozen.graph_def)
+            explain(Explanation(source_nodes, nodes_before, count_nodes(model), tuple(attempts)))
     return model
 
 

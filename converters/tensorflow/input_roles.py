@@ -91,8 +91,7 @@ def find_roles(model: ModelProto) -> Roles:
         elif node.op_type.startswith("EmbeddingSegments"):
             roles.tables |= _known(names[0])
             roles.entries |= _known(names[1], names[5])
-            roles.counts |= _known(names[3])
-            roles.segments |= _known(names[2])
+            _add_segments(roles, trace, names[2], names[3])
             _bound(roles, names[1], trace.rows(node.input[0]))
             roles.limit_segments(trace.constant(node.input[3]))
         elif node.op_type.startswith("UnsortedSegment"):
@@ -118,7 +117,7 @@ class _Trace:
     """Where tensors come from."""
 
     def __init__(self, graph: GraphProto, nodes: list[NodeProto]) -> None:
-        self._inputs = {value.name for value in graph.input}
+        self._inputs = {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
         self._producers = {name: (node, k) for node in nodes for k, name in enumerate(node.output)}
         self._rows: dict[str, int] = {
             tensor.name: tensor.dims[0] for inner in graphs(graph) for tensor in inner.initializer if tensor.dims
@@ -133,6 +132,10 @@ class _Trace:
             dims = value.type.tensor_type.shape.dim
             if dims and dims[0].HasField("dim_value"):
                 self._rows.setdefault(value.name, dims[0].dim_value)
+
+    def rank(self, name: str) -> int:
+        """The rank of a graph input."""
+        return self._inputs[name]
 
     def origin(self, name: str) -> str | None:
         """The graph input that a tensor's elements are taken from; None when there is no single one."""
@@ -183,9 +186,20 @@ def _bound(roles: Roles, ids: str | None, rows: int | None) -> None:
         roles.bounds[ids] = min(rows, roles.bounds.get(ids, rows)) or 1
 
 
+def _add_segments(roles: Roles, trace: _Trace, segments: str | None, count: str | None) -> None:
+    """Segment ids and their number; a column of coordinates and an element of a dense shape, where inputs have such."""
+    shape = count if count is not None and trace.rank(count) == 1 else None
+    if segments is not None and trace.rank(segments) == 2:
+        _add_triple(roles, indices=segments, values=None, shape=shape)
+    else:
+        roles.segments |= _known(segments)
+    roles.shapes |= _known(shape)
+    roles.counts |= _known(count) - roles.shapes
+
+
 def _add_triple(roles: Roles, *, indices: str | None, values: str | None, shape: str | None) -> None:
     if indices is not None:
-        roles.coordinates[indices] = shape
+        roles.coordinates[indices] = shape or roles.coordinates.get(indices)
     roles.shapes |= _known(shape)
     roles.entries |= _known(values)
 

@@ -295,7 +295,7 @@ def test_internal_tensors_make_way_for_the_names_of_outputs(agree):
 def test_stages_are_told_as_they_begin():
     stages = []
     convert(tf.function(lambda x: x + 1.0, input_signature=[tf.TensorSpec([2])]), progress=stages.append)
-    assert stages == ["loading", "freezing", "converting", "checking"]
+    assert stages == ["loading", "freezing", "converting", "rewriting", "checking"]
 
 
 def test_the_logger_of_tf2onnx_says_nothing(caplog):

@@ -1,6 +1,7 @@
 """Every handler gives TensorFlow's answer, for every element type that TensorFlow's operator takes."""
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -235,6 +236,6 @@ def test_coverage_lists_each_handler():
     rows = {row.source: row for row in coverage()}
     assert list(rows) == sorted(rows)
     assert {"SparseFillEmptyRows", "SparseReshape", "SparseSegmentMeanWithNumSegments", "Fill"} <= set(rows)
-    assert all(row.target in OPS for row in rows.values())
+    assert all(row.target in OPS or onnx.defs.has(row.target) for row in rows.values())
     assert rows["SparseSegmentMean"].dtypes == ("float16", "bfloat16", "float", "double")
     assert rows["SparseReshape"].dtypes == ("int64",)

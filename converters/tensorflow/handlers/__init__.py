@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx_sparse.converters.tensorflow.handlers import embedding, fill, segment, sparse
+from onnx_sparse.converters.tensorflow.handlers import embedding, fill, segment, selection, sparse
 from onnx_sparse.converters.tensorflow.handlers.registry import HANDLERS, Handler
 
-__all__ = ["HANDLERS", "Handler", "embedding", "fill", "segment", "sparse"]
+__all__ = ["HANDLERS", "Handler", "embedding", "fill", "segment", "selection", "sparse"]

@@ -13,6 +13,14 @@ from onnx_sparse.converters.tensorflow.handlers.registry import Tensor, Unsuppor
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType, dtype_name, numpy_dtype
 
+#: Types that ONNX Runtime's Where has no kernel for, with one that holds the same values (or bits) and has.
+_SELECTABLE: dict[DType, DType] = {
+    TensorProto.BOOL: TensorProto.UINT8,
+    TensorProto.INT16: TensorProto.INT32,
+    TensorProto.UINT16: TensorProto.INT32,
+    TensorProto.UINT64: TensorProto.INT64,
+}
+
 
 class Emitter(ABC):
     """Writes nodes to the graph that is being built. A subclass knows the graph."""
@@ -39,6 +47,13 @@ class Emitter(ABC):
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
         """The tensor as another element type; itself when it is of that type."""
         return tensor if tensor.dtype == dtype else self.standard("Cast", tensor, dtype=dtype, to=dtype)
+
+    def where(self, condition: Tensor, chosen: Tensor, other: Tensor) -> Tensor:
+        """A choice between elements of any type; by way of another one where ONNX Runtime's Where lacks it."""
+        dtype = chosen.dtype
+        wide = _SELECTABLE.get(dtype, dtype)
+        picked = self.standard("Where", condition, self.cast(chosen, wide), self.cast(other, wide), dtype=wide)
+        return self.cast(picked, dtype)
 
     def domain_op(
         self, op_type: str, inputs: Mapping[str, Tensor], attributes: Mapping[str, str] | None = None

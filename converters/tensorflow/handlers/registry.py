@@ -13,8 +13,8 @@ sees all of them at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.declaration import DType, dtype_name
@@ -39,6 +39,7 @@ class SourceNode:
     name: str
     op_type: str
     inputs: Mapping[str, Tensor]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, input_name: str) -> Tensor:
         return self.inputs[input_name]
@@ -58,9 +59,10 @@ class Handler:
     Attributes:
         op_type: The TensorFlow operator.
         inputs: TensorFlow's names of its inputs, in order.
-        to: The operator of the domain that the node becomes.
+        to: The operator that the node becomes: one of the domain, or the standard one that does the work.
         convert: The function that does it.
         notes: Where the result differs from TensorFlow, for the coverage table.
+        types: The element types; those of the domain's operator where there are none.
     """
 
     op_type: str
@@ -68,11 +70,12 @@ class Handler:
     to: str
     convert: HandlerFunction
     notes: str = ""
+    types: tuple[str, ...] = ()
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """The element types that the operator of the domain takes; `("int64",)` where it has no choice."""
-        return tuple(dtype_name(t) for t in OPS[self.to].types.get("T", ())) or ("int64",)
+        """The element types that are converted; `("int64",)` where the operator of the domain has no choice."""
+        return self.types or tuple(dtype_name(t) for t in OPS[self.to].types.get("T", ())) or ("int64",)
 
 
 #: The handlers by TensorFlow operator.
@@ -80,22 +83,23 @@ HANDLERS: dict[str, Handler] = {}
 
 
 def handles(
-    *op_types: str, inputs: tuple[str, ...], to: str = "", notes: str = ""
+    *op_types: str, inputs: tuple[str, ...], to: str = "", notes: str = "", dtypes: tuple[str, ...] = ()
 ) -> Callable[[HandlerFunction], HandlerFunction]:
     """Register the decorated function as the handler of TensorFlow operators.
 
     Args:
         op_types: The operators.
-        inputs: TensorFlow's names of their inputs, in order.
-        to: The operator of the domain that they become; the one of the same name when left off.
+        inputs: TensorFlow's names of their inputs, in order; one that ends in `*` is a list of N tensors.
+        to: The operator that they become; the domain's of the same name when left off.
         notes: Where the result differs from TensorFlow.
+        dtypes: The element types, where `to` is a standard operator.
     """
 
     def register(function: HandlerFunction) -> HandlerFunction:
         for op_type in op_types:
             if op_type in HANDLERS:
                 raise ValueError(f"{op_type} has a handler already")
-            HANDLERS[op_type] = Handler(op_type, inputs, to or op_type, function, notes)
+            HANDLERS[op_type] = Handler(op_type, inputs, to or op_type, function, notes, dtypes)
         return function
 
     return register

@@ -1,0 +1,54 @@
+"""What a conversion has to say about itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from onnx import ModelProto
+
+from onnx_sparse.converters.tensorflow.naming import graphs
+from onnx_sparse.converters.tensorflow.rewriting.rule import Attempt
+
+#: Nodes that compute nothing.
+_NOT_COUNTED = ("Const", "Placeholder", "PlaceholderWithDefault", "Identity", "NoOp")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How a model came about.
+
+    Attributes:
+        source_nodes: The nodes of TensorFlow's frozen graph that compute something.
+        nodes_before: The ONNX nodes before the rules were applied.
+        nodes: The ONNX nodes of the model.
+        attempts: The rules that fired, in their order, then those that met their pattern and did not fire.
+    """
+
+    source_nodes: int
+    nodes_before: int
+    nodes: int
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def fired(self) -> Mapping[str, int]:
+        """How often each rule fired."""
+        return Counter(attempt.rule for attempt in self.attempts if attempt.fired)
+
+    @property
+    def declined(self) -> tuple[Attempt, ...]:
+        """Where a rule met its pattern and did not fire."""
+        return tuple(attempt for attempt in self.attempts if not attempt.fired)
+
+
+def count_source_nodes(graph_def: Any) -> int:
+    """The nodes of a GraphDef, and of the functions in it, that compute something."""
+    nodes = [*graph_def.node, *(node for function in graph_def.library.function for node in function.node_def)]
+    return sum(node.op not in _NOT_COUNTED for node in nodes)
+
+
+def count_nodes(model: ModelProto) -> int:
+    """The nodes of a model, those in the bodies of control flow included."""
+    return sum(len(graph.node) for graph in graphs(model.graph))

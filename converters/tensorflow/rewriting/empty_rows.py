@@ -1,0 +1,182 @@
+"""Rules for the rows that safe_embedding_lookup_sparse fills so that each has an id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import NodeProto, TensorProto
+
+from onnx_sparse.converters.tensorflow.rewriting.entries import column, one_more_than_the_last
+from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute
+from onnx_sparse.converters.tensorflow.rewriting.lookups import REDUCTIONS
+from onnx_sparse.converters.tensorflow.rewriting.rule import Declined, Rule
+from onnx_sparse.converters.tensorflow.rewriting.sizes import size_of, sizes
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """What a SparseFillEmptyRows or RaggedFillEmptyRows node is given."""
+
+    node: NodeProto
+    rows: str  # the coordinates, or the row ids of a ragged tensor
+    values: str
+    count: str  # the dense shape, or the number of rows
+    default: str
+
+    @classmethod
+    def of(cls, node: NodeProto) -> _Filled:
+        if node.op_type == "SparseFillEmptyRows":
+            values, shape, indices, default = node.input
+            return cls(node, indices, values, shape, default)
+        rows, values, count, default = node.input
+        return cls(node, rows, values, count, default)
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.node.op_type == "SparseFillEmptyRows"
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Whose rows are filled: equal for the ids and for their weights."""
+        return (self.node.op_type, self.rows, self.count)
+
+
+class DefaultRow(Rule):
+    """A lookup of ids whose empty rows were filled with an id becomes a lookup with that id as default_index.
+
+    One row, weighted 1, is its own sum, mean and root mean: equal to the bit. Entries must be in row order, as a
+    SparseTensor's are: entries out of order are an error of the fused lookup, where TensorFlow sorts them, and entries
+    of rows beyond the dense shape are dropped, where TensorFlow raises.
+    """
+
+    name = "default-row"
+    anchors = REDUCTIONS
+
+    def apply(self, graph: Graph, node: NodeProto) -> bool:
+        """Give the reduction the ids as they were before they were filled."""
+        table, indices, segments, count, _, weights = node.input
+        ids = _filled(graph, graph.without_casts(indices), 1)
+        if ids is None:
+            return False
+        default = graph.integers(ids.default)
+        if default is None or default[0] < 0:
+            raise Declined("the id that fills empty rows is no constant, or negative")
+        if _rows(graph, segments) != (id(ids.node), 0):
+            raise Declined("the segments are not the rows that were filled")
+        if one_more_than_the_last(graph, count) != segments:
+            raise Declined("the number of segments is not that of the filled rows")
+        if graph.integers(node.input[4]) != [-1]:
+            raise Declined("there is a default_index already")
+        if graph.shape(weights) != (0,):
+            filled = _filled(graph, weights, 1)
+            if filled is None or filled.place != ids.place:
+                raise Declined("the weights were not filled along with the ids")
+            one = graph.constant(filled.default)
+            if one is None or one.item() != 1:
+                raise Declined("empty rows have another weight than 1")
+            weights = filled.values
+        node.input[:] = [
+            table,
+            graph.cast(node, ids.values, TensorProto.INT64),
+            _row_ids(graph, node, ids),
+            _row_count(graph, node, ids),
+            graph.add_constant(node, np.array(default[0], np.int64)),
+            weights,
+        ]
+        return True
+
+
+class ZeroRow(Rule):
+    """Zeros selected for the empty rows of a lookup with a default row become a lookup without one.
+
+    `Where(is_empty, 0, lookup)`, is_empty being what the fill said about the same rows. Equal to the bit.
+    """
+
+    name = "zero-row"
+    anchors = ("Where",)
+
+    def apply(self, graph: Graph, node: NodeProto) -> bool:
+        """Leave empty rows 0 by default_index = -1."""
+        lookup = graph.producer(node.input[2], *REDUCTIONS)
+        empty = _broadcast_rows(graph, node.input[0])
+        fill = graph.producer(empty, "SparseFillEmptyRows", "RaggedFillEmptyRows") if empty is not None else None
+        if lookup is None or fill is None or fill.output[2] != empty:
+            return False
+        if not _is_zero(graph, node.input[1]):
+            raise Declined("something else than 0 is selected for empty rows")
+        filled = _Filled.of(fill)
+        if not _segments_are_of(graph, lookup, filled):
+            raise Declined("the lookup has other rows than those that are known to be empty")
+        inputs = list(lookup.input)
+        inputs[4] = graph.add_constant(node, np.array(-1, np.int64))
+        graph.replace_by_ours(node, lookup.op_type, inputs)
+        return True
+
+
+def _filled(graph: Graph, name: str, output: int) -> _Filled | None:
+    node = graph.producer(name, "SparseFillEmptyRows", "RaggedFillEmptyRows")
+    if node is None:
+        return None
+    # The ragged operator's outputs are row ids and values, the sparse one's coordinates and values: alike.
+    return _Filled.of(node) if node.output[output] == name else None
+
+
+def _rows(graph: Graph, segments: str) -> tuple[int, int] | None:
+    """The fill (by identity) whose first output the segment ids are, or are the first column of."""
+    node = graph.producer(segments, "RaggedFillEmptyRows")
+    if node is not None:
+        return (id(node), 0) if node.output[0] == segments else None
+    rows = column(graph, segments)
+    node = graph.producer(rows.matrix, "SparseFillEmptyRows") if rows is not None else None
+    if rows is None or node is None or rows.matrix != node.output[0]:
+        return None
+    return (id(node), rows.index)
+
+
+def _row_ids(graph: Graph, node: NodeProto, filled: _Filled) -> str:
+    if not filled.is_sparse:
+        return filled.rows
+    first = graph.add_constant(node, np.array(0, np.int64))
+    return graph.emit(node, "Gather", [filled.rows, first], dtype=TensorProto.INT64, shape=(None,), axis=1)
+
+
+def _row_count(graph: Graph, node: NodeProto, filled: _Filled) -> str:
+    if not filled.is_sparse:
+        return filled.count
+    first = graph.add_constant(node, np.array(0, np.int64))
+    return graph.emit(node, "Gather", [filled.count, first], dtype=TensorProto.INT64, shape=(), axis=0)
+
+
+def _segments_are_of(graph: Graph, lookup: NodeProto, filled: _Filled) -> bool:
+    """Whether a lookup reduces the rows that a fill was given, as `DefaultRow` leaves them."""
+    rows: str | None = lookup.input[2]
+    if filled.is_sparse:
+        found = column(graph, lookup.input[2])
+        rows = found.matrix if found is not None and found.index == 0 else None
+    count = sizes(graph, filled.count)
+    return rows == filled.rows and count is not None and sizes(graph, lookup.input[3]) == count[:1]
+
+
+def _broadcast_rows(graph: Graph, name: str) -> str | None:
+    """The vector that says something of each row, spread over the columns."""
+    tile = graph.producer(name, "Tile", "Expand")
+    if tile is not None:
+        repeats = sizes(graph, tile.input[1]) if tile.op_type == "Tile" else None
+        if tile.op_type == "Tile" and (repeats is None or repeats[0] != size_of(1)):
+            return None
+        name = tile.input[0]
+    node = graph.producer(name, "Reshape", "Unsqueeze")
+    if node is None or graph.rank(node.input[0]) != 1:
+        return None
+    wanted = [-1, 1] if node.op_type == "Reshape" else [1]
+    return node.input[0] if graph.integers(node.input[1]) == wanted else None
+
+
+def _is_zero(graph: Graph, name: str) -> bool:
+    node = graph.producer(name, "ConstantOfShape")
+    if node is not None:
+        value = attribute(node, "value")
+        return value is None or (not any(value.raw_data) and not any(value.float_data))
+    zeros = graph.constant(name)
+    return zeros is not None and zeros.size == 1 and not zeros.any()

@@ -1,0 +1,235 @@
+"""A graph while it is rewritten: who makes each tensor, what is known about it, and how to put other nodes there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
+
+from onnx_sparse.converters.tensorflow.naming import graphs
+from onnx_sparse.converters.tensorflow.source import Array
+from onnx_sparse.schemas import DOMAIN
+from onnx_sparse.schemas.declaration import DType
+
+#: Constants up to this many elements are read; larger ones are tables.
+_SMALL = 1 << 16
+
+
+class Graph:
+    """One graph of a model, without the graphs inside it."""
+
+    def __init__(self, proto: GraphProto, outer: Graph | None = None) -> None:
+        self.proto = proto
+        self.nodes = list(proto.node)
+        self.outputs = {value.name for value in proto.output}
+        self._producers = {name: node for node in self.nodes for name in node.output if name}
+        self._constants: dict[str, TensorProto] = dict(outer._constants) if outer else {}
+        self._constants |= {tensor.name: tensor for tensor in proto.initializer}
+        self._types: dict[str, tuple[DType, tuple[int | None, ...] | None]] = dict(outer._types) if outer else {}
+        for value in (*proto.input, *proto.output, *proto.value_info):
+            kind = value.type.tensor_type
+            dims = tuple(d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim)
+            self._types[value.name] = (kind.elem_type, dims if kind.HasField("shape") else None)
+        for name, tensor in self._constants.items():
+            self._types[name] = (tensor.data_type, tuple(tensor.dims))
+        self._numbers = 0
+
+    def producer(self, name: str, *op_types: str) -> NodeProto | None:
+        """The node that makes a tensor; None where it is of none of the given types, or not of this graph."""
+        node = self._producers.get(name)
+        return node if node is not None and (not op_types or node.op_type in op_types) else None
+
+    def constant(self, name: str) -> Array | None:
+        """The value of a constant of ordinary size."""
+        tensor = self._constants.get(name)
+        if tensor is None or int(np.prod(tensor.dims)) > _SMALL:
+            return None
+        return numpy_helper.to_array(tensor)
+
+    def integers(self, name: str) -> list[int] | None:
+        """The elements of a constant of integers, a scalar's in a list of one."""
+        array = self.constant(name)
+        return None if array is None or array.dtype.kind not in "iu" else [int(v) for v in array.ravel()]
+
+    def dtype(self, name: str) -> DType:
+        """The element type of a tensor; 0 where it is not known."""
+        return self._types.get(name, (0, None))[0]
+
+    def shape(self, name: str) -> tuple[int | None, ...] | None:
+        """The shape of a tensor; None where the rank or a dimension is not known."""
+        return self._types.get(name, (0, None))[1]
+
+    def rank(self, name: str) -> int | None:
+        """The rank of a tensor; None where it is not known."""
+        shape = self.shape(name)
+        return None if shape is None else len(shape)
+
+    def without_casts(self, name: str) -> str:
+        """What a tensor was before casts between integers."""
+        while (cast := self.producer(name, "Cast")) is not None and self._is_integer(cast.input[0]):
+            name = cast.input[0]
+        return name
+
+    def _is_integer(self, name: str) -> bool:
+        return self.dtype(name) in (TensorProto.INT32, TensorProto.INT64)
+
+    def users(self, name: str) -> list[NodeProto]:
+        """The nodes of this graph that take a tensor."""
+        return [node for node in self.nodes if name in node.input]
+
+    def emit(
+        self,
+        before: NodeProto,
+        op_type: str,
+        inputs: Sequence[str],
+        *,
+        dtype: DType,
+        shape: tuple[int | None, ...] | None = None,
+        **attributes: Any,
+    ) -> str:
+        """Add a standard node with one output before another node; returns the output."""
+        output = self._name(before, op_type)
+        node = helper.make_node(op_type, list(inputs), [output], name=output, **attributes)
+        at = next(k for k, other in enumerate(self.nodes) if other is before)
+        self.nodes.insert(at, node)
+        self._producers[output] = node
+        self._types[output] = (dtype, shape)
+        return output
+
+    def add_constant(self, before: NodeProto, array: Array) -> str:
+        """Add a constant for a node; returns its name."""
+        tensor = numpy_helper.from_array(array, self._name(before, "constant"))
+        self.proto.initializer.append(tensor)
+        self._constants[tensor.name] = tensor
+        self._types[tensor.name] = (tensor.data_type, array.shape)
+        return tensor.name
+
+    def cast(self, before: NodeProto, name: str, dtype: DType) -> str:
+        """A tensor as another element type; itself when it is of that type."""
+        if self.dtype(name) == dtype:
+            return name
+        return self.emit(before, "Cast", [name], dtype=dtype, shape=self.shape(name), to=dtype)
+
+    def replace(
+        self, node: NodeProto, op_type: str, inputs: Sequence[str], *, domain: str = "", **attributes: Any
+    ) -> None:
+        """Make another node of a node; its outputs and its name stay."""
+        new = helper.make_node(op_type, list(inputs), list(node.output), node.name, domain=domain, **attributes)
+        node.CopyFrom(new)
+
+    def replace_by_ours(self, node: NodeProto, op_type: str, inputs: Sequence[str]) -> None:
+        """Make a node of the domain, one without attributes, of a node."""
+        self.replace(node, op_type, inputs, domain=DOMAIN)
+
+    def bypass(self, node: NodeProto, source: str, output: int = 0) -> None:
+        """Let all that take an output of a node take another tensor. The node stays where the output is the graph's."""
+        name = node.output[output]
+        for other in self.nodes:
+            _rename_inputs(other, {name: source})
+        if name in self.outputs:
+            at = next(k for k, other in enumerate(self.nodes) if other is node)
+            copy = helper.make_node("Identity", [source], [name], name=f"{node.name}/Identity")
+            node.output[output] = self._name(node, "unused")
+            self._producers[name] = copy
+            self.nodes.insert(at + 1, copy)
+
+    def tidy(self, used_inside: Iterable[str] = ()) -> None:
+        """Merge nodes that do the same and drop those that nothing uses.
+
+        Args:
+            used_inside: Tensors that graphs inside this one take.
+        """
+        self._merge_equal_nodes()
+        self._drop_copies()
+        used = {*self.outputs, *used_inside}
+        kept: list[NodeProto] = []
+        for node in reversed(self.nodes):
+            if used.intersection(node.output):
+                kept.append(node)
+                used.update(node.input)
+                for inner in inner_graphs(node):
+                    used.update(name for graph in graphs(inner) for n in graph.node for name in n.input)
+                    used.update(value.name for graph in graphs(inner) for value in graph.output)
+        self.nodes = kept[::-1]
+        self._producers = {name: node for node in self.nodes for name in node.output if name}
+
+    def _merge_equal_nodes(self) -> None:
+        seen: dict[bytes, NodeProto] = {}
+        renamed: dict[str, str] = {}
+        kept = []
+        for node in self.nodes:
+            _rename_inputs(node, renamed)
+            if self.outputs.intersection(node.output) or "Random" in node.op_type:
+                kept.append(node)
+                continue
+            key = NodeProto()
+            key.CopyFrom(node)
+            key.ClearField("name")
+            key.output[:] = [""] * len(node.output)
+            first = seen.setdefault(key.SerializeToString(deterministic=True), node)
+            if first is node:
+                kept.append(node)
+            else:
+                renamed.update(zip(node.output, first.output, strict=True))
+        self.nodes = kept
+
+    def _drop_copies(self) -> None:
+        """Let the node that makes a tensor make the graph's output where that is only a copy of it."""
+        for copy in [node for node in self.nodes if node.op_type == "Identity"]:
+            made, wanted = copy.input[0], copy.output[0]
+            maker = self._producers.get(made)
+            if wanted not in self.outputs or made in self.outputs or maker is None:
+                continue
+            self.nodes = [node for node in self.nodes if node is not copy]
+            maker.output[:] = [wanted if name == made else name for name in maker.output]
+            for node in self.nodes:
+                _rename_inputs(node, {made: wanted})
+            self._producers[wanted] = maker
+
+    def write_back(self) -> None:
+        """Put the nodes into the GraphProto, and forget the types and constants that nothing uses."""
+        made = {name for node in self.nodes for name in node.output}
+        typed = [value for value in self.proto.value_info if value.name in made]
+        # Copied first: the nodes are parts of the list that is emptied.
+        nodes = [NodeProto.FromString(node.SerializeToString()) for node in self.nodes]
+        del self.proto.node[:]
+        self.proto.node.extend(nodes)
+        del self.proto.value_info[:]
+        self.proto.value_info.extend(typed)
+        used = {name for graph in graphs(self.proto) for node in graph.node for name in node.input}
+        used |= {value.name for graph in graphs(self.proto) for value in graph.output}
+        for k in reversed(range(len(self.proto.initializer))):
+            if self.proto.initializer[k].name not in used:
+                del self.proto.initializer[k]
+
+    def _name(self, near: NodeProto, what: str) -> str:
+        taken = {*self._producers, *self._types}
+        while True:
+            self._numbers += 1
+            name = f"{near.name}/{what}_{self._numbers}"
+            if name not in taken:
+                return name
+
+
+def inner_graphs(node: NodeProto) -> list[GraphProto]:
+    """The graphs in the attributes of a node."""
+    return [g for a in node.attribute for g in (*a.graphs, *([a.g] if a.HasField("g") else []))]
+
+
+def attribute(node: NodeProto, name: str, default: Any = None) -> Any:
+    """The value of an attribute of a node."""
+    return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
+
+
+def _rename_inputs(node: NodeProto, renamed: Mapping[str, str]) -> None:
+    if not renamed:
+        return
+    if any(name in renamed for name in node.input):
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+    for inner in inner_graphs(node):
+        for other in inner.node:
+            _rename_inputs(other, renamed)
+        for value in inner.output:
+            value.name = renamed.get(value.name, value.name)

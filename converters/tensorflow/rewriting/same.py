@@ -1,0 +1,65 @@
+"""Rules for nodes that give what they are given."""
+
+from __future__ import annotations
+
+from onnx import NodeProto
+
+from onnx_sparse.converters.tensorflow.rewriting.graph import Graph
+from onnx_sparse.converters.tensorflow.rewriting.rule import Declined, Rule
+from onnx_sparse.converters.tensorflow.rewriting.sizes import Size, shape_sizes, size_of, sizes
+
+_FAR = 10**9  # where tf2onnx lets a slice end that has no end
+
+
+class WholeSlice(Rule):
+    """A Slice from the beginning to no end passes its input on: what `x[:, None]` leaves. Equal."""
+
+    name = "whole-slice"
+    anchors = ("Slice",)
+
+    def apply(self, graph: Graph, node: NodeProto) -> bool:
+        """Pass the input on."""
+        starts, ends = (graph.integers(name) for name in node.input[1:3])
+        steps = graph.integers(node.input[4]) if len(node.input) == 5 else [1]
+        if starts is None or ends is None or steps is None:
+            return False
+        if any(starts) or min(ends, default=_FAR) < _FAR or {*steps} - {1}:
+            return False
+        graph.bypass(node, node.input[0])
+        return True
+
+
+class SameShape(Rule):
+    """A Reshape, or SparseReshape, to the shape that is there already passes its input on. Equal.
+
+    Sizes are compared as symbols. Coordinates that lie outside their dense shape are not looked at by either.
+    """
+
+    name = "same-shape"
+    anchors = ("Reshape", "SparseReshape")
+
+    def apply(self, graph: Graph, node: NodeProto) -> bool:
+        """Pass the input on."""
+        if node.op_type == "Reshape":
+            before, after = shape_sizes(graph, node.input[0]), sizes(graph, node.input[1])
+            if before is None or after is None or not _keeps(before, after):
+                return False
+            graph.bypass(node, node.input[0])
+            return True
+        before, after = sizes(graph, node.input[1]), sizes(graph, node.input[2])
+        if before is None or after is None:
+            raise Declined("the rank is not known")
+        if before != after:
+            raise Declined(f"{len(before)} dimensions become {len(after)}")
+        if node.output[0] in graph.outputs or node.output[1] in graph.outputs:
+            raise Declined("the result is an output of the graph")
+        graph.bypass(node, node.input[0], 0)
+        graph.bypass(node, node.input[1], 1)
+        return True
+
+
+def _keeps(before: list[Size], after: list[Size]) -> bool:
+    """Whether a Reshape target is the shape that is there: a 0 in it stands for the dimension at its place."""
+    if len(before) == 1 and after == [size_of(-1)]:
+        return True
+    return len(before) == len(after) and all(b in (a, size_of(0)) for a, b in zip(before, after, strict=True))

@@ -1,0 +1,111 @@
+"""Sizes that are computed in the graph, in symbols: equal symbols are equal numbers in every run.
+
+A size is a product of a number and of elements of tensors: `(2, (("s", 0), ("s", 1)))` is 2 * s[0] * s[1].
+"""
+
+from __future__ import annotations
+
+import math
+
+from onnx import NodeProto, numpy_helper
+
+from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute
+
+Size = tuple[int, tuple[tuple[str, int], ...]]
+
+_TRANSPARENT = ("Cast", "Identity", "Squeeze", "Unsqueeze")
+
+
+def size_of(number: int) -> Size:
+    """A known number as a size."""
+    return (number, ())
+
+
+def sizes(graph: Graph, name: str) -> list[Size] | None:
+    """The elements of a vector (or scalar, in a list of one) of integers; None where their number is not known.
+
+    Casts are looked through: TensorFlow itself keeps sizes in int32 where it casts them.
+    """
+    values = graph.integers(name)
+    if values is not None:
+        return [size_of(value) for value in values]
+    node = graph.producer(name)
+    known = _computed(graph, node) if node is not None else None
+    if known is not None:
+        return known
+    shape = graph.shape(name)
+    if shape == ():
+        return [(1, ((name, 0),))]
+    if shape is None or len(shape) != 1 or shape[0] is None:
+        return None
+    return [(1, ((name, k),)) for k in range(shape[0])]
+
+
+def shape_sizes(graph: Graph, name: str) -> list[Size] | None:
+    """The dimensions of a tensor."""
+    shape = graph.shape(name)
+    return None if shape is None else [_dimension(graph, name, axis, size) for axis, size in enumerate(shape)]
+
+
+def _dimension(graph: Graph, name: str, axis: int, size: int | None) -> Size:
+    if size is not None:
+        return size_of(size)
+    node = graph.producer(name) if axis == 0 else None
+    if node is not None and node.op_type.startswith("EmbeddingSegments"):
+        count = sizes(graph, node.input[3])  # num_segments is the number of rows
+        if count is not None:
+            return count[0]
+    return (1, ((f"the shape of {name}", axis),))
+
+
+def _computed(graph: Graph, node: NodeProto) -> list[Size] | None:
+    if node.op_type in _TRANSPARENT:
+        return sizes(graph, node.input[0])
+    if node.op_type == "Shape" and not node.attribute:
+        return shape_sizes(graph, node.input[0])
+    if node.op_type == "Concat":
+        parts = [sizes(graph, name) for name in node.input]
+        return None if any(p is None for p in parts) else [size for part in parts if part for size in part]
+    if node.op_type == "Reshape":
+        target, taken = graph.integers(node.input[1]), sizes(graph, node.input[0])
+        return taken if target is not None and len(target) <= 1 else None
+    if node.op_type == "ReduceProd":
+        taken = sizes(graph, node.input[0])
+        return None if taken is None else [_product(taken)]
+    if node.op_type == "Gather" and attribute(node, "axis", 0) == 0:
+        taken, at = sizes(graph, node.input[0]), graph.integers(node.input[1])
+        return None if taken is None or at is None else [taken[k] for k in at if -len(taken) <= k < len(taken)]
+    if node.op_type == "Slice":
+        return _sliced(graph, node)
+    if node.op_type == "Sub":
+        return _difference(graph, node)
+    if node.op_type == "ConstantOfShape":
+        return _repeated(graph, node)
+    return None
+
+
+def _difference(graph: Graph, node: NodeProto) -> list[Size] | None:
+    """The difference of two known numbers: of ranks."""
+    sides = [sizes(graph, name) for name in node.input]
+    numbers = [side[0][0] for side in sides if side is not None and len(side) == 1 and not side[0][1]]
+    return [size_of(numbers[0] - numbers[1])] if len(numbers) == 2 else None
+
+
+def _repeated(graph: Graph, node: NodeProto) -> list[Size] | None:
+    length, value = sizes(graph, node.input[0]), attribute(node, "value")
+    if length is None or len(length) != 1 or length[0][1] or value is None:
+        return None
+    return [size_of(int(numpy_helper.to_array(value).item()))] * length[0][0]
+
+
+def _sliced(graph: Graph, node: NodeProto) -> list[Size] | None:
+    taken = sizes(graph, node.input[0])
+    bounds = [graph.integers(name) for name in node.input[1:]]
+    if taken is None or len(bounds) > 3 or any(bound is None or len(bound) != 1 for bound in bounds):
+        return None  # with steps
+    start, end = ((bound or [0])[0] for bound in bounds[:2])
+    return taken[start:end]
+
+
+def _product(factors: list[Size]) -> Size:
+    return math.prod(number for number, _ in factors), tuple(sorted(f for _, symbols in factors for f in symbols))

@@ -1,0 +1,306 @@
+"""The rules of rewriting: what they make of TensorFlow's lookups, and why they leave other graphs alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import onnx
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+
+from onnx_sparse.converters.tensorflow import convert  # noqa: E402
+from onnx_sparse.converters.tensorflow.rewriting import PHASES  # noqa: E402
+from onnx_sparse.schemas import DOMAIN  # noqa: E402
+
+TABLE = tf.Variable(np.random.default_rng(0).standard_normal((10, 3)).astype(np.float32))
+INDICES = np.array([[0, 0], [0, 1], [2, 0], [2, 1], [2, 2]])
+IDS = np.array([4, 9, 4, 0, 9])
+SHAPE = np.array([4, 3])
+WEIGHTS = np.float32([1, 2, 0.5, 4, 3])
+TRIPLE = (
+    tf.TensorSpec([None, 2], tf.int64, "indices"),
+    tf.TensorSpec([None], tf.int64, "ids"),
+    tf.TensorSpec([2], tf.int64, "shape"),
+)
+
+
+def lookup(*, safe=False, weights=False, ids=tf.int64, **options):
+    specs = [TRIPLE[0], tf.TensorSpec([None], ids, "ids"), TRIPLE[2]]
+    specs += [tf.TensorSpec([None], tf.float32, "weights")] if weights else []
+
+    @tf.function(input_signature=specs)
+    def function(indices, ids, shape, *by):
+        sparse = tf.SparseTensor(indices, ids, shape)
+        weighted = tf.SparseTensor(indices, by[0], shape) if by else None
+        call = tf.nn.safe_embedding_lookup_sparse if safe else tf.nn.embedding_lookup_sparse
+        return call(TABLE, sparse, weighted, **options)
+
+    return function
+
+
+def kinds(model):
+    return [node.op_type for node in model.graph.node]
+
+
+def explain(function):
+    """The model, and what its conversion said."""
+    said = []
+    model = convert(function, explain=said.append)
+    (explanation,) = said
+    return model, explanation
+
+
+def reasons(explanation):
+    return {attempt.rule: attempt.reason for attempt in explanation.declined}
+
+
+class TestNodeCounts:
+    """How few nodes are left of TensorFlow's 3 to 54, and tf2onnx's 27 to 178."""
+
+    @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+    @pytest.mark.parametrize(
+        ("options", "count"),
+        [
+            ({}, 5),
+            ({"weights": True}, 5),
+            ({"safe": True}, 6),
+            ({"safe": True, "default_id": 3}, 6),
+            ({"safe": True, "weights": True}, 9),
+            ({"safe": True, "weights": True, "default_id": 0}, 9),
+        ],
+        ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
+    )
+    def test_of_lookups(self, combiner, options, count):
+        model, explanation = explain(lookup(combiner=combiner, **options))
+        if options.get("weights") and options.get("safe") and combiner == "sum":
+            count -= 2  # weights that are not positive are kept
+        assert len(model.graph.node) == explanation.nodes == count < explanation.nodes_before
+        ours = [node.op_type for node in model.graph.node if node.domain == DOMAIN]
+        assert ours == ["EmbeddingSegments" + {"sum": "Sum", "mean": "Mean", "sqrtn": "SqrtN"}[combiner]]
+
+
+@pytest.mark.parametrize("options", [{}, {"weights": True}, {"safe": True}, {"safe": True, "weights": True}])
+def test_rewritten_models_are_valid(options):
+    model = convert(lookup(**options))
+    onnx.checker.check_model(model, full_check=True)
+    made = {name for node in model.graph.node for name in node.output}
+    assert {value.name for value in model.graph.value_info} <= made
+    used = {name for node in model.graph.node for name in node.input}
+    assert {tensor.name for tensor in model.graph.initializer} <= used
+
+
+class TestDirectLookup:
+    @pytest.mark.parametrize("dtype", [tf.int32, tf.int64], ids=lambda t: t.name)
+    @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+    def test_a_reduction_takes_the_table_itself(self, agree, combiner, dtype):
+        model = agree(lookup(combiner=combiner, ids=dtype), INDICES, IDS.astype(dtype.as_numpy_dtype), SHAPE)
+        (node,) = (node for node in model.graph.node if node.domain == DOMAIN)
+        tables = {tensor.name for tensor in model.graph.initializer if list(tensor.dims) == [10, 3]}
+        assert node.input[0] in tables
+        assert "Unique" not in kinds(model)
+
+    def test_rows_that_are_changed_before_the_reduction_stay_unique(self, agree):
+        """With max_norm the unique rows are clipped: they are no longer the table's."""
+        function = lookup(combiner="sum", max_norm=100.0)
+        assert "Unique" in kinds(agree(function, INDICES, IDS, SHAPE))
+        assert "are changed before they are picked" in reasons(explain(function)[1])["direct-lookup"]
+
+    def test_unique_values_that_something_else_uses_stay(self, agree):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
+        def both(ids):
+            values, positions = tf.unique(ids)
+            return tf.sparse.segment_sum(tf.gather(TABLE, values), positions, tf.zeros_like(positions)), values
+
+        model = agree(both, IDS)
+        assert {"EmbeddingSegmentsSum", "Unique"} <= set(kinds(model))
+
+    def test_other_positions_are_left_alone(self, agree):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
+        def shifted(ids):
+            values, positions = tf.unique(ids)
+            return tf.sparse.segment_sum(tf.gather(TABLE, values), positions * 0, tf.zeros_like(positions))
+
+        assert "Unique" in kinds(agree(shifted, IDS))
+
+    def test_positions_in_other_ids_are_left_alone(self, agree):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
+        def crossed(ids):
+            (values, _), (_, positions) = tf.unique(ids), tf.unique(9 - ids)
+            return tf.gather(tf.gather(TABLE, values), positions)
+
+        assert "Unique" in kinds(agree(crossed, IDS))
+        assert "other ids" in reasons(explain(crossed)[1])["direct-lookup"]
+
+    def test_without_ids(self, agree):
+        agree(lookup(combiner="mean"), np.zeros((0, 2), np.int64), np.zeros(0, np.int64), SHAPE)
+
+
+SEGMENTED = [
+    tf.TensorSpec([10, 3], tf.float32, "table"),
+    tf.TensorSpec([None], tf.int64, "ids"),
+    tf.TensorSpec([None], tf.float32, "weights"),
+    tf.TensorSpec([None], tf.int64, "segments"),
+]
+SEGMENTS = np.array([0, 0, 2, 2, 2])
+
+
+def segmented(body):
+    return tf.function(body, input_signature=SEGMENTED)
+
+
+class TestWeightedReductions:
+    FEEDS = (TABLE.numpy(), IDS, WEIGHTS, SEGMENTS)
+
+    def test_the_weights_may_stand_on_either_side(self, agree):
+        @segmented
+        def left(table, ids, weights, segments):
+            return tf.math.segment_sum(weights[:, None] * tf.gather(table, ids), segments)
+
+        assert "SegmentSum" not in kinds(agree(left, *self.FEEDS))
+
+    def test_weights_per_element_stay_products(self, agree):
+        @segmented
+        def masked(table, ids, weights, segments):
+            return tf.math.segment_sum(tf.gather(table, ids) * (weights[:, None] + tf.ones([1, 3])), segments)
+
+        assert "SegmentSum" in kinds(agree(masked, *self.FEEDS))
+        assert "no vector of one weight per id" in reasons(explain(masked)[1])["weighted-sum"]
+
+    @pytest.mark.parametrize("power", [2.0, 3.0])
+    def test_only_the_root_of_squares_makes_a_sqrt_n(self, power):
+        @segmented
+        def divided(table, ids, weights, segments):
+            total = tf.math.segment_sum(tf.gather(table, ids) * weights[:, None], segments)
+            return tf.math.divide_no_nan(total, tf.sqrt(tf.math.segment_sum(weights[:, None] ** power, segments)))
+
+        model, explanation = explain(divided)
+        assert ("EmbeddingSegmentsSqrtN" in kinds(model)) == (power == 2)
+        assert ("weighted-mean" in explanation.fired) == (power == 2)
+
+    def test_a_divisor_of_other_weights_stays_a_quotient(self, agree):
+        @segmented
+        def doubled(table, ids, weights, segments):
+            total = tf.math.segment_sum(tf.gather(table, ids) * weights[:, None], segments)
+            return tf.math.divide_no_nan(total, tf.math.segment_sum(2 * weights[:, None], segments))
+
+        assert "Div" in kinds(agree(doubled, *self.FEEDS))
+        assert "other weights" in reasons(explain(doubled)[1])["weighted-mean"]
+
+    def test_a_sum_that_is_fetched_as_well_stays(self, agree):
+        @segmented
+        def both(table, ids, weights, segments):
+            total = tf.math.segment_sum(tf.gather(table, ids) * weights[:, None], segments)
+            return total, tf.math.divide_no_nan(total, tf.math.segment_sum(weights[:, None], segments))
+
+        assert {"EmbeddingSegmentsSum", "EmbeddingSegmentsMean"} <= set(kinds(agree(both, *self.FEEDS)))
+
+    def test_half_rows_are_weighted_in_float32(self):
+        half = tf.constant(TABLE.numpy(), tf.float16)
+
+        @tf.function(input_signature=SEGMENTED[1:])
+        def halves(ids, weights, segments):
+            return tf.math.segment_sum(tf.cast(tf.gather(half, ids), tf.float32) * weights[:, None], segments)
+
+        assert "are cast before they are weighted" in reasons(explain(halves)[1])["weighted-sum"]
+
+
+def filled(body):
+    return tf.function(body, input_signature=TRIPLE)
+
+
+class TestEmptyRows:
+    def test_a_default_that_is_no_constant(self, agree):
+        @filled
+        def computed(indices, ids, shape):
+            full, _ = tf.sparse.fill_empty_rows(tf.SparseTensor(indices, ids, shape), tf.reduce_max(ids))
+            return tf.nn.embedding_lookup_sparse(TABLE, full, None, combiner="mean")
+
+        assert "SparseFillEmptyRows" in kinds(agree(computed, INDICES, IDS, SHAPE))
+        assert "no constant" in reasons(explain(computed)[1])["default-row"]
+
+    def test_other_values_for_empty_rows_are_selected_still(self, agree):
+        @filled
+        def ones(indices, ids, shape):
+            full, empty = tf.sparse.fill_empty_rows(tf.SparseTensor(indices, ids, shape), np.int64(0))
+            rows = tf.nn.embedding_lookup_sparse(TABLE, full, None, combiner="sum")
+            return tf.where(empty[:, None], tf.ones_like(rows), rows)
+
+        model = agree(ones, INDICES, IDS, SHAPE)
+        assert {"EmbeddingSegmentsSum", "SparseFillEmptyRows", "Where"} <= set(kinds(model))
+        assert "something else than 0" in reasons(explain(ones)[1])["zero-row"]
+
+    def test_rows_of_another_tensor_that_are_empty(self, agree):
+        @filled
+        def crossed(indices, ids, shape):
+            full, _ = tf.sparse.fill_empty_rows(tf.SparseTensor(indices, ids, shape), np.int64(0))
+            _, empty = tf.sparse.fill_empty_rows(tf.SparseTensor(indices[1:], ids[1:], shape), np.int64(0))
+            rows = tf.nn.embedding_lookup_sparse(TABLE, full, None, combiner="sum")
+            return tf.where(empty[:, None], tf.zeros_like(rows), rows)
+
+        agree(crossed, INDICES[1:], IDS[1:], SHAPE)
+        assert "other rows" in reasons(explain(crossed)[1])["zero-row"]
+
+    def test_weights_filled_with_something_else(self, agree):
+        @tf.function(input_signature=[*TRIPLE, tf.TensorSpec([None], tf.float32)])
+        def heavy(indices, ids, shape, weights):
+            full, _ = tf.sparse.fill_empty_rows(tf.SparseTensor(indices, ids, shape), np.int64(1))
+            by, _ = tf.sparse.fill_empty_rows(tf.SparseTensor(indices, weights, shape), 2.0)
+            return tf.nn.embedding_lookup_sparse(TABLE, full, by, combiner="sum")
+
+        agree(heavy, INDICES, IDS, SHAPE, WEIGHTS)
+        assert "another weight than 1" in reasons(explain(heavy)[1])["default-row"]
+
+    def test_entries_out_of_order_are_an_error(self, run):
+        """TensorFlow sorts them; a SparseTensor's are in order by its definition."""
+        with pytest.raises(Exception, match="segment_ids"):
+            run(convert(lookup(safe=True)), indices=INDICES[::-1], ids=IDS, shape=SHAPE)
+
+
+class TestPruning:
+    def test_a_mask_of_rows_is_no_mask_of_entries(self, agree):
+        @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32)])
+        def kept(x):
+            return tf.gather(tf.reshape(x, [-1]), tf.reshape(tf.where(x > 0), [-1]))
+
+        assert "Compress" not in kinds(agree(kept, np.float32([[1, -1, 2], [0, 3, 4]])))
+        assert "vector of booleans" in reasons(explain(kept)[1])["keep-by-mask"]
+
+    def test_columns_of_matrices(self, agree):
+        @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32), tf.TensorSpec([None], tf.bool)])
+        def columns(x, keep):
+            return tf.boolean_mask(x, keep)[:, 2], x[:, 0], x[:, -1], x[1:, 1]
+
+        model = agree(columns, np.arange(9, dtype=np.float32).reshape(3, 3), np.array([True, False, True]))
+        assert Counter(kinds(model))["Compress"] == 1
+
+    def test_reshapes_to_another_shape_stay(self, agree):
+        @tf.function(input_signature=[tf.TensorSpec([2], tf.int64), tf.TensorSpec([None, None], tf.float32)])
+        def reshaped(shape, x):
+            return tf.reshape(x, tf.shape(x)) + 1, tf.reshape(x, shape), tf.reshape(x, [-1])
+
+        model = agree(reshaped, np.array([3, 2]), np.arange(6, dtype=np.float32).reshape(2, 3))
+        assert kinds(model).count("Reshape") == 2
+
+
+def test_rules_apply_inside_of_branches(agree):
+    @tf.function(input_signature=[*TRIPLE, tf.TensorSpec([], tf.bool)])
+    def branches(indices, ids, shape, safe):
+        sparse = tf.SparseTensor(indices, ids, shape)
+        if safe:
+            return tf.nn.safe_embedding_lookup_sparse(TABLE, sparse, combiner="mean")
+        return tf.zeros([4, 3])
+
+    model = agree(branches, INDICES, IDS, SHAPE, np.bool_(True))
+    (choice,) = (node for node in model.graph.node if node.op_type == "If")
+    inner = {node.op_type for attribute in choice.attribute for node in attribute.g.node}
+    assert "EmbeddingSegmentsMean" in inner
+    assert not inner & {"Unique", "SparseFillEmptyRows"}
+
+
+def test_every_rule_says_what_it_does():
+    rules = {rule for phase in PHASES for rule in phase}
+    assert all(type(rule).__doc__ for rule in rules)
+    names = {type(rule): rule.name for rule in rules}
+    assert len(set(names.values())) == len(names)
