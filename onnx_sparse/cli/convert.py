@@ -1,8 +1,9 @@
 """Convert a model into an ONNX file with our operators, in canonical form: it runs on every backend.
 
-From a TensorFlow SavedModel, GraphDef or Keras model, or from an ONNX file, which is brought to
-canonical form. The output file is written when everything has succeeded, verification included;
-otherwise nothing is written and a file that was there stays as it was.
+From a TensorFlow SavedModel, GraphDef or Keras model, from Ascend's ATB and GE graphs, or from an
+ONNX file, which is brought to canonical form. The output file is written when everything has
+succeeded, verification included; otherwise nothing is written and a file that was there stays as
+it was.
 """
 
 from __future__ import annotations
@@ -15,20 +16,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_sparse.cli import output
+from onnx_sparse.cli import ascend_options, output
 from onnx_sparse.cli.model_file import ONNX_SUFFIXES
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 NAME = "convert"
-SUMMARY = "convert a TensorFlow or ONNX model"
+SUMMARY = "convert a TensorFlow, Ascend or ONNX model"
 EXAMPLES = """
 onnx-sparse convert saved_model/ -o model.onnx
 onnx-sparse convert saved_model/ -o model.onnx --verify --portable
 onnx-sparse convert saved_model/ -o model.onnx --verify-with inputs.npz
 onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs logits:0
 onnx-sparse convert model.onnx -o standard.onnx --lower
+onnx-sparse convert layer.json -o layer.onnx --input Layer_0_input_0:float16:2,3
 """
 
 _SOURCES = ("tensorflow", "ascend", "openvino", "onnx")
@@ -36,6 +38,7 @@ _SUFFIXES = {
     ".pb": "tensorflow",
     ".pbtxt": "tensorflow",
     ".keras": "tensorflow",
+    ".json": "ascend",
     ".om": "ascend",
     ".air": "ascend",
     ".xml": "openvino",
@@ -48,13 +51,14 @@ _STYLES = {"ok": "green", "DIFFERS": "bold red"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "source", type=Path, metavar="SRC", help="a SavedModel folder, .pb, .pbtxt, .keras or .onnx file"
+        "source", type=Path, metavar="SRC", help="a SavedModel folder, .pb, .pbtxt, .keras, .json, .air or .onnx file"
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.onnx", help="the file to write")
     parser.add_argument("--from", dest="origin", choices=_SOURCES, help="what SRC is (default: told from its name)")
     parser.add_argument("--signature", help="the SavedModel's signature (default: serving_default)")
     parser.add_argument("--inputs", type=_names, metavar="A:0,B:0", help="the graph's inputs, for a GraphDef")
     parser.add_argument("--outputs", type=_names, metavar="C:0", help="the graph's outputs, for a GraphDef")
+    ascend_options.add_arguments(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
         "--portable",
@@ -92,6 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise output.CommandError(f"{source}: no such file or directory")
     origin = arguments.origin or detect(source)
     verify = arguments.verify or bool(arguments.verify_with)
+    ascend_options.check(origin, arguments)
     if origin == "onnx" and (verify or arguments.signature or arguments.inputs or arguments.outputs):
         raise output.UsageError("--verify, --signature, --inputs and --outputs are for other sources than ONNX files")
     check_writable(arguments.output)  # before minutes of work are done for it
@@ -102,6 +107,8 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             converter = _converter(origin)
             chosen = {name: getattr(arguments, name) for name in ("signature", "inputs", "outputs")}
+            if origin == "ascend":
+                chosen = ascend_options.values(arguments)
             model = _converted(converter.convert, source, progress=progress, **chosen)
         plain = model
         model = _in_form(plain, portable=arguments.portable, lower=arguments.lower)
@@ -119,6 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
         "output": str(arguments.output) if agrees else None,
         **summary,
         "verification": [_record(record) for record in records] if verify else None,
+        **ascend_options.notes(model),
     }
     if not arguments.json:
         _show(document, agrees=agrees)
@@ -144,7 +152,7 @@ def detect(source: Path) -> str:
         if any((source / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
             return "tensorflow"
         raise output.CommandError(f"{source} is not a SavedModel: there is no saved_model.pb in it")
-    origin = _SUFFIXES.get(source.suffix.lower())
+    origin = "ascend" if ascend_options.recognises(source) else _SUFFIXES.get(source.suffix.lower())
     if origin is None:
         raise output.UsageError(f"the name of {source} does not tell what it is; say it with --from")
     return origin
@@ -266,6 +274,8 @@ def _show(document: dict[str, Any], *, agrees: bool) -> None:
         output.write_line(f"  functions {document['functions']}")
     output.write_line(f"  opsets    {opsets} (IR {document['ir_version']})")
     output.write_line(f"  size      {size_text(document['size'])}")
+    for note in document.get("notes", ()):
+        output.write_line(f"  note      {output.printable(note)}")
 
 
 def show_verification(records: Sequence[dict[str, Any]]) -> None:

@@ -118,7 +118,7 @@ class TestRefusals:
         if importlib.util.find_spec(f"onnx_sparse.converters.{origin}"):
             pytest.skip("it is there")
         error = refused(1, segment_max, "--from", origin)
-        assert error == f"this version has no converter from {origin}; it converts from tensorflow, onnx"
+        assert error.startswith(f"this version has no converter from {origin}; it converts from tensorflow")
 
     def test_tensorflow_options_for_onnx(self, refused, segment_max):
         assert "are for other sources than ONNX files" in refused(2, segment_max, "--verify")

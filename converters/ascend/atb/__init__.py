@@ -1,0 +1,1 @@
+"""ATB graphs: readers, what dumps say of tensors, and one handler per operation."""

@@ -1,0 +1,275 @@
+"""From a flat ATB graph to an ONNX model: the driver of the handlers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from onnx import ModelProto, ValueInfoProto
+
+from onnx_sparse.converters.ascend.atb.graph import AtbGraph, AtbNode, with_unique_writes
+from onnx_sparse.converters.ascend.atb.handlers import HANDLERS, Choices, Operation
+from onnx_sparse.converters.ascend.atb.parameters import Parameters
+from onnx_sparse.converters.ascend.atb.records import OperationRecord, Records, TensorRecord
+from onnx_sparse.converters.ascend.atb.tensor_file import read_tensor
+from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.model import make_model, value_info
+from onnx_sparse.converters.ascend.tensors import Shape, Tensor, Unsupported, element_count, shape_text
+from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
+from onnx_sparse.schemas.declaration import DType, dtype_name
+
+#: The domain of operations that are kept unconverted.
+UNKNOWN_DOMAIN = "ascend.atb"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a user says of an input: its element type and, as far as it is known, its shape."""
+
+    dtype: DType
+    shape: Shape | None = None
+
+
+@dataclass
+class Conversion:
+    """A model and how it hangs together with its source.
+
+    Attributes:
+        model: The model.
+        outputs: The names in the model of what each operation writes, by its path.
+        graph: The source.
+    """
+
+    model: ModelProto
+    outputs: dict[tuple[tuple[int, str], ...], tuple[str, ...]]
+    graph: AtbGraph
+
+
+@dataclass
+class _State:
+    emit: Emitter
+    records: Records
+    choices: Choices
+    keep_unknown: bool
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    #: Tensors of which nothing is known: what makes them is not converted, or the type of an input is not said.
+    lost: set[str] = field(default_factory=set)
+    unsupported: list[UnsupportedNode] = field(default_factory=list)
+
+
+def convert_graph(
+    source: AtbGraph,
+    *,
+    given: Mapping[str, Given],
+    records: Records,
+    choices: Choices,
+    keep_unknown: bool = False,
+    weights_from_dump: bool = True,
+) -> Conversion:
+    """Convert a graph.
+
+    Args:
+        source: The graph as a reader gives it.
+        given: What the user says of its inputs.
+        records: What a dump says of its tensors.
+        choices: What the user decides.
+        keep_unknown: Keep operations without a handler as nodes of the domain `ascend.atb`.
+        weights_from_dump: Make initializers of the weights whose data are in the dump.
+
+    Raises:
+        ConversionError: Operations cannot be converted (all are listed), or the types of inputs are not known.
+    """
+    graph = with_unique_writes(source, _written)
+    unknown = [name for name in given if name not in graph.inputs]
+    if unknown:
+        raise ConversionError(f"{graph.name} has no input {unknown[0]}; its inputs are {', '.join(graph.inputs)}")
+    every_name = {*graph.inputs, *(name for node in graph.nodes for name in node.outputs)}
+    state = _State(Emitter(sorted(every_name)), records, choices, keep_unknown)
+    inputs, untyped = _place_inputs(graph, given, state, weights_from_dump=weights_from_dump)
+    for node in graph.nodes:
+        _convert_node(node, state)
+    _raise_for(untyped, state.unsupported)
+    outputs = [_output(state, name, graph) for name in graph.outputs]
+    model = make_model(state.emit, graph.name, inputs, outputs, source="an ATB graph")
+    return Conversion(model, {node.path: node.outputs for node in graph.nodes}, graph)
+
+
+def _written(node: AtbNode) -> tuple[str, ...]:
+    handler = HANDLERS.get(node.kind)
+    if node.outputs or handler is None or handler.writes is None or handler.writes >= len(node.inputs):
+        return node.outputs
+    return (node.inputs[handler.writes],)
+
+
+def _raise_for(untyped: list[str], unsupported: list[UnsupportedNode]) -> None:
+    """Say all that stands in the way, in one go."""
+    if not untyped:
+        if unsupported:
+            raise ConversionError("", unsupported)
+        return
+    names = ", ".join(untyped[:8]) + (f" and {len(untyped) - 8} more" if len(untyped) > 8 else "")
+    message = (
+        f"the element types of the inputs {names} are not in the graph: give each as "
+        f"--input {untyped[0]}:float16:2,3, or the dump's tensors with --tensors"
+    )
+    if unsupported:
+        message += f"; and {len(unsupported)} of the operations cannot be converted"
+    raise ConversionError(message, unsupported)
+
+
+# --- inputs ----------------------------------------------------------------------------------------------------------
+
+
+def _place_inputs(
+    graph: AtbGraph, given: Mapping[str, Given], state: _State, *, weights_from_dump: bool
+) -> tuple[list[ValueInfoProto], list[str]]:
+    """The graph's inputs, and the names of those whose types are not known.
+
+    What the user says counts, else what the dump says. Weights become initializers.
+    """
+    first_use = _first_uses(graph)
+    own = state.records.of((), graph.name)
+    weights = (graph.weights | _weights_by_use(graph)) if weights_from_dump else frozenset()
+    inputs, unknown = [], []
+    for position, name in enumerate(graph.inputs):
+        record = own.inputs[position] if position < len(own.inputs) else None
+        if record is None and name in first_use:
+            node, index = first_use[name]
+            seen = state.records.of(node.path, node.name).inputs
+            record = seen[index] if index < len(seen) else None
+        if name in given:
+            tensor = Tensor(name, given[name].dtype, given[name].shape)
+            _check_given(tensor, record)
+        elif record is not None and record.dtype is not None:
+            tensor = Tensor(name, record.dtype, record.shape)
+        elif name in first_use or name in graph.outputs:
+            unknown.append(name)
+            continue
+        else:
+            continue  # nothing reads it
+        if name in weights and record is not None and record.file is not None:
+            tensor = state.emit.constant(read_tensor(record.file, state.records.root), tensor.dtype, name)
+        else:
+            inputs.append(value_info(tensor))
+        state.tensors[name] = tensor
+    state.lost.update(unknown)
+    return inputs, unknown
+
+
+def _check_given(tensor: Tensor, record: TensorRecord | None) -> None:
+    if record is not None and record.dtype is not None and record.dtype != tensor.dtype:
+        raise ConversionError(
+            f"{tensor.name} is {dtype_name(record.dtype)} in the dump, not {dtype_name(tensor.dtype)}"
+        )
+
+
+def _first_uses(graph: AtbGraph) -> dict[str, tuple[AtbNode, int]]:
+    uses: dict[str, tuple[AtbNode, int]] = {}
+    for node in graph.nodes:
+        for index, name in enumerate(node.inputs):
+            uses.setdefault(name, (node, index))
+    return uses
+
+
+def _weights_by_use(graph: AtbGraph) -> frozenset[str]:
+    """The inputs that are read as weights only: a layer's file does not say which of its inputs are."""
+    roles: dict[str, set[bool]] = {}
+    for node in graph.nodes:
+        handler = HANDLERS.get(node.kind)
+        for index, name in enumerate(node.inputs):
+            roles.setdefault(name, set()).add(handler is not None and index in handler.weights)
+    return frozenset(name for name in graph.inputs if roles.get(name) == {True})
+
+
+# --- operations ------------------------------------------------------------------------------------------------------
+
+
+def _convert_node(node: AtbNode, state: _State) -> None:
+    record = state.records.of(node.path, node.name)
+    handler = HANDLERS.get(node.kind)
+    state.emit.begin(node.name)
+    try:
+        if handler is None and not (state.keep_unknown and node.op_type):
+            reason = "this operation is not converted"
+            if not node.op_type:
+                reason = "a plugin operation: the dump holds its name only, neither its type nor its parameters"
+            raise Unsupported(reason)
+        if any(name in state.lost for name in node.inputs):
+            state.lost.update(node.outputs)  # what cannot be converted before it is reported already
+            return
+        inputs = _as_recorded(node, record, state)
+        if handler is None:
+            results = _kept(node, inputs, record, state)
+        else:
+            param = node.param if node.param not in (None, "") else record.param
+            operation = Operation(node.name, node.op_type, Parameters(param), inputs, record, state.choices)
+            results = handler.convert(operation, state.emit)
+        if len(results) != len(node.outputs):
+            raise Unsupported(f"it has {len(node.outputs)} outputs, {len(results)} expected")
+    except Unsupported as reason:
+        state.unsupported.append(UnsupportedNode(node.name, node.op_type or "?", str(reason)))
+        state.lost.update(node.outputs)
+        return
+    for tensor in state.emit.name_outputs(results, node.outputs):
+        state.tensors[tensor.name] = tensor
+
+
+def _as_recorded(node: AtbNode, record: OperationRecord, state: _State) -> tuple[Tensor, ...]:
+    """The inputs in the shapes in which the dump says they were read.
+
+    ATB can reshape an input of a node by a function of the model's code, of which no dump keeps a trace but the shape.
+    """
+    tensors = []
+    for index, name in enumerate(node.inputs):
+        tensor = state.tensors[name]
+        seen = record.inputs[index] if index < len(record.inputs) else None
+        if seen is None:
+            tensors.append(tensor)
+            continue
+        if seen.dtype is not None and seen.dtype != tensor.dtype:
+            raise Unsupported(f"it reads {tensor}, which is {dtype_name(seen.dtype)} in the dump")
+        if seen.shape is None or None in seen.shape:
+            tensors.append(tensor)
+            continue
+        if tensor.shape is None:
+            tensor = replace(tensor, shape=seen.shape)
+        if not _fits(tensor.shape, seen.shape):
+            counts = element_count(tensor.shape), element_count(seen.shape)
+            if None not in counts and counts[0] != counts[1]:
+                raise Unsupported(f"it reads {tensor}, which is {shape_text(seen.shape)} in the dump")
+            state.emit.notes.append(
+                f"{node.name}: input {index} ({name}) is reshaped from {shape_text(tensor.shape)} to "
+                f"{shape_text(seen.shape)}, as the dump says; the graph does not"
+            )
+            tensor = state.emit.reshape(tensor, [d for d in seen.shape if d is not None])
+        tensors.append(tensor)
+    return tuple(tensors)
+
+
+def _fits(shape: Shape | None, seen: Shape) -> bool:
+    return (
+        shape is not None and len(shape) == len(seen) and all(a in (None, b) for a, b in zip(shape, seen, strict=True))
+    )
+
+
+def _kept(node: AtbNode, inputs: tuple[Tensor, ...], record: OperationRecord, state: _State) -> tuple[Tensor, ...]:
+    """The operation as a node of a foreign domain, its parameters as JSON; its results are what the dump says."""
+    known = [r if r is not None else TensorRecord() for r in record.outputs]
+    known += [TensorRecord()] * (len(node.outputs) - len(known))
+    param = node.param if node.param not in (None, "") else record.param
+    results = [(r.dtype or 0, r.shape) for r in known[: len(node.outputs)]]
+    text = json.dumps(param if param is not None else {}, sort_keys=True)
+    return state.emit.node(node.op_type, inputs, results, domain=UNKNOWN_DOMAIN, param=text)
+
+
+def _output(state: _State, name: str, graph: AtbGraph) -> ValueInfoProto:
+    tensor = state.tensors[name]
+    if name in graph.inputs:  # an input that is an output, too, unchanged
+        tensor = state.emit.op("Identity", tensor)
+        state.emit.nodes[-1].output[0] = f"{name}_output"
+        tensor = tensor.renamed(f"{name}_output")
+    return value_info(tensor)
+
+
+__all__ = ["UNKNOWN_DOMAIN", "Conversion", "Given", "convert_graph"]

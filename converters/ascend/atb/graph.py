@@ -1,0 +1,172 @@
+"""ATB graphs as every reader gives them: flat, tensors by name, nodes in execution order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from onnx_sparse.converters.errors import ConversionError
+
+
+@dataclass(frozen=True)
+class AtbNode:
+    """One operation.
+
+    Attributes:
+        name: `opName`, unique or not.
+        op_type: `opType`; empty for a plugin operation, of which dumps keep a name only.
+        param: Its parameters as they were read: an object, "" or None.
+        inputs: Names of the tensors it reads.
+        outputs: Names of the tensors it writes.
+        path: Where it stands: the position and `opType` in each of the graphs around it, outermost first, then its own.
+    """
+
+    name: str
+    op_type: str
+    param: Any
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    path: tuple[tuple[int, str], ...]
+
+    @property
+    def kind(self) -> str:
+        """The operation's type without `Operation`: MindIE writes `Fill` where ATB writes `FillOperation`."""
+        return self.op_type.removesuffix("Operation")
+
+
+@dataclass(frozen=True)
+class AtbGraph:
+    """A graph.
+
+    Attributes:
+        name: `opName` or `modelName`.
+        op_type: `opType`; empty for a whole model.
+        inputs: Names of the graph's inputs.
+        outputs: Names of its outputs.
+        nodes: Its operations in execution order.
+        weights: The inputs that the file says are weights.
+        open: Whether the file does not list inputs and outputs: what is read first is an input, what is left an output.
+    """
+
+    name: str
+    op_type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[AtbNode, ...]
+    weights: frozenset[str] = frozenset()
+    open: bool = False
+
+
+@dataclass
+class _Versions:
+    """The tensor that a source name stands for at a point of the execution."""
+
+    current: dict[str, str] = field(default_factory=dict)
+    writer: dict[str, AtbNode] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
+
+
+def with_unique_writes(graph: AtbGraph, written: Callable[[AtbNode], tuple[str, ...]]) -> AtbGraph:
+    """The graph in which every tensor is written once: an operation that writes in place writes a new tensor.
+
+    The last version of an output of the graph keeps its name, the first one of every other tensor. What is written
+    onto an input of the graph last and read by no one is an output, too: `<input>_updated`.
+
+    Args:
+        graph: A graph.
+        written: The names a node writes; some operations have no outputs and write an input.
+
+    Raises:
+        ConversionError: A tensor is read before it is written, written twice at once, or an output is never written.
+    """
+    graph = _with_interface(graph, written) if graph.open else graph
+    for where, names in (("inputs", graph.inputs), ("outputs", graph.outputs)):
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise ConversionError(f"{graph.name}: {twice[0]} is listed twice among the graph's {where}")
+    writes = [written(node) for node in graph.nodes]
+    left = Counter(name for names in writes for name in names)
+    later = dict(left)
+    taken = {*graph.inputs, *graph.outputs, *later}
+    kept = set(graph.outputs) - set(graph.inputs)
+    versions = _Versions({name: name for name in graph.inputs})
+    nodes = []
+    for node, targets in zip(graph.nodes, writes, strict=True):
+        for name in node.inputs:
+            if name not in versions.current:
+                raise ConversionError(_undefined(graph, node, name, defined_later=name in later))
+        inputs = tuple(versions.current[name] for name in node.inputs)
+        versions.read.update(inputs)
+        if len(set(targets)) < len(targets):
+            raise ConversionError(f"{node.name} writes one tensor twice: {', '.join(targets)}")
+        outputs = []
+        for name in targets:
+            _check_overwritten(versions, node, name)
+            left[name] -= 1
+            first = name not in versions.current
+            keeps_name = not left[name] if name in kept else first
+            outputs.append(name if keeps_name else _fresh(name, taken))
+        for name, output in zip(targets, outputs, strict=True):
+            versions.current[name], versions.writer[output] = output, node
+        nodes.append(replace(node, inputs=inputs, outputs=tuple(outputs)))
+    missing = [name for name in graph.outputs if name not in versions.current]
+    if missing:
+        raise ConversionError(f"{graph.name}: no operation writes the graph's output {missing[0]}")
+    updated = [
+        versions.current[name]
+        for name in graph.inputs
+        if name not in graph.outputs and name in later and versions.current[name] not in versions.read
+    ]
+    return replace(
+        graph, nodes=tuple(nodes), outputs=(*(versions.current[name] for name in graph.outputs), *updated), open=False
+    )
+
+
+def _with_interface(graph: AtbGraph, written: Callable[[AtbNode], tuple[str, ...]]) -> AtbGraph:
+    """Inputs and outputs as the operations show them, where the file lists none."""
+    inputs: dict[str, None] = dict.fromkeys(graph.inputs)
+    unread: dict[str, None] = {}
+    made: set[str] = set()
+    for node in graph.nodes:
+        for name in node.inputs:
+            unread.pop(name, None)
+            if name not in made:
+                inputs[name] = None
+        for name in written(node):
+            made.add(name)
+            unread[name] = None
+    outputs = graph.outputs or tuple(name for name in unread if name not in inputs)
+    return replace(graph, inputs=tuple(inputs), outputs=outputs)
+
+
+def _undefined(graph: AtbGraph, node: AtbNode, name: str, *, defined_later: bool) -> str:
+    if defined_later:
+        return f"{node.name} reads {name} before any operation has written it: a cycle, or not in execution order"
+    return f"{node.name} reads {name}, which is no input of {graph.name} and which no operation writes"
+
+
+def _check_overwritten(versions: _Versions, node: AtbNode, name: str) -> None:
+    """A result that is overwritten unread is a broken graph, unless it was one of several results of its writer."""
+    old = versions.current.get(name)
+    writer = versions.writer.get(old) if old is not None else None
+    if writer is not None and old not in versions.read and len(writer.outputs) <= 1:
+        raise ConversionError(f"{writer.name} and {node.name} both write {name}, and nothing reads the first of them")
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    count = 1
+    while f"{name}.{count}" in taken:
+        count += 1
+    taken.add(f"{name}.{count}")
+    return f"{name}.{count}"
+
+
+def strings(value: Any) -> Iterable[str]:
+    """The strings in a list of a file; raises TypeError when it is something else."""
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise TypeError(f"expected a list of names, found {str(value)[:60]!r}")
+    return value

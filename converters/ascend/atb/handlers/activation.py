@@ -1,0 +1,94 @@
+"""ATB ActivationOperation, computed in float32."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Results, handles, refuse
+from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
+
+_TYPES = {
+    "UNDEFINED": 0,
+    "RELU": 1,
+    "GELU": 2,
+    "FAST_GELU": 3,
+    "SWISH": 4,
+    "LOG": 5,
+    "SWIGLU_FORWARD": 6,
+    "SWIGLU_BACKWARD": 7,
+    "SIGMOID": 8,
+    "FASTER_GELU_FORWARD": 9,
+}
+_GELU_MODES = {"TANH_MODE": 0, "NONE_MODE": 1}
+
+
+@handles(
+    "Activation",
+    to="Relu, Tanh, Erf, Exp, Sigmoid, Log, Split, Mul",
+    notes="dumps do not say geluMode: tanh is assumed; SWIGLU_BACKWARD is not converted",
+)
+def activation(op: Operation, emit: Emitter) -> Results:
+    """ActivationOperation of type `activationType`."""
+    (x,) = op.take(1)
+    kind = op.params.enum("activationType", _TYPES, 0)
+    if kind == _TYPES["SWIGLU_FORWARD"]:
+        return (_swiglu(emit, x, op.params.integer("dim", -1)),)
+    function = _function(op, emit, kind)
+    return (emit.in_float32(function, x),)
+
+
+def _function(op: Operation, emit: Emitter, kind: int) -> Callable[[Tensor], Tensor]:
+    if kind == _TYPES["RELU"]:
+        return lambda x: emit.op("Relu", x)
+    if kind == _TYPES["GELU"]:
+        exact = op.params.enum("geluMode", _GELU_MODES, 0) == _GELU_MODES["NONE_MODE"]
+        return lambda x: gelu(emit, x, exact=exact)
+    if kind in (_TYPES["FAST_GELU"], _TYPES["FASTER_GELU_FORWARD"]):
+        return lambda x: fast_gelu(emit, x)
+    if kind == _TYPES["SWISH"]:
+        scale = op.params.number("scale", 1.0)
+        return lambda x: swish(emit, x, scale)
+    if kind == _TYPES["LOG"]:
+        return lambda x: emit.op("Log", x)
+    if kind == _TYPES["SIGMOID"]:
+        return lambda x: emit.op("Sigmoid", x)
+    if kind == _TYPES["SWIGLU_BACKWARD"]:
+        raise Unsupported("SWIGLU_BACKWARD is for training")
+    refuse("ERROR_INVALID_PARAM", f"activationType {kind} is not one of ATB's")
+
+
+def swish(emit: Emitter, x: Tensor, scale: float = 1.0) -> Tensor:
+    """X / (1 + exp(-scale * x))."""
+    inner = x if scale == 1.0 else emit.op("Mul", x, emit.like(scale, x))
+    return emit.op("Mul", x, emit.op("Sigmoid", inner))
+
+
+def gelu(emit: Emitter, x: Tensor, *, exact: bool) -> Tensor:
+    """Gelu by the error function, or by its approximation with tanh."""
+    half = emit.op("Mul", x, emit.like(0.5, x))
+    if exact:
+        curve = emit.op("Erf", emit.op("Mul", x, emit.like(math.sqrt(0.5), x)))
+    else:
+        cube = emit.op("Mul", emit.op("Mul", x, x), x)
+        inner = emit.op("Add", x, emit.op("Mul", cube, emit.like(0.044715, x)))
+        curve = emit.op("Tanh", emit.op("Mul", inner, emit.like(math.sqrt(2 / math.pi), x)))
+    return emit.op("Mul", half, emit.op("Add", curve, emit.like(1.0, x)))
+
+
+def fast_gelu(emit: Emitter, x: Tensor) -> Tensor:
+    """X * exp(0.851 * (x - |x|)) * sigmoid(1.702 * |x|): no exponential overflows."""
+    size = emit.op("Abs", x)
+    decay = emit.op("Exp", emit.op("Mul", emit.op("Sub", x, size), emit.like(0.851, x)))
+    gate = emit.op("Sigmoid", emit.op("Mul", size, emit.like(1.702, x)))
+    return emit.op("Mul", emit.op("Mul", x, decay), gate)
+
+
+def _swiglu(emit: Emitter, x: Tensor, dim: int) -> Tensor:
+    axis = x.axis(dim)
+    size = (x.shape or ())[axis]
+    if size is None or size % 2:
+        raise Unsupported(f"axis {axis} of {x} does not split into two halves")
+    gate, value = emit.split(emit.wide(x), axis, [size // 2, size // 2])
+    return emit.cast(emit.op("Mul", swish(emit, gate), value), x.dtype)

@@ -1,0 +1,56 @@
+"""ATB operations of attention that standard ONNX can say: RopeOperation and FaUpdateOperation."""
+
+from __future__ import annotations
+
+import math
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Results, handles, refuse
+from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
+
+
+@handles(
+    "Rope", to="Reshape, Split, Neg, Concat, Mul, Add", notes="seqlen, which says how tokens are packed, is unused"
+)
+def rope(op: Operation, emit: Emitter) -> Results:
+    """RopeOperation of q and k: x * cos + rotated(x) * sin on each head."""
+    q, k, cos, sin, _ = op.take(5)
+    coefficient = op.params.integer("rotaryCoeff", 4)
+    return tuple(_rotated(emit, x, cos, sin, coefficient) for x in (q, k))
+
+
+def _rotated(emit: Emitter, x: Tensor, cos: Tensor, sin: Tensor, coefficient: int) -> Tensor:
+    """The head falls into coefficient / 2 groups; in each, the second half comes before the first, negated.
+
+    So 2 rotates halves of the head, 4 does so in each half, and the size of the head swaps neighbours.
+    """
+    if cos.rank != 2 or cos.dims != sin.dims:
+        raise Unsupported(f"cos and sin are {cos} and {sin}; [tokens, head size] expected")
+    tokens, head = cos.dims
+    if coefficient < 2 or coefficient % 2 or head % coefficient:
+        refuse("ERROR_INVALID_PARAM", f"rotaryCoeff {coefficient} does not divide the head size {head}")
+    total = math.prod(x.dims)
+    if total % (tokens * head):
+        refuse("ERROR_INVALID_TENSOR_DIM", f"{x} does not fit {cos}")
+    groups, half = coefficient // 2, head // coefficient
+    inner = [tokens, total // (tokens * head), groups, 2 * half]
+    wide = emit.reshape(emit.cast(x, TensorProto.FLOAT), inner)
+    first, second = emit.split(wide, 3, [half, half])
+    turned = emit.concat([emit.op("Neg", second), first], 3)
+    factors = [emit.reshape(emit.cast(t, TensorProto.FLOAT), [tokens, 1, groups, 2 * half]) for t in (cos, sin)]
+    result = emit.op("Add", emit.op("Mul", wide, factors[0]), emit.op("Mul", turned, factors[1]))
+    return emit.cast(emit.reshape(result, x.dims), x.dtype)
+
+
+@handles("FaUpdate", to="Softmax, Mul, ReduceSum")
+def fa_update(op: Operation, emit: Emitter) -> Results:
+    """FaUpdateOperation: partial results of attention, weighted by the softmax of their log-sum-exp."""
+    lse, parts = op.take(2)
+    if (lse.rank, parts.rank) != (2, 3):
+        refuse("ERROR_INVALID_TENSOR_DIM", f"{lse} and {parts}; [sp, n] and [sp, n, head size] expected")
+    weights = emit.op("Softmax", emit.cast(lse, TensorProto.FLOAT), axis=0)
+    column = emit.op("Unsqueeze", weights, emit.constant([2]), shape=(*(lse.shape or ()), 1))
+    weighted = emit.op("Mul", emit.cast(parts, TensorProto.FLOAT), column)
+    return (emit.cast(emit.reduce("ReduceSum", weighted, [0], keepdims=False), parts.dtype),)

@@ -1,0 +1,194 @@
+"""ATB ElewiseOperation, one function for each of its types, and WhereOperation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Results, handles, refuse
+from onnx_sparse.converters.ascend.dtypes import ACL, dtype_of_name
+from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
+from onnx_sparse.schemas.declaration import DType
+
+_TYPES = {
+    "CAST": 1,
+    "MULS": 2,
+    "COS": 3,
+    "SIN": 4,
+    "NEG": 5,
+    "QUANT": 6,
+    "LOGICAL_NOT": 7,
+    "ADD": 8,
+    "MUL": 9,
+    "REALDIV": 10,
+    "LOGICAL_AND": 11,
+    "LOGICAL_OR": 12,
+    "LESS": 13,
+    "GREATER": 14,
+    "SUB": 15,
+    "EQUAL": 16,
+    "QUANT_PER_CHANNEL": 17,
+    "DEQUANT_PER_CHANNEL": 18,
+    "DYNAMIC_QUANT": 19,
+    "TANH": 20,
+}
+_FLOAT16_MAX = 65504.0
+_INT8_MIN, _INT8_MAX = -128.0, 127.0
+
+_Function = Callable[[Operation, Emitter], Results]
+
+
+@handles(
+    "Elewise",
+    to="Cast, Mul, Cos, Sin, Neg, Tanh, Not, And, Or, Add, Sub, Div, Less, Greater, Equal, Round, Clip",
+    notes="QUANT is not converted; DYNAMIC_QUANT symmetric only; MUL gives inf where old chips give 65504",
+)
+def elewise(op: Operation, emit: Emitter) -> Results:
+    """ElewiseOperation of type `elewiseType`."""
+    number = op.params.enum("elewiseType", _TYPES, 0)
+    function = _FUNCTIONS.get(number)
+    if function is None:
+        name = next((name for name, known in _TYPES.items() if known == number), None)
+        if name is None:
+            refuse("ERROR_INVALID_PARAM", f"elewiseType {number} is not one of ATB's")
+        raise Unsupported(f"elewiseType {name} has no definition that is known")
+    return function(op, emit)
+
+
+@handles("Where", to="Where")
+def where(op: Operation, emit: Emitter) -> Results:
+    """WhereOperation: x where the int8 condition is not 0, else y."""
+    condition, x, y = op.take(3)
+    return (select(emit, emit.cast(condition, TensorProto.BOOL), x, y),)
+
+
+def select(emit: Emitter, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """ONNX Where, which ONNX Runtime lacks for bfloat16."""
+    if x.dtype != y.dtype:
+        raise Unsupported(f"its inputs are of different element types: {x}, {y}")
+    chosen = emit.op("Where", condition, emit.wide(x), emit.wide(y), dtype=emit.wide(x).dtype)
+    return emit.cast(chosen, x.dtype)
+
+
+def _cast(op: Operation, emit: Emitter) -> Results:
+    (x,) = op.take(1)
+    return (emit.cast(x, _target(op, x)),)
+
+
+def _target(op: Operation, x: Tensor) -> DType:
+    """`outTensorType`; without it, float32 becomes float16 and everything else float32."""
+    name = op.params.text("outTensorType")
+    number = -1 if name else op.params.integer("outTensorType", -1)
+    if number == -1 and not name:
+        return TensorProto.FLOAT16 if x.dtype == TensorProto.FLOAT else TensorProto.FLOAT
+    target = dtype_of_name(name) if name else ACL.get(number)
+    if target is None:
+        refuse("ERROR_INVALID_PARAM", f"outTensorType {name or number} is no element type")
+    return target
+
+
+def _scaled(op: Operation, emit: Emitter) -> Results:
+    (x,) = op.take(1)
+    factor = emit.constant(op.params.group("mulsParam").number("varAttr", 0.0), TensorProto.FLOAT)
+    return (emit.in_float32(lambda wide: emit.op("Mul", wide, emit.cast(factor, wide.dtype)), x),)
+
+
+def _unary(op_type: str) -> _Function:
+    def convert(op: Operation, emit: Emitter) -> Results:
+        (x,) = op.take(1)
+        return (emit.in_float32(lambda wide: emit.op(op_type, wide), x),)
+
+    return convert
+
+
+def _binary(op_type: str) -> _Function:
+    def convert(op: Operation, emit: Emitter) -> Results:
+        return (emit.arithmetic(op_type, *op.take(2)),)
+
+    return convert
+
+
+def _comparison(op_type: str) -> _Function:
+    def convert(op: Operation, emit: Emitter) -> Results:
+        answer = emit.arithmetic(op_type, *op.take(2), dtype=TensorProto.BOOL)
+        return (emit.cast(answer, TensorProto.INT8),)  # ATB's truth values are int8
+
+    return convert
+
+
+def _logical(op_type: str, inputs: int) -> _Function:
+    def convert(op: Operation, emit: Emitter) -> Results:
+        flags = [emit.cast(tensor, TensorProto.BOOL) for tensor in op.take(inputs)]
+        return (emit.cast(emit.op(op_type, *flags), TensorProto.INT8),)
+
+    return convert
+
+
+def _quant_per_channel(op: Operation, emit: Emitter) -> Results:
+    """Clamp(round(x / scale + offset), -128, 127); the offset may be left off."""
+    x, scale, *offset = (emit.cast(tensor, TensorProto.FLOAT) for tensor in op.take(2, 3))
+    scaled = emit.op("Div", x, scale)
+    shifted = emit.op("Add", scaled, offset[0]) if offset else scaled
+    return (_int8(emit, emit.op("Round", shifted)),)
+
+
+def _dequant_per_channel(op: Operation, emit: Emitter) -> Results:
+    """Clip((y - offset) * scale) to float16."""
+    y, scale, *offset = (emit.cast(tensor, TensorProto.FLOAT) for tensor in op.take(2, 3))
+    centred = emit.op("Sub", y, offset[0]) if offset else y
+    product = emit.op("Mul", centred, scale)
+    return (emit.cast(_clip(emit, product, -_FLOAT16_MAX, _FLOAT16_MAX), TensorProto.FLOAT16),)
+
+
+def _dynamic_quant(op: Operation, emit: Emitter) -> Results:
+    """Int8 and the scale of each row, max|x| / 127."""
+    (x,) = op.take(1)
+    if op.params.group("quantParam").flag("asymmetric", False):
+        raise Unsupported("asymmetric DYNAMIC_QUANT has no definition that is known")
+    wide = emit.cast(x, TensorProto.FLOAT)
+    last = [x.rank - 1]
+    largest = emit.reduce("ReduceMax", emit.op("Abs", wide), last, keepdims=True)
+    scale = emit.op("Div", largest, emit.constant(_INT8_MAX, TensorProto.FLOAT))
+    # A row of zeros has the scale 0: dividing by a tiny number instead gives 0, not NaN.
+    divisor = emit.op("Max", scale, emit.constant(1e-38, TensorProto.FLOAT))
+    quantised = _int8(emit, emit.op("Round", emit.op("Div", wide, divisor)))
+    shape = x.shape or ()
+    flat = emit.op("Squeeze", scale, emit.constant(last), shape=shape[:-1])
+    return (quantised, flat)
+
+
+def _int8(emit: Emitter, rounded: Tensor) -> Tensor:
+    return emit.cast(_clip(emit, rounded, _INT8_MIN, _INT8_MAX), TensorProto.INT8)
+
+
+def _clip(emit: Emitter, tensor: Tensor, low: float, high: float) -> Tensor:
+    bounds = (emit.constant(bound, TensorProto.FLOAT) for bound in (low, high))
+    return emit.op("Clip", tensor, *bounds, shape=tensor.shape)
+
+
+_FUNCTIONS: dict[int, _Function] = {
+    _TYPES[name]: function
+    for name, function in {
+        "CAST": _cast,
+        "MULS": _scaled,
+        "COS": _unary("Cos"),
+        "SIN": _unary("Sin"),
+        "NEG": _unary("Neg"),
+        "TANH": _unary("Tanh"),
+        "LOGICAL_NOT": _logical("Not", 1),
+        "LOGICAL_AND": _logical("And", 2),
+        "LOGICAL_OR": _logical("Or", 2),
+        "ADD": _binary("Add"),
+        "SUB": _binary("Sub"),
+        "MUL": _binary("Mul"),
+        "REALDIV": _binary("Div"),
+        "LESS": _comparison("Less"),
+        "GREATER": _comparison("Greater"),
+        "EQUAL": _comparison("Equal"),
+        "QUANT_PER_CHANNEL": _quant_per_channel,
+        "DEQUANT_PER_CHANNEL": _dequant_per_channel,
+        "DYNAMIC_QUANT": _dynamic_quant,
+    }.items()
+}

@@ -1,0 +1,89 @@
+"""ATB Reduce, Softmax, Cumsum and Sort."""
+
+from __future__ import annotations
+
+import math
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Results, handles, refuse
+from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.tensors import Tensor
+
+_REDUCTIONS = {"MAX": 1, "MIN": 2, "SUM": 3}
+_ONNX_REDUCTIONS = {1: "ReduceMax", 2: "ReduceMin", 3: "ReduceSum"}
+
+
+@handles("Reduce", to="ReduceMax, ReduceMin, ReduceSum")
+def reduce(op: Operation, emit: Emitter) -> Results:
+    """ReduceOperation; the axes are gone from the result."""
+    (x,) = op.take(1)
+    name = _ONNX_REDUCTIONS.get(op.params.enum("reduceType", _REDUCTIONS, 0))
+    axes = sorted({x.axis(axis) for axis in op.params.integers("axis")})
+    if name is None or not axes:
+        refuse("ERROR_INVALID_PARAM", "reduceType must be MAX, MIN or SUM, and axis not empty")
+    return (emit.in_float32(lambda wide: emit.reduce(name, wide, axes, keepdims=False), x),)
+
+
+@handles("Softmax", to="Softmax")
+def softmax(op: Operation, emit: Emitter) -> Results:
+    """SoftmaxOperation over one axis or several consecutive ones, in float32."""
+    (x,) = op.take(1)
+    return (softmax_over(emit, x, op.params.integers("axes")),)
+
+
+def softmax_over(emit: Emitter, x: Tensor, axes: list[int]) -> Tensor:
+    """Softmax over consecutive axes as if they were one."""
+    ordered = [x.axis(axis) for axis in axes]
+    if not ordered or ordered != list(range(ordered[0], ordered[0] + len(ordered))):
+        refuse("ERROR_INVALID_PARAM", f"axes {axes} are not consecutive and ascending")
+    first = ordered[0]
+    if len(ordered) == 1:
+        return emit.in_float32(lambda wide: emit.op("Softmax", wide, axis=first), x)
+    dims = x.dims
+    merged = [*dims[:first], math.prod(dims[a] for a in ordered), *dims[first + len(ordered) :]]
+    one_axis = emit.reshape(emit.wide(x), merged)
+    return emit.cast(emit.reshape(emit.op("Softmax", one_axis, axis=first), dims), x.dtype)
+
+
+@handles("Cumsum", to="CumSum")
+def cumsum(op: Operation, emit: Emitter) -> Results:
+    """CumsumOperation along one axis, summed in float32."""
+    (x,) = op.take(1)
+    axes = op.params.integers("axes")
+    if len(axes) != 1 or op.params.flag("reverse", False):
+        refuse("ERROR_INVALID_PARAM", f"axes {axes}: one axis expected, and reverse = false")
+    axis = emit.constant(x.axis(axes[0]))
+    exclusive = int(op.params.flag("exclusive", False))
+    return (emit.in_float32(lambda wide: emit.op("CumSum", wide, axis, shape=x.shape, exclusive=exclusive), x),)
+
+
+@handles("Sort", to="TopK")
+def sort(op: Operation, emit: Emitter) -> Results:
+    """SortOperation: the `num` largest of the last axis in descending order, and their int32 positions."""
+    (x,) = op.take(1)
+    num = op.params.integers("num")
+    if len(num) != 1 or num[0] <= 0:
+        refuse("ERROR_INVALID_PARAM", f"num {num}: one positive number expected")
+    last = (x.shape or ())[x.axis(-1)]
+    if last is not None and num[0] > last:
+        refuse("ERROR_INVALID_PARAM", f"num {num[0]} is more than the last axis of {x} has")
+    values, positions = top_k(emit, x, num[0], axis=-1, largest=True)
+    return (values, emit.cast(positions, TensorProto.INT32))
+
+
+def top_k(emit: Emitter, x: Tensor, k: int, *, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
+    """ONNX TopK in descending (or ascending) order; equal values by position."""
+    axis = x.axis(axis)
+    dims = x.shape or ()
+    shape = (*dims[:axis], k, *dims[axis + 1 :])
+    wide = emit.wide(x)
+    values, positions = emit.node(
+        "TopK",
+        [wide, emit.constant([k])],
+        [(wide.dtype, shape), (TensorProto.INT64, shape)],
+        axis=axis,
+        largest=int(largest),
+        sorted=1,
+    )
+    return emit.cast(values, x.dtype), positions

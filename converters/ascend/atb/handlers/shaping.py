@@ -1,0 +1,147 @@
+"""ATB operations that move elements: Transpose, Concat, Split, Slice, Repeat, AsStrided, SetValue."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Results, handles, refuse
+from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
+
+#: AsStrided's indices are a constant of the model; a larger one is not made.
+_MOST_INDICES = 2**24
+
+
+@handles("Transpose", to="Transpose")
+def transpose(op: Operation, emit: Emitter) -> Results:
+    """TransposeOperation: axis i of the result is axis perm[i] of x."""
+    (x,) = op.take(1)
+    perm = op.params.integers("perm")
+    if sorted(perm) != list(range(x.rank)):
+        refuse("ERROR_INVALID_PARAM", f"perm {perm} is no permutation of the axes of {x}")
+    return (emit.transpose(x, perm),)
+
+
+@handles("Concat", to="Concat")
+def concat(op: Operation, emit: Emitter) -> Results:
+    """ConcatOperation of two tensors along concatDim."""
+    x, y = op.take(2)
+    return (emit.concat([x, y], x.axis(op.params.integer("concatDim", 0))),)
+
+
+@handles("Split", to="Split")
+def split(op: Operation, emit: Emitter) -> Results:
+    """SplitOperation into 2 or 3 parts along splitDim; equal ones where splitSizes is empty."""
+    (x,) = op.take(1)
+    axis = x.axis(op.params.integer("splitDim", 0))
+    count = op.params.integer("splitNum", 2)
+    sizes = op.params.integers("splitSizes")
+    if count not in (2, 3) or (sizes and len(sizes) != count):
+        refuse("ERROR_INVALID_PARAM", f"splitNum {count} with splitSizes {sizes}; 2 or 3 parts expected")
+    if not sizes:
+        total = (x.shape or ())[axis]
+        if total is None:
+            raise Unsupported(f"needs the size of axis {axis} of {x}")
+        if total % count:
+            refuse("ERROR_INVALID_TENSOR_DIM", f"axis {axis} of {x} does not split into {count} equal parts")
+        sizes = [total // count] * count
+    return emit.split(x, axis, sizes)
+
+
+@handles("Slice", to="Slice")
+def slice_(op: Operation, emit: Emitter) -> Results:
+    """SliceOperation: `size` elements from `offsets` on, per axis; -1 is to the end, negative offsets count from it."""
+    (x,) = op.take(1)
+    dims = x.shape or ()
+    offsets, sizes = op.params.integers("offsets"), op.params.integers("size")
+    if not len(offsets) == len(sizes) == x.rank:
+        refuse("ERROR_INVALID_PARAM", f"offsets {offsets} and size {sizes} are not of the rank of {x}")
+    starts, ends, axes = [], [], []
+    for axis, (offset, size) in enumerate(zip(offsets, sizes, strict=True)):
+        if offset == 0 and size in (-1, dims[axis]):
+            continue
+        dim = dims[axis]
+        if dim is None:
+            raise Unsupported(f"needs the size of axis {axis} of {x}")
+        start = offset + dim if offset < 0 else offset
+        starts.append(start)
+        ends.append(dim if size == -1 else start + size)
+        axes.append(axis)
+    return (emit.slice(x, starts, ends, axes) if axes else x,)
+
+
+@handles("Repeat", to="Tile")
+def repeat(op: Operation, emit: Emitter) -> Results:
+    """RepeatOperation, which is torch's repeat: `multiples` may have more axes than x."""
+    (x,) = op.take(1)
+    multiples = op.params.integers("multiples")
+    if len(multiples) < x.rank or any(m <= 0 for m in multiples):
+        refuse("ERROR_INVALID_PARAM", f"multiples {multiples} do not fit {x}")
+    dims = (1,) * (len(multiples) - x.rank) + (x.shape or ())
+    if len(dims) > x.rank:
+        x = emit.op("Unsqueeze", x, emit.constant([*range(len(dims) - x.rank)]), shape=dims)
+    shape = tuple(None if dim is None else dim * m for dim, m in zip(dims, multiples, strict=True))
+    return (emit.cast(emit.op("Tile", emit.wide(x), emit.constant(multiples), shape=shape), x.dtype),)
+
+
+@handles("AsStrided", to="Reshape, Gather", notes="up to 2^24 elements")
+def as_strided(op: Operation, emit: Emitter) -> Results:
+    """AsStridedOperation of a contiguous tensor: element i is at offset + sum(i * stride)."""
+    (x,) = op.take(1)
+    size, stride, offset = (op.params.integers(key) for key in ("size", "stride", "offset"))
+    if len(size) != len(stride) or len(offset) > 1 or not size or min(size) <= 0:
+        refuse("ERROR_INVALID_PARAM", f"size {size}, stride {stride} and offset {offset} do not fit together")
+    if math.prod(size) > _MOST_INDICES:
+        raise Unsupported(f"size {size} has more than {_MOST_INDICES} elements")
+    first = offset[0] if offset else 0
+    ends = [(dim - 1) * step for dim, step in zip(size, stride, strict=True)]
+    lowest, highest = first + sum(min(e, 0) for e in ends), first + sum(max(e, 0) for e in ends)
+    count = math.prod(x.dims)
+    if lowest < 0 or highest >= count:
+        refuse("ERROR_INVALID_PARAM", f"it reads elements {lowest} to {highest} of {count}")
+    positions = np.full(size, first, np.int64)
+    for axis, step in enumerate(stride):
+        positions += (np.arange(size[axis]) * step).reshape([-1] + [1] * (len(size) - axis - 1))
+    flat = emit.reshape(x, [count])
+    return (emit.op("Gather", flat, emit.constant(positions), shape=tuple(size), axis=0),)
+
+
+@handles("SetValue", to="Slice, Concat", writes=0)
+def set_value(op: Operation, emit: Emitter) -> Results:
+    """SetValueOperation: writes src into dst[starts:ends] in place; it has no output of its own."""
+    dst, src = op.take(2)
+    starts, ends, strides = (op.params.integers(key) for key in ("starts", "ends", "strides"))
+    if len(starts) != len(ends) or len(starts) > dst.rank:
+        refuse("ERROR_INVALID_PARAM", f"starts {starts} and ends {ends} do not fit {dst}")
+    if any(stride != 1 for stride in strides):
+        refuse("ERROR_INVALID_PARAM", f"strides {strides} are not all 1")
+    if src.dtype != dst.dtype:
+        raise Unsupported(f"{src} is written into {dst}, another element type")
+    box = [
+        (start, end, axis)
+        for axis, (start, end) in enumerate(zip(starts, ends, strict=True))
+        if (start, end) != (0, dst.dims[axis])
+    ]
+    region = list(dst.dims)
+    for start, end, axis in box:
+        if not 0 <= start < end <= dst.dims[axis]:
+            refuse("ERROR_INVALID_PARAM", f"{start}:{end} is not within axis {axis} of {dst}")
+        region[axis] = end - start
+    return (_with_box(emit, dst, emit.reshape(src, region), box),)
+
+
+def _with_box(emit: Emitter, dst: Tensor, src: Tensor, box: list[tuple[int, int, int]]) -> Tensor:
+    """Dst with src in the box: along the first axis, what is before, the part that holds the box, what is after."""
+    if not box:
+        return src
+    (start, end, axis), *rest = box
+    parts = []
+    if start:
+        parts.append(emit.slice(dst, [0], [start], [axis]))
+    inner = emit.slice(dst, [start], [end], [axis]) if rest else dst
+    parts.append(_with_box(emit, inner, src, rest))
+    if end < dst.dims[axis]:
+        parts.append(emit.slice(dst, [end], [dst.dims[axis]], [axis]))
+    return emit.concat(parts, axis)

@@ -1,0 +1,180 @@
+"""Reads ATB graphs out of JSON: `GetGraphInfo` with tensor ids, and the dump tools' rewriting of it with names.
+
+Both are recognised graph by graph: operations have `inTensorIds` in the one and `inTensors` in the other. Graphs in
+graphs are flattened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from onnx_sparse.converters.ascend.atb.graph import AtbGraph, AtbNode, strings
+from onnx_sparse.converters.errors import ConversionError
+
+#: Deeper graphs in graphs are not what ATB makes.
+_MOST_LEVELS = 32
+_MODEL_INPUTS = ("inTensors", "weightTensors", "kCacheTensors", "vCacheTensors")
+#: A tensor id is an index into the names of a graph's tensors; a graph that claims more is not one.
+_MOST_TENSORS = 10_000_000
+
+
+def is_atb_json(document: Any) -> bool:
+    """Whether a JSON document is an ATB graph, in whatever spelling."""
+    return (
+        isinstance(document, Mapping)
+        and isinstance(document.get("nodes"), list)
+        and any(key in document for key in ("opName", "opType", "modelName", "inTensorNum"))
+    ) or (isinstance(document, Mapping) and "opType" in document and "nodes" not in document)
+
+
+def read_graph(document: Any) -> AtbGraph:
+    """The graph that a JSON document holds.
+
+    Args:
+        document: The parsed JSON: a graph, or a single operation, which is a graph of one.
+
+    Raises:
+        ConversionError: It is not an ATB graph or contradicts itself.
+    """
+    if not is_atb_json(document):
+        raise ConversionError("this JSON is no ATB graph: an ATB graph has nodes and opName, opType or modelName")
+    try:
+        if "nodes" not in document:
+            document = _graph_of_one(document)
+        name = _text(document, "modelName") or _text(document, "opName") or _text(document, "opType") or "graph"
+        op_type = "" if "modelName" in document else _text(document, "opType")
+        if _has_ids(document):
+            return _read_ids(document, name, op_type)
+        return _read_names(document, name, op_type)
+    except (TypeError, ValueError) as error:
+        raise ConversionError(f"this ATB graph is malformed: {error}") from error
+
+
+def _graph_of_one(operation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The graph around a single operation, which dumps write as they write a graph."""
+    if "inTensorNum" not in operation and "outTensorNum" not in operation:
+        inner = {key: operation.get(key, []) for key in ("inTensors", "outTensors")}
+        return {**inner, "opName": operation.get("opName", ""), "opType": "", "nodes": [operation]}
+    ins, outs = _count(operation, "inTensorNum"), _count(operation, "outTensorNum")
+    node = {**operation, "inTensorIds": [*range(ins)], "outTensorIds": [*range(ins, ins + outs)]}
+    return {**operation, "opType": "", "param": "", "nodes": [node]}
+
+
+def _has_ids(graph: Mapping[str, Any]) -> bool:
+    return "inTensorNum" in graph or any(isinstance(n, Mapping) and "inTensorIds" in n for n in graph["nodes"])
+
+
+# --- with tensor ids -------------------------------------------------------------------------------------------------
+
+
+def _read_ids(document: Mapping[str, Any], name: str, op_type: str) -> AtbGraph:
+    ins, outs = _count(document, "inTensorNum"), _count(document, "outTensorNum")
+    inputs = [f"{name}_input_{i}" for i in range(ins)]
+    outputs = [f"{name}_output_{i}" for i in range(outs)]
+    nodes: list[AtbNode] = []
+    _collect_ids(document, name, [*inputs, *outputs], (), nodes)
+    return AtbGraph(name, op_type, tuple(inputs), tuple(outputs), tuple(nodes))
+
+
+def _collect_ids(
+    graph: Mapping[str, Any], scope: str, known: list[str], path: tuple[tuple[int, str], ...], nodes: list[AtbNode]
+) -> None:
+    """Append the operations of a graph whose inputs and outputs have the names `known`."""
+    _check_depth(path, scope)
+    tensors = known + [f"{scope}_internal_{i}" for i in range(_count(graph, "internalTensorNum"))]
+    for position, node in enumerate(_nodes(graph)):
+        label = _text(node, "opName") or _text(node, "name") or f"node {position} of {scope}"
+        inputs, outputs = (_by_id(node, key, label, tensors) for key in ("inTensorIds", "outTensorIds"))
+        here = (*path, (position, _text(node, "opType")))
+        if isinstance(node.get("nodes"), list):
+            ports = (_count(node, "inTensorNum"), _count(node, "outTensorNum"))
+            if ports != (len(inputs), len(outputs)):
+                raise ValueError(f"{label} has {len(inputs)} inputs and {len(outputs)} outputs, but declares {ports}")
+            _collect_ids(node, f"{scope}/{label}", [*inputs, *outputs], here, nodes)
+        else:
+            nodes.append(AtbNode(label, _text(node, "opType"), node.get("param"), tuple(inputs), tuple(outputs), here))
+
+
+def _by_id(node: Mapping[str, Any], key: str, label: str, tensors: list[str]) -> list[str]:
+    ids = node.get(key) or []
+    if not isinstance(ids, list) or any(isinstance(i, bool) or not isinstance(i, int) for i in ids):
+        raise TypeError(f"{key} of {label} is no list of numbers")
+    wrong = [i for i in ids if not 0 <= i < len(tensors)]
+    if wrong:
+        raise ValueError(f"{key} of {label}: tensor id {wrong[0]} is out of range [0, {len(tensors)})")
+    declared = node.get(key.replace("Ids", "Num"))
+    if isinstance(declared, int) and declared != len(ids):
+        raise ValueError(f"{label} declares {declared} {key} and has {len(ids)}")
+    return [tensors[i] for i in ids]
+
+
+# --- with names ------------------------------------------------------------------------------------------------------
+
+
+def _read_names(document: Mapping[str, Any], name: str, op_type: str) -> AtbGraph:
+    inputs = [tensor for key in _MODEL_INPUTS for tensor in strings(document.get(key))]
+    nodes: list[AtbNode] = []
+    _collect_names(document, name, {}, (), nodes)
+    return AtbGraph(
+        name,
+        op_type,
+        tuple(inputs),
+        tuple(strings(document.get("outTensors"))),
+        tuple(nodes),
+        frozenset(strings(document.get("weightTensors"))),
+        open="modelName" in document and not any(key in document for key in (*_MODEL_INPUTS, "outTensors")),
+    )
+
+
+def _collect_names(
+    graph: Mapping[str, Any],
+    scope: str,
+    alias: Mapping[str, str],
+    path: tuple[tuple[int, str], ...],
+    nodes: list[AtbNode],
+) -> None:
+    """Append the operations of a graph. Graphs in it use the names around them, or their own for their ports."""
+    _check_depth(path, scope)
+    for position, node in enumerate(_nodes(graph)):
+        label = _text(node, "opName") or _text(node, "name") or f"node {position} of {scope}"
+        inputs, outputs = (
+            [alias.get(name, name) for name in strings(node.get(key))] for key in ("inTensors", "outTensors")
+        )
+        here = (*path, (position, _text(node, "opType")))
+        if isinstance(node.get("nodes"), list):
+            ports = {f"{label}_input_{i}": outer for i, outer in enumerate(inputs)}
+            ports |= {f"{label}_output_{i}": outer for i, outer in enumerate(outputs)}
+            _collect_names(node, label, {**alias, **ports}, here, nodes)
+        else:
+            nodes.append(AtbNode(label, _text(node, "opType"), node.get("param"), tuple(inputs), tuple(outputs), here))
+
+
+# --- pieces ----------------------------------------------------------------------------------------------------------
+
+
+def _nodes(graph: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    nodes: list[Mapping[str, Any]] = graph["nodes"]
+    for node in nodes:
+        if not isinstance(node, Mapping):
+            raise TypeError(f"a node is no object: {str(node)[:60]!r}")
+    return nodes
+
+
+def _text(source: Mapping[str, Any], key: str) -> str:
+    value = source.get(key, "")
+    if not isinstance(value, str):
+        raise TypeError(f"{key} is no text: {str(value)[:60]!r}")
+    return value
+
+
+def _count(source: Mapping[str, Any], key: str) -> int:
+    value = source.get(key, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_TENSORS:
+        raise ValueError(f"{key} is no number of tensors: {str(value)[:60]!r}")
+    return value
+
+
+def _check_depth(path: tuple[tuple[int, str], ...], scope: str) -> None:
+    if len(path) > _MOST_LEVELS:
+        raise ValueError(f"graphs in graphs are nested more than {_MOST_LEVELS} deep at {scope}")

@@ -1,0 +1,117 @@
+"""The parameters of an operation, in every spelling in which tools write them.
+
+ATB's dumps have camelCase keys and enums as numbers; MindIE has the enums' names; torch_atb has snake_case keys; the
+`.onnx` of msit has every scalar as a list of floats, which is empty for 0, false and null. Left out keys are defaults.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from onnx_sparse.converters.ascend.tensors import Unsupported
+
+
+class Parameters:
+    """Parameters by ATB's own camelCase names.
+
+    Args:
+        raw: What the file holds: an object, or "" or None for none.
+        within: The name of the structure around these, for messages.
+    """
+
+    def __init__(self, raw: Any, within: str = "") -> None:
+        if raw is not None and raw != "" and not isinstance(raw, Mapping):
+            raise Unsupported(f"{within or 'param'} is no object: {_short(raw)}")
+        self._raw = {_camel_case(str(key)): value for key, value in (raw or {}).items()}
+        self._within = f"{within}." if within else ""
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._raw
+
+    def group(self, key: str) -> Parameters:
+        """A structure within this one; an empty one where it is missing, "" or null."""
+        value = self._raw.get(key)
+        if value is None and any(k.startswith(f"{key}.") for k in self._raw):  # msit's .onnx has `a.b` for b of a
+            value = {k.removeprefix(f"{key}."): v for k, v in self._raw.items() if k.startswith(f"{key}.")}
+        return Parameters(value, f"{self._within}{key}")
+
+    def number(self, key: str, default: float) -> float:
+        """A number.
+
+        Raises:
+            Unsupported: It is none; null is an infinity or NaN, which JSON could not say.
+        """
+        if key not in self._raw:
+            return default
+        value = self._scalar(key)
+        if value is None:
+            raise Unsupported(f"{self._within}{key} is null: an infinity or NaN that the dump could not write")
+        if not isinstance(value, int | float):
+            raise Unsupported(f"{self._within}{key} is no number: {_short(value)}")
+        return float(value)
+
+    def integer(self, key: str, default: int) -> int:
+        """A whole number."""
+        return self._whole(key, self.number(key, default))
+
+    def flag(self, key: str, default: bool) -> bool:
+        """A truth value: true, false, 1, 0."""
+        if key in self._raw and self._raw[key] is None:
+            return default
+        return bool(self.number(key, default))
+
+    def enum(self, key: str, names: Mapping[str, int], default: int) -> int:
+        """An enumerator by its number, or by its name: `ELEWISE_ADD`, `torch_atb...ElewiseType.ELEWISE_ADD`, `ADD`."""
+        value = self._scalar(key) if key in self._raw else default
+        if not isinstance(value, str):
+            return self.integer(key, default)
+        wanted = value.rpartition(".")[2].upper()
+        matches = [n for n in names if wanted == n or wanted.endswith(f"_{n}")]
+        if not matches:
+            raise Unsupported(f"{self._within}{key} {value!r} is none of {', '.join(names)}")
+        return names[max(matches, key=len)]
+
+    def text(self, key: str) -> str:
+        """A text; empty where there is none, or something else."""
+        value = self._raw.get(key)
+        return value if isinstance(value, str) else ""
+
+    def integers(self, key: str) -> list[int]:
+        """A list of whole numbers; one alone is a list of one."""
+        return [self._whole(key, number) for number in self._numbers(key) if number is not None]
+
+    def numbers(self, key: str) -> list[float | None]:
+        """A list of numbers; one alone is a list of one; None is a null."""
+        return self._numbers(key)
+
+    def _numbers(self, key: str) -> list[float | None]:
+        value = self._raw.get(key, [])
+        items = value if isinstance(value, list) else [value]
+        if any(isinstance(item, bool) or not isinstance(item, int | float | None) for item in items):
+            raise Unsupported(f"{self._within}{key} is no list of numbers: {_short(value)}")
+        return items
+
+    def _scalar(self, key: str) -> Any:
+        value = self._raw[key]
+        if not isinstance(value, list):
+            return value
+        if len(value) > 1:
+            raise Unsupported(f"{self._within}{key} is no single value: {_short(value)}")
+        return value[0] if value else 0
+
+    def _whole(self, key: str, number: float) -> int:
+        if not math.isfinite(number) or number != int(number):
+            raise Unsupported(f"{self._within}{key} is no whole number: {number}")
+        return int(number)
+
+
+def _camel_case(key: str) -> str:
+    first, *rest = key.split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in rest)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,80 @@
+"""What a dump says of the tensors of operations: element types, formats, shapes and the files that hold the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from onnx_sparse.converters.ascend.tensors import Shape
+from onnx_sparse.schemas.declaration import DType
+
+
+@dataclass(frozen=True)
+class TensorRecord:
+    """One tensor; None is what the dump does not say.
+
+    Attributes:
+        dtype: Its element type.
+        format: Its format: `ND`, `FRACTAL_NZ`.
+        shape: Its shape.
+        file: The file with its data.
+    """
+
+    dtype: DType | None = None
+    format: str | None = None
+    shape: Shape | None = None
+    file: Path | None = None
+
+
+@dataclass(frozen=True)
+class OperationRecord:
+    """The tensors of one operation.
+
+    Attributes:
+        inputs: What it read, before it ran.
+        outputs: What it wrote, after it ran.
+        soc: The chip, as `SocVersion` of a csv names it.
+        param: Its parameters out of op_param.json.
+    """
+
+    inputs: tuple[TensorRecord | None, ...] = ()
+    outputs: tuple[TensorRecord | None, ...] = ()
+    soc: str = ""
+    param: object = None
+
+
+#: Where an operation stands: see `AtbNode.path`. The empty path is the graph itself.
+Path_ = tuple[tuple[int, str], ...]
+
+
+@dataclass
+class Records:
+    """The operations of a dump, found by where they stand in the graph and by their name.
+
+    Attributes:
+        by_path: From the folders of tensors.
+        by_name: From a csv, by `opName`.
+        root: The folder out of which files may be read.
+    """
+
+    by_path: dict[Path_, OperationRecord] = field(default_factory=dict)
+    by_name: dict[str, OperationRecord] = field(default_factory=dict)
+    root: Path | None = None
+
+    def of(self, path: Path_, name: str) -> OperationRecord:
+        """What is known of an operation: from its folder, completed from the csv."""
+        there, listed = self.by_path.get(path, OperationRecord()), self.by_name.get(name, OperationRecord())
+        return OperationRecord(
+            _merged(there.inputs, listed.inputs),
+            _merged(there.outputs, listed.outputs),
+            there.soc or listed.soc,
+            there.param if there.param is not None else listed.param,
+        )
+
+
+def _merged(
+    first: tuple[TensorRecord | None, ...], second: tuple[TensorRecord | None, ...]
+) -> tuple[TensorRecord | None, ...]:
+    longest = max(len(first), len(second))
+    pairs = zip(first + (None,) * (longest - len(first)), second + (None,) * (longest - len(second)), strict=True)
+    return tuple(one if one is not None else other for one, other in pairs)

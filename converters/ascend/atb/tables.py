@@ -1,0 +1,108 @@
+"""Reads the tables of dump tools: `operation_tensors_*.csv` of msit and of ATB's tests, `statistic.csv` of msprobe."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+
+from onnx_sparse.converters.ascend.atb.records import OperationRecord, TensorRecord
+from onnx_sparse.converters.ascend.atb.tensor_file import inside
+from onnx_sparse.converters.ascend.dtypes import dtype_of_name
+from onnx_sparse.converters.errors import ConversionError
+
+_MOST_BYTES = 256 * 2**20
+_MOST_TENSORS = 10_000
+
+
+def read_table(path: Path, root: Path | None) -> dict[str, OperationRecord]:
+    """The operations of a table by `opName`, each as it ran first.
+
+    Raises:
+        ConversionError: The file is neither of the two tables.
+    """
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise ConversionError(f"{path} is larger than {_MOST_BYTES} bytes")
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConversionError(f"{path} cannot be read: {error}") from error
+    lines = text.splitlines()
+    head = lines[0] if lines else ""
+    try:
+        if "OpName" in head and "|" in head:
+            return dict(_operations(lines))
+        if "Op Name" in head and "Input/Output" in head:
+            return _statistic(lines, path, root)
+    except (ValueError, csv.Error) as error:
+        raise ConversionError(f"{path}: {error}") from error
+    raise ConversionError(
+        f"{path} is neither an operation_tensors csv (OpName|...) nor a statistic.csv (... Op Name, ...)"
+    )
+
+
+def _operations(lines: list[str]) -> Iterator[tuple[str, OperationRecord]]:
+    seen: set[str] = set()
+    for row in csv.DictReader(lines, delimiter="|", quoting=csv.QUOTE_NONE):
+        name = (row.get("OpName") or "").strip()
+        if not name or name in seen:
+            continue
+        seen.add(name)
+        sides = [
+            tuple(
+                _tensor(dtype or "", layout or "", (shape or "").split(","))
+                for dtype, layout, shape in zip_longest(*(_items(row.get(side + part)) for part in _PARTS))
+            )
+            for side in ("In", "Out")
+        ]
+        yield (
+            name,
+            OperationRecord(sides[0], sides[1], (row.get("SocVersion") or "").strip(), _param(row.get("OpParam"))),
+        )
+
+
+_PARTS = ("DType", "Format", "Shape")
+
+
+def _items(text: str | None) -> list[str]:
+    """A cell is a list joined by `;`."""
+    stripped = (text or "").strip()
+    return [part.strip() for part in stripped.split(";")] if stripped else []
+
+
+def _param(text: str | None) -> object:
+    try:
+        return json.loads(text) if text and text.strip() else None
+    except (ValueError, RecursionError):
+        return None  # the graph has the parameters; here they are a second copy
+
+
+def _statistic(lines: list[str], path: Path, root: Path | None) -> dict[str, OperationRecord]:
+    """One line per tensor: `Op Name`, `Input/Output`, `Index`, `Dtype`, `Format`, `Shape` as 36x128, `Tensor Path`."""
+    first_run: dict[str, tuple[str, str]] = {}
+    sides: dict[str, tuple[dict[int, TensorRecord], dict[int, TensorRecord]]] = {}
+    for row in csv.DictReader(lines):
+        cells = {(key or "").strip(): (value or "").strip() for key, value in row.items() if isinstance(value, str)}
+        name = cells.get("Op Name", "")
+        run = (cells.get("Device and PID", ""), cells.get("Execution Count", ""))
+        if not name or first_run.setdefault(name, run) != run:
+            continue
+        index = int(cells.get("Index", "0"))
+        file = path.parent / cells["Tensor Path"] if cells.get("Tensor Path") else None
+        if file is not None and not (file.is_file() and inside(file, root)):
+            file = None
+        side = sides.setdefault(name, ({}, {}))[0 if cells.get("Input/Output", "").lower().startswith("in") else 1]
+        side[index] = _tensor(cells.get("Dtype", ""), cells.get("Format", ""), cells.get("Shape", "").split("x"), file)
+    return {name: OperationRecord(_in_order(inputs), _in_order(outputs)) for name, (inputs, outputs) in sides.items()}
+
+
+def _in_order(side: dict[int, TensorRecord]) -> tuple[TensorRecord | None, ...]:
+    return tuple(side.get(index) for index in range(min(max(side, default=-1) + 1, _MOST_TENSORS)))
+
+
+def _tensor(dtype: str, layout: str, dims: list[str], file: Path | None = None) -> TensorRecord:
+    parts = [part.strip() for part in dims if part.strip()]
+    shape = tuple(int(part) for part in parts) if parts else None
+    return TensorRecord(dtype_of_name(dtype), layout.upper().removeprefix("ACL_FORMAT_") or None, shape, file)

@@ -1,0 +1,102 @@
+"""`convert`: from a file of Ascend's tools to a model that runs in ONNX Runtime."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from onnx import ModelProto
+
+from onnx_sparse.converters.ascend.atb.conversion import Conversion, Given, convert_graph
+from onnx_sparse.converters.ascend.atb.dump import find_records
+from onnx_sparse.converters.ascend.atb.graph import AtbGraph
+from onnx_sparse.converters.ascend.atb.handlers import Choices
+from onnx_sparse.converters.ascend.atb.json_graph import read_graph
+from onnx_sparse.converters.ascend.atb.viewer_onnx import is_viewer_onnx, read_viewer_onnx
+from onnx_sparse.converters.ascend.given_inputs import InputSpec, parse_inputs
+from onnx_sparse.converters.ascend.source import read_json, read_onnx
+from onnx_sparse.converters.errors import ConversionError
+
+Overflow = Literal["saturate", "ieee"]
+
+
+def convert(
+    path: str | os.PathLike[str],
+    *,
+    inputs: Sequence[str] | Mapping[str, InputSpec] | None = None,
+    tensors: str | os.PathLike[str] | None = None,
+    fill_value: float | None = None,
+    fp16_overflow: Overflow = "saturate",
+    keep_unknown: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> ModelProto:
+    """Convert an Ascend graph to ONNX.
+
+    Args:
+        path: ATB graph JSON (`GetGraphInfo`, or a layer's or model's file of msit or msprobe), or msit's `.onnx`.
+        inputs: Element types and shapes of the graph's inputs, for what the file and a dump do not say:
+            `["x:float16:2,3"]` or `{"x": ("float16", (2, 3))}`; an unknown dimension is `?`, or None.
+        tensors: What a dump says of the tensors: a csv, a dump's folder, or the folder of the layer's tensors. When
+            left off, it is looked for beside the graph where the tools put it.
+        fill_value: The value of FillOperations whose own was lost in the dump, an infinity or NaN that became null.
+        fp16_overflow: What becomes of FillOperation's values beyond float16: `saturate` (Atlas A2, A3) or `ieee`
+            (Ascend 950).
+        keep_unknown: Keep operations that are not converted as nodes of the domain `ascend.atb`.
+        progress: Called with `"converting"` when the file has been read.
+
+    Returns:
+        The model, in canonical form. What a user should know, such as a hidden reshape that the dump shows, stands in
+        its metadata; see `notes`.
+
+    Raises:
+        ConversionError: The file cannot be read, an input's type is not known, or operations cannot be converted; all
+            of these are listed.
+    """
+    if fp16_overflow not in ("saturate", "ieee"):
+        raise ValueError(f"fp16_overflow {fp16_overflow!r} is neither 'saturate' nor 'ieee'")
+    source = Path(path)
+    given = parse_inputs(inputs)
+    graph = read_atb_graph(source)
+    if progress is not None:
+        progress("converting")
+    return convert_atb(
+        graph,
+        source,
+        given=given,
+        tensors=Path(tensors) if tensors is not None else None,
+        choices=Choices(fill_value, fp16_overflow),
+        keep_unknown=keep_unknown,
+    ).model
+
+
+def read_atb_graph(source: Path) -> AtbGraph:
+    """The ATB graph in a file, whatever its spelling."""
+    if source.suffix.lower() != ".onnx":
+        return read_graph(read_json(source))
+    model = read_onnx(source)
+    if not is_viewer_onnx(model):
+        raise ConversionError(f"{source} is an ONNX file, but not one that msit made of an ATB graph")
+    return read_viewer_onnx(model)
+
+
+def convert_atb(
+    graph: AtbGraph,
+    source: Path,
+    *,
+    given: Mapping[str, Given],
+    tensors: Path | None,
+    choices: Choices,
+    keep_unknown: bool = False,
+    weights_from_dump: bool = True,
+) -> Conversion:
+    """Convert an ATB graph with what is found of its tensors."""
+    return convert_graph(
+        graph,
+        given=given,
+        records=find_records(graph, source, tensors),
+        choices=choices,
+        keep_unknown=keep_unknown,
+        weights_from_dump=weights_from_dump,
+    )

@@ -1,0 +1,1 @@
+"""GE graphs: one reader for their protobuf, and one handler per operator."""

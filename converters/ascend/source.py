@@ -1,0 +1,74 @@
+"""Reads a source file and tells what it is."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import ModelProto
+
+from onnx_sparse.converters.errors import ConversionError
+
+#: A graph of 5,000 operations is 2 MB of JSON. Python needs some ten times the size of what it parses.
+MOST_JSON_BYTES = 256 * 2**20
+MOST_TEXT_BYTES = 256 * 2**20
+MOST_BINARY_BYTES = 2**31 - 1
+
+
+#: How much of a file tells what it is.
+_SNIFFED_BYTES = 64 * 1024
+
+
+def is_ascend(path: Path) -> bool:
+    """Whether an .onnx, .pbtxt or .txt file is one of Ascend's: of msit, of GE, or with operators of torch_npu."""
+    suffix = path.suffix.lower()
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(_SNIFFED_BYTES)
+    except OSError:
+        return False
+    if suffix == ".onnx":
+        # An ONNX file with ATB's or torch_npu's operators; read whole only when their names are in it.
+        if (b"Operation" not in head and b"NPU" not in head) or path.stat().st_size > MOST_BINARY_BYTES:
+            return False
+        try:
+            model = read_onnx(path)
+        except ConversionError:
+            return False
+        return not model.opset_import or any(node.domain == "npu" for node in model.graph.node)
+    return b'"ge:' in head or re.search(rb"^\s*op \{\s+name:", head, re.MULTILINE) is not None
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """The content of a file that is not too large."""
+    try:
+        size = path.stat().st_size
+        if size > most:
+            raise ConversionError(f"{path} has {size} bytes; a file of this kind is read up to {most}")
+        with path.open("rb") as stream:
+            return stream.read(most)  # what is no regular file has no size that could be trusted
+    except OSError as error:
+        raise ConversionError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def read_json(path: Path) -> Any:
+    """The document in a JSON file; NaN and infinities are numbers, as nlohmann and Python may write them."""
+    try:
+        return json.loads(read_bytes(path, MOST_JSON_BYTES))
+    except RecursionError as error:
+        raise ConversionError(f"{path} is JSON nested too deeply for an ATB graph") from error
+    except ValueError as error:
+        raise ConversionError(f"{path} is not JSON: {error}") from error
+
+
+def read_onnx(path: Path) -> ModelProto:
+    """The model in an ONNX file, without its external data."""
+    model = ModelProto()
+    try:
+        model.ParseFromString(read_bytes(path, MOST_BINARY_BYTES))
+        return model
+    except DecodeError as error:
+        raise ConversionError(f"{path} is no ONNX file") from error

@@ -1,0 +1,103 @@
+"""The options of `convert` and `replay` that are about Ascend's graphs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_sparse.cli import output
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+#: The options that other sources do not have, by the name of their value, with what it is when it is not given.
+_DEFAULTS: dict[str, Any] = {
+    "input": [],
+    "tensors": None,
+    "fill_value": None,
+    "fp16_overflow": "saturate",
+    "keep_unknown": False,
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of an Ascend conversion."""
+    group = parser.add_argument_group("options for Ascend's graphs")
+    group.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME:DTYPE:2,3",
+        help="an input's element type and shape, where the file does not say them; an unknown dimension is ?",
+    )
+    group.add_argument(
+        "--tensors",
+        type=Path,
+        metavar="PATH",
+        help="the dump's tensors: a folder or a csv (default: looked for beside the graph)",
+    )
+    add_fill_arguments(group)
+    group.add_argument(
+        "--keep-unknown",
+        action="store_true",
+        help="keep what is not converted as nodes of the domain ascend.atb; the model does not run with them",
+    )
+
+
+def add_fill_arguments(group: argparse._ActionsContainer) -> None:
+    """Declare the options of FillOperation."""
+    group.add_argument(
+        "--fill-value",
+        type=float,
+        metavar="NUMBER",
+        help="the value of fills whose own a dump has lost, an infinity or NaN: --fill-value=-inf",
+    )
+    group.add_argument(
+        "--fp16-overflow",
+        choices=("saturate", "ieee"),
+        default="saturate",
+        help="what becomes of fill values beyond float16: saturate (Atlas A2, A3) or ieee (Ascend 950); "
+        "default: %(default)s",
+    )
+
+
+def check(origin: str, arguments: argparse.Namespace) -> None:
+    """Refuse options that mean nothing for the source.
+
+    Raises:
+        UsageError: There are such options.
+    """
+    if origin == "ascend":
+        if arguments.verify or arguments.verify_with or arguments.signature or arguments.inputs or arguments.outputs:
+            raise output.UsageError(
+                "--verify, --signature, --inputs and --outputs are not for Ascend's graphs; "
+                "`onnx-sparse replay` compares with a dump's own tensors"
+            )
+        return
+    given = [name for name, default in _DEFAULTS.items() if getattr(arguments, name) != default]
+    if given:
+        raise output.UsageError(f"--{given[0].replace('_', '-')} is for Ascend's graphs, and this source is {origin}")
+
+
+def values(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of the converter."""
+    named = {name: getattr(arguments, name) for name in _DEFAULTS}
+    return {"inputs": named.pop("input"), **named}
+
+
+def recognises(source: Path) -> bool:
+    """Whether a file whose name could be another source's is one of Ascend's, told from its first bytes."""
+    if source.suffix.lower() not in (".onnx", ".pbtxt", ".txt"):
+        return False
+    from onnx_sparse.converters.ascend.source import is_ascend
+
+    return is_ascend(source)
+
+
+def notes(model: ModelProto) -> dict[str, list[str]]:
+    """What a user should know of a conversion, as a part of `--json`'s document; nothing where there is nothing."""
+    from onnx_sparse.converters.ascend.model import notes
+
+    found = notes(model)
+    return {"notes": found} if found else {}
