@@ -13,6 +13,8 @@ from onnx import ModelProto
 
 from onnx_sparse import bfloat16
 from onnx_sparse.graphs import all_initializers
+from onnx_sparse.native.errors import law_errors_raised, law_message
+from onnx_sparse.native.library import library_path
 from onnx_sparse.python.guard import Guard
 from onnx_sparse.python.guarded_model import guarded_model
 from onnx_sparse.python.kernels import declare
@@ -31,9 +33,12 @@ def get_library_path() -> str:
     Raises:
         FileNotFoundError: This installation has no native library.
     """
-    raise FileNotFoundError(
-        "this installation of onnx_sparse has no native library; the Python kernels serve: backend='python'"
-    )
+    path = library_path()
+    if path is None:
+        raise FileNotFoundError(
+            "this installation of onnx_sparse has no native library; the Python kernels serve: backend='python'"
+        )
+    return str(path)
 
 
 def available_backends() -> tuple[str, ...]:
@@ -117,7 +122,8 @@ class InferenceSession(ort.InferenceSession):
         self._guard: Guard | None = None
         if _config_entry(options, _BACKEND_ENTRY) == "native":
             source = model.SerializeToString() if isinstance(model, ModelProto) else model
-            super().__init__(source, options, providers, **kwargs)
+            with law_errors_raised():
+                super().__init__(source, options, providers, **kwargs)
             return
         self._guard = Guard()
         proto, folder = _read_model(model)
@@ -167,7 +173,11 @@ class InferenceSession(ort.InferenceSession):
     ) -> None:
         """As ONNX Runtime's; the callback gets a kernel's error as its third argument."""
         if self._guard is None:
-            super().run_async(output_names, input_feed, callback, user_data, run_options)
+
+            def translate(results: Any, data: Any, error: str) -> None:
+                callback(results, data, law_message(error) or error)
+
+            super().run_async(output_names, input_feed, translate, user_data, run_options)
             return
         run = self._guard.begin(run_options or ort.RunOptions())
 
@@ -184,7 +194,8 @@ class InferenceSession(ort.InferenceSession):
     def _guarded(self, run: Callable[..., Any], *arguments: Any) -> Any:
         """Call one of ONNX Runtime's ways to run; its last argument are the run options."""
         if self._guard is None:
-            return run(*arguments)
+            with law_errors_raised():
+                return run(*arguments)
         *rest, options = arguments
         options = ort.RunOptions() if options is None else options
         with self._guard.run(options):
