@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -122,6 +123,8 @@ class InferenceSession(ort.InferenceSession):
         self._guard: Guard | None = None
         if _config_entry(options, _BACKEND_ENTRY) == "native":
             source = model.SerializeToString() if isinstance(model, ModelProto) else model
+            if isinstance(source, (str, os.PathLike)) and not os.path.exists(source):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
             with law_errors_raised():
                 super().__init__(source, options, providers, **kwargs)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -33,8 +34,6 @@ def library_path() -> Path | None:
 def _folders() -> list[Path]:
     """Beside this module; of an editable installation, where the build has put it."""
     folders = [Path(__file__).parent]
-    try:
+    with suppress(metadata.PackageNotFoundError):  # run from a source tree that is not installed
         folders.append(Path(str(metadata.distribution("onnx_sparse").locate_file("onnx_sparse/native"))))
-    except metadata.PackageNotFoundError:  # run from a source tree that is not installed
-        pass
     return folders
