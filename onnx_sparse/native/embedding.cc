@@ -23,7 +23,6 @@ void embedding_segments(const Call& call, Finish unweighted, Finish weighted) {
   shape[0] = segments;
   auto* output = static_cast<char*>(call.allocate(0, shape, element_size, equation("num_segments", segments)));
   const int64_t kept = count_below(segment_ids, segments);
-  require_in_range(call, "indices", indices, kept, table.dims[0]);
   const int64_t default_row = default_index ? default_index.integer() : -1;
   if (default_row < -1 || default_row >= table.dims[0]) {
     throw out_of_range("default_index", default_index, 0, default_row, "-1", table.dims[0]);
@@ -37,10 +36,15 @@ void embedding_segments(const Call& call, Finish unweighted, Finish weighted) {
                                element_of(table.type),
                                width,
                                table.as<char>(),
+                               table.dims[0],
+                               indices.type == ORT_INT32 ? IndexWidth::int32 : IndexWidth::int64,
+                               indices.data,
                                weights.as<char>(),
                                empty_row,
                                output};
-  reduce_sorted(call, reduction, segment_ids, kept, segments, &indices);
+  if (!reduce_sorted(call, reduction, segment_ids, kept, segments)) {
+    require_in_range("indices", indices, kept, table.dims[0]);
+  }
 }
 
 }  // namespace

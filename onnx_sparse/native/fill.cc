@@ -5,7 +5,7 @@
 #include "kernels.h"
 #include "loops.h"
 #include "requirements.h"
-#include "strings.h"
+#include "string_tensor.h"
 
 namespace onnx_sparse {
 namespace {

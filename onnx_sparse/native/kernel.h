@@ -19,7 +19,7 @@ struct OrtFailure {
   OrtStatus* status;
 };
 
-// An input: a view of memory that ONNX Runtime holds. A string tensor has no data; see strings.h.
+// An input: a view of memory that ONNX Runtime holds. A string tensor has no data; see string_tensor.h.
 struct Tensor {
   const OrtValue* value = nullptr;
   OrtElementType type = ORT_UNDEFINED;

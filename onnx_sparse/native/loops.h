@@ -28,19 +28,22 @@ enum class Finish {
   join_empty,      // reduced together with what an empty segment is
 };
 
-// Some segments and their rows. A row is reduced with the others of its segment in the order that gives TensorFlow's
-// bits: the first n % 8 rows (8 for 0, 9 for 1) one by one, then blocks of eight, each reduced by itself first.
+// Some segments and the rows of their entries. A row is reduced with the others of its segment in the order that gives
+// TensorFlow's bits: the first n % 8 rows (8 for 0, 9 for 1) one by one, then blocks of eight, each reduced by itself
+// first.
 struct SegmentBatch {
-  const char* const* rows;  // where each entry's row is
-  int prefetch_distance;    // rows[k + prefetch_distance] may be read, too; 0: the rows need no prefetching
-  const void* weights;      // of each entry, in the element type; only for add_weighted
-  const int64_t* starts;    // [segments + 1]: segment s has the entries starts[s] ... starts[s + 1] - 1
+  const char* table;
+  size_t row_stride;         // bytes from one row to the next
+  const int64_t* indices;    // of each entry: its row; there are prefetch_distance more than entries
+  int64_t prefetch_distance; // rows are fetched so many entries ahead; 0: they need not be
+  const void* weights;       // of each entry, in the element type; only for add_weighted
+  const int64_t* starts;     // [segments + 1]: segment s has the entries starts[s] ... starts[s + 1] - 1
   size_t segments;
-  size_t width;             // elements of a row; at most kMostColumns
+  size_t width;              // elements of a row; at most kMostColumns
   Finish finish;
-  const char* empty_row;    // what an empty segment is
+  const char* empty_row;     // what an empty segment is
   char* output;
-  size_t output_stride;     // bytes from one output row to the next
+  size_t output_stride;      // bytes from one output row to the next
 };
 
 // A wider row is reduced in parts.
@@ -52,9 +55,8 @@ struct Loops {
   void (*reduce[kElementCount][kReductionCount])(const SegmentBatch& batch);
   // Takes `count` rows, in the type computed in, into an accumulator one by one.
   void (*accumulate[kElementCount][kReductionCount])(void* accumulator, const void* rows, size_t count, size_t width);
-  // Finishes one segment whose row is in the type computed in. `weights` are those of its `count` entries.
-  void (*finish[kElementCount][kReductionCount])(const SegmentBatch& batch, void* row, int64_t count,
-                                                 const void* weights, char* output);
+  // Finishes segment 0, whose reduced row is in the type computed in.
+  void (*finish[kElementCount][kReductionCount])(const SegmentBatch& batch, void* row);
 
   // Whether ids do not decrease and are not less than `before`.
   bool (*sorted32)(const int32_t* ids, size_t count, int32_t before);

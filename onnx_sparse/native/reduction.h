@@ -36,43 +36,53 @@ struct RowReduction {
   }
 };
 
-ONNX_SPARSE_INLINE void prefetch_row(const char* row, size_t bytes) {
-  for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at);
-  __builtin_prefetch(row + bytes - 1);
-}
-
 // The number of rows that are taken one by one before the blocks of eight.
 ONNX_SPARSE_INLINE int64_t head_of(int64_t count) {
   const int64_t head = count % 8 < 2 ? count % 8 + 8 : count % 8;
   return head < count ? head : count;
 }
 
-// Reduces `vectors` neighbouring vectors of columns of one segment's rows.
+// A row's address, which is of no row where an index that is fetched ahead is wrong.
+ONNX_SPARSE_INLINE uintptr_t address_of(const SegmentBatch& batch, int64_t entry) {
+  return reinterpret_cast<uintptr_t>(batch.table) + static_cast<uintptr_t>(batch.indices[entry]) * batch.row_stride;
+}
+
+// Reduces `vectors` vectors of columns of the rows of the entries from `begin` on. They are neighbours from `column`
+// on, but for the last one, which stands at `last` and may overlap the one before: columns are reduced independently.
 template <class R, size_t lanes, size_t vectors>
-ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, const char* const* rows, const void* weights,
-                                       int64_t count, size_t column, bool prefetch, void* output) {
+ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin, int64_t end, size_t column,
+                                       size_t last, typename R::Compute* output) {
   using T = typename R::Element;
   using C = typename R::Compute;
   using V = Vector<C, lanes>;
-  const auto row_bytes = batch.width * sizeof(T);
+  const bool prefetch = batch.prefetch_distance > 0;
+  const auto column_of = [&](size_t v) __attribute__((always_inline)) {
+    return v + 1 < vectors ? column + v * lanes : last;
+  };
   const auto read = [&](int64_t k, V* into) __attribute__((always_inline)) {
-    if (prefetch) prefetch_row(rows[k + batch.prefetch_distance], row_bytes);
-    const T* from = reinterpret_cast<const T*>(rows[k]) + column;
-    for (size_t v = 0; v < vectors; ++v) into[v] = load<C, lanes>(from + v * lanes);
+    if (prefetch) {
+      const uintptr_t ahead = address_of(batch, k + batch.prefetch_distance);
+      for (size_t v = 0; v < vectors; ++v) {
+        if (v * lanes * sizeof(T) % 64 == 0) __builtin_prefetch(reinterpret_cast<void*>(ahead + column_of(v) * sizeof(T)));
+      }
+      __builtin_prefetch(reinterpret_cast<void*>(ahead + (last + lanes) * sizeof(T) - 1));
+    }
+    const T* from = reinterpret_cast<const T*>(address_of(batch, k));
+    for (size_t v = 0; v < vectors; ++v) into[v] = load<C, lanes>(from + column_of(v));
     if constexpr (R::weighted) {
-      const V weight = all_lanes<C, lanes>(load<C, 1>(static_cast<const T*>(weights) + k));
+      const V weight = all_lanes<C, lanes>(load<C, 1>(static_cast<const T*>(batch.weights) + k));
       for (size_t v = 0; v < vectors; ++v) into[v] = product(into[v], weight);
     }
   };
   V result[vectors];
   V row[vectors];
-  read(0, result);
-  const int64_t head = head_of(count);
-  for (int64_t k = 1; k < head; ++k) {
+  read(begin, result);
+  const int64_t head_end = begin + head_of(end - begin);
+  for (int64_t k = begin + 1; k < head_end; ++k) {
     read(k, row);
     for (size_t v = 0; v < vectors; ++v) result[v] = R::join(result[v], row[v]);
   }
-  for (int64_t block = head; block < count; block += 8) {
+  for (int64_t block = head_end; block < end; block += 8) {
     V sum[vectors];
     read(block, sum);
     for (int64_t k = block + 1; k < block + 8; ++k) {
@@ -81,47 +91,51 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, const char* co
     }
     for (size_t v = 0; v < vectors; ++v) result[v] = R::join(result[v], sum[v]);
   }
-  std::memcpy(output, result, sizeof result);
+  for (size_t v = 0; v < vectors; ++v) std::memcpy(output + column_of(v), &result[v], sizeof(V));
 }
 
-// Reduces one segment's columns from `column` on, in ever smaller vectors.
+// Reduces one segment's rows, in vectors of `lanes` where the rows are not narrower.
 template <class R, size_t lanes>
-ONNX_SPARSE_INLINE void reduce_rest(const SegmentBatch& batch, const char* const* rows, const void* weights,
-                                    int64_t count, size_t column, bool prefetch, typename R::Compute* output) {
-  for (; column + lanes <= batch.width; column += lanes) {
-    reduce_columns<R, lanes, 1>(batch, rows, weights, count, column, prefetch, output + column);
-    prefetch = false;
+ONNX_SPARSE_INLINE void reduce_row(const SegmentBatch& batch, int64_t begin, int64_t end,
+                                   typename R::Compute* output) {
+  const size_t width = batch.width;
+  if (width < lanes) {
+    if constexpr (lanes > 1) reduce_row<R, lanes / 2>(batch, begin, end, output);
+    return;
   }
-  if constexpr (lanes > 1) {
-    if (column < batch.width) reduce_rest<R, lanes / 2>(batch, rows, weights, count, column, prefetch, output);
-  }
-}
-
-template <class R>
-ONNX_SPARSE_INLINE void reduce_row(const SegmentBatch& batch, const char* const* rows, const void* weights,
-                                   int64_t count, typename R::Compute* output) {
-  constexpr size_t lanes = kVectorBytes / sizeof(typename R::Compute);
-  bool prefetch = batch.prefetch_distance > 0;
   size_t column = 0;
-  for (; column + lanes * kVectorsAtOnce <= batch.width; column += lanes * kVectorsAtOnce) {
-    reduce_columns<R, lanes, kVectorsAtOnce>(batch, rows, weights, count, column, prefetch, output + column);
-    prefetch = false;
+  if constexpr (lanes * sizeof(typename R::Compute) == kVectorBytes) {
+    for (; width - column > 4 * lanes; column += 4 * lanes) {
+      reduce_columns<R, lanes, 4>(batch, begin, end, column, column + 3 * lanes, output);
+    }
+    switch ((width - column + lanes - 1) / lanes) {
+      case 4:
+        return reduce_columns<R, lanes, 4>(batch, begin, end, column, width - lanes, output);
+      case 3:
+        return reduce_columns<R, lanes, 3>(batch, begin, end, column, width - lanes, output);
+      default:
+        break;
+    }
   }
-  if (column < batch.width) reduce_rest<R, lanes>(batch, rows, weights, count, column, prefetch, output);
+  if (width - column > lanes) {
+    reduce_columns<R, lanes, 2>(batch, begin, end, column, width - lanes, output);
+  } else {
+    reduce_columns<R, lanes, 1>(batch, begin, end, column, width - lanes, output);
+  }
 }
 
 // The sum of the (squared) weights, in the order in which rows are summed.
 template <class R, bool squared>
-ONNX_SPARSE_INLINE typename R::Compute sum_weights(const void* weights, int64_t count) {
+ONNX_SPARSE_INLINE typename R::Compute sum_weights(const SegmentBatch& batch, int64_t begin, int64_t end) {
   using C = typename R::Compute;
   const auto read = [&](int64_t k) __attribute__((always_inline)) {
-    const C weight = load<C, 1>(static_cast<const typename R::Element*>(weights) + k);
+    const C weight = load<C, 1>(static_cast<const typename R::Element*>(batch.weights) + k);
     return squared ? weight * weight : weight;
   };
-  C sum = read(0);
-  const int64_t head = head_of(count);
-  for (int64_t k = 1; k < head; ++k) sum += read(k);
-  for (int64_t block = head; block < count; block += 8) {
+  C sum = read(begin);
+  const int64_t head_end = begin + head_of(end - begin);
+  for (int64_t k = begin + 1; k < head_end; ++k) sum += read(k);
+  for (int64_t block = head_end; block < end; block += 8) {
     C eight = read(block);
     for (int64_t k = block + 1; k < block + 8; ++k) eight += read(k);
     sum += eight;
@@ -173,13 +187,14 @@ ONNX_SPARSE_INLINE void divide_integers(C* row, size_t width, int64_t count) {
   }
 }
 
-// Finishes a segment's reduced row and writes it; `row` may be the output itself.
+// Finishes a segment's reduced row; half floats are rounded to the output, others stay where they are.
 template <class R>
-ONNX_SPARSE_INLINE void finish_row(const SegmentBatch& batch, typename R::Compute* row, int64_t count,
-                                   const void* weights, char* output) {
+ONNX_SPARSE_INLINE void finish_row(const SegmentBatch& batch, typename R::Compute* row, int64_t begin, int64_t end,
+                                   char* output) {
   using T = typename R::Element;
   using C = typename R::Compute;
   if (batch.finish == Finish::keep) return;
+  const int64_t count = end - begin;
   if (batch.finish == Finish::join_empty) {
     const T* empty = reinterpret_cast<const T*>(batch.empty_row);
     for (size_t i = 0; i < batch.width; ++i) row[i] = R::join(row[i], load<C, 1>(empty + i));
@@ -197,10 +212,10 @@ ONNX_SPARSE_INLINE void finish_row(const SegmentBatch& batch, typename R::Comput
         divide_as_tensorflow(row, batch.width, count, static_cast<C>(__builtin_sqrt(static_cast<double>(count))));
         break;
       case Finish::weighted_mean:
-        divide_unless_zero(row, batch.width, sum_weights<R, false>(weights, count));
+        divide_unless_zero(row, batch.width, sum_weights<R, false>(batch, begin, end));
         break;
       case Finish::weighted_sqrt_n:
-        divide_unless_zero(row, batch.width, root(sum_weights<R, true>(weights, count)));
+        divide_unless_zero(row, batch.width, root(sum_weights<R, true>(batch, begin, end)));
         break;
       default:
         break;
@@ -213,21 +228,19 @@ ONNX_SPARSE_INLINE void finish_row(const SegmentBatch& batch, typename R::Comput
 
 template <class R>
 void reduce_batch(const SegmentBatch& batch) {
-  using T = typename R::Element;
   using C = typename R::Compute;
   C half_floats_row[R::is_half ? kMostColumns : 1];
   char* output = batch.output;
   for (size_t s = 0; s < batch.segments; ++s, output += batch.output_stride) {
-    const int64_t first = batch.starts[s];
-    const int64_t count = batch.starts[s + 1] - first;
-    if (count == 0) {
-      std::memcpy(output, batch.empty_row, batch.width * sizeof(T));
+    const int64_t begin = batch.starts[s];
+    const int64_t end = batch.starts[s + 1];
+    if (begin == end) {
+      std::memcpy(output, batch.empty_row, batch.width * sizeof(typename R::Element));
       continue;
     }
     C* row = R::is_half && batch.finish != Finish::keep ? half_floats_row : reinterpret_cast<C*>(output);
-    const void* weights = R::weighted ? static_cast<const T*>(batch.weights) + first : nullptr;
-    reduce_row<R>(batch, batch.rows + first, weights, count, row);
-    finish_row<R>(batch, row, count, weights, output);
+    reduce_row<R, kVectorBytes / sizeof(C)>(batch, begin, end, row);
+    finish_row<R>(batch, row, begin, end, output);
   }
 }
 
@@ -242,9 +255,9 @@ void accumulate(void* accumulator, const void* rows, size_t count, size_t width)
 }
 
 template <class R>
-void finish(const SegmentBatch& batch, void* row, int64_t count, const void* weights, char* output) {
-  finish_row<R>(batch, static_cast<typename R::Compute*>(row), count, weights, output);
-  if constexpr (!R::is_half) std::memcpy(output, row, batch.width * sizeof(typename R::Element));
+void finish(const SegmentBatch& batch, void* row) {
+  finish_row<R>(batch, static_cast<typename R::Compute*>(row), batch.starts[0], batch.starts[1], batch.output);
+  if constexpr (!R::is_half) std::memcpy(batch.output, row, batch.width * sizeof(typename R::Element));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace onnx_sparse {
 void require_sorted(const Call& call, std::string_view name, const Tensor& ids);
 
 // Throws a LawError unless the first `count` values are in [0, high).
-void require_in_range(const Call& call, std::string_view name, const Tensor& values, int64_t count, int64_t high);
+void require_in_range(std::string_view name, const Tensor& values, int64_t count, int64_t high);
 
 // "name[2,0] = 7 is out of range [0, 5)" for an element of a tensor.
 LawError out_of_range(std::string_view name, const Tensor& tensor, int64_t position, int64_t value,

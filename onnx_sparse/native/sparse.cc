@@ -6,7 +6,7 @@
 #include "filled_rows.h"
 #include "kernels.h"
 #include "requirements.h"
-#include "strings.h"
+#include "string_tensor.h"
 
 namespace onnx_sparse {
 namespace {

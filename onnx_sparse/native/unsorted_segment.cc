@@ -62,9 +62,9 @@ void unsorted_segment(const Call& call, Reduction reduction, Constant initial) {
   const Order order = narrow ? order_by_segment<int32_t>(segment_ids, segments)
                              : order_by_segment<int64_t>(segment_ids, segments);
   const std::vector<char> empty_row = constant_row(data.type, initial, width);
-  const RowReduction rows{reduction,       Finish::join_empty, element_of(data.type), width,
-                          data.as<char>(), nullptr,            empty_row.data(),      output};
-  reduce_ordered(call, rows, order.starts.get(), segments, order.entries.get());
+  const RowReduction rows{reduction,         Finish::join_empty,  element_of(data.type), width, data.as<char>(), -1,
+                          IndexWidth::int64, order.entries.get(), nullptr,               empty_row.data(), output};
+  reduce_ordered(call, rows, order.starts.get(), segments);
 }
 
 }  // namespace

@@ -14,14 +14,13 @@ namespace {
 
 #define ONNX_SPARSE_INLINE inline __attribute__((always_inline))
 
-// How many bytes a vector has, and how many vectors an inner loop keeps in registers at once (twice).
-constexpr size_t kVectorBytes = 64;
+// How many bytes a register holds.
 #if defined(__AVX512F__)
-constexpr size_t kVectorsAtOnce = 4;
+constexpr size_t kVectorBytes = 64;
 #elif defined(__AVX2__)
-constexpr size_t kVectorsAtOnce = 2;
+constexpr size_t kVectorBytes = 32;
 #else
-constexpr size_t kVectorsAtOnce = 1;
+constexpr size_t kVectorBytes = 16;
 #endif
 
 template <class T, size_t lanes>
@@ -59,16 +58,19 @@ ONNX_SPARSE_INLINE Vector<Compute, lanes> load(const T* from) {
       std::memcpy(&halves, from, sizeof halves);
       return bits_as<Vector<float, lanes>>(__builtin_convertvector(halves, Vector<uint32_t, lanes>) << 16);
     } else {
-      Vector<float, lanes> floats;
-#if defined(__F16C__)
-      if constexpr (lanes % 8 == 0) {
-        for (size_t i = 0; i < lanes; i += 8) {
-          const __m256 part = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
-          std::memcpy(reinterpret_cast<char*>(&floats) + i * sizeof(float), &part, sizeof part);
-        }
-        return floats;
+#if defined(__AVX512F__)
+      if constexpr (lanes == 16) {
+        return reinterpret_cast<Vector<float, lanes>>(
+            _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
       }
 #endif
+#if defined(__F16C__)
+      if constexpr (lanes == 8) {
+        return reinterpret_cast<Vector<float, lanes>>(
+            _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+      }
+#endif
+      Vector<float, lanes> floats;
       for (size_t i = 0; i < lanes; ++i) floats[i] = to_float(from[i]);
       return floats;
     }

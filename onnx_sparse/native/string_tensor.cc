@@ -1,4 +1,4 @@
-#include "strings.h"
+#include "string_tensor.h"
 
 #include <cstring>
 
