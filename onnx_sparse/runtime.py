@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from onnx import ModelProto
 from onnx_sparse import bfloat16
 from onnx_sparse.graphs import all_initializers
 from onnx_sparse.large_models import detach_large_tensors
+from onnx_sparse.native.errors import law_errors_raised, law_message
+from onnx_sparse.native.library import library_path
 from onnx_sparse.python.guard import Guard
 from onnx_sparse.python.guarded_model import guarded_model
 from onnx_sparse.python.kernels import declare
@@ -32,9 +35,12 @@ def get_library_path() -> str:
     Raises:
         FileNotFoundError: This installation has no native library.
     """
-    raise FileNotFoundError(
-        "this installation of onnx_sparse has no native library; the Python kernels serve: backend='python'"
-    )
+    path = library_path()
+    if path is None:
+        raise FileNotFoundError(
+            "this installation of onnx_sparse has no native library; the Python kernels serve: backend='python'"
+        )
+    return str(path)
 
 
 def available_backends() -> tuple[str, ...]:
@@ -115,17 +121,22 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
     ) -> None:
         options = ort.SessionOptions() if sess_options is None else sess_options
         register(options, backend)
-        self._guard: Guard | None = None
-        if _config_entry(options, _BACKEND_ENTRY) == "native":
-            source = model.SerializeToString() if isinstance(model, ModelProto) else model
-            super().__init__(source, options, providers, **kwargs)
-            return
-        self._guard = Guard()
-        proto, folder = _read_model(model)
-        proto, tensors = detach_large_tensors(proto)
+        tensors: dict[str, Any] = {}
+        if isinstance(model, ModelProto):
+            model, tensors = detach_large_tensors(model)
         self._initializers = {name: bfloat16.to_ort_value(array) for name, array in tensors.items()}
         if tensors:
             options.add_external_initializers(list(self._initializers), list(self._initializers.values()))
+        self._guard: Guard | None = None
+        if _config_entry(options, _BACKEND_ENTRY) == "native":
+            source = model.SerializeToString() if isinstance(model, ModelProto) else model
+            if isinstance(source, (str, os.PathLike)) and not os.path.exists(source):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
+            with law_errors_raised():
+                super().__init__(source, options, providers, **kwargs)
+            return
+        self._guard = Guard()
+        proto, folder = _read_model(model)
         serialized = guarded_model(proto, self._guard.number).SerializeToString()
         with _external_data_found(proto, folder, options), _double_registration_explained():
             super().__init__(serialized, options, providers, **kwargs)
@@ -172,7 +183,11 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
     ) -> None:
         """As ONNX Runtime's; the callback gets a kernel's error as its third argument."""
         if self._guard is None:
-            super().run_async(output_names, input_feed, callback, user_data, run_options)
+
+            def translate(results: Any, data: Any, error: str) -> None:
+                callback(results, data, law_message(error) or error)
+
+            super().run_async(output_names, input_feed, translate, user_data, run_options)
             return
         run = self._guard.begin(run_options or ort.RunOptions())
 
@@ -189,7 +204,8 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
     def _guarded(self, run: Callable[..., Any], *arguments: Any) -> Any:
         """Call one of ONNX Runtime's ways to run; its last argument are the run options."""
         if self._guard is None:
-            return run(*arguments)
+            with law_errors_raised():
+                return run(*arguments)
         *rest, options = arguments
         options = ort.RunOptions() if options is None else options
         with self._guard.run(options):

@@ -17,7 +17,7 @@ from onnx.reference import ReferenceEvaluator
 
 import onnx_sparse
 from onnx_sparse.reference import evaluate
-from onnx_sparse.runtime import InferenceSession
+from onnx_sparse.runtime import InferenceSession, available_backends
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION, Op
 
 Array = np.ndarray[Any, Any]
@@ -74,6 +74,10 @@ def run_python(call: Call, inputs: Mapping[str, Array]) -> list[Array]:
     return list(_python_session(call).run(None, dict(inputs)))
 
 
+def run_native(call: Call, inputs: Mapping[str, Array]) -> list[Array]:
+    return list(_native_session(call).run(None, dict(inputs)))
+
+
 def run_portable(call: Call, inputs: Mapping[str, Array]) -> list[Array]:
     return list(_portable_session(call).run(None, dict(inputs)))
 
@@ -86,6 +90,11 @@ def _evaluator(call: Call) -> ReferenceEvaluator:
 @functools.lru_cache(maxsize=64)
 def _python_session(call: Call) -> InferenceSession:
     return InferenceSession(one_node_model(call), backend="python")
+
+
+@functools.lru_cache(maxsize=64)
+def _native_session(call: Call) -> InferenceSession:
+    return InferenceSession(one_node_model(call), backend="native")
 
 
 @functools.lru_cache(maxsize=64)
@@ -117,9 +126,11 @@ BACKENDS = {
     "ORT Python": run_python,
     "ORT portable": run_portable,
 }
+if "native" in available_backends():
+    BACKENDS["ORT native"] = run_native
 
 #: Backends that report what the law calls an error. Portable bodies cannot; they assume legal input.
-REPORTING = ("reference", "ReferenceEvaluator", "ORT Python")
+REPORTING = tuple(name for name in BACKENDS if name != "ORT portable")
 
 #: What a backend is known not to do: (backend, operator, element type of T or None for all) -> the reason.
 #: Strict: a gap that has closed fails the suite.

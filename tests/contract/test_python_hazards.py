@@ -52,7 +52,7 @@ def test_an_error_in_a_plain_session_ends_the_process_with_the_message() -> None
 def test_an_error_in_our_session_is_raised_and_the_process_goes_on() -> None:
     done = run_program(
         """
-        session = onnx_sparse.InferenceSession(model)
+        session = onnx_sparse.InferenceSession(model, backend="python")
         try:
             session.run(None, illegal)
         except onnx_sparse.KernelError as error:
@@ -74,7 +74,7 @@ def test_kernels_declared_while_other_sessions_live_do_no_harm() -> None:
         plain.register_custom_ops_library(extensions.get_library_path())
         relu = parser.parse_model(text + "g (float[2] x) => (float[2] y) { y = Relu(x) }")
         before = ort.InferenceSession(relu.SerializeToString(), plain)
-        ours = [onnx_sparse.InferenceSession(model) for _ in range(20)]
+        ours = [onnx_sparse.InferenceSession(model, backend="python") for _ in range(20)]
         after = ort.InferenceSession(model.SerializeToString(), onnx_sparse.session_options("python"))
         for _ in range(100):
             before.run(None, {"x": np.zeros(2, np.float32)})
@@ -106,7 +106,7 @@ def test_interrupting_a_kernel_raises_keyboard_interrupt(monkeypatch: pytest.Mon
     def interrupted(*inputs: object, **attributes: object) -> None:
         raise KeyboardInterrupt
 
-    session = InferenceSession(SEGMENT_SUM)
+    session = InferenceSession(SEGMENT_SUM, backend="python")
     monkeypatch.setitem(FUNCTIONS, "SegmentSum", interrupted)
     with pytest.raises(KeyboardInterrupt):
         session.run(None, {"data": np.zeros((1, 2), np.float32), "ids": np.zeros(1, np.int64)})
@@ -118,7 +118,7 @@ def test_interrupting_a_kernel_raises_keyboard_interrupt(monkeypatch: pytest.Mon
 def test_an_output_of_another_dtype_is_an_error_not_reinterpreted_memory(
     wrong: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = InferenceSession(SEGMENT_SUM)
+    session = InferenceSession(SEGMENT_SUM, backend="python")
     monkeypatch.setitem(FUNCTIONS, "SegmentSum", lambda *inputs, **attributes: wrong)
     with pytest.raises(TypeError, match=r"SegmentSum: output output is .*; expected float"):
         session.run(None, {"data": np.zeros((1, 2), np.float32), "ids": np.zeros(1, np.int64)})
@@ -126,7 +126,7 @@ def test_an_output_of_another_dtype_is_an_error_not_reinterpreted_memory(
 
 def test_an_array_that_is_not_contiguous_is_handed_over_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     strided = np.arange(12, dtype=np.float32).reshape(3, 4)[:, ::2]
-    session = InferenceSession(SEGMENT_SUM)
+    session = InferenceSession(SEGMENT_SUM, backend="python")
     monkeypatch.setitem(FUNCTIONS, "SegmentSum", lambda *inputs, **attributes: strided)
     (y,) = session.run(None, {"data": np.zeros((1, 2), np.float32), "ids": np.zeros(1, np.int64)})
     np.testing.assert_array_equal(y, strided)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ from contract.models import BRANCHES, FUNCTIONS, SEGMENT_SUM, model
 from ml_dtypes import bfloat16
 
 import onnx_sparse
-from onnx_sparse import InferenceSession, KernelError
+from onnx_sparse import KernelError
+from onnx_sparse.runtime import available_backends
 
 DATA = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
 SORTED, UNSORTED = np.array([0, 0, 2]), np.array([0, 2, 1])
@@ -38,12 +41,22 @@ def model_with_external_data(folder: Path) -> Path:
     return folder / "model.onnx"
 
 
+Open = Callable[..., onnx_sparse.InferenceSession]
+
+
+@pytest.fixture(params=available_backends())
+def opened(request: pytest.FixtureRequest) -> Open:
+    """`InferenceSession` with each of the backends."""
+    return functools.partial(onnx_sparse.InferenceSession, backend=request.param)
+
+
 class TestRegister:
-    def test_it_is_idempotent(self) -> None:
+    @pytest.mark.parametrize("backend", available_backends())
+    def test_it_is_idempotent(self, backend: str) -> None:
         options = ort.SessionOptions()
         for _ in range(3):
-            onnx_sparse.register(options)
-        onnx_sparse.register(options, "python")
+            onnx_sparse.register(options, backend)
+        onnx_sparse.register(options)
         canonical = onnx_sparse.canonicalize(SEGMENT_SUM).SerializeToString()
         assert ort.InferenceSession(canonical, options).run(None, feeds())[0].tolist() == SUMS
 
@@ -52,14 +65,10 @@ class TestRegister:
             onnx_sparse.session_options("cuda")
 
     def test_auto_is_what_is_installed(self) -> None:
-        from onnx_sparse.runtime import available_backends
-
         assert available_backends()[-1] == "python"
         onnx_sparse.session_options("auto")
 
     def test_a_missing_native_library_says_so(self) -> None:
-        from onnx_sparse.runtime import available_backends
-
         if "native" in available_backends():
             pytest.skip("this installation has it")
         with pytest.raises(FileNotFoundError, match="no native library"):
@@ -67,34 +76,34 @@ class TestRegister:
         with pytest.raises(FileNotFoundError, match="backend='python'"):
             onnx_sparse.session_options("native")
 
-    def test_sessions_made_before_and_after_live_together(self) -> None:
+    def test_sessions_made_before_and_after_live_together(self, opened: Open) -> None:
         before = ort.InferenceSession(onnx_sparse.lower(SEGMENT_SUM).SerializeToString())
-        first = InferenceSession(SEGMENT_SUM)
-        second = InferenceSession(BRANCHES)
+        first = opened(SEGMENT_SUM)
+        second = opened(BRANCHES)
         for _ in range(3):
             assert before.run(None, feeds())[0].tolist() == SUMS
             assert first.run(None, feeds())[0].tolist() == SUMS
             assert second.run(None, feeds() | {"c": np.array(False)})[0].tolist() == [[8, 12], [0, 0], [10, 12]]
-            after = InferenceSession(SEGMENT_SUM)
+            after = opened(SEGMENT_SUM)
             assert after.run(None, feeds())[0].tolist() == SUMS
 
 
 class TestWaysIn:
-    def test_a_path_bytes_or_a_model(self, tmp_path: Path) -> None:
+    def test_a_path_bytes_or_a_model(self, opened: Open, tmp_path: Path) -> None:
         onnx.save(SEGMENT_SUM, tmp_path / "m.onnx")
         for source in (tmp_path / "m.onnx", str(tmp_path / "m.onnx"), SEGMENT_SUM.SerializeToString(), SEGMENT_SUM):
-            assert InferenceSession(source).run(None, feeds())[0].tolist() == SUMS
+            assert opened(source).run(None, feeds())[0].tolist() == SUMS
 
-    def test_external_data_are_found_beside_the_file(self, tmp_path: Path) -> None:
+    def test_external_data_are_found_beside_the_file(self, opened: Open, tmp_path: Path) -> None:
         path = model_with_external_data(tmp_path)
         options = ort.SessionOptions()
         ids = {"i": np.array([0, 1]), "s": np.array([0, 0]), "n": np.array(1)}
-        assert InferenceSession(path, options).run(None, ids)[0].tolist() == [[4, 6, 8, 10]]
+        assert opened(path, options).run(None, ids)[0].tolist() == [[4, 6, 8, 10]]
         (tmp_path / "other").mkdir()
         other = model_with_external_data(tmp_path / "other")
-        assert InferenceSession(other, options).run(None, ids)[0].tolist() == [[4, 6, 8, 10]]
+        assert opened(other, options).run(None, ids)[0].tolist() == [[4, 6, 8, 10]]
 
-    def test_a_model_beyond_what_protocol_buffers_hold(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_model_beyond_what_protocol_buffers_hold(self, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
         """The limit is lowered; what is split off is the same."""
         from onnx_sparse import large_models
 
@@ -109,31 +118,31 @@ class TestWaysIn:
         assert list(tensors) == ["t"]
         assert len(light.SerializeToString()) < 1000
         ids = {"i": np.array([0, 99]), "s": np.array([0, 0]), "n": np.array(1)}
-        assert InferenceSession(m).run(None, ids)[0].tolist() == [[396, 398, 400, 402]]
+        assert opened(m).run(None, ids)[0].tolist() == [[396, 398, 400, 402]]
 
-    def test_functions_that_call_the_domain(self) -> None:
+    def test_functions_that_call_the_domain(self, opened: Open) -> None:
         inputs = {"x": np.array([1, 2], np.float32), "z": np.array([3, 4], np.int32), "ids": np.array([1, 1])}
-        assert [a.tolist() for a in InferenceSession(FUNCTIONS).run(None, inputs)] == [[0, 3], [0, 7]]
+        assert [a.tolist() for a in opened(FUNCTIONS).run(None, inputs)] == [[0, 3], [0, 7]]
 
-    def test_portable_bodies_in_the_model_do_not_matter(self) -> None:
-        session = InferenceSession(onnx_sparse.embed_functions(SEGMENT_SUM))
+    def test_portable_bodies_in_the_model_do_not_matter(self, opened: Open) -> None:
+        session = opened(onnx_sparse.embed_functions(SEGMENT_SUM))
         with pytest.raises(KernelError, match=NOT_SORTED):
             session.run(None, feeds(UNSORTED))
 
-    def test_a_model_without_our_operators(self) -> None:
+    def test_a_model_without_our_operators(self, opened: Open) -> None:
         m = model("g (float[2] x) => (float[2] y) { y = Relu (x) }")
-        assert InferenceSession(m).run(None, {"x": np.array([-1, 1], np.float32)})[0].tolist() == [0, 1]
+        assert opened(m).run(None, {"x": np.array([-1, 1], np.float32)})[0].tolist() == [0, 1]
 
-    def test_a_missing_file(self) -> None:
+    def test_a_missing_file(self, opened: Open) -> None:
         with pytest.raises(FileNotFoundError):
-            InferenceSession("missing.onnx")
+            opened("missing.onnx")
 
-    def test_illegal_attributes_and_types_are_refused_when_loading(self) -> None:
+    def test_illegal_attributes_and_types_are_refused_when_loading(self, opened: Open) -> None:
         m = model('g (float[k] x, int64[k] i) => (y) { y = onnx_sparse.SegmentMax <fill_mode = "UP"> (x, i) }')
         with pytest.raises(
             KernelError, match=r"SegmentMax: attribute fill_mode = 'UP' is not one of \('ZERO', 'LOWEST'\)"
         ):
-            InferenceSession(m)
+            opened(m)
 
     def test_options_with_extensions_already_registered_say_what_to_do(self) -> None:
         import onnxruntime_extensions
@@ -141,30 +150,30 @@ class TestWaysIn:
         options = ort.SessionOptions()
         options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
         with pytest.raises(ValueError, match="registers the library of onnxruntime-extensions itself"):
-            InferenceSession(SEGMENT_SUM, options)
+            onnx_sparse.InferenceSession(SEGMENT_SUM, options, backend="python")
 
 
 class TestWaysToRun:
-    def test_an_error_is_raised_and_the_session_goes_on(self) -> None:
-        session = InferenceSession(SEGMENT_SUM)
+    def test_an_error_is_raised_and_the_session_goes_on(self, opened: Open) -> None:
+        session = opened(SEGMENT_SUM)
         for _ in range(2):
             with pytest.raises(KernelError, match=NOT_SORTED):
                 session.run(None, feeds(UNSORTED))
             assert session.run(["y"], feeds())[0].tolist() == SUMS
 
-    def test_the_callers_run_options_can_be_used_again(self) -> None:
-        session, options = InferenceSession(SEGMENT_SUM), ort.RunOptions()
+    def test_the_callers_run_options_can_be_used_again(self, opened: Open) -> None:
+        session, options = opened(SEGMENT_SUM), ort.RunOptions()
         with pytest.raises(KernelError):
             session.run(None, feeds(UNSORTED), options)
         assert session.run(None, feeds(), options)[0].tolist() == SUMS
 
-    def test_an_error_in_the_middle_is_not_hidden_by_what_follows(self) -> None:
+    def test_an_error_in_the_middle_is_not_hidden_by_what_follows(self, opened: Open) -> None:
         m = model(
             "g (float[k,2] data, int64[k] ids, float[9,2] other) => (z) "
             "{ y = onnx_sparse.SegmentSum (data, ids)  w = Add (y, other)  z = onnx_sparse.SegmentSum (w, ids) }"
         )
         with pytest.raises(KernelError, match=NOT_SORTED):
-            InferenceSession(m).run(None, feeds(UNSORTED) | {"other": np.zeros((9, 2), np.float32)})
+            opened(m).run(None, feeds(UNSORTED) | {"other": np.zeros((9, 2), np.float32)})
 
     def test_nothing_runs_after_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from onnx_sparse.reference import FUNCTIONS
@@ -182,18 +191,18 @@ class TestWaysToRun:
             InferenceSession(m, backend="python").run(None, feeds(UNSORTED))
         assert not ran
 
-    def test_an_error_of_another_operator_stays_what_it_is(self) -> None:
+    def test_an_error_of_another_operator_stays_what_it_is(self, opened: Open) -> None:
         m = model(
             "g (float[k,2] data, int64[k] ids, float[9,2] o) => (z) "
             "{ y = onnx_sparse.SegmentSum (data, ids)  z = Add (y, o) }"
         )
         with pytest.raises(Exception, match="Add") as raised:
-            InferenceSession(m).run(None, feeds() | {"o": np.zeros((9, 2), np.float32)})
+            opened(m).run(None, feeds() | {"o": np.zeros((9, 2), np.float32)})
         assert not isinstance(raised.value, KernelError)
 
-    def test_errors_in_branches_and_loops(self) -> None:
+    def test_errors_in_branches_and_loops(self, opened: Open) -> None:
         with pytest.raises(KernelError, match=NOT_SORTED):
-            InferenceSession(BRANCHES).run(None, feeds(UNSORTED) | {"c": np.array(False)})
+            opened(BRANCHES).run(None, feeds(UNSORTED) | {"c": np.array(False)})
         loop = model(
             """
 g (int64 n, float[k,2] data, int64[k] ids) => (float[a,b,2] ys) {
@@ -204,13 +213,13 @@ g (int64 n, float[k,2] data, int64[k] ids) => (float[a,b,2] ys) {
   }>
 }"""
         )
-        session = InferenceSession(loop)
+        session = opened(loop)
         assert session.run(None, feeds() | {"n": np.array(2)})[0].tolist() == [SUMS, SUMS]
         with pytest.raises(KernelError, match=NOT_SORTED):
             session.run(None, feeds(UNSORTED) | {"n": np.array(2)})
 
-    def test_with_ort_values_and_io_binding(self) -> None:
-        session = InferenceSession(SEGMENT_SUM)
+    def test_with_ort_values_and_io_binding(self, opened: Open) -> None:
+        session = opened(SEGMENT_SUM)
         for ids in (SORTED, UNSORTED):
             values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in feeds(ids).items()}
             binding = session.io_binding()
@@ -227,10 +236,10 @@ g (int64 n, float[k,2] data, int64[k] ids) => (float[a,b,2] ys) {
                 with pytest.raises(KernelError, match=NOT_SORTED):
                     session.run_with_iobinding(binding)
 
-    def test_asynchronously(self) -> None:
+    def test_asynchronously(self, opened: Open) -> None:
         options = ort.SessionOptions()
         options.intra_op_num_threads = 2
-        session = InferenceSession(SEGMENT_SUM, options)
+        session = opened(SEGMENT_SUM, options)
         for ids, expected in ((SORTED, ""), (UNSORTED, "ids must be sorted")):
             done, answers = threading.Event(), []
 
@@ -247,7 +256,7 @@ g (int64 n, float[k,2] data, int64[k] ids) => (float[a,b,2] ys) {
             if not expected:
                 assert results[0].tolist() == SUMS
 
-    def test_nodes_executed_in_parallel(self) -> None:
+    def test_nodes_executed_in_parallel(self, opened: Open) -> None:
         options = ort.SessionOptions()
         options.execution_mode = ort.ExecutionMode.ORT_PARALLEL
         options.inter_op_num_threads = 2
@@ -255,13 +264,13 @@ g (int64 n, float[k,2] data, int64[k] ids) => (float[a,b,2] ys) {
             "g (float[k,2] data, int64[k] ids) => (y, z) "
             "{ y = onnx_sparse.SegmentSum (data, ids)  z = onnx_sparse.SegmentMean (data, ids) }"
         )
-        session = InferenceSession(m, options)
+        session = opened(m, options)
         assert session.run(None, feeds())[0].tolist() == SUMS
         with pytest.raises(KernelError, match="ids must be sorted"):
             session.run(None, feeds(UNSORTED))
 
-    def test_eight_threads_on_one_session_each_get_their_own_answer(self) -> None:
-        session = InferenceSession(SEGMENT_SUM)
+    def test_eight_threads_on_one_session_each_get_their_own_answer(self, opened: Open) -> None:
+        session = opened(SEGMENT_SUM)
 
         def work(number: int) -> None:
             random = np.random.default_rng(number)
@@ -283,11 +292,11 @@ g (int64 n, float[k,2] data, int64[k] ids) => (float[a,b,2] ys) {
 
 class TestElementTypes:
     @pytest.mark.parametrize("dtype", [np.float16, bfloat16])
-    def test_half_floats_run_and_are_rounded_once(self, dtype: Any) -> None:
+    def test_half_floats_run_and_are_rounded_once(self, opened: Open, dtype: Any) -> None:
         name = np.dtype(dtype).name
         m = model(f"g ({name}[k] data, int64[k] ids) => ({name}[s] y) {{ y = onnx_sparse.SegmentSum (data, ids) }}")
         data = np.array([1, *[2.0**-9] * 8], dtype)  # each alone is lost beside 1 in bfloat16
-        (y,) = InferenceSession(m, backend="python").run(None, {"data": data, "ids": np.zeros(9, np.int64)})
+        (y,) = opened(m).run(None, {"data": data, "ids": np.zeros(9, np.int64)})
         assert y.dtype == dtype
         assert y.astype(float).tolist() == [1 + 2.0**-6]
 
@@ -299,13 +308,13 @@ class TestElementTypes:
             ort.InferenceSession(canonical, onnx_sparse.session_options("python"))
         assert type(raised.value).__name__ == "InvalidGraph"
 
-    def test_half_floats_between_other_operators(self) -> None:
+    def test_half_floats_between_other_operators(self, opened: Open) -> None:
         m = model(
             "g (float16[k] data, int64[k] ids) => (float16[s] y) "
             "{ a = Mul (data, data)  b = onnx_sparse.SegmentSum (a, ids)  y = Sqrt (b) }"
         )
         data = np.array([3, 4], np.float16)
-        assert InferenceSession(m).run(None, {"data": data, "ids": np.zeros(2, np.int64)})[0].tolist() == [5]
+        assert opened(m).run(None, {"data": data, "ids": np.zeros(2, np.int64)})[0].tolist() == [5]
 
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -317,20 +326,20 @@ class TestElementTypes:
             ("uint32", 2**32 - 1),
         ],
     )
-    def test_large_integers_survive(self, name: str, value: int) -> None:
+    def test_large_integers_survive(self, opened: Open, name: str, value: int) -> None:
         m = model(f"g (int64[r] dims, {name} value) => (y) {{ y = onnx_sparse.Fill (dims, value) }}")
-        (y,) = InferenceSession(m).run(None, {"dims": np.array([3]), "value": np.array(value, name)})
+        (y,) = opened(m).run(None, {"dims": np.array([3]), "value": np.array(value, name)})
         assert y.dtype == name
         assert y.tolist() == [value] * 3
 
-    def test_strings_survive(self) -> None:
+    def test_strings_survive(self, opened: Open) -> None:
         m = model("g (int64[r] dims, string value) => (y) { y = onnx_sparse.Fill (dims, value) }")
         for text in ("", "a", "日本語", "x" * 10_000):
-            (y,) = InferenceSession(m).run(None, {"dims": np.array([2, 1]), "value": np.array(text, object)})
+            (y,) = opened(m).run(None, {"dims": np.array([2, 1]), "value": np.array(text, object)})
             assert y.tolist() == [[text], [text]]
 
     @pytest.mark.parametrize("dims", [[], [0], [3, 0, 2], [1, 1, 1]])
-    def test_scalars_and_empty_outputs_keep_their_shape(self, dims: list[int]) -> None:
+    def test_scalars_and_empty_outputs_keep_their_shape(self, opened: Open, dims: list[int]) -> None:
         m = model("g (int64[r] dims, float value) => (y) { y = onnx_sparse.Fill (dims, value) }")
-        (y,) = InferenceSession(m).run(None, {"dims": np.array(dims, np.int64), "value": np.array(2, np.float32)})
+        (y,) = opened(m).run(None, {"dims": np.array(dims, np.int64), "value": np.array(2, np.float32)})
         assert y.shape == tuple(dims)

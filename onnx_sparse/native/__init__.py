@@ -1,0 +1,1 @@
+"""The native kernels' shared library: where it is, and how its errors come back."""

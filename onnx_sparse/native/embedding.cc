@@ -1,0 +1,60 @@
+// EmbeddingSegmentsSum, EmbeddingSegmentsMean, EmbeddingSegmentsSqrtN.
+
+#include "elements.h"
+#include "kernels.h"
+#include "requirements.h"
+#include "segments.h"
+
+namespace onnx_sparse {
+namespace {
+
+void embedding_segments(const Call& call, Finish unweighted, Finish weighted) {
+  const Tensor& table = call.input(0);
+  const Tensor& indices = call.input(1);
+  const Tensor& segment_ids = call.input(2);
+  const Tensor& default_index = call.input(4);
+  const Tensor& weights = call.input(5);
+  const int64_t segments = call.input(3).integer();
+  const auto width = static_cast<size_t>(table.size_from(1));
+  const size_t element_size = size_of(table.type);
+
+  require_sorted(call, "segment_ids", segment_ids);
+  std::vector<int64_t> shape(table.dims, table.dims + table.rank);
+  shape[0] = segments;
+  auto* output = static_cast<char*>(call.allocate(0, shape, element_size, equation("num_segments", segments)));
+  const int64_t kept = count_below(segment_ids, segments);
+  const int64_t default_row = default_index ? default_index.integer() : -1;
+  if (default_row < -1 || default_row >= table.dims[0]) {
+    throw out_of_range("default_index", default_index, 0, default_row, "-1", table.dims[0]);
+  }
+
+  const std::vector<char> zeros = constant_row(table.type, Constant::zero, default_row < 0 ? width : 0);
+  const char* empty_row =
+      default_row < 0 ? zeros.data() : table.as<char>() + static_cast<size_t>(default_row) * width * element_size;
+  const RowReduction reduction{weights ? Reduction::add_weighted : Reduction::add,
+                               weights ? weighted : unweighted,
+                               element_of(table.type),
+                               width,
+                               table.as<char>(),
+                               table.dims[0],
+                               indices.type == ORT_INT32 ? IndexWidth::int32 : IndexWidth::int64,
+                               indices.data,
+                               weights.as<char>(),
+                               empty_row,
+                               output};
+  if (!reduce_sorted(call, reduction, segment_ids, kept, segments)) {
+    require_in_range("indices", indices, kept, table.dims[0]);
+  }
+}
+
+}  // namespace
+
+void embedding_segments_sum(const Call& call) { embedding_segments(call, Finish::round, Finish::round); }
+
+void embedding_segments_mean(const Call& call) { embedding_segments(call, Finish::tf_mean, Finish::weighted_mean); }
+
+void embedding_segments_sqrt_n(const Call& call) {
+  embedding_segments(call, Finish::tf_sqrt_n, Finish::weighted_sqrt_n);
+}
+
+}  // namespace onnx_sparse

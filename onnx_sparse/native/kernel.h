@@ -1,0 +1,117 @@
+// What a kernel sees of ONNX Runtime: its inputs as views, its attributes, outputs to allocate, the thread pool.
+
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "declaration.h"
+#include "law.h"
+
+namespace onnx_sparse {
+
+// A failed call of ONNX Runtime's own.
+struct OrtFailure {
+  OrtStatus* status;
+};
+
+// An input: a view of memory that ONNX Runtime holds. A string tensor has no data; see string_tensor.h.
+struct Tensor {
+  const OrtValue* value = nullptr;
+  OrtElementType type = ORT_UNDEFINED;
+  const int64_t* dims = nullptr;
+  size_t rank = 0;
+  const void* data = nullptr;
+
+  explicit operator bool() const { return value != nullptr; }
+
+  template <class T>
+  const T* as() const {
+    return static_cast<const T*>(data);
+  }
+
+  // The number of elements of the dimensions from one axis on.
+  int64_t size_from(size_t axis) const {
+    int64_t size = 1;
+    for (size_t i = axis; i < rank; ++i) size *= dims[i];
+    return size;
+  }
+  int64_t size() const { return size_from(0); }
+
+  // An element of an int32 or int64 tensor.
+  int64_t integer(size_t position = 0) const {
+    return type == ORT_INT32 ? as<int32_t>()[position] : as<int64_t>()[position];
+  }
+};
+
+constexpr size_t kMostInputs = 6;
+constexpr size_t kMostAttributes = 1;
+
+// Which choice each attribute of a node is.
+using Choices = std::array<int, kMostAttributes>;
+
+// One run of a kernel.
+class Call {
+ public:
+  // Throws a LawError where the inputs are not what is declared.
+  Call(const OrtApi& api, OrtKernelContext* context, const Declaration& op, const Choices& choices);
+
+  // An optional input that is left off, or is its sentinel, is a null tensor.
+  const Tensor& input(size_t index) const { return inputs_[index]; }
+
+  // The declared choice that an attribute is.
+  int choice(size_t index) const { return choices_[index]; }
+
+  // Whether somebody takes an optional output.
+  bool wants_output(size_t index) const { return index < output_count_; }
+
+  // An output, null where the node does not name it, and an output's memory, which is there in any case. `cause` is what
+  // asks for its size: "num_segments = 7". Throws a LawError where it cannot be allocated.
+  OrtValue* allocate_value(size_t index, const std::vector<int64_t>& dims, size_t element_size,
+                           const std::string& cause) const;
+  void* allocate(size_t index, const std::vector<int64_t>& dims, size_t element_size, const std::string& cause) const;
+
+  // Calls task(0) ... task(count - 1), on ONNX Runtime's threads where there is more than one. Tasks must not throw.
+  template <class Task>
+  void parallel_for(size_t count, const Task& task) const {
+    if (count == 1) {
+      task(size_t{0});
+    } else if (count > 1) {
+      check(api_.KernelContext_ParallelFor(
+          context_, [](void* data, size_t i) noexcept { (*static_cast<const Task*>(data))(i); }, count, 0,
+          const_cast<std::remove_const_t<Task>*>(&task)));
+    }
+  }
+
+  void check(OrtStatus* status) const {
+    if (status != nullptr) throw OrtFailure{status};
+  }
+
+  const OrtApi& api() const { return api_; }
+
+ private:
+  void read_input(size_t index);
+
+  const OrtApi& api_;
+  OrtKernelContext* context_;
+  const Choices& choices_;
+  size_t output_count_ = 0;
+  std::array<Tensor, kMostInputs> inputs_{};
+  std::array<std::vector<int64_t>, kMostInputs> dims_;
+  mutable std::vector<std::unique_ptr<char[]>> unwanted_;  // outputs that nobody takes
+};
+
+using Compute = void (*)(const Call& call);
+
+// The size of an element; strings are counted as pointers.
+size_t size_of(OrtElementType type);
+
+// Into how many tasks to divide work: as many as have enough bytes to move each to be worth another thread's attention.
+// The number depends on the work alone, never on the number of threads.
+size_t task_count(int64_t bytes);
+
+}  // namespace onnx_sparse

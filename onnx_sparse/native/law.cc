@@ -1,0 +1,238 @@
+#include "law.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace onnx_sparse {
+namespace {
+
+[[noreturn]] void fail(std::string message) { throw LawError{std::move(message)}; }
+
+std::string operator+(std::string text, std::string_view more) { return text.append(more.data(), more.size()); }
+
+int64_t integer_at(const InputInfo& input, size_t position) {
+  if (input.type == ORT_INT32) {
+    int32_t value;
+    std::memcpy(&value, static_cast<const char*>(input.data) + position * sizeof value, sizeof value);
+    return value;
+  }
+  int64_t value;
+  std::memcpy(&value, static_cast<const char*>(input.data) + position * sizeof value, sizeof value);
+  return value;
+}
+
+size_t element_count(const InputInfo& input) {
+  size_t count = 1;
+  for (size_t axis = 0; axis < input.rank; ++axis) count *= static_cast<size_t>(input.dims[axis]);
+  return count;
+}
+
+void check_types(const Declaration& op, const InputInfo* inputs) {
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (!inputs[i].given) continue;
+    const Input& declared = op.inputs[i];
+    const auto variable = std::find_if(op.types.begin(), op.types.end(),
+                                       [&](const TypeVariable& v) { return v.name == declared.type; });
+    const bool fixed = variable == op.types.end();
+    const bool legal = fixed ? inputs[i].type == declared.fixed_type
+                             : std::find(variable->types.begin(), variable->types.end(), inputs[i].type) !=
+                                   variable->types.end();
+    if (!legal) {
+      std::string expected(fixed ? declared.type : std::string_view());
+      if (!fixed) {
+        for (const OrtElementType type : variable->types) {
+          expected = std::move(expected) + (expected.empty() ? "" : ", ") + name_of(type);
+        }
+      }
+      fail("input " + std::string(declared.name) + " is " + name_of(inputs[i].type) +
+           "; expected one of: " + expected);
+    }
+    for (size_t first = 0; first < i; ++first) {
+      if (inputs[first].given && op.inputs[first].type == declared.type && inputs[first].type != inputs[i].type) {
+        fail("input " + std::string(declared.name) + " is " + name_of(inputs[i].type) + " but " +
+             op.inputs[first].name + " is " + name_of(inputs[first].type) + "; both must have the same type");
+      }
+    }
+  }
+}
+
+// What each letter and group of a declaration stands for.
+class Dimensions {
+ public:
+  void unify(const Input& declared, const InputInfo& input) {
+    const List<std::string_view>& items = declared.items;
+    const auto fixed = static_cast<size_t>(
+        std::count_if(items.begin(), items.end(), [](std::string_view item) { return !is_group(item); }));
+    const bool has_group = fixed < items.size();
+    if (input.rank < fixed || (input.rank > fixed && !has_group)) {
+      fail("input " + std::string(declared.name) + " has rank " + std::to_string(input.rank) + "; expected " +
+           (items.size() == 0 ? "a scalar" : std::string("rank ") + (has_group ? ">= " : "") + std::to_string(fixed)) +
+           " [" + declared.shape + "]");
+    }
+    size_t spare = input.rank - fixed;
+    size_t axis = 0;
+    for (size_t position = 0; position < items.size(); ++position) {
+      const std::string_view item = items[position];
+      if (!is_group(item)) {
+        bind_size(item, input.dims[axis], declared.name, axis);
+        ++axis;
+        continue;
+      }
+      const bool last_group = std::none_of(items.begin() + position + 1, items.end(), is_group);
+      size_t length = spare;
+      if (!last_group) {
+        const Group* known = find(groups_, item);
+        if (known == nullptr) return;
+        length = known->rank;
+        if (length > spare) {
+          fail("input " + std::string(declared.name) + " has rank " + std::to_string(input.rank) +
+               ", less than the rank " + std::to_string(length) + " of " + known->owner);
+        }
+      }
+      bind_group(item, input.dims + axis, length, declared.name);
+      spare -= length;
+      axis += length;
+    }
+  }
+
+  void check_broadcast(const Input& declared, const InputInfo& input) const {
+    const Group* target = find(groups_, declared.shape);
+    if (target == nullptr) return;
+    bool fits = input.rank <= target->rank;
+    for (size_t back = 1; fits && back <= input.rank; ++back) {
+      const int64_t size = input.dims[input.rank - back];
+      fits = size == 1 || size == target->dims[target->rank - back];
+    }
+    if (!fits) {
+      fail(std::string(declared.name) + " of shape " + text_of(input.dims, input.rank) + " does not broadcast to " +
+           text_of(target->dims, target->rank) + ", the shape of " + target->owner);
+    }
+  }
+
+ private:
+  struct Size {
+    std::string_view name;
+    int64_t size;
+    std::string_view owner;
+  };
+
+  struct Group {
+    std::string_view name;
+    const int64_t* dims;
+    size_t rank;
+    std::string_view owner;
+  };
+
+  template <class Known>
+  static const Known* find(const std::vector<Known>& known, std::string_view name) {
+    const auto found = std::find_if(known.begin(), known.end(), [&](const Known& k) { return k.name == name; });
+    return found == known.end() ? nullptr : &*found;
+  }
+
+  void bind_size(std::string_view letter, int64_t size, std::string_view owner, size_t axis) {
+    const Size* known = find(sizes_, letter);
+    if (known == nullptr) {
+      sizes_.push_back({letter, size, owner});
+    } else if (known->size != size) {
+      fail("dimension " + std::to_string(axis) + " of " + owner + " is " + std::to_string(size) + " but " +
+           known->owner + " has " + std::to_string(known->size) + " for the same dimension " + letter);
+    }
+  }
+
+  void bind_group(std::string_view item, const int64_t* dims, size_t rank, std::string_view owner) {
+    const Group* known = find(groups_, item);
+    if (known == nullptr) {
+      groups_.push_back({item, dims, rank, owner});
+    } else if (known->rank != rank || !std::equal(dims, dims + rank, known->dims)) {
+      fail(std::string(owner) + " has dimensions " + text_of(dims, rank) + " where " + known->owner + " has " +
+           text_of(known->dims, known->rank) + " for the same " + item);
+    }
+  }
+
+  std::vector<Size> sizes_;
+  std::vector<Group> groups_;
+};
+
+void check_sizes(const Input& declared, const InputInfo& input) {
+  size_t least_at = 0;
+  int64_t least = declared.low;
+  for (size_t i = 0, count = element_count(input); i < count; ++i) {
+    const int64_t value = integer_at(input, i);
+    if (value < least) {
+      least = value;
+      least_at = i;
+    }
+  }
+  if (least < declared.low) {
+    const std::string element = input.rank == 0 ? "" : "[" + std::to_string(least_at) + "]";
+    fail(std::string(declared.name) + element + " = " + std::to_string(least) + " must be >= " +
+         std::to_string(declared.low));
+  }
+}
+
+// An input with one group tells its length to an input with two ("*S" before "*S, ..."); what broadcasts comes last.
+int turn_of(const Input& declared) {
+  if (declared.broadcasts) return 2;
+  return std::count_if(declared.items.begin(), declared.items.end(), is_group) > 1 ? 1 : 0;
+}
+
+}  // namespace
+
+std::string text_of(const int64_t* values, size_t count) {
+  std::string text = "[";
+  for (size_t i = 0; i < count; ++i) text += (i ? ", " : "") + std::to_string(values[i]);
+  return text + "]";
+}
+
+std::string_view name_of(OrtElementType type) {
+  static constexpr std::string_view names[] = {"undefined", "float",  "uint8", "int8",    "uint16",  "int16",
+                                               "int32",     "int64",  "string", "bool",   "float16", "double",
+                                               "uint32",    "uint64", "complex64", "complex128", "bfloat16"};
+  const auto number = static_cast<size_t>(type);
+  return number < sizeof names / sizeof *names ? names[number] : "an element type that no operator takes";
+}
+
+int check_attribute(const Attribute& declared, const std::string* value) {
+  if (value == nullptr) {
+    if (declared.default_choice < 0) {
+      fail("attribute " + std::string(declared.name) + " is required: one of " + declared.choices_text);
+    }
+    return declared.default_choice;
+  }
+  for (size_t i = 0; i < declared.choices.size(); ++i) {
+    if (declared.choices[i] == *value) return static_cast<int>(i);
+  }
+  fail("attribute " + std::string(declared.name) + " = '" + *value + "' is not one of " + declared.choices_text);
+}
+
+void check_inputs(const Declaration& op, const InputInfo* inputs) {
+  check_types(op, inputs);
+  Dimensions dimensions;
+  for (int turn = 0; turn < 3; ++turn) {
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const Input& declared = op.inputs[i];
+      const InputInfo& input = inputs[i];
+      if (!input.given || turn_of(declared) != turn) continue;
+      if (declared.broadcasts) {
+        dimensions.check_broadcast(declared, input);
+      } else if (!(declared.sentinel == Sentinel::empty && is_sentinel(declared, input))) {
+        dimensions.unify(declared, input);
+      }
+      if (declared.is_size) check_sizes(declared, input);
+    }
+  }
+}
+
+bool is_sentinel(const Input& declared, const InputInfo& input) {
+  switch (declared.sentinel) {
+    case Sentinel::none:
+      return false;
+    case Sentinel::minus_one:
+      return input.rank == 0 && integer_at(input, 0) == -1;
+    case Sentinel::empty:
+      return input.rank == 1 && input.dims[0] == 0;
+  }
+  return false;
+}
+
+}  // namespace onnx_sparse

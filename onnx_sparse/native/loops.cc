@@ -1,0 +1,91 @@
+// The inner loops, compiled once for each instruction set: ONNX_SPARSE_INSTRUCTIONS names that of this object.
+//
+// Everything stands in a namespace of that name, and no inline function of a library is called: the linker keeps one
+// copy of such a function, and that must not be one with instructions which the machine may lack.
+
+#include "loops.h"
+
+#include "reduction.h"
+#include "vectors.h"
+
+namespace onnx_sparse::ONNX_SPARSE_INSTRUCTIONS {
+namespace {
+
+template <class T>
+bool is_sorted(const T* ids, size_t count, T before) {
+  bool falls = count > 0 && ids[0] < before;
+  for (size_t k = 1; k < count; ++k) falls |= ids[k] < ids[k - 1];
+  return !falls;
+}
+
+template <class T>
+bool is_in_range(const T* values, size_t count, int64_t high) {
+  using Unsigned = std::make_unsigned_t<T>;
+  constexpr auto most = static_cast<int64_t>(static_cast<Unsigned>(-1) / 2);
+  bool outside = false;
+  if (high > most) {
+    for (size_t k = 0; k < count; ++k) outside |= values[k] < 0;
+  } else {
+    for (size_t k = 0; k < count; ++k) outside |= static_cast<Unsigned>(values[k]) >= static_cast<Unsigned>(high);
+  }
+  return !outside;
+}
+
+bool are_flags(const uint8_t* bytes, size_t count) {
+  uint8_t seen = 0;
+  for (size_t k = 0; k < count; ++k) seen = static_cast<uint8_t>(seen | bytes[k]);
+  return seen < 2;
+}
+
+template <class T>
+void fill_all(const void* value, size_t count, void* output) {
+  const T element = load<T, 1>(static_cast<const T*>(value));
+  T* to = static_cast<T*>(output);
+  for (size_t i = 0; i < count; ++i) to[i] = element;
+}
+
+template <class T>
+void select_all(const void* x, const uint8_t* mask, const void* value, size_t count, void* output) {
+  const T element = load<T, 1>(static_cast<const T*>(value));
+  const T* __restrict from = static_cast<const T*>(x);
+  T* __restrict to = static_cast<T*>(output);
+  for (size_t i = 0; i < count; ++i) to[i] = mask[i] ? element : from[i];
+}
+
+#define ONNX_SPARSE_ROWS(function, T)                                                                     \
+  {                                                                                                       \
+    function<RowReduction<T, Add, false>>, function<RowReduction<T, Add, true>>,                          \
+        function<RowReduction<T, Multiply, false>>, function<RowReduction<T, Maximum, false>>,            \
+        function<RowReduction<T, Minimum, false>>                                                         \
+  }
+// In the order of Element.
+#define ONNX_SPARSE_TABLE(function)                                                                         \
+  {                                                                                                         \
+    ONNX_SPARSE_ROWS(function, Float16), ONNX_SPARSE_ROWS(function, BFloat16),                              \
+        ONNX_SPARSE_ROWS(function, float), ONNX_SPARSE_ROWS(function, double),                              \
+        ONNX_SPARSE_ROWS(function, int8_t), ONNX_SPARSE_ROWS(function, int16_t),                            \
+        ONNX_SPARSE_ROWS(function, int32_t), ONNX_SPARSE_ROWS(function, int64_t),                           \
+        ONNX_SPARSE_ROWS(function, uint8_t), ONNX_SPARSE_ROWS(function, uint16_t),                          \
+        ONNX_SPARSE_ROWS(function, uint32_t), ONNX_SPARSE_ROWS(function, uint64_t)                          \
+  }
+#define ONNX_SPARSE_TEXT_OF(name) #name
+#define ONNX_SPARSE_TEXT(name) ONNX_SPARSE_TEXT_OF(name)
+
+}  // namespace
+
+extern const Loops table;
+const Loops table = {
+    ONNX_SPARSE_TEXT(ONNX_SPARSE_INSTRUCTIONS),
+    ONNX_SPARSE_TABLE(reduce_batch),
+    ONNX_SPARSE_TABLE(accumulate),
+    ONNX_SPARSE_TABLE(finish),
+    is_sorted<int32_t>,
+    is_sorted<int64_t>,
+    is_in_range<int32_t>,
+    is_in_range<int64_t>,
+    are_flags,
+    {fill_all<uint8_t>, fill_all<uint16_t>, fill_all<uint32_t>, fill_all<uint64_t>},
+    {select_all<uint8_t>, select_all<uint16_t>, select_all<uint32_t>, select_all<uint64_t>},
+};
+
+}  // namespace onnx_sparse::ONNX_SPARSE_INSTRUCTIONS

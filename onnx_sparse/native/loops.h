@@ -1,0 +1,79 @@
+// The inner loops. loops.cc is compiled once for each instruction set, and the best that the machine has is chosen when
+// the library is first used. Nothing here allocates, throws or knows of ONNX Runtime.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace onnx_sparse {
+
+// The element types that are computed with, in the order of the tables below.
+enum class Element { float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64 };
+constexpr size_t kElementCount = 12;
+
+// How rows are reduced to one.
+enum class Reduction { add, add_weighted, multiply, maximum, minimum };
+constexpr size_t kReductionCount = 5;
+
+// What is done with a segment's reduced row at the end.
+enum class Finish {
+  round,           // rounded to the element type
+  keep,            // left in the type computed in
+  mean,            // divided by the number of rows; integers truncate
+  tf_mean,         // the same with TensorFlow's bits
+  tf_sqrt_n,       // divided by the root of the number of rows, with TensorFlow's bits
+  weighted_mean,   // divided by the sum of the weights, 0 where that is 0
+  weighted_sqrt_n, // divided by the root of the sum of the squared weights, 0 where that is 0
+  join_empty,      // reduced together with what an empty segment is
+};
+
+// Some segments and the rows of their entries. A row is reduced with the others of its segment in the order that gives
+// TensorFlow's bits: the first n % 8 rows (8 for 0, 9 for 1) one by one, then blocks of eight, each reduced by itself
+// first.
+struct SegmentBatch {
+  const char* table;
+  size_t row_stride;         // bytes from one row to the next
+  const int64_t* indices;    // of each entry: its row; there are prefetch_distance more than entries
+  int64_t prefetch_distance; // rows are fetched so many entries ahead; 0: they need not be
+  const void* weights;       // of each entry, in the element type; only for add_weighted
+  const int64_t* starts;     // [segments + 1]: segment s has the entries starts[s] ... starts[s + 1] - 1
+  size_t segments;
+  size_t width;              // elements of a row; at most kMostColumns
+  Finish finish;
+  const char* empty_row;     // what an empty segment is
+  char* output;
+  size_t output_stride;      // bytes from one output row to the next
+};
+
+// A wider row is reduced in parts.
+constexpr size_t kMostColumns = 2048;
+
+struct Loops {
+  const char* name;
+
+  void (*reduce[kElementCount][kReductionCount])(const SegmentBatch& batch);
+  // Takes `count` rows, in the type computed in, into an accumulator one by one.
+  void (*accumulate[kElementCount][kReductionCount])(void* accumulator, const void* rows, size_t count, size_t width);
+  // Finishes segment 0, whose reduced row is in the type computed in.
+  void (*finish[kElementCount][kReductionCount])(const SegmentBatch& batch, void* row);
+
+  // Whether ids do not decrease and are not less than `before`.
+  bool (*sorted32)(const int32_t* ids, size_t count, int32_t before);
+  bool (*sorted64)(const int64_t* ids, size_t count, int64_t before);
+  // Whether values are in [0, high).
+  bool (*in_range32)(const int32_t* values, size_t count, int64_t high);
+  bool (*in_range64)(const int64_t* values, size_t count, int64_t high);
+  // Whether bytes are 0 or 1.
+  bool (*all_flags)(const uint8_t* bytes, size_t count);
+
+  // By the binary logarithm of the element's size:
+  void (*fill[4])(const void* value, size_t count, void* output);
+  // output[i] = mask[i] ? value : x[i]
+  void (*select[4])(const void* x, const uint8_t* mask, const void* value, size_t count, void* output);
+};
+
+// The loops for this machine.
+const Loops& loops();
+
+}  // namespace onnx_sparse

@@ -1,0 +1,264 @@
+// Reducing rows by segment. A part of loops.cc.
+
+#pragma once
+
+#include <cmath>
+
+#include "loops.h"
+#include "vectors.h"
+
+namespace onnx_sparse::ONNX_SPARSE_INSTRUCTIONS {
+namespace {
+
+// How the rows of an element type are reduced.
+template <class T, class Join, bool is_weighted>
+struct RowReduction {
+  using Element = T;
+  static constexpr bool is_half = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+  static constexpr bool is_order = std::is_same_v<Join, Maximum> || std::is_same_v<Join, Minimum>;
+  static constexpr bool weighted = is_weighted;
+
+  // What T is computed in: float for half floats, unsigned integers (which wrap) for sums and products.
+  template <class U, bool wraps>
+  struct ComputeOf {
+    using type = U;
+  };
+  template <class U>
+  struct ComputeOf<U, true> {
+    using type = std::make_unsigned_t<U>;
+  };
+  using Compute = std::conditional_t<
+      is_half, float, typename ComputeOf<std::conditional_t<is_half, float, T>, std::is_integral_v<T> && !is_order>::type>;
+
+  template <class V>
+  static ONNX_SPARSE_INLINE V join(V a, V b) {
+    return Join::join(a, b);
+  }
+};
+
+// The number of rows that are taken one by one before the blocks of eight.
+ONNX_SPARSE_INLINE int64_t head_of(int64_t count) {
+  const int64_t head = count % 8 < 2 ? count % 8 + 8 : count % 8;
+  return head < count ? head : count;
+}
+
+// A row's address, which is of no row where an index that is fetched ahead is wrong.
+ONNX_SPARSE_INLINE uintptr_t address_of(const SegmentBatch& batch, int64_t entry) {
+  return reinterpret_cast<uintptr_t>(batch.table) + static_cast<uintptr_t>(batch.indices[entry]) * batch.row_stride;
+}
+
+// Reduces `vectors` vectors of columns of the rows of the entries from `begin` on. They are neighbours from `column`
+// on, but for the last one, which stands at `last` and may overlap the one before: columns are reduced independently.
+template <class R, size_t lanes, size_t vectors>
+ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin, int64_t end, size_t column,
+                                       size_t last, typename R::Compute* output) {
+  using T = typename R::Element;
+  using C = typename R::Compute;
+  using V = Vector<C, lanes>;
+  const bool prefetch = batch.prefetch_distance > 0;
+  const auto column_of = [&](size_t v) __attribute__((always_inline)) {
+    return v + 1 < vectors ? column + v * lanes : last;
+  };
+  const auto read = [&](int64_t k, V* into) __attribute__((always_inline)) {
+    if (prefetch) {
+      const uintptr_t ahead = address_of(batch, k + batch.prefetch_distance);
+      for (size_t v = 0; v < vectors; ++v) {
+        if (v * lanes * sizeof(T) % 64 == 0) __builtin_prefetch(reinterpret_cast<void*>(ahead + column_of(v) * sizeof(T)));
+      }
+      __builtin_prefetch(reinterpret_cast<void*>(ahead + (last + lanes) * sizeof(T) - 1));
+    }
+    const T* from = reinterpret_cast<const T*>(address_of(batch, k));
+    for (size_t v = 0; v < vectors; ++v) into[v] = load<C, lanes>(from + column_of(v));
+    if constexpr (R::weighted) {
+      const V weight = all_lanes<C, lanes>(load<C, 1>(static_cast<const T*>(batch.weights) + k));
+      for (size_t v = 0; v < vectors; ++v) into[v] = product(into[v], weight);
+    }
+  };
+  V result[vectors];
+  V row[vectors];
+  read(begin, result);
+  const int64_t head_end = begin + head_of(end - begin);
+  for (int64_t k = begin + 1; k < head_end; ++k) {
+    read(k, row);
+    for (size_t v = 0; v < vectors; ++v) result[v] = R::join(result[v], row[v]);
+  }
+  for (int64_t block = head_end; block < end; block += 8) {
+    V sum[vectors];
+    read(block, sum);
+    for (int64_t k = block + 1; k < block + 8; ++k) {
+      read(k, row);
+      for (size_t v = 0; v < vectors; ++v) sum[v] = R::join(sum[v], row[v]);
+    }
+    for (size_t v = 0; v < vectors; ++v) result[v] = R::join(result[v], sum[v]);
+  }
+  for (size_t v = 0; v < vectors; ++v) std::memcpy(output + column_of(v), &result[v], sizeof(V));
+}
+
+// Reduces one segment's rows, in vectors of `lanes` where the rows are not narrower.
+template <class R, size_t lanes>
+ONNX_SPARSE_INLINE void reduce_row(const SegmentBatch& batch, int64_t begin, int64_t end,
+                                   typename R::Compute* output) {
+  const size_t width = batch.width;
+  if (width < lanes) {
+    if constexpr (lanes > 1) reduce_row<R, lanes / 2>(batch, begin, end, output);
+    return;
+  }
+  size_t column = 0;
+  if constexpr (lanes * sizeof(typename R::Compute) == kVectorBytes) {
+    for (; width - column > 4 * lanes; column += 4 * lanes) {
+      reduce_columns<R, lanes, 4>(batch, begin, end, column, column + 3 * lanes, output);
+    }
+    switch ((width - column + lanes - 1) / lanes) {
+      case 4:
+        return reduce_columns<R, lanes, 4>(batch, begin, end, column, width - lanes, output);
+      case 3:
+        return reduce_columns<R, lanes, 3>(batch, begin, end, column, width - lanes, output);
+      default:
+        break;
+    }
+  }
+  if (width - column > lanes) {
+    reduce_columns<R, lanes, 2>(batch, begin, end, column, width - lanes, output);
+  } else {
+    reduce_columns<R, lanes, 1>(batch, begin, end, column, width - lanes, output);
+  }
+}
+
+// The sum of the (squared) weights, in the order in which rows are summed.
+template <class R, bool squared>
+ONNX_SPARSE_INLINE typename R::Compute sum_weights(const SegmentBatch& batch, int64_t begin, int64_t end) {
+  using C = typename R::Compute;
+  const auto read = [&](int64_t k) __attribute__((always_inline)) {
+    const C weight = load<C, 1>(static_cast<const typename R::Element*>(batch.weights) + k);
+    return squared ? weight * weight : weight;
+  };
+  C sum = read(begin);
+  const int64_t head_end = begin + head_of(end - begin);
+  for (int64_t k = begin + 1; k < head_end; ++k) sum += read(k);
+  for (int64_t block = head_end; block < end; block += 8) {
+    C eight = read(block);
+    for (int64_t k = block + 1; k < block + 8; ++k) eight += read(k);
+    sum += eight;
+  }
+  return sum;
+}
+
+template <class C>
+ONNX_SPARSE_INLINE C root(C value) {
+  if constexpr (std::is_same_v<C, float>) {
+    return __builtin_sqrtf(value);
+  } else {
+    return __builtin_sqrt(value);
+  }
+}
+
+template <class C>
+ONNX_SPARSE_INLINE void divide(C* row, size_t width, C divisor) {
+  for (size_t i = 0; i < width; ++i) row[i] /= divisor;
+}
+
+// TensorFlow multiplies a short segment by the rounded reciprocal and divides a long one.
+template <class C>
+ONNX_SPARSE_INLINE void divide_as_tensorflow(C* row, size_t width, int64_t count, C divisor) {
+  if (count >= 10) {
+    divide(row, width, divisor);
+  } else {
+    const C factor = C{1} / divisor;
+    for (size_t i = 0; i < width; ++i) row[i] *= factor;
+  }
+}
+
+template <class C>
+ONNX_SPARSE_INLINE void divide_unless_zero(C* row, size_t width, C divisor) {
+  if (divisor == 0) {
+    std::memset(row, 0, width * sizeof(C));
+  } else {
+    divide(row, width, divisor);
+  }
+}
+
+// Integers: the sum wraps in T, the division truncates toward zero.
+template <class T, class C>
+ONNX_SPARSE_INLINE void divide_integers(C* row, size_t width, int64_t count) {
+  using Wider = std::conditional_t<std::is_same_v<T, uint64_t>, uint64_t, int64_t>;
+  if (count == 1) return;
+  for (size_t i = 0; i < width; ++i) {
+    row[i] = static_cast<C>(static_cast<Wider>(static_cast<T>(row[i])) / static_cast<Wider>(count));
+  }
+}
+
+// Finishes a segment's reduced row; half floats are rounded to the output, others stay where they are.
+template <class R>
+ONNX_SPARSE_INLINE void finish_row(const SegmentBatch& batch, typename R::Compute* row, int64_t begin, int64_t end,
+                                   char* output) {
+  using T = typename R::Element;
+  using C = typename R::Compute;
+  if (batch.finish == Finish::keep) return;
+  const int64_t count = end - begin;
+  if (batch.finish == Finish::join_empty) {
+    const T* empty = reinterpret_cast<const T*>(batch.empty_row);
+    for (size_t i = 0; i < batch.width; ++i) row[i] = R::join(row[i], load<C, 1>(empty + i));
+  }
+  if constexpr (std::is_floating_point_v<C>) {
+    const auto size = static_cast<C>(count);
+    switch (batch.finish) {
+      case Finish::mean:
+        divide(row, batch.width, size);
+        break;
+      case Finish::tf_mean:
+        divide_as_tensorflow(row, batch.width, count, size);
+        break;
+      case Finish::tf_sqrt_n:
+        divide_as_tensorflow(row, batch.width, count, static_cast<C>(__builtin_sqrt(static_cast<double>(count))));
+        break;
+      case Finish::weighted_mean:
+        divide_unless_zero(row, batch.width, sum_weights<R, false>(batch, begin, end));
+        break;
+      case Finish::weighted_sqrt_n:
+        divide_unless_zero(row, batch.width, root(sum_weights<R, true>(batch, begin, end)));
+        break;
+      default:
+        break;
+    }
+  } else if (batch.finish == Finish::mean) {
+    divide_integers<T>(row, batch.width, count);
+  }
+  if constexpr (R::is_half) store_halves(row, batch.width, reinterpret_cast<T*>(output));
+}
+
+template <class R>
+void reduce_batch(const SegmentBatch& batch) {
+  using C = typename R::Compute;
+  C half_floats_row[R::is_half ? kMostColumns : 1];
+  char* output = batch.output;
+  for (size_t s = 0; s < batch.segments; ++s, output += batch.output_stride) {
+    const int64_t begin = batch.starts[s];
+    const int64_t end = batch.starts[s + 1];
+    if (begin == end) {
+      std::memcpy(output, batch.empty_row, batch.width * sizeof(typename R::Element));
+      continue;
+    }
+    C* row = R::is_half && batch.finish != Finish::keep ? half_floats_row : reinterpret_cast<C*>(output);
+    reduce_row<R, kVectorBytes / sizeof(C)>(batch, begin, end, row);
+    finish_row<R>(batch, row, begin, end, output);
+  }
+}
+
+template <class R>
+void accumulate(void* accumulator, const void* rows, size_t count, size_t width) {
+  using C = typename R::Compute;
+  C* __restrict sum = static_cast<C*>(accumulator);
+  const C* __restrict row = static_cast<const C*>(rows);
+  for (; count > 0; --count, row += width) {
+    for (size_t i = 0; i < width; ++i) sum[i] = R::join(sum[i], row[i]);
+  }
+}
+
+template <class R>
+void finish(const SegmentBatch& batch, void* row) {
+  finish_row<R>(batch, static_cast<typename R::Compute*>(row), batch.starts[0], batch.starts[1], batch.output);
+  if constexpr (!R::is_half) std::memcpy(batch.output, row, batch.width * sizeof(typename R::Element));
+}
+
+}  // namespace
+}  // namespace onnx_sparse::ONNX_SPARSE_INSTRUCTIONS

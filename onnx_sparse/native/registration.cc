@@ -1,0 +1,233 @@
+// The library's only door: RegisterCustomOps, which tells ONNX Runtime of every operator.
+//
+// An operator is registered once for each binding of the type variables that its outputs have. ONNX Runtime infers the
+// outputs' element types from that, in every version and for inputs of unknown rank; its inference function for custom
+// operators can do neither. Variables that only inputs have are left open and checked when the kernel runs, so that
+// the message is the law's.
+
+#include <array>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "kernel.h"
+#include "kernels.h"
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+namespace onnx_sparse {
+namespace {
+
+struct Entry {
+  const Declaration& declaration;
+  Compute compute;
+};
+
+// Every operator of the domain.
+const Entry kOperators[] = {
+    {declarations::kSparseFillEmptyRows, sparse_fill_empty_rows},
+    {declarations::kRaggedFillEmptyRows, ragged_fill_empty_rows},
+    {declarations::kSparseReshape, sparse_reshape},
+    {declarations::kEmbeddingSegmentsSum, embedding_segments_sum},
+    {declarations::kEmbeddingSegmentsMean, embedding_segments_mean},
+    {declarations::kEmbeddingSegmentsSqrtN, embedding_segments_sqrt_n},
+    {declarations::kSegmentSum, segment_sum},
+    {declarations::kSegmentMean, segment_mean},
+    {declarations::kSegmentMax, segment_max},
+    {declarations::kSegmentMin, segment_min},
+    {declarations::kSegmentProd, segment_prod},
+    {declarations::kUnsortedSegmentSum, unsorted_segment_sum},
+    {declarations::kUnsortedSegmentMax, unsorted_segment_max},
+    {declarations::kUnsortedSegmentMin, unsorted_segment_min},
+    {declarations::kUnsortedSegmentProd, unsorted_segment_prod},
+    {declarations::kFill, fill},
+    {declarations::kMaskedFill, masked_fill},
+};
+
+// One node's kernel.
+struct Kernel {
+  const OrtApi& api;
+  const Entry& entry;
+  Choices choices;
+};
+
+// Turns whatever is thrown into a status; nothing may be thrown across the ABI.
+template <class Body>
+OrtStatus* guarded(const OrtApi& api, const Declaration& op, const Body& body) noexcept {
+  const auto failed = [&](OrtErrorCode code, const char* message) {
+    try {
+      return api.CreateStatus(code, (std::string(op.name) + ": " + message).c_str());
+    } catch (...) {
+      return api.CreateStatus(code, "onnx_sparse: out of memory");
+    }
+  };
+  try {
+    body();
+    return nullptr;
+  } catch (const LawError& error) {
+    return failed(ORT_INVALID_ARGUMENT, error.message.c_str());
+  } catch (const OrtFailure& failure) {
+    return failure.status;
+  } catch (const std::bad_alloc&) {
+    return failed(ORT_INVALID_ARGUMENT, "out of memory");
+  } catch (const std::exception& error) {
+    return failed(ORT_RUNTIME_EXCEPTION, error.what());
+  } catch (...) {
+    return failed(ORT_RUNTIME_EXCEPTION, "an unknown exception");
+  }
+}
+
+int read_attribute(const OrtApi& api, const OrtKernelInfo* info, const Attribute& declared) {
+  const std::string name(declared.name);
+  size_t size = 0;  // with the terminating zero
+  if (OrtStatus* absent = api.KernelInfoGetAttribute_string(info, name.c_str(), nullptr, &size)) {
+    api.ReleaseStatus(absent);
+    return check_attribute(declared, nullptr);
+  }
+  std::string value(size, '\0');
+  if (OrtStatus* failed = api.KernelInfoGetAttribute_string(info, name.c_str(), value.data(), &size)) {
+    throw OrtFailure{failed};
+  }
+  value.resize(size - 1);
+  return check_attribute(declared, &value);
+}
+
+// An operator with its outputs' type variables bound.
+struct BoundOp : OrtCustomOp {
+  explicit BoundOp(const Entry& e);
+
+  OrtElementType type_of(std::string_view type, OrtElementType fixed) const {
+    if (fixed != ORT_UNDEFINED) return fixed;
+    for (size_t i = 0; i < entry.declaration.types.size(); ++i) {
+      if (entry.declaration.types[i].name == type) return types[i];
+    }
+    return ORT_UNDEFINED;
+  }
+
+  const Entry& entry;
+  std::array<OrtElementType, 3> types{};  // by type variable; undefined where it is left open
+};
+
+const BoundOp& bound(const OrtCustomOp* op) { return *static_cast<const BoundOp*>(op); }
+
+BoundOp::BoundOp(const Entry& e) : OrtCustomOp(), entry(e) {
+  version = kOrtApiVersion;
+  GetName = [](const OrtCustomOp* op) { return bound(op).entry.declaration.name.data(); };
+  GetExecutionProviderType = [](const OrtCustomOp*) { return "CPUExecutionProvider"; };
+  GetInputTypeCount = [](const OrtCustomOp* op) { return bound(op).entry.declaration.inputs.size(); };
+  GetInputType = [](const OrtCustomOp* op, size_t index) {
+    const Input& declared = bound(op).entry.declaration.inputs[index];
+    return bound(op).type_of(declared.type, declared.fixed_type);
+  };
+  GetInputCharacteristic = [](const OrtCustomOp* op, size_t index) {
+    return bound(op).entry.declaration.inputs[index].optional() ? ORT_OPTIONAL : ORT_REQUIRED;
+  };
+  GetInputMemoryType = [](const OrtCustomOp*, size_t) { return ORT_MEMORY_DEFAULT; };
+  GetOutputTypeCount = [](const OrtCustomOp* op) { return bound(op).entry.declaration.outputs.size(); };
+  GetOutputType = [](const OrtCustomOp* op, size_t index) {
+    const Output& declared = bound(op).entry.declaration.outputs[index];
+    return bound(op).type_of(declared.type, declared.fixed_type);
+  };
+  GetOutputCharacteristic = [](const OrtCustomOp* op, size_t index) {
+    return bound(op).entry.declaration.outputs[index].optional ? ORT_OPTIONAL : ORT_REQUIRED;
+  };
+  const auto none = [](const OrtCustomOp*) { return 0; };
+  GetVariadicInputMinArity = GetVariadicInputHomogeneity = none;
+  GetVariadicOutputMinArity = GetVariadicOutputHomogeneity = none;
+  GetStartVersion = [](const OrtCustomOp*) { return 1; };
+  GetEndVersion = [](const OrtCustomOp*) { return std::numeric_limits<int>::max(); };
+  CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info, void** out) noexcept {
+    const Entry& made = bound(op).entry;
+    return guarded(*api, made.declaration, [&] {
+      Choices choices{};
+      for (size_t i = 0; i < made.declaration.attributes.size(); ++i) {
+        choices[i] = read_attribute(*api, info, made.declaration.attributes[i]);
+      }
+      *out = new Kernel{*api, made, choices};
+    });
+  };
+  KernelComputeV2 = [](void* kernel, OrtKernelContext* context) noexcept {
+    const auto& run = *static_cast<const Kernel*>(kernel);
+    return guarded(run.api, run.entry.declaration,
+                   [&] { run.entry.compute(Call(run.api, context, run.entry.declaration, run.choices)); });
+  };
+  KernelDestroy = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
+}
+
+using BoundOps = std::vector<std::unique_ptr<BoundOp>>;
+
+void bind_from(size_t variable, BoundOp& op, BoundOps& all) {
+  const List<TypeVariable>& variables = op.entry.declaration.types;
+  if (variable == variables.size()) {
+    all.push_back(std::make_unique<BoundOp>(op));
+  } else if (!variables[variable].in_outputs) {
+    bind_from(variable + 1, op, all);
+  } else {
+    for (const OrtElementType type : variables[variable].types) {
+      op.types[variable] = type;
+      bind_from(variable + 1, op, all);
+    }
+  }
+}
+
+BoundOps make_all() {
+  BoundOps all;
+  for (const Entry& entry : kOperators) {
+    BoundOp op(entry);
+    bind_from(0, op, all);
+  }
+  return all;
+}
+
+// The domain as one ONNX Runtime knows it (a process may hold several). Sessions point into it, so it stays for good,
+// and all session options share it.
+OrtCustomOpDomain* domain_of(const OrtApi& api) {
+  struct Known {
+    const OrtApi* api;
+    OrtCustomOpDomain* domain;
+  };
+  static std::mutex mutex;
+  static auto& known = *new std::vector<Known>();
+  static const auto& ops = *new BoundOps(make_all());
+  const std::lock_guard<std::mutex> lock(mutex);
+  for (const Known& one : known) {
+    if (one.api == &api) return one.domain;
+  }
+  known.reserve(known.size() + 1);
+  OrtCustomOpDomain* domain = nullptr;
+  OrtStatus* failed = api.CreateCustomOpDomain("onnx_sparse", &domain);
+  for (const auto& op : ops) {
+    if (failed == nullptr) failed = api.CustomOpDomain_Add(domain, op.get());
+  }
+  if (failed != nullptr) throw OrtFailure{failed};
+  known.push_back({&api, domain});
+  return domain;
+}
+
+}  // namespace
+}  // namespace onnx_sparse
+
+extern "C" EXPORT OrtStatus* ORT_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) noexcept {
+  using namespace onnx_sparse;
+  const OrtApi* api = base->GetApi(kOrtApiVersion);
+  if (api == nullptr) {
+    // Every version has had the first slot, which is all that a message needs.
+    const OrtApi* oldest = base->GetApi(1);
+    return oldest->CreateStatus(ORT_FAIL, "onnx_sparse needs ONNX Runtime 1.18 or later");
+  }
+  try {
+    return api->AddCustomOpDomain(options, domain_of(*api));
+  } catch (const OrtFailure& failure) {
+    return failure.status;
+  } catch (...) {
+    return api->CreateStatus(ORT_FAIL, "onnx_sparse: out of memory");
+  }
+}

@@ -1,0 +1,72 @@
+#include "requirements.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "loops.h"
+
+namespace onnx_sparse {
+namespace {
+
+// Whether `holds(first, count)` for all parts of `size` values, which are looked at in parallel.
+template <class Holds>
+bool holds_for_all(const Call& call, int64_t size, size_t value_bytes, const Holds& holds) {
+  const size_t tasks = task_count(size * static_cast<int64_t>(value_bytes));
+  std::atomic<bool> all{true};
+  call.parallel_for(tasks, [&](size_t task) {
+    const int64_t first = size / static_cast<int64_t>(tasks) * static_cast<int64_t>(task);
+    const int64_t end = task + 1 == tasks ? size : first + size / static_cast<int64_t>(tasks);
+    if (!holds(first, static_cast<size_t>(end - first))) all.store(false, std::memory_order_relaxed);
+  });
+  return all.load();
+}
+
+std::string element(std::string_view name, int64_t position) {
+  return std::string(name) + "[" + std::to_string(position) + "]";
+}
+
+template <class Id>
+bool all_sorted(const Call& call, const Id* ids, int64_t size, bool (*is_sorted)(const Id*, size_t, Id)) {
+  return holds_for_all(call, size, sizeof(Id), [&](int64_t first, size_t count) {
+    return is_sorted(ids + first, count, first == 0 ? Id{0} : ids[first - 1]);
+  });
+}
+
+}  // namespace
+
+void require_sorted(const Call& call, std::string_view name, const Tensor& ids) {
+  const int64_t size = ids.size();
+  const bool sorted = ids.type == ORT_INT32 ? all_sorted(call, ids.as<int32_t>(), size, loops().sorted32)
+                                            : all_sorted(call, ids.as<int64_t>(), size, loops().sorted64);
+  if (sorted) return;
+  for (int64_t k = 0; k < size; ++k) {
+    const int64_t id = ids.integer(static_cast<size_t>(k));
+    const int64_t before = k == 0 ? 0 : ids.integer(static_cast<size_t>(k - 1));
+    if (id >= before) continue;
+    if (id < 0) throw LawError{element(name, k) + " = " + std::to_string(id) + " must be >= 0"};
+    throw LawError{element(name, k) + " = " + std::to_string(id) + " is less than " + element(name, k - 1) + " = " +
+                   std::to_string(before) + "; ids must be sorted"};
+  }
+}
+
+void require_in_range(std::string_view name, const Tensor& values, int64_t count, int64_t high) {
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t value = values.integer(static_cast<size_t>(k));
+    if (value < 0 || value >= high) throw out_of_range(name, values, k, value, "0", high);
+  }
+}
+
+LawError out_of_range(std::string_view name, const Tensor& tensor, int64_t position, int64_t value,
+                      const std::string& low, int64_t high) {
+  std::string coordinates;
+  for (size_t axis = tensor.rank; axis > 0; --axis) {
+    coordinates = std::to_string(position % tensor.dims[axis - 1]) + (coordinates.empty() ? "" : ",") + coordinates;
+    position /= tensor.dims[axis - 1];
+  }
+  return LawError{std::string(name) + (tensor.rank == 0 ? "" : "[" + coordinates + "]") + " = " +
+                  std::to_string(value) + " is out of range [" + low + ", " + std::to_string(high) + ")"};
+}
+
+std::string equation(std::string_view name, int64_t value) { return std::string(name) + " = " + std::to_string(value); }
+
+}  // namespace onnx_sparse

@@ -1,0 +1,64 @@
+// SegmentSum, SegmentMean, SegmentMax, SegmentMin, SegmentProd.
+
+#include <limits>
+
+#include "elements.h"
+#include "kernels.h"
+#include "requirements.h"
+#include "segments.h"
+
+namespace onnx_sparse {
+namespace {
+
+// The number of segments where nobody has said it: the last id and one more.
+int64_t segments_of(const Tensor& segment_ids, std::string* cause) {
+  const int64_t size = segment_ids.size();
+  if (size == 0) return 0;
+  const int64_t last = segment_ids.integer(static_cast<size_t>(size - 1));
+  *cause = equation("segment_ids[" + std::to_string(size - 1) + "]", last);
+  if (last == std::numeric_limits<int64_t>::max()) {
+    throw LawError{*cause + ": an output of more than 2^63 - 1 segments cannot be allocated"};
+  }
+  return last + 1;
+}
+
+void segment(const Call& call, Reduction reduction, Finish finish, Constant empty) {
+  const Tensor& data = call.input(0);
+  const Tensor& segment_ids = call.input(1);
+  const Tensor& num_segments = call.input(2);
+  const auto width = static_cast<size_t>(data.size_from(1));
+
+  require_sorted(call, "segment_ids", segment_ids);
+  std::string cause;
+  const int64_t segments = num_segments ? num_segments.integer() : segments_of(segment_ids, &cause);
+  if (num_segments) cause = equation("num_segments", segments);
+  std::vector<int64_t> shape(data.dims, data.dims + data.rank);
+  shape[0] = segments;
+  auto* output = static_cast<char*>(call.allocate(0, shape, size_of(data.type), cause));
+
+  const std::vector<char> empty_row = constant_row(data.type, empty, width);
+  const RowReduction rows{reduction,       finish,  element_of(data.type), width, data.as<char>(), -1,
+                          IndexWidth::own, nullptr, nullptr,               empty_row.data(), output};
+  reduce_sorted(call, rows, segment_ids, count_below(segment_ids, segments), segments);
+}
+
+// The attribute fill_mode: ZERO, or the extremum that every number is beyond.
+Constant fill_mode(const Call& call, Constant extremum) { return call.choice(0) == 0 ? Constant::zero : extremum; }
+
+}  // namespace
+
+void segment_sum(const Call& call) { segment(call, Reduction::add, Finish::round, Constant::zero); }
+
+void segment_mean(const Call& call) { segment(call, Reduction::add, Finish::mean, Constant::zero); }
+
+void segment_prod(const Call& call) { segment(call, Reduction::multiply, Finish::round, Constant::one); }
+
+void segment_max(const Call& call) {
+  segment(call, Reduction::maximum, Finish::round, fill_mode(call, Constant::lowest));
+}
+
+void segment_min(const Call& call) {
+  segment(call, Reduction::minimum, Finish::round, fill_mode(call, Constant::highest));
+}
+
+}  // namespace onnx_sparse

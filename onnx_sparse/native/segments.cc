@@ -1,0 +1,330 @@
+#include "segments.h"
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <vector>
+
+#include "elements.h"
+
+namespace onnx_sparse {
+namespace {
+
+// A batch has no more segments, and ends with the one in which it reaches so many entries.
+constexpr int64_t kBatchSegments = 128;
+constexpr int64_t kBatchEntries = 512;
+// A segment of more entries is reduced by several threads together.
+constexpr int64_t kLongSegment = 4096;
+// How many blocks of eight entries of a long segment make a task, and how much memory their sums may take at a time.
+constexpr int64_t kTaskBlocks = 64;
+constexpr int64_t kBlockSumBytes = 1 << 20;
+// So many bytes of looked-up rows are on their way while others are read.
+constexpr int64_t kPrefetchBytes = 4096;
+constexpr int64_t kMostPrefetched = 32;
+
+// Where the entries of each segment stand: the sorted ids say it ...
+template <class Id>
+struct SortedIds {
+  const Id* ids;
+  int64_t kept;
+  int64_t segments;
+
+  int64_t entries() const { return kept; }
+  int64_t begin_of(int64_t segment) const {
+    return std::lower_bound(ids, ids + kept, segment, [](Id id, int64_t s) { return id < s; }) - ids;
+  }
+  // The end of a segment that begins at `begin`.
+  int64_t end_of(int64_t segment, int64_t begin) const {
+    const int64_t near = std::min(kept, begin + kLongSegment + 1);
+    int64_t end = begin;
+    while (end < near && ids[end] == segment) ++end;
+    return end < near || near == kept ? end : begin_of(segment + 1);
+  }
+  int64_t segment_at(int64_t entry) const { return ids[entry]; }
+  // A segment before which there are about `wanted` entries and segments together; it grows with `wanted`.
+  int64_t split(int64_t wanted) const {
+    int64_t low = 0;
+    int64_t high = kept;
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      if (ids[middle] + middle >= wanted) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return std::min(std::max(wanted - low, low == 0 ? 0 : int64_t{ids[low - 1]} + 1), segments);
+  }
+};
+
+// ... or a table of starts does.
+struct Starts {
+  const int64_t* starts;
+  int64_t segments;
+
+  int64_t entries() const { return starts[segments]; }
+  int64_t begin_of(int64_t segment) const { return starts[segment]; }
+  int64_t end_of(int64_t segment, int64_t) const { return starts[segment + 1]; }
+  int64_t segment_at(int64_t entry) const {
+    return std::upper_bound(starts, starts + segments + 1, entry) - starts - 1;
+  }
+  int64_t split(int64_t wanted) const {
+    int64_t low = 0;
+    int64_t high = segments;
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      if (starts[middle] + middle >= wanted) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  }
+};
+
+size_t element_size(Element element) {
+  constexpr size_t sizes[] = {2, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8};
+  return sizes[static_cast<size_t>(element)];
+}
+
+bool is_half(Element element) { return element == Element::float16 || element == Element::bfloat16; }
+
+// A part of the columns, wide rows having several.
+struct Columns {
+  size_t first;
+  size_t count;
+};
+
+template <class Grouping>
+class Reducer {
+ public:
+  Reducer(const Call& call, const RowReduction& reduction, const Grouping& grouping)
+      : call_(call),
+        reduction_(reduction),
+        grouping_(grouping),
+        size_(element_size(reduction.element)),
+        row_bytes_(static_cast<int64_t>(reduction.width * size_)),
+        entries_(grouping.entries()),
+        segments_(grouping.segments) {}
+
+  void run() const {
+    if (segments_ == 0) return;
+    const size_t parts = std::max((reduction_.width + kMostColumns - 1) / kMostColumns, size_t{1});
+    const size_t ranges = (task_count(cost_of(entries_ + segments_)) + parts - 1) / parts;
+    std::vector<int64_t> splits;
+    for (size_t range = 0; range < ranges; ++range) {
+      splits.push_back(grouping_.split((entries_ + segments_) / static_cast<int64_t>(ranges) *
+                                       static_cast<int64_t>(range)));
+    }
+    splits.push_back(segments_);
+    call_.parallel_for(ranges * parts, [&](size_t task) {
+      reduce_range(splits[task / parts], splits[task / parts + 1], columns(task % parts));
+    });
+    for (int64_t entry = 0; entry < entries_;) {
+      const int64_t segment = grouping_.segment_at(entry);
+      const int64_t begin = grouping_.begin_of(segment);
+      const int64_t end = grouping_.end_of(segment, begin);
+      if (end - begin > kLongSegment) {
+        for (size_t part = 0; part < parts; ++part) reduce_long(segment, begin, end, columns(part));
+      }
+      entry = std::max(end, entry + kLongSegment);
+    }
+  }
+
+  // Whether all indices that were looked at lie in the table.
+  bool all_in_range() const { return all_in_range_.load(); }
+
+ private:
+  // What so many entries and segments take, as bytes moved.
+  int64_t cost_of(int64_t count) const { return count * (row_bytes_ + 32); }
+
+  Columns columns(size_t part) const {
+    const size_t first = part * kMostColumns;
+    return {first, std::min(kMostColumns, reduction_.width - first)};
+  }
+
+  SegmentBatch batch(const Columns& columns) const {
+    const bool looked_up = reduction_.index_width != IndexWidth::own;
+    const size_t offset = columns.first * size_;
+    SegmentBatch made{};
+    made.table = reduction_.table + offset;
+    made.row_stride = static_cast<size_t>(row_bytes_);
+    made.prefetch_distance =
+        looked_up ? std::clamp(kPrefetchBytes / std::max(row_bytes_, int64_t{1}), int64_t{4}, kMostPrefetched) : 0;
+    made.width = columns.count;
+    made.finish = reduction_.finish;
+    made.empty_row = reduction_.empty_row + offset;
+    made.output_stride = static_cast<size_t>(row_bytes_);
+    return made;
+  }
+
+  char* output_at(int64_t segment, const Columns& columns) const {
+    return reduction_.output + segment * row_bytes_ + columns.first * size_;
+  }
+
+  // Reduces `count` segments, the entries of which begin at starts[0], unless a row lies outside the table; then the
+  // whole run fails in the end.
+  void reduce(SegmentBatch& some, int64_t* starts, int64_t count) const {
+    const int64_t first = starts[0];
+    const int64_t size = starts[count] - first;
+    int64_t own[kLongSegment + kMostPrefetched];
+    some.indices = indices_of(first, size, some.prefetch_distance, own);
+    if (some.indices == nullptr) {
+      all_in_range_.store(false, std::memory_order_relaxed);
+      return;
+    }
+    for (int64_t s = 0; s <= count; ++s) starts[s] -= first;
+    some.starts = starts;
+    some.segments = static_cast<size_t>(count);
+    some.weights = weights_at(first);
+    if (some.width > 0) {
+      loops().reduce[static_cast<size_t>(reduction_.element)][static_cast<size_t>(reduction_.reduction)](some);
+    }
+  }
+
+  // The rows of `count` entries and of some more that are fetched ahead; null where one of the entries' is none. They
+  // are written to `own` unless they stand in memory as they are wanted.
+  const int64_t* indices_of(int64_t first, int64_t count, int64_t more, int64_t* own) const {
+    const auto size = static_cast<size_t>(count);
+    const int64_t there = std::min(count + more, entries_ - first);
+    switch (reduction_.index_width) {
+      case IndexWidth::own:
+        std::iota(own, own + count, first);
+        return own;
+      case IndexWidth::int32: {
+        const int32_t* indices = static_cast<const int32_t*>(reduction_.indices) + first;
+        if (reduction_.rows >= 0 && !loops().in_range32(indices, size, reduction_.rows)) return nullptr;
+        std::copy_n(indices, there, own);
+        break;
+      }
+      case IndexWidth::int64: {
+        const int64_t* indices = static_cast<const int64_t*>(reduction_.indices) + first;
+        if (reduction_.rows >= 0 && !loops().in_range64(indices, size, reduction_.rows)) return nullptr;
+        if (there == count + more) return indices;
+        std::copy_n(indices, there, own);
+        break;
+      }
+    }
+    std::fill(own + there, own + count + more, int64_t{0});
+    return own;
+  }
+
+  const void* weights_at(int64_t entry) const {
+    return reduction_.weights == nullptr ? nullptr : reduction_.weights + static_cast<size_t>(entry) * size_;
+  }
+
+  void reduce_range(int64_t segment, int64_t segments_end, const Columns& columns) const {
+    if (segment >= segments_end) return;
+    int64_t starts[kBatchSegments + 1];
+    SegmentBatch some = batch(columns);
+    int64_t entry = grouping_.begin_of(segment);
+    while (segment < segments_end) {
+      const int64_t most = std::min(kBatchSegments, segments_end - segment);
+      int64_t count = 0;
+      starts[0] = entry;
+      while (count < most && starts[count] - entry < kBatchEntries) {
+        const int64_t end = grouping_.end_of(segment + count, starts[count]);
+        if (end - entry > kLongSegment) break;
+        starts[++count] = end;
+      }
+      if (count == 0) {  // a long segment has its turn when the others are done
+        entry = grouping_.end_of(segment, entry);
+        ++segment;
+        continue;
+      }
+      entry = starts[count];
+      some.output = output_at(segment, columns);
+      reduce(some, starts, count);
+      segment += count;
+    }
+  }
+
+  // The blocks of a long segment are reduced in parallel, and their results one after another: the same order, and so
+  // the same bits, as on one thread.
+  void reduce_long(int64_t segment, int64_t begin, int64_t end, const Columns& columns) const {
+    const int64_t rest = (end - begin) % 8;
+    const int64_t head = rest < 2 ? rest + 8 : rest;
+    const int64_t blocks = (end - begin - head) / 8;
+    const size_t sum_bytes = columns.count * (is_half(reduction_.element) ? sizeof(float) : size_);
+    const int64_t at_once = std::max(
+        kBlockSumBytes / std::max(static_cast<int64_t>(sum_bytes), int64_t{1}) / kTaskBlocks * kTaskBlocks,
+        kTaskBlocks * 8);
+    const auto sums = uninitialized<char>(std::min(at_once, blocks) * static_cast<int64_t>(sum_bytes));
+    const auto total = uninitialized<char>(static_cast<int64_t>(sum_bytes));
+    const auto element = static_cast<size_t>(reduction_.element);
+    const auto join = static_cast<size_t>(reduction_.reduction);
+
+    reduce_equal(begin, 1, head, columns, total.get(), sum_bytes);
+    for (int64_t first = 0; first < blocks; first += at_once) {
+      const int64_t count = std::min(at_once, blocks - first);
+      const auto tasks = static_cast<size_t>((count + kTaskBlocks - 1) / kTaskBlocks);
+      const auto task = [&](size_t t) {
+        const int64_t from = static_cast<int64_t>(t) * kTaskBlocks;
+        reduce_equal(begin + head + 8 * (first + from), std::min(kTaskBlocks, count - from), 8, columns,
+                     sums.get() + static_cast<size_t>(from) * sum_bytes, sum_bytes);
+      };
+      if (task_count(8 * cost_of(count)) > 1) {
+        call_.parallel_for(tasks, task);
+      } else {
+        for (size_t t = 0; t < tasks; ++t) task(t);
+      }
+      loops().accumulate[element][join](total.get(), sums.get(), static_cast<size_t>(count), columns.count);
+    }
+    const int64_t starts[] = {0, end - begin};
+    SegmentBatch whole = batch(columns);
+    whole.starts = starts;
+    whole.weights = weights_at(begin);
+    whole.output = output_at(segment, columns);
+    loops().finish[element][join](whole, total.get());
+  }
+
+  // Reduces `count` runs of `length` entries each, and leaves the results in the type computed in.
+  void reduce_equal(int64_t entry, int64_t count, int64_t length, const Columns& columns, char* output,
+                    size_t stride) const {
+    int64_t starts[kTaskBlocks + 1];
+    for (int64_t i = 0; i <= count; ++i) starts[i] = entry + i * length;
+    SegmentBatch some = batch(columns);
+    some.finish = Finish::keep;
+    some.output = output;
+    some.output_stride = stride;
+    reduce(some, starts, count);
+  }
+
+  const Call& call_;
+  const RowReduction& reduction_;
+  const Grouping grouping_;
+  const size_t size_;
+  const int64_t row_bytes_;
+  const int64_t entries_;
+  const int64_t segments_;
+  mutable std::atomic<bool> all_in_range_{true};
+};
+
+template <class Grouping>
+bool run_reducer(const Call& call, const RowReduction& reduction, const Grouping& grouping) {
+  const Reducer<Grouping> reducer(call, reduction, grouping);
+  reducer.run();
+  return reducer.all_in_range();
+}
+
+}  // namespace
+
+bool reduce_sorted(const Call& call, const RowReduction& reduction, const Tensor& ids, int64_t kept,
+                   int64_t segments) {
+  return ids.type == ORT_INT32
+             ? run_reducer(call, reduction, SortedIds<int32_t>{ids.as<int32_t>(), kept, segments})
+             : run_reducer(call, reduction, SortedIds<int64_t>{ids.as<int64_t>(), kept, segments});
+}
+
+int64_t count_below(const Tensor& ids, int64_t segments) {
+  const int64_t size = ids.size();
+  return ids.type == ORT_INT32 ? SortedIds<int32_t>{ids.as<int32_t>(), size, 0}.begin_of(segments)
+                               : SortedIds<int64_t>{ids.as<int64_t>(), size, 0}.begin_of(segments);
+}
+
+void reduce_ordered(const Call& call, const RowReduction& reduction, const int64_t* starts, int64_t segments) {
+  run_reducer(call, reduction, Starts{starts, segments});
+}
+
+}  // namespace onnx_sparse

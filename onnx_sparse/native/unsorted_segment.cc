@@ -1,0 +1,80 @@
+// UnsortedSegmentSum, UnsortedSegmentMax, UnsortedSegmentMin, UnsortedSegmentProd.
+
+#include <algorithm>
+#include <limits>
+
+#include "elements.h"
+#include "kernels.h"
+#include "requirements.h"
+#include "segments.h"
+
+namespace onnx_sparse {
+namespace {
+
+template <class Id>
+void require_below(const Tensor& segment_ids, int64_t segments) {
+  const Id* ids = segment_ids.as<Id>();
+  const int64_t size = segment_ids.size();
+  const Id* high = std::find_if(ids, ids + size, [&](Id id) { return id >= segments; });
+  if (high == ids + size) return;
+  const std::string low = std::to_string(std::numeric_limits<Id>::min());
+  throw out_of_range("segment_ids", segment_ids, high - ids, *high, low, segments);
+}
+
+// The entries by segment, those of one segment as they stand: a counting sort. Negative ids are dropped.
+struct Order {
+  std::unique_ptr<int64_t[]> starts;  // [segments + 1]
+  std::unique_ptr<int64_t[]> entries;
+};
+
+template <class Id>
+Order order_by_segment(const Tensor& segment_ids, int64_t segments) {
+  const Id* ids = segment_ids.as<Id>();
+  const int64_t size = segment_ids.size();
+  // While entries are put in their places, starts[s + 1] is where the next entry of segment s goes.
+  Order order{uninitialized<int64_t>(segments + 2), uninitialized<int64_t>(size)};
+  int64_t* next = order.starts.get() + 1;
+  std::fill(order.starts.get(), order.starts.get() + segments + 2, int64_t{0});
+  for (int64_t k = 0; k < size; ++k) {
+    if (ids[k] >= 0) ++next[ids[k] + 1];
+  }
+  for (int64_t s = 0; s < segments; ++s) next[s + 1] += next[s];
+  for (int64_t k = 0; k < size; ++k) {
+    if (ids[k] >= 0) order.entries[static_cast<size_t>(next[ids[k]]++)] = k;
+  }
+  return order;
+}
+
+void unsorted_segment(const Call& call, Reduction reduction, Constant initial) {
+  const Tensor& data = call.input(0);
+  const Tensor& segment_ids = call.input(1);
+  const int64_t segments = call.input(2).integer();
+  const bool narrow = segment_ids.type == ORT_INT32;
+  const auto width = static_cast<size_t>(data.size_from(segment_ids.rank));
+
+  narrow ? require_below<int32_t>(segment_ids, segments) : require_below<int64_t>(segment_ids, segments);
+  std::vector<int64_t> shape(data.dims + segment_ids.rank, data.dims + data.rank);
+  shape.insert(shape.begin(), segments);
+  auto* output =
+      static_cast<char*>(call.allocate(0, shape, size_of(data.type), equation("num_segments", segments)));
+  if (segments == 0 || width == 0) return;
+
+  const Order order = narrow ? order_by_segment<int32_t>(segment_ids, segments)
+                             : order_by_segment<int64_t>(segment_ids, segments);
+  const std::vector<char> empty_row = constant_row(data.type, initial, width);
+  const RowReduction rows{reduction,         Finish::join_empty,  element_of(data.type), width, data.as<char>(), -1,
+                          IndexWidth::int64, order.entries.get(), nullptr,               empty_row.data(), output};
+  reduce_ordered(call, rows, order.starts.get(), segments);
+}
+
+}  // namespace
+
+void unsorted_segment_sum(const Call& call) { unsorted_segment(call, Reduction::add, Constant::zero); }
+
+void unsorted_segment_prod(const Call& call) { unsorted_segment(call, Reduction::multiply, Constant::one); }
+
+void unsorted_segment_max(const Call& call) { unsorted_segment(call, Reduction::maximum, Constant::lowest); }
+
+void unsorted_segment_min(const Call& call) { unsorted_segment(call, Reduction::minimum, Constant::highest); }
+
+}  // namespace onnx_sparse

@@ -1,0 +1,110 @@
+"""The declarations as a C++ table, which the native kernels check their inputs by.
+
+`python -m onnx_sparse.schemas.cpp_table` prints what `onnx_sparse/native/declarations.inc` must hold; a test compares.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from onnx_sparse.schemas import OPS
+from onnx_sparse.schemas.declaration import Attribute, Input, Op, Output, dtype_name
+
+_HEAD = """\
+// The operators' declarations. Written by `python -m onnx_sparse.schemas.cpp_table`; do not edit.
+"""
+
+
+def table() -> str:
+    """The C++ text: one constant `k<name>` of type `Declaration` for each operator."""
+    return _HEAD + "".join(f"\n{_declaration(op)}" for op in OPS.values())
+
+
+def _declaration(op: Op) -> str:
+    arrays = [
+        *(_array("std::string_view", f"k{op.name}_{i.name}", [_text(t) for t in _items(i.shape)]) for i in op.inputs),
+        *(
+            _array("OrtElementType", f"k{op.name}_{v}", [f"ORT_{dtype_name(t).upper()}" for t in types])
+            for v, types in op.types.items()
+        ),
+        *(_array("std::string_view", f"k{op.name}_{a.name}", [_text(c) for c in a.choices]) for a in op.attributes),
+        _array("Input", f"k{op.name}_inputs", [_input(op, i) for i in op.inputs]),
+        _array("Output", f"k{op.name}_outputs", [_output(op, o) for o in op.outputs]),
+        _array("Attribute", f"k{op.name}_attributes", [_attribute(op, a) for a in op.attributes]),
+        _array(
+            "TypeVariable",
+            f"k{op.name}_types",
+            [f"{{{_text(v)}, k{op.name}_{v}, {_bool(any(o.type == v for o in op.outputs))}}}" for v in op.types],
+        ),
+    ]
+    lists = ", ".join(
+        f"k{op.name}_{part}" if given else "{}"
+        for part, given in (
+            ("inputs", op.inputs),
+            ("outputs", op.outputs),
+            ("attributes", op.attributes),
+            ("types", op.types),
+        )
+    )
+    return "".join(arrays) + f'inline constexpr Declaration k{op.name} = {{"{op.name}", {lists}}};\n'
+
+
+def _array(element: str, name: str, values: Iterable[str]) -> str:
+    written = list(values)
+    if not written:
+        return ""
+    line = f"inline constexpr {element} {name}[] = {{{', '.join(written)}}};\n"
+    if len(line) <= 120:
+        return line
+    return f"inline constexpr {element} {name}[] = {{\n" + "".join(f"    {value},\n" for value in written) + "};\n"
+
+
+def _input(op: Op, declared: Input) -> str:
+    shape = f"k{op.name}_{declared.name}" if declared.shape else "{}"
+    sentinel = "none" if declared.sentinel is None else "empty" if declared.sentinel == () else "minus_one"
+    size = declared.values.kind == "size"
+    fields = [
+        _text(declared.name),
+        _text(declared.type),
+        _element_type(op, declared.type),
+        _text(declared.shape),
+        shape,
+        f"Sentinel::{sentinel}",
+        _bool(declared.broadcasts),
+        _bool(size),
+        str(declared.values.low if size else 0),
+    ]
+    return "{" + ", ".join(fields) + "}"
+
+
+def _output(op: Op, declared: Output) -> str:
+    return f"{{{_text(declared.name)}, {_text(declared.type)}, {_element_type(op, declared.type)}, " + (
+        f"{_bool(declared.optional)}}}"
+    )
+
+
+def _attribute(op: Op, declared: Attribute) -> str:
+    default = -1 if declared.default is None else declared.choices.index(declared.default)
+    return f"{{{_text(declared.name)}, k{op.name}_{declared.name}, {default}, {_text(str(declared.choices))}}}"
+
+
+def _element_type(op: Op, type_name: str) -> str:
+    """The element type of a type that is no variable."""
+    return "ORT_UNDEFINED" if type_name in op.types else f"ORT_{type_name.upper()}"
+
+
+def _items(shape: str) -> list[str]:
+    return [item.strip() for item in shape.split(",")] if shape else []
+
+
+def _text(text: str) -> str:
+    return f'"{text}"'
+
+
+def _bool(value: bool) -> str:
+    return "true" if value else "false"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table())

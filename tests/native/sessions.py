@@ -1,0 +1,48 @@
+"""Sessions of one node with native kernels, and inputs for them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from onnx import helper
+
+import onnx_sparse
+from onnx_sparse.schemas import OPS
+from onnx_sparse.schemas.declaration import element_type
+
+Array = np.ndarray[Any, Any]
+
+
+@functools.lru_cache(maxsize=256)
+def _session(
+    op_name: str, types: tuple[tuple[str, int], ...], attributes: tuple[tuple[str, str], ...], threads: int
+) -> onnx_sparse.InferenceSession:
+    op = OPS[op_name]
+    given = dict(types)
+    names = [i.name if i.name in given else "" for i in op.inputs]
+    node = helper.make_node(op_name, names, [o.name for o in op.outputs], domain=onnx_sparse.DOMAIN, **dict(attributes))
+    binding = {i.type: given[i.name] for i in op.inputs if i.name in given}
+    inputs = [helper.make_tensor_value_info(i.name, given[i.name], None) for i in op.inputs if i.name in given]
+    outputs = [helper.make_tensor_value_info(o.name, op.bind(o.type, binding), None) for o in op.outputs]
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid(onnx_sparse.DOMAIN, onnx_sparse.OPSET_VERSION)]
+    model = helper.make_model(helper.make_graph([node], "g", inputs, outputs), ir_version=10, opset_imports=imports)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4  # errors are raised; they need not be logged, too
+    return onnx_sparse.InferenceSession(model, options, backend="native")
+
+
+def run(op_name: str, inputs: Mapping[str, Array], *, threads: int = 2, **attributes: str) -> list[Array]:
+    """The outputs of an operator in the native kernels."""
+    types = tuple((name, element_type(array.dtype)) for name, array in inputs.items())
+    session = _session(op_name, types, tuple(attributes.items()), threads)
+    return list(session.run(None, dict(inputs)))
+
+
+def segment_ids(random: np.random.Generator, lengths: Array) -> Array:
+    """Sorted ids of segments of given lengths."""
+    return np.repeat(np.arange(len(lengths)), lengths)

@@ -1,0 +1,133 @@
+"""Float results are the same to the last bit: as TensorFlow's, as the reference's, on any number of threads, with any
+instruction set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from native.sessions import Array, run, segment_ids
+
+from onnx_sparse.reference import FUNCTIONS
+
+RECORDED = Path(__file__).parent / "recorded_bits.json"
+MODES = ("Sum", "Mean", "SqrtN")
+WIDTHS = (1, 2, 3, 5, 8, 16, 17, 31, 64, 65, 100, 200)
+LENGTHS = [*range(40), 100, 257, 1000, 0]
+
+
+def lookups(width: int, dtype: Any, lengths: list[int], seed: int = 0) -> dict[str, Array]:
+    """A table of numbers of very different sizes, which makes every order of summation give other bits."""
+    random = np.random.default_rng([seed, width])
+    table = random.standard_normal((300, width)) * 10.0 ** random.integers(-3, 4, (300, 1))
+    ids = segment_ids(random, np.array(lengths))
+    return {
+        "emb_table": table.astype(dtype),
+        "indices": random.integers(0, len(table), len(ids)),
+        "segment_ids": ids,
+        "num_segments": np.array(len(lengths)),
+    }
+
+
+def digest(array: Array) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
+
+
+def recorded_cases() -> list[tuple[str, str, dict[str, Array]]]:
+    return [
+        (f"{mode} {np.dtype(dtype).name} {width}", mode, lookups(width, dtype, LENGTHS))
+        for mode in MODES
+        for dtype in (np.float32, np.float64)
+        for width in WIDTHS
+    ]
+
+
+@pytest.mark.parametrize(("name", "mode", "inputs"), recorded_cases(), ids=lambda value: value if value else "")
+def test_the_bits_are_those_that_tensorflow_gave(name: str, mode: str, inputs: dict[str, Array]) -> None:
+    (output,) = run(f"EmbeddingSegments{mode}", inputs)
+    assert digest(output) == json.loads(RECORDED.read_text())[name]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_bits_are_tensorflows(mode: str, dtype: Any) -> None:
+    tf = pytest.importorskip("tensorflow")
+    kernel = getattr(tf.raw_ops, f"SparseSegment{mode}WithNumSegments")
+    random = np.random.default_rng(1)
+    for seed in range(300):
+        lengths = random.integers(0, random.choice([4, 20, 60]), random.integers(1, 60)).tolist()
+        inputs = lookups(int(random.integers(1, 70)), dtype, lengths, seed)
+        table, indices, ids, size = inputs.values()
+        expected = kernel(data=table, indices=indices, segment_ids=ids, num_segments=size).numpy()
+        (output,) = run(f"EmbeddingSegments{mode}", inputs)
+        assert output.tobytes() == expected.tobytes(), f"seed {seed}"
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("width", [1, 3, 64, 2049])
+def test_the_bits_are_the_references_on_any_number_of_threads(mode: str, width: int, weighted: bool) -> None:
+    inputs = lookups(width, np.float32, [*LENGTHS, 4095, 4096, 4097, 20_000 if width < 100 else 5000])
+    if weighted:
+        inputs["per_sample_weights"] = np.random.default_rng(2).standard_normal(len(inputs["indices"]), np.float32)
+    expected = FUNCTIONS[f"EmbeddingSegments{mode}"](
+        *(inputs[n] for n in ("emb_table", "indices", "segment_ids", "num_segments")),
+        None,
+        inputs.get("per_sample_weights"),
+    )
+    for threads in (1, 2, 8):
+        (output,) = run(f"EmbeddingSegments{mode}", inputs, threads=threads)
+        assert output.tobytes() == expected.tobytes(), f"{threads} threads"
+
+
+_EVERY_OPERATOR = """
+import hashlib, sys
+import numpy as np
+from native.test_threads import every_operator
+for name, outputs in every_operator(threads=2):
+    print(name, *(hashlib.sha256(np.ascontiguousarray(o).tobytes()).hexdigest()[:16] for o in outputs))
+"""
+
+
+@pytest.mark.parametrize("instructions", ["baseline", "avx2"])
+def test_every_instruction_set_gives_the_same_bits(instructions: str) -> None:
+    """The machine may lack what the best set needs; the others run everywhere on x86."""
+    answers = [
+        subprocess.run(
+            [sys.executable, "-c", _EVERY_OPERATOR],
+            env=os.environ | chosen | {"PYTHONPATH": str(Path(__file__).parent.parent)},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=300,
+        ).stdout
+        for chosen in ({}, {"ONNX_SPARSE_INSTRUCTIONS": instructions})
+    ]
+    assert answers[0] == answers[1]
+    assert answers[0].count("\n") > 50
+
+
+def record() -> None:
+    """Write what TensorFlow gives: `python -c "from native.test_bits import record; record()"` in tests/."""
+    import tensorflow as tf
+
+    recorded = {
+        name: digest(
+            getattr(tf.raw_ops, f"SparseSegment{mode}WithNumSegments")(
+                data=inputs["emb_table"],
+                indices=inputs["indices"],
+                segment_ids=inputs["segment_ids"],
+                num_segments=inputs["num_segments"],
+            ).numpy()
+        )
+        for name, mode, inputs in recorded_cases()
+    }
+    RECORDED.write_text(json.dumps(recorded, indent=0) + "\n")

@@ -1,0 +1,138 @@
+"""The number of threads never shows in a result, however the work is distributed over segments and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from native.sessions import Array, run
+
+from onnx_sparse.reference import FUNCTIONS
+from onnx_sparse.schemas import OPS
+
+
+def skews(random: Any, count: int) -> Iterator[tuple[str, Array]]:
+    """Sorted ids with their entries distributed in ways that are hard to split."""
+    yield "even", np.sort(random.integers(0, count // 5, count))
+    yield "one segment", np.zeros(count, np.int64)
+    yield "one long among short", np.sort(np.r_[np.full(count // 2, 9), random.integers(0, count // 5, count // 2)])
+    yield "long at both ends", np.repeat([0, 1, 500], [count // 2, 1, count // 2 - 1])
+    yield "far apart", np.sort(random.integers(0, 40_000, count // 50))
+    yield "all beyond the end", np.full(count, 10**6)
+
+
+def every_operator(threads: int) -> Iterator[tuple[str, list[Array]]]:
+    """Each operator on inputs large enough to be split: a name and the outputs."""
+    random = np.random.default_rng(5)
+    count = 12_000
+    for skew, ids in skews(random, count):
+        for width, dtype in ((1, np.float32), (3, np.float32), (64, np.float16), (40, np.float32), (20, np.int8)):
+            data = (random.standard_normal((len(ids), width)) * 20).astype(dtype)
+            segments = np.array(min(int(ids[-1]) + 5, 50_000))
+            for op in OPS:
+                mode = {"fill_mode": "ZERO"} if op in ("SegmentMax", "SegmentMin") else {}
+                if op.startswith("Segment"):
+                    inputs = {"data": data, "segment_ids": ids, "num_segments": segments}
+                elif op.startswith("UnsortedSegment") and skew != "all beyond the end":
+                    inputs = {"data": data, "segment_ids": random.permutation(ids), "num_segments": segments}
+                elif op.startswith("EmbeddingSegments") and (op.endswith("Sum") or dtype != np.int8):
+                    inputs = {
+                        "emb_table": data,
+                        "indices": random.integers(0, len(data), len(ids)),
+                        "segment_ids": ids,
+                        "num_segments": segments,
+                        "per_sample_weights": data[:, 0].copy(),
+                    }
+                else:
+                    continue
+                yield f"{op} {skew} {width}", run(op, inputs, threads=threads, **mode)
+    yield from _other_operators(random, threads)
+
+
+def _other_operators(random: Any, threads: int) -> Iterator[tuple[str, list[Array]]]:
+    rows, count = 50_000, 100_000
+    indices = np.stack([random.integers(0, rows // 2, count), random.integers(0, 9, count)], axis=1)
+    in_order = indices[np.lexsort(indices.T[::-1])]
+    for name, given in (("shuffled", indices), ("sorted", in_order), ("one row", in_order * [0, 1])):
+        for order in ("row_major", "row_stable"):
+            inputs = {
+                "values": random.standard_normal(count).astype(np.float32),
+                "dense_shape": np.array([rows, 9]),
+                "indices": given,
+                "default_value": np.array(-1, np.float32),
+            }
+            outputs = run("SparseFillEmptyRows", inputs, threads=threads, order=order)
+            yield f"SparseFillEmptyRows {name} {order}", outputs
+        ragged = {
+            "value_rowids": np.ascontiguousarray(given[:, 0]),
+            "values": inputs["values"],
+            "nrows": np.array(rows),
+            "default_value": inputs["default_value"],
+        }
+        yield f"RaggedFillEmptyRows {name}", run("RaggedFillEmptyRows", ragged, threads=threads)
+    reshaped = {"input_indices": indices, "input_shape": np.array([rows, 9]), "new_shape": np.array([9, 10, -1])}
+    yield "SparseReshape", run("SparseReshape", reshaped, threads=threads)
+    x = random.standard_normal((50, 400, 30)).astype(np.float32)
+    for shape in ((50, 400, 30), (30,), (400, 1), (50, 1, 30), (1, 400, 30), (50, 1, 1), ()):
+        filled = {"x": x, "mask": random.random(shape) < 0.5, "value": np.array(7, np.float32)}
+        filled["mask"] = np.asarray(filled["mask"])
+        yield f"MaskedFill {shape}", run("MaskedFill", filled, threads=threads)
+        if threads == 1:
+            np.testing.assert_array_equal(
+                run("MaskedFill", filled, threads=1)[0], np.where(filled["mask"], filled["value"], x)
+            )
+    yield "Fill", run("Fill", {"dims": np.array([700, 1001]), "value": np.array(3, np.int16)}, threads=threads)
+
+
+@pytest.fixture(scope="module")
+def on_one_thread() -> dict[str, list[Array]]:
+    return dict(every_operator(threads=1))
+
+
+@pytest.mark.parametrize("threads", [2, 8])
+def test_results_do_not_depend_on_the_number_of_threads(threads: int, on_one_thread: dict[str, list[Array]]) -> None:
+    for name, outputs in every_operator(threads):
+        for got, expected in zip(outputs, on_one_thread[name], strict=True):
+            assert got.tobytes() == expected.tobytes(), name
+
+
+def test_large_inputs_give_what_the_reference_gives() -> None:
+    """The contract suite's inputs are small; here every way to split the work is taken."""
+    random = np.random.default_rng(6)
+    for skew, ids in skews(random, 20_000):
+        data = random.integers(-100, 100, (len(ids), 5)).astype(np.int32)
+        segments = np.array(min(int(ids[-1]) + 5, 50_000))
+        for op in ("SegmentSum", "SegmentMean", "SegmentMax", "SegmentMin", "SegmentProd"):
+            mode = {"fill_mode": "ZERO"} if op in ("SegmentMax", "SegmentMin") else {}
+            expected = FUNCTIONS[op](data, ids, segments, **mode)
+            np.testing.assert_array_equal(
+                run(op, {"data": data, "segment_ids": ids, "num_segments": segments}, **mode)[0],
+                expected,
+                f"{op} {skew}",
+            )
+        if skew == "all beyond the end":
+            continue
+        mixed = random.permutation(ids)
+        for op in ("UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin"):
+            expected = FUNCTIONS[op](data, mixed, segments)
+            (got,) = run(op, {"data": data, "segment_ids": mixed, "num_segments": segments})
+            np.testing.assert_array_equal(got, expected, f"{op} {skew}")
+
+
+@pytest.mark.parametrize("order", ["row_major", "row_stable"])
+def test_large_sparse_tensors_give_what_the_reference_gives(order: str) -> None:
+    random = np.random.default_rng(7)
+    for rows, count, columns in ((50_000, 100_000, 9), (10, 50_000, 1000), (100_000, 300, 2), (3, 40_000, 2**40)):
+        indices = np.stack([random.integers(0, rows, count), random.integers(0, columns, count)], axis=1)
+        for given in (indices, indices[np.lexsort(indices.T[::-1])], indices[np.argsort(indices[:, 0], kind="stable")]):
+            inputs = {
+                "values": np.arange(count),
+                "dense_shape": np.array([rows, columns]),
+                "indices": np.ascontiguousarray(given),
+                "default_value": np.array(-1),
+            }
+            expected = FUNCTIONS["SparseFillEmptyRows"](*inputs.values(), order=order)
+            for got, wanted in zip(run("SparseFillEmptyRows", inputs, order=order), expected, strict=True):
+                np.testing.assert_array_equal(got, wanted)
