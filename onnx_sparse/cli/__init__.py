@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Protocol
 
-from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, output, run
+from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, output, replay, run
 
 __all__ = ["main"]
 
@@ -44,7 +44,7 @@ class _Command(Protocol):
     def run(self, arguments: argparse.Namespace, /) -> int: ...
 
 
-_COMMANDS: tuple[_Command, ...] = (convert, run, check, inspect, ops, doctor, demo)
+_COMMANDS: tuple[_Command, ...] = (convert, run, replay, check, inspect, ops, doctor, demo)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

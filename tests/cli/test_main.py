@@ -13,7 +13,7 @@ import pytest
 
 from onnx_sparse.cli import check, main
 
-COMMANDS = ("convert", "run", "check", "inspect", "ops", "doctor", "demo")
+COMMANDS = ("convert", "run", "replay", "check", "inspect", "ops", "doctor", "demo")
 
 
 def start(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:

@@ -38,12 +38,14 @@ class Conversion:
     Attributes:
         model: The model.
         outputs: The names in the model of what each operation writes, by its path.
-        graph: The source.
+        graph: The source, every tensor of which is written once.
+        tensors: Every tensor by its name.
     """
 
     model: ModelProto
     outputs: dict[tuple[tuple[int, str], ...], tuple[str, ...]]
     graph: AtbGraph
+    tensors: dict[str, Tensor]
 
 
 @dataclass
@@ -92,7 +94,7 @@ def convert_graph(
     _raise_for(untyped, state.unsupported)
     outputs = [_output(state, name, graph) for name in graph.outputs]
     model = make_model(state.emit, graph.name, inputs, outputs, source="an ATB graph")
-    return Conversion(model, {node.path: node.outputs for node in graph.nodes}, graph)
+    return Conversion(model, {node.path: node.outputs for node in graph.nodes}, graph, state.tensors)
 
 
 def _written(node: AtbNode) -> tuple[str, ...]:
@@ -129,15 +131,10 @@ def _place_inputs(
     What the user says counts, else what the dump says. Weights become initializers.
     """
     first_use = _first_uses(graph)
-    own = state.records.of((), graph.name)
     weights = (graph.weights | _weights_by_use(graph)) if weights_from_dump else frozenset()
     inputs, unknown = [], []
-    for position, name in enumerate(graph.inputs):
-        record = own.inputs[position] if position < len(own.inputs) else None
-        if record is None and name in first_use:
-            node, index = first_use[name]
-            seen = state.records.of(node.path, node.name).inputs
-            record = seen[index] if index < len(seen) else None
+    for name in graph.inputs:
+        record = _input_record(graph, name, state.records, first_use)
         if name in given:
             tensor = Tensor(name, given[name].dtype, given[name].shape)
             _check_given(tensor, record)
@@ -155,6 +152,24 @@ def _place_inputs(
         state.tensors[name] = tensor
     state.lost.update(unknown)
     return inputs, unknown
+
+
+def input_record(graph: AtbGraph, name: str, records: Records) -> TensorRecord | None:
+    """What a dump says of an input: as the graph reads it, else as the first operation does."""
+    return _input_record(graph, name, records, _first_uses(graph))
+
+
+def _input_record(
+    graph: AtbGraph, name: str, records: Records, first_use: Mapping[str, tuple[AtbNode, int]]
+) -> TensorRecord | None:
+    own, position = records.of((), graph.name).inputs, graph.inputs.index(name)
+    if position < len(own) and own[position] is not None:
+        return own[position]
+    if name not in first_use:
+        return None
+    node, index = first_use[name]
+    seen = records.of(node.path, node.name).inputs
+    return seen[index] if index < len(seen) else None
 
 
 def _check_given(tensor: Tensor, record: TensorRecord | None) -> None:

@@ -1,0 +1,218 @@
+"""Runs a dumped layer on the CPU with the dump's own inputs and compares every tensor with what the NPU wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+
+from onnx_sparse.converters.ascend.atb.conversion import Conversion, convert_graph, input_record
+from onnx_sparse.converters.ascend.atb.dump import find_records
+from onnx_sparse.converters.ascend.atb.graph import AtbGraph
+from onnx_sparse.converters.ascend.atb.handlers import Choices
+from onnx_sparse.converters.ascend.atb.json_graph import is_atb_json, read_graph
+from onnx_sparse.converters.ascend.atb.records import Records, TensorRecord
+from onnx_sparse.converters.ascend.atb.tensor_file import inside, read_tensor
+from onnx_sparse.converters.ascend.model import notes, value_info
+from onnx_sparse.converters.ascend.source import read_json
+from onnx_sparse.converters.errors import ConversionError
+
+Array = np.ndarray[Any, Any]
+
+#: How far a tensor may be from the NPU's, relative to the largest finite magnitude in it, by element type.
+TOLERANCES = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 1e-4, "float64": 1e-4}
+_GRAPH_PLACES = ("layer", "model", "info/layer", "info/model")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One tensor of the NPU's and what it is here.
+
+    Attributes:
+        operation: The operation that wrote it; the graph's name for its outputs.
+        tensor: Its name.
+        dtype: The element type.
+        shape: The shape in the dump.
+        max_abs: The largest difference.
+        max_rel: The largest difference relative to the NPU's value; None for integers that are equal to none.
+        cosine: The cosine of the angle between the two; None where one of them is zero or not finite.
+        equal: Whether all values are the same.
+        ok: Whether they agree within the tolerance.
+        note: What else differs.
+    """
+
+    operation: str
+    tensor: str
+    dtype: str
+    shape: tuple[int, ...]
+    max_abs: float
+    max_rel: float
+    cosine: float | None
+    equal: bool
+    ok: bool
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A layer that was run.
+
+    Attributes:
+        graph: The layer's name.
+        source: Its file.
+        comparisons: Its tensors in execution order.
+        notes: What a user should know of the conversion.
+    """
+
+    graph: str
+    source: Path
+    comparisons: tuple[Comparison, ...]
+    notes: tuple[str, ...]
+
+
+def find_graphs(folder: Path, wanted: str = "") -> list[tuple[Path, AtbGraph, Records]]:
+    """The graphs of a dump whose tensors were dumped, too.
+
+    Args:
+        folder: The dump's folder.
+        wanted: The name of the only graph that is looked for; all when empty.
+
+    Raises:
+        ConversionError: There is none.
+    """
+    seen, found = [], []
+    for path in (path for place in _GRAPH_PLACES for path in sorted(folder.glob(f"{place}/*/*.json"))):
+        if not inside(path, folder):
+            continue
+        document = read_json(path)
+        if not is_atb_json(document):
+            continue
+        graph = read_graph(document)
+        seen.append(graph.name)
+        if wanted and wanted != graph.name:
+            continue
+        records = find_records(graph, path, None)
+        if any(tensor is not None for _, _, tensor in _dumped(graph, records)):
+            found.append((path, graph, records))
+    if found:
+        return found
+    if not seen:
+        places = ", ".join(f"{place}/<pid>" for place in _GRAPH_PLACES)
+        raise ConversionError(f"{folder} is no dump: there are no graphs in {places}")
+    known = ", ".join(seen[:8])
+    raise ConversionError(
+        f"{folder} has no tensors of {wanted or known}: there must be tensors/ or data/ beside the graphs, with "
+        f"after/outtensor<i>.bin" + (f"; its graphs are {known}" if wanted else "")
+    )
+
+
+def replay(
+    path: Path, graph: AtbGraph, records: Records, choices: Choices, *, backend: str = "auto", tolerance: float | None
+) -> Replay:
+    """Run one graph of a dump.
+
+    Args:
+        path: The graph's file.
+        graph: The graph.
+        records: What the dump says of its tensors.
+        choices: What the user decides.
+        backend: The kernels that run it.
+        tolerance: How far a floating tensor may be from the NPU's; by its element type when None.
+
+    Raises:
+        ConversionError: It cannot be converted, or an input's tensor is not in the dump.
+    """
+    conversion = convert_graph(graph, given={}, records=records, choices=choices, weights_from_dump=False)
+    feeds = {}
+    for value in conversion.model.graph.input:
+        record = input_record(conversion.graph, value.name, records)
+        if record is None or record.file is None:
+            raise ConversionError(f"{path}: the dump has no data of the input {value.name}")
+        feeds[value.name] = read_tensor(record.file, records.root)
+    expected = list(_expected(conversion, records))
+    results = _run(conversion, feeds, [name for _, name, _ in expected], backend)
+    comparisons = []
+    for operation, name, record in expected:
+        assert record.file is not None
+        comparisons.append(compare(operation, name, results[name], read_tensor(record.file, records.root), tolerance))
+    return Replay(graph.name, path, tuple(comparisons), tuple(notes(conversion.model)))
+
+
+def compare(operation: str, tensor: str, actual: Array, expected: Array, tolerance: float | None) -> Comparison:
+    """How far a tensor is from the NPU's. NaN and infinities must be at the same places."""
+    dtype, shape = str(expected.dtype), tuple(expected.shape)
+    note = ""
+    if actual.shape != expected.shape:
+        note = f"{list(actual.shape)} here"
+        if actual.size != expected.size:
+            infinite = float("inf")
+            return Comparison(operation, tensor, dtype, shape, infinite, infinite, None, False, False, note)
+        actual = actual.reshape(expected.shape)
+    if actual.dtype != expected.dtype:
+        note = f"{actual.dtype} here"
+    a, b = actual.astype(np.float64), expected.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    finite = np.isfinite(a) & np.isfinite(b)
+    with np.errstate(invalid="ignore"):
+        distance = np.where(same, 0.0, np.where(finite, np.abs(a - b), np.inf))
+        relative = np.where(same, 0.0, distance / np.maximum(np.abs(np.where(finite, b, 1.0)), 1e-30))
+    largest = float(np.max(np.abs(b[finite]), initial=0.0))
+    allowed = (TOLERANCES.get(dtype, 0.0) if tolerance is None else tolerance) * largest
+    max_abs = float(np.max(distance, initial=0.0))
+    norms = float(np.linalg.norm(a[finite]) * np.linalg.norm(b[finite])) if finite.all() else 0.0
+    cosine = float(np.vdot(a, b)) / norms if norms else None
+    ok = max_abs <= allowed and actual.dtype == expected.dtype
+    return Comparison(
+        operation,
+        tensor,
+        dtype,
+        shape,
+        max_abs,
+        float(np.max(relative, initial=0.0)),
+        cosine,
+        bool(same.all()),
+        ok,
+        note,
+    )
+
+
+def _dumped(graph: AtbGraph, records: Records) -> Iterator[tuple[str, int, TensorRecord | None]]:
+    """The results of operations and of the graph that have a file: (operation, position, record)."""
+    for path, name in [*((node.path, node.name) for node in graph.nodes), ((), graph.name)]:
+        for position, record in enumerate(records.of(path, name).outputs):
+            if record is not None and record.file is not None:
+                yield name, position, record
+
+
+def _expected(conversion: Conversion, records: Records) -> Iterator[tuple[str, str, TensorRecord]]:
+    """What is to be compared, in execution order: (operation, tensor, record)."""
+    graph = conversion.graph
+    places = [(node.path, node.name, node.outputs) for node in graph.nodes]
+    places.append(((), graph.name, tuple(value.name for value in conversion.model.graph.output)))
+    for path, operation, names in places:
+        for name, record in zip(names, records.of(path, operation).outputs, strict=False):
+            if record is not None and record.file is not None:
+                yield operation, name, record
+
+
+def _run(conversion: Conversion, feeds: Mapping[str, Array], wanted: list[str], backend: str) -> dict[str, Array]:
+    """The wanted tensors, inner ones as well."""
+    import onnxruntime
+
+    import onnx_sparse
+
+    model = ModelProto()
+    model.CopyFrom(conversion.model)
+    there = {value.name for value in model.graph.output}
+    for name in dict.fromkeys(wanted):
+        if name not in there:
+            model.graph.output.append(value_info(conversion.tensors[name]))
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what fails comes as an exception
+    session = onnx_sparse.InferenceSession(model, options, backend=backend)
+    names = [value.name for value in session.get_outputs()]
+    return dict(zip(names, session.run(names, dict(feeds)), strict=True))
