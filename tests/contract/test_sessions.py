@@ -188,7 +188,7 @@ class TestWaysToRun:
             "{ y = onnx_sparse.SegmentSum (data, ids)  a = Abs (y)  z = onnx_sparse.SegmentMean (a, ids) }"
         )
         with pytest.raises(KernelError, match=NOT_SORTED):
-            InferenceSession(m, backend="python").run(None, feeds(UNSORTED))
+            onnx_sparse.InferenceSession(m, backend="python").run(None, feeds(UNSORTED))
         assert not ran
 
     def test_an_error_of_another_operator_stays_what_it_is(self, opened: Open) -> None:
