@@ -20,11 +20,13 @@ from onnx import ModelProto, TensorProto, helper
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS, Handler
 from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
-from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, Unsupported
+from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS, SourceNode, Tensor, Unsupported
 from onnx_sparse.converters.tensorflow.quiet import require
 from onnx_sparse.converters.tensorflow.source import Frozen
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
-from onnx_sparse.schemas.declaration import DType, numpy_dtype
+from onnx_sparse.schemas.declaration import DType, dtype_name, numpy_dtype
+
+_COMPLEX = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 
 #: The newest opset that tf2onnx writes.
 OPSET = 18
@@ -111,7 +113,7 @@ class _RecordingMapping(dict[str, Any]):
         return super().get(op_type, (self._unknown, {}))
 
     def _unknown(self, graph: Any, node: Any, **_: Any) -> None:
-        self._recorder.record(node, "no converter for this operator")
+        self._recorder.record(node, REFUSALS.get(node.type, "no converter for this operator"))
 
     def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def guarded(graph: Any, node: Any, **kwargs: Any) -> None:
@@ -157,13 +159,18 @@ def _convert_node(graph: Any, node: Any, name: str, arguments: Any) -> None:
 
 def _source_node(graph: Any, node: Any, handler: Handler) -> SourceNode:
     inputs = {}
-    for name, tensor in zip(handler.inputs, node.input, strict=True):
+    for name, tensor in zip(handler.names(len(node.input)), node.input, strict=True):
         dtype, shape = graph.get_dtype(tensor), graph.get_shape(tensor)
         if not dtype:
             raise Unsupported(f"input {name} is of a type that ONNX lacks")
+        if dtype in _COMPLEX:
+            raise Unsupported(f"input {name} is {dtype_name(dtype)}, which ONNX Runtime does not compute with")
         known = None if shape is None else tuple(None if size < 0 else size for size in shape)
-        inputs[name] = Tensor(tensor, dtype, known)
-    return SourceNode(node.name, node.type, inputs)
+        maker = graph.get_node_by_output(tensor)
+        value = maker.get_tensor_value(as_list=False) if maker is not None and maker.is_const() else None
+        inputs[name] = Tensor(tensor, dtype, known, value)
+    attributes = {name: helper.get_attribute_value(attribute) for name, attribute in node.attr.items()}
+    return SourceNode(node.name, node.type, inputs, attributes)
 
 
 class _GraphEmitter(Emitter):

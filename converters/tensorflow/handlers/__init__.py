@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from onnx_sparse.converters.tensorflow.handlers import embedding, fill, segment, selection, sparse
+from onnx_sparse.converters.tensorflow.handlers import (  # noqa: F401 - imported for what they register
+    counting,
+    dense,
+    embedding,
+    fill,
+    segment,
+    selection,
+    sparse,
+    sparse_layout,
+    sparse_math,
+)
 from onnx_sparse.converters.tensorflow.handlers.registry import HANDLERS, Handler
 
-__all__ = ["HANDLERS", "Handler", "embedding", "fill", "segment", "selection", "sparse"]
+__all__ = ["HANDLERS", "Handler"]

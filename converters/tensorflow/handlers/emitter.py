@@ -48,6 +48,22 @@ class Emitter(ABC):
         """The tensor as another element type; itself when it is of that type."""
         return tensor if tensor.dtype == dtype else self.standard("Cast", tensor, dtype=dtype, to=dtype)
 
+    def integers(self, *values: int) -> Tensor:
+        """A constant vector of int64."""
+        return self.constant(np.array(values, np.int64))
+
+    def integer(self, value: int) -> Tensor:
+        """A constant scalar of int64."""
+        return self.constant(np.array(value, np.int64))
+
+    def ints(self, op_type: str, *inputs: Tensor, **attributes: Any) -> Tensor:
+        """Add a standard node that makes int64."""
+        return self.standard(op_type, *inputs, dtype=TensorProto.INT64, **attributes)
+
+    def like(self, op_type: str, *inputs: Tensor, **attributes: Any) -> Tensor:
+        """Add a standard node that makes what its first input is made of."""
+        return self.standard(op_type, *inputs, dtype=inputs[0].dtype, **attributes)
+
     def where(self, condition: Tensor, chosen: Tensor, other: Tensor) -> Tensor:
         """A choice between elements of any type; by way of another one where ONNX Runtime's Where lacks it."""
         dtype = chosen.dtype

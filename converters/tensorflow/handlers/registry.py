@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from onnx_sparse.converters.tensorflow.source import Array
 from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.declaration import DType, dtype_name
 
@@ -25,11 +26,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor: its name, its element type (a TensorProto.DataType), its shape (None: rank or dimension unknown)."""
+    """A tensor: its name, its element type (a TensorProto.DataType), its shape (None: rank or dimension unknown).
+
+    Of a constant, also its value.
+    """
 
     name: str
     dtype: DType
     shape: tuple[int | None, ...] | None = None
+    value: Array | None = field(default=None, compare=False)
+
+    def known_rank(self, what: str) -> int:
+        """The rank.
+
+        Raises:
+            Unsupported: If it is not known; `what` names the tensor.
+        """
+        if self.shape is None:
+            raise Unsupported(f"the rank of {what} is not known")
+        return len(self.shape)
 
 
 @dataclass(frozen=True)
@@ -43,6 +58,10 @@ class SourceNode:
 
     def __getitem__(self, input_name: str) -> Tensor:
         return self.inputs[input_name]
+
+    def all(self, input_name: str) -> list[Tensor]:
+        """The tensors of an input that is a list, `"values*"` in the declaration of its handler."""
+        return [tensor for name, tensor in self.inputs.items() if name.rpartition("_")[0] == input_name]
 
 
 class Unsupported(Exception):  # noqa: N818 - a verdict on a node, not a failure of the program
@@ -72,11 +91,28 @@ class Handler:
     notes: str = ""
     types: tuple[str, ...] = ()
 
+    def names(self, count: int) -> list[str]:
+        """The names of `count` inputs: those of a list are numbered, `values_0`, `values_1`."""
+        if not any(name.endswith("*") for name in self.inputs):
+            return list(self.inputs)
+        each = count // len(self.inputs)
+        return [f"{name.removesuffix('*')}_{k}" for name in self.inputs for k in range(each)]
+
     @property
     def dtypes(self) -> tuple[str, ...]:
         """The element types that are converted; `("int64",)` where the operator of the domain has no choice."""
         return self.types or tuple(dtype_name(t) for t in OPS[self.to].types.get("T", ())) or ("int64",)
 
+
+_OTHER_BUCKETS = (
+    "no ONNX operator gives TensorFlow's buckets; those of onnxruntime-extensions hash to others. "
+    "Give the model the buckets as its input"
+)
+
+#: Why operators that look as if they could be converted are not.
+REFUSALS: dict[str, str] = dict.fromkeys(
+    ("StringToHashBucket", "StringToHashBucketFast", "StringToHashBucketStrong"), _OTHER_BUCKETS
+)
 
 #: The handlers by TensorFlow operator.
 HANDLERS: dict[str, Handler] = {}

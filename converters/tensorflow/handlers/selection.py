@@ -38,3 +38,10 @@ def _spread(condition: Tensor, chosen: Tensor, emit: Emitter) -> Tensor:
     ones = emit.standard("ConstantOfShape", missing, dtype=dtype, value=one)
     target = emit.standard("Concat", shapes[1], ones, dtype=dtype, axis=0)
     return emit.standard("Reshape", condition, target, dtype=TensorProto.BOOL)
+
+
+@handles("Less", "LessEqual", "Greater", "GreaterEqual", inputs=("x", "y"), to="Less", dtypes=("all numbers",))
+def compare(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """A comparison of what is given; as float32, large integers would be equal."""
+    op_type = {"LessEqual": "LessOrEqual", "GreaterEqual": "GreaterOrEqual"}.get(node.op_type, node.op_type)
+    return (emit.standard(op_type, node["x"], node["y"], dtype=TensorProto.BOOL),)

@@ -178,5 +178,6 @@ def _is_zero(graph: Graph, name: str) -> bool:
     if node is not None:
         value = attribute(node, "value")
         return value is None or (not any(value.raw_data) and not any(value.float_data))
-    zeros = graph.constant(name)
+    spread = graph.producer(name, "Expand")
+    zeros = graph.constant(name if spread is None else spread.input[0])
     return zeros is not None and zeros.size == 1 and not zeros.any()

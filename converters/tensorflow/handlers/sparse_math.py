@@ -1,0 +1,82 @@
+"""tf.raw_ops.SparseTensorDenseMatMul, SparseReduceSum, SparseDenseCwiseMul, Div and Add."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.tensorflow.handlers.coordinates import column, element, positions, sparse_rank
+from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
+from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, Unsupported, handles
+
+_ORDER_NOTES = "floats are summed in the order of the entries, TensorFlow's order differs"
+
+
+@handles(
+    "SparseTensorDenseMatMul",
+    inputs=("a_indices", "a_values", "a_shape", "b"),
+    to="UnsortedSegmentSum",
+    notes="a product of floats is rounded before it is added, TensorFlow fuses the two",
+)
+def sparse_tensor_dense_mat_mul(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """Each entry's value times a row of b, summed by the rows of a."""
+    row, inner = (1, 0) if node.attributes.get("adjoint_a") else (0, 1)
+    dense = node["b"]
+    if node.attributes.get("adjoint_b"):
+        dense = emit.like("Transpose", dense, perm=[1, 0])
+    indices = emit.cast(node["a_indices"], TensorProto.INT64)
+    taken = emit.like("Gather", dense, column(indices, inner, emit), axis=0)
+    weights = emit.like("Unsqueeze", node["a_values"], emit.integers(1))
+    ids, count = column(indices, row, emit), element(node["a_shape"], row, emit)
+    data = emit.like("Mul", taken, weights)
+    return emit.domain_op("UnsortedSegmentSum", {"data": data, "segment_ids": ids, "num_segments": count})
+
+
+@handles(
+    "SparseReduceSum",
+    inputs=("input_indices", "input_values", "input_shape", "reduction_axes"),
+    to="UnsortedSegmentSum",
+    notes=_ORDER_NOTES,
+)
+def sparse_reduce_sum(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """The values, summed by where they stand in the dimensions that stay."""
+    indices, shape, given = node["input_indices"], node["input_shape"], node["reduction_axes"].value
+    rank = sparse_rank(indices, shape)
+    if given is None:
+        raise Unsupported("reduction_axes is no constant")
+    axes = {int(axis) % rank for axis in np.ravel(given)} or {*range(rank)}
+    stay = [axis for axis in range(rank) if axis not in axes]
+    sizes = emit.ints("Gather", shape, emit.integers(*stay), axis=0)
+    if stay:
+        places = positions(emit.ints("Gather", indices, emit.integers(*stay), axis=1), sizes, len(stay), emit)
+    else:
+        places = emit.ints("Mul", column(indices, 0, emit), emit.integer(0))
+    count = emit.ints("ReduceProd", sizes, emit.integers(0), keepdims=0)
+    inputs = {"data": node["input_values"], "segment_ids": places, "num_segments": count}
+    (sums,) = emit.domain_op("UnsortedSegmentSum", inputs)
+    if node.attributes.get("keep_dims"):
+        kept = emit.constant(np.array([axis in stay for axis in range(rank)]))
+        sizes = emit.ints("Where", kept, shape, emit.integer(1))
+    return (emit.like("Reshape", sums, sizes, allowzero=1),)
+
+
+@handles(
+    "SparseDenseCwiseMul",
+    "SparseDenseCwiseDiv",
+    "SparseDenseCwiseAdd",
+    inputs=("sp_indices", "sp_values", "sp_shape", "dense"),
+    to="GatherND",
+    dtypes=("float16", "bfloat16", "float", "double", "int8", "int16", "int32", "int64", "uint8", "uint16"),
+)
+def sparse_dense_elementwise(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """Each value with the element of the dense tensor at its place; dimensions of 1 are broadcast."""
+    dense, indices = node["dense"], node["sp_indices"]
+    rank, width = sparse_rank(indices, node["sp_shape"]), dense.known_rank("dense")
+    if width > rank:
+        raise Unsupported("dense has more dimensions than the sparse tensor")
+    taken = dense
+    if width:
+        columns = emit.ints("Gather", indices, emit.integers(*range(rank - width, rank)), axis=1)
+        last = emit.ints("Sub", emit.ints("Shape", dense), emit.integer(1))
+        taken = emit.like("GatherND", dense, emit.ints("Min", columns, last))
+    return (emit.like(node.op_type.removeprefix("SparseDenseCwise"), node["sp_values"], taken),)
