@@ -17,7 +17,9 @@ from onnx_sparse.converters.tensorflow.source import Array, CompositeSpecs
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 #: What the rounds have in common with real batches, in turn.
-KINDS = ("ordinary", "with empty rows", "without entries")
+KINDS = ("ordinary", "with empty rows", "without entries", "of one row", "of no rows")
+
+_SIZES = {"of one row": 1, "of no rows": 0}
 
 #: Of a source that has no specs.
 NOTHING_SAID = CompositeSpecs()
@@ -48,15 +50,15 @@ class _Sampler:
         self.roles = find_roles(model)
         self.roles.entries |= set(specs.row_splits.values())
         self.values = {value.name: value for value in model.graph.input}
-        self.batch = self._batch_size()
-        per_row = {"ordinary": (1, 4), "with empty rows": (0, 3), "without entries": (0, 1)}[kind]
+        self.batch = self._batch_size(_SIZES.get(kind))
+        per_row = {"with empty rows": (0, 3), "without entries": (0, 1)}.get(kind, (1, 4))
         counts = rng.integers(*per_row, self.batch)
         if kind == "with empty rows":
             counts[0], counts[-1] = 2, 0
         widths = [
             shape[1] for shape in specs.dense_shapes.values() if shape and len(shape) > 1 and shape[1] is not None
         ]
-        counts = np.minimum(counts, min(widths, default=counts.max()))
+        counts = np.minimum(counts, min(widths, default=counts.max(initial=0)))
         #: The row of each entry; every sparse input has the same rows, as ids and their weights must.
         self.rows = np.repeat(np.arange(self.batch), counts)
         self.words = [*_vocabulary(model), "a", "b", "ab", ""]
@@ -67,10 +69,14 @@ class _Sampler:
             made[name] = self._array(name, value).astype(numpy_dtype(value.type.tensor_type.elem_type))
         return made
 
-    def _batch_size(self) -> int:
+    def _batch_size(self, wanted: int | None) -> int:
+        """The number of rows: what the model fixes it to, else what is wanted, else any."""
         known = [self._size(value, 0) for value in self._batched()]
         known += [shape[0] for shape in self.specs.dense_shapes.values() if shape]
-        size = max(filter(None, known), default=0) or int(self.rng.integers(FEWEST_SEGMENTS, 6))
+        fixed = max(filter(None, known), default=0)
+        if not fixed and wanted is not None:
+            return wanted
+        size = fixed or int(self.rng.integers(FEWEST_SEGMENTS, 6))
         most = self.roles.most_segments
         return size if most is None else max(1, min(size, most))
 

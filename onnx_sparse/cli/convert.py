@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_sparse.cli import ascend_options, output
+from onnx_sparse.cli import ascend_options, explanation, output
 from onnx_sparse.cli.model_file import ONNX_SUFFIXES
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ NAME = "convert"
 SUMMARY = "convert a TensorFlow, Ascend or ONNX model"
 EXAMPLES = """
 onnx-sparse convert saved_model/ -o model.onnx
-onnx-sparse convert saved_model/ -o model.onnx --verify --portable
+onnx-sparse convert saved_model/ -o model.onnx --verify --portable --explain
 onnx-sparse convert saved_model/ -o model.onnx --verify-with inputs.npz
 onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs logits:0
 onnx-sparse convert model.onnx -o standard.onnx --lower
@@ -59,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--inputs", type=_names, metavar="A:0,B:0", help="the graph's inputs, for a GraphDef")
     parser.add_argument("--outputs", type=_names, metavar="C:0", help="the graph's outputs, for a GraphDef")
     ascend_options.add_arguments(parser)
+    explanation.add_arguments(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
         "--portable",
@@ -97,10 +98,12 @@ def run(arguments: argparse.Namespace) -> int:
     origin = arguments.origin or detect(source)
     verify = arguments.verify or bool(arguments.verify_with)
     ascend_options.check(origin, arguments)
+    explanation.check(origin, arguments)
     if origin == "onnx" and (verify or arguments.signature or arguments.inputs or arguments.outputs):
         raise output.UsageError("--verify, --signature, --inputs and --outputs are for other sources than ONNX files")
     check_writable(arguments.output)  # before minutes of work are done for it
     records: Sequence[Any] = ()
+    told = explanation.Told()
     with output.progress(f"reading {source}", quiet=arguments.json) as progress:
         if origin == "onnx":
             model = _from_onnx(source)
@@ -109,7 +112,8 @@ def run(arguments: argparse.Namespace) -> int:
             chosen = {name: getattr(arguments, name) for name in ("signature", "inputs", "outputs")}
             if origin == "ascend":
                 chosen = ascend_options.values(arguments)
-            model = _converted(converter.convert, source, progress=progress, **chosen)
+            more = {"explain": told} if origin == "tensorflow" else {}
+            model = _converted(converter.convert, source, progress=progress, **chosen, **more)
         plain = model
         model = _in_form(plain, portable=arguments.portable, lower=arguments.lower)
         if verify:
@@ -125,10 +129,13 @@ def run(arguments: argparse.Namespace) -> int:
         "from": origin,
         "output": str(arguments.output) if agrees else None,
         **summary,
+        **told.document(),
         "verification": [_record(record) for record in records] if verify else None,
         **ascend_options.notes(model),
     }
     if not arguments.json:
+        if arguments.explain:
+            explanation.show(document)
         _show(document, agrees=agrees)
     if not agrees:
         failed = next(record for record in document["verification"] if not record["ok"])
@@ -254,6 +261,7 @@ def _summary(model: ModelProto) -> dict[str, Any]:
 def _record(record: Any) -> dict[str, Any]:
     fields = ("output", "dtype", "shape", "max_abs", "max_rel", "ok", "note")
     values = {name: getattr(record, name) for name in fields}
+    values["worst"] = getattr(record, "worst", "")
     return {**values, "dtype": str(values["dtype"]), "shape": [int(d) for d in values["shape"]], "ok": bool(record.ok)}
 
 
@@ -268,8 +276,10 @@ def _show(document: dict[str, Any], *, agrees: bool) -> None:
     ours = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in document["our_nodes"].items())
     opsets = ", ".join(f"{domain} {version}" for domain, version in document["opsets"].items())
     output.heading(f"{document['source']} -> {document['output']}")
-    output.write_line(f"  nodes     {document['nodes']}")
+    output.write_line(f"  nodes     {explanation.nodes_line(document)}")
     output.write_line(f"  of ours   {ours or 'none: any ONNX runtime can run it'}")
+    if rules := explanation.rules_line(document):
+        output.write_line(f"  rules     {rules}")
     if document["functions"]:
         output.write_line(f"  functions {document['functions']}")
     output.write_line(f"  opsets    {opsets} (IR {document['ir_version']})")
@@ -288,11 +298,14 @@ def show_verification(records: Sequence[dict[str, Any]]) -> None:
             _distance(record["max_abs"]),
             _distance(record["max_rel"]),
             _VERDICTS[record["ok"]],
+            record["worst"],
             record["note"] or "",
         ]
         for record in records
     ]
-    output.table(["output", "type", "shape", ">max abs", ">max rel", "verdict", "note"], rows, styles=_STYLES)
+    output.table(
+        ["output", "type", "shape", ">max abs", ">max rel", "verdict", "worst batch", "note"], rows, styles=_STYLES
+    )
 
 
 def _distance(value: float | None) -> str:

@@ -189,9 +189,23 @@ def saved_model(tmp_path_factory):
         def unsupported(self, matrix):
             return {"roots": tf.linalg.eigh(matrix)[0]}
 
+        def looked_up(self, indices, values, dense_shape, **options):
+            ids = tf.SparseTensor(indices, tf.cast(values, tf.int64), dense_shape)
+            return {"rows": tf.nn.safe_embedding_lookup_sparse(self.table, ids, **options)}
+
+        @tf.function(input_signature=fill.input_signature)
+        def lookup(self, indices, values, dense_shape):
+            return self.looked_up(indices, values, dense_shape)
+
+        @tf.function(input_signature=fill.input_signature)
+        def clipped(self, indices, values, dense_shape):
+            return self.looked_up(indices, values, dense_shape, max_norm=1.0)
+
     folder = tmp_path_factory.mktemp("tf") / "saved"
     module = Rows()
+    module.table = tf.Variable(np.ones((5, 2), np.float32))
     signatures = {"serving_default": module.fill, "highest": module.highest, "unsupported": module.unsupported}
+    signatures |= {"lookup": module.lookup, "clipped": module.clipped}
     tf.saved_model.save(module, str(folder), signatures=signatures)
     return folder
 
@@ -204,7 +218,7 @@ class TestFromTensorflow:
         assert result.code == 0
         row = next(line for line in result.out.splitlines() if line.startswith("filled"))
         assert row.split()[1] == "float32"
-        assert row.split()[-1] == "ok"
+        assert row.split()[-1] == "ok"  # without a worst batch, for none differs
         onnx.checker.check_model(out, full_check=True)
 
     def test_verifies_with_inputs_of_ones_own(self, cli, saved_model, tmp_path):
@@ -222,6 +236,30 @@ class TestFromTensorflow:
         assert record["output"] == "filled"
         assert record["ok"] is True
         assert document["from"] == "tensorflow"
+
+    def test_a_summary_at_the_end(self, cli, saved_model, tmp_path):
+        result = cli("convert", saved_model, "-o", tmp_path / "out.onnx", "--signature", "lookup")
+        lines = {
+            line.split()[0]: line.split(maxsplit=1)[1] for line in result.out.splitlines() if line.startswith("  ")
+        }
+        assert lines["nodes"].startswith("6 (of 3")
+        assert lines["of"] == "ours   EmbeddingSegmentsMean"
+        assert "direct-lookup, " in lines["rules"]
+        assert "zero-row" in lines["rules"]
+        assert lines["size"].endswith("KiB")
+
+    def test_explains_the_rules(self, cli, saved_model, tmp_path):
+        arguments = ("convert", saved_model, "-o", tmp_path / "out.onnx", "--signature", "clipped", "--explain")
+        result = cli(*arguments)
+        assert result.code == 0
+        assert "did not fire at" in result.out
+        declined = cli(*arguments, "--json").json["rules"]["declined"]
+        assert [entry["rule"] for entry in declined if "max_norm" in entry["reason"]] == ["direct-lookup"]
+
+    def test_explains_only_what_is_rewritten(self, cli, tmp_path):
+        (tmp_path / "m.onnx").write_bytes(b"")
+        result = cli("convert", tmp_path / "m.onnx", "-o", tmp_path / "out.onnx", "--explain")
+        assert result.code == 2
 
     def test_answers_that_differ_are_not_written(self, cli, saved_model, tmp_path, monkeypatch):
         def break_it(model):

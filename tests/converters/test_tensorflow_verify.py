@@ -61,8 +61,9 @@ def test_sparse_inputs_are_valid(model, kind, seed):
     assert ((b >= 0) & (b < VOCABULARY)).all()
     assert [x.dtype for x in (a, b, c, d, e)] == [np.int64, np.int64, np.int64, np.float32, np.float32]
     empty = set(range(c[0])) - set(a[:, 0])
-    assert bool(empty) == (kind != "ordinary")
-    assert (len(a) == 0) == (kind == "without entries")
+    assert bool(empty) == (kind in ("with empty rows", "without entries"))
+    assert (len(a) == 0) == (kind in ("without entries", "of no rows"))
+    assert c[0] == {"of one row": 1, "of no rows": 0}.get(kind, c[0])
 
 
 def test_the_same_seed_gives_the_same_inputs(model):
@@ -100,8 +101,10 @@ def test_row_splits_of_a_ragged_tensor():
     table = tf.constant(np.ones((VOCABULARY, 2), np.float32))
     lookup = tf.nn.safe_embedding_lookup_sparse
     function = tf.function(lambda ids: lookup(table, ids, combiner="mean"), input_signature=[spec])
-    (record,) = verify(function, convert(function), rounds=6)
-    assert (record.ok, record.note) == (True, "")
+    (record,) = verify(function, convert(function))
+    assert record.ok
+    # TensorFlow's own kernel trips over a batch of size zero.
+    assert record.note == "TensorFlow refuses the batch 'of no rows': segment_ids should be a vector."
 
 
 def test_weights_that_are_multiplied_with_rows_have_their_length():
@@ -178,6 +181,7 @@ def test_an_unfaithful_model_is_found_out(lookup, model):
     assert not weighted.ok
     assert "values differ in the batch 'ordinary'" in plain.note
     assert 1e-4 < plain.max_abs < 1e-2
+    assert plain.worst in KINDS
 
 
 def test_given_inputs(lookup, model):
@@ -208,6 +212,40 @@ def test_inputs_that_tensorflow_refuses_prove_nothing(lookup, model):
 def test_a_source_that_cannot_be_read(model, tmp_path):
     with pytest.raises(ConversionError, match="no such file"):
         verify(tmp_path / "nothing", model)
+
+
+class TestByDesign:
+    """What the law has different from TensorFlow is named, not blamed."""
+
+    def test_nan_in_a_maximum(self):
+        specs = [tf.TensorSpec([None, 1]), tf.TensorSpec([None], tf.int32)]
+
+        @tf.function(input_signature=specs)
+        def highest(data, ids):
+            return tf.math.segment_max(data, ids)
+
+        feeds = {"data": floats(np.nan, 1, 2)[:, None], "ids": np.array([0, 0, 1], np.int32)}
+        (record,) = verify(highest, convert(highest), feeds=feeds)
+        assert record.ok
+        assert record.note.startswith("by design: NaN propagates")
+
+    def test_nan_that_no_operator_explains(self):
+        doubled = tf.function(lambda x: x * 2.0, input_signature=[tf.TensorSpec([2], name="x")])
+        halved = tf.function(lambda x: x * np.float32("nan"), input_signature=[tf.TensorSpec([2], name="x")])
+        (record,) = verify(doubled, convert(halved), feeds={"x": floats(np.nan, 1)})
+        assert not record.ok
+
+    def test_segments_beyond_their_number(self):
+        specs = [tf.TensorSpec([4, 2]), tf.TensorSpec([None], tf.int32)]
+
+        @tf.function(input_signature=specs)
+        def summed(table, ids):
+            return tf.sparse.segment_sum(table, ids, ids, num_segments=2)
+
+        feeds = {"table": np.ones((4, 2), np.float32), "ids": np.array([0, 3], np.int32)}
+        (record,) = verify(summed, convert(summed), feeds=feeds)
+        assert not record.ok  # nothing was compared
+        assert "by design: the model drops entries of segments that do not exist" in record.note
 
 
 def floats(*values, dtype=np.float32):

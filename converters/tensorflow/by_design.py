@@ -1,0 +1,68 @@
+"""Where the law of the operators differs from TensorFlow on purpose, as `verify` knows it.
+
+- NaN propagates in SegmentMax, SegmentMin, UnsortedSegmentMax and UnsortedSegmentMin. In TensorFlow it depends on where
+  in its segment a NaN stands, and on the processor.
+- Entries of segments >= num_segments are dropped by EmbeddingSegments operators. TensorFlow raises.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import ModelProto
+
+from onnx_sparse.converters.tensorflow.naming import graphs
+from onnx_sparse.converters.tensorflow.source import Array
+from onnx_sparse.schemas import DOMAIN
+
+_HEADING = re.compile(
+    r"^(Graph execution error:.*|Detected at node .*|<stack traces unavailable>|\{\{function_node .*?\}\})"
+)
+
+_OUT_OF_RANGE = ("out of range", "must be < num_segments", "is invalid")
+
+
+@dataclass(frozen=True)
+class Design:
+    """Which differences a model may have.
+
+    Attributes:
+        extremes: Whether it takes maxima or minima by segment.
+        lookups: Whether it looks rows up by segment.
+    """
+
+    extremes: bool
+    lookups: bool
+
+    @classmethod
+    def of(cls, model: ModelProto) -> Design:
+        """What the operators of a model allow."""
+        used = {node.op_type for graph in graphs(model.graph) for node in graph.node if node.domain == DOMAIN}
+        extremes = any(op_type.endswith(("SegmentMax", "SegmentMin")) for op_type in used)
+        return cls(extremes, any(op_type.startswith("EmbeddingSegments") for op_type in used))
+
+    def without_nan(self, want: Array, got: Array, feeds: Mapping[str, Array]) -> tuple[Array, Array, str]:
+        """Both answers with what NaN does by design made equal, and a note if it did anything."""
+        fed = any(value.dtype.kind == "f" and np.isnan(value).any() for value in feeds.values())
+        if not (self.extremes and fed) or want.shape != got.shape or want.dtype.kind != "f" or got.dtype.kind != "f":
+            return want, got, ""
+        ours = np.isnan(got) & ~np.isnan(want)
+        if not ours.any():
+            return want, got, ""
+        note = "by design: NaN propagates in maxima and minima, in TensorFlow that depends on its place"
+        return np.where(ours, got, want).astype(want.dtype), got, note
+
+    def of_error(self, error: BaseException) -> str:
+        """What to add to an error of TensorFlow that the model does not raise."""
+        if self.lookups and any(text in str(error) for text in _OUT_OF_RANGE):
+            return " (by design: the model drops entries of segments that do not exist)"
+        return ""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an exception that says what is wrong: TensorFlow puts headings before it."""
+    lines = [_HEADING.sub("", line).strip() for line in str(error).strip().splitlines()]
+    return next(filter(None, lines), type(error).__name__)
