@@ -19,7 +19,7 @@ from onnx_sparse.converters.tensorflow.source import Array
 from onnx_sparse.schemas import DOMAIN
 
 _HEADING = re.compile(
-    r"^(Graph execution error:.*|Detected at node .*|<stack traces unavailable>|\{\{function_node .*?\}\})"
+    r"^(Graph execution error:.*|Detected at node .*|<stack traces unavailable>|File .*|\{\{function_node .*?\}\})"
 )
 
 _OUT_OF_RANGE = ("out of range", "must be < num_segments", "is invalid")
@@ -64,5 +64,5 @@ class Design:
 
 def first_line(error: BaseException) -> str:
     """The first line of an exception that says what is wrong: TensorFlow puts headings before it."""
-    lines = [_HEADING.sub("", line).strip() for line in str(error).strip().splitlines()]
+    lines = [_HEADING.sub("", line.strip()).strip() for line in str(error).strip().splitlines()]
     return next(filter(None, lines), type(error).__name__)

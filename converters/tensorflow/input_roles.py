@@ -40,7 +40,7 @@ _CARRIERS: dict[str, int | tuple[int, ...]] = dict.fromkeys(
 
 _ELEMENTWISE = frozenset(["Add", "Div", "Mul", "Pow", "Sub"])
 
-_PARTS = re.compile(r"(?P<stem>.*?)[_/.]?(?P<part>indices|values|dense_shape|shape)")
+_PARTS = re.compile(r"(?P<stem>.*?)[_/.]?(?P<part>indices|values|dense_shape|shape)([_:]\d+)?")
 
 
 @dataclass
@@ -101,6 +101,8 @@ def find_roles(model: ModelProto) -> Roles:
         elif node.op_type.startswith("Segment"):
             roles.entries |= trace.sources(node.input[0])
             roles.segments |= _known(names[1])
+        elif node.op_type == "ScatterND" and names[1] is not None and trace.rank(names[1]) == 2:
+            _add_triple(roles, indices=names[1], values=names[2], shape=trace.shape_of(node.input[0]))
         elif node.op_type == "Gather" and names[1] is not None:
             roles.tables |= _known(names[0])
             _bound(roles, names[1], trace.rows(node.input[0]))
@@ -162,6 +164,11 @@ class _Trace:
                 break
             name = node.input[0]
         return set()
+
+    def shape_of(self, name: str) -> str | None:
+        """The graph input that says the shape of a tensor which is one value everywhere."""
+        node, _ = self._producers.get(name, (None, 0))
+        return self.origin(node.input[1]) if node is not None and node.op_type == "Expand" else None
 
     def constant(self, name: str) -> int | None:
         """The value of a scalar; None where it is no constant."""

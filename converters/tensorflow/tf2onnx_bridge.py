@@ -45,7 +45,7 @@ def to_onnx(frozen: Frozen) -> ModelProto:
     recorder = _Recorder()
     with tf.Graph().as_default() as graph, _repaired(recorder):
         try:
-            tf.import_graph_def(frozen.graph_def, name="")
+            tf.import_graph_def(_without_defaults(frozen), name="")
             converted = tfonnx.process_tf_graph(
                 graph,
                 opset=OPSET,
@@ -72,6 +72,18 @@ def to_onnx(frozen: Frozen) -> ModelProto:
 
 def _failure(error: BaseException) -> ConversionError:
     return ConversionError(f"tf2onnx failed: {_reason(error)}")
+
+
+def _without_defaults(frozen: Frozen) -> Any:
+    """The graph, its inputs without defaults: tf.sparse.placeholder has one for a shape, which is no legal shape."""
+    inputs = {port.tensor.partition(":")[0] for port in frozen.inputs}
+    graph_def = type(frozen.graph_def)()
+    graph_def.CopyFrom(frozen.graph_def)
+    for node in graph_def.node:
+        if node.op == "PlaceholderWithDefault" and node.name in inputs:
+            node.op = "Placeholder"
+            del node.input[:]
+    return graph_def
 
 
 def _with_defaults(frozen: Frozen) -> list[str]:

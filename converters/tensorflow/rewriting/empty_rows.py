@@ -62,9 +62,11 @@ class DefaultRow(Rule):
         default = graph.integers(ids.default)
         if default is None or default[0] < 0:
             raise Declined("the id that fills empty rows is no constant, or negative")
+        segments = graph.without_casts(segments)
         if _rows(graph, segments) != (id(ids.node), 0):
             raise Declined("the segments are not the rows that were filled")
-        if one_more_than_the_last(graph, count) != segments:
+        counted = one_more_than_the_last(graph, graph.without_casts(count))
+        if counted is None or graph.without_casts(counted) != segments:
             raise Declined("the number of segments is not that of the filled rows")
         if graph.integers(node.input[4]) != [-1]:
             raise Declined("there is a default_index already")

@@ -11,7 +11,7 @@ from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx_sparse.converters.tensorflow.naming import graphs
 from onnx_sparse.converters.tensorflow.source import Array
 from onnx_sparse.schemas import DOMAIN
-from onnx_sparse.schemas.declaration import DType
+from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
 #: Constants up to this many elements are read; larger ones are tables.
 _SMALL = 1 << 16
@@ -110,6 +110,9 @@ class Graph:
         """A tensor as another element type; itself when it is of that type."""
         if self.dtype(name) == dtype:
             return name
+        array = self.constant(name)
+        if array is not None:
+            return self.add_constant(before, array.astype(numpy_dtype(dtype)))
         return self.emit(before, "Cast", [name], dtype=dtype, shape=self.shape(name), to=dtype)
 
     def replace(

@@ -46,10 +46,11 @@ class DirectLookup(Rule):
         if graph.dtype(ids) not in INDEX:
             raise Declined(f"the ids are {dtype_name(graph.dtype(ids))}")
         if node.domain == DOMAIN:
-            wanted = graph.dtype(node.input[1])
-            if (graph.dtype(ids), wanted) == (TensorProto.INT64, TensorProto.INT32):
-                raise Declined("int64 ids are not narrowed: one that is out of range might then be in range")
-            ids = graph.cast(node, ids, wanted)
+            if graph.dtype(ids) == TensorProto.INT64:
+                # One type for all: the ids are not narrowed, one that is out of range might then be in range.
+                wide = [graph.cast(node, graph.without_casts(name), TensorProto.INT64) for name in node.input[2:5]]
+                node.input[2:5] = wide
+            ids = graph.cast(node, ids, graph.dtype(node.input[2]))
         node.input[0], node.input[1] = rows.input[0], ids
         return True
 

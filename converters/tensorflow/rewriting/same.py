@@ -49,13 +49,21 @@ class SameShape(Rule):
         before, after = sizes(graph, node.input[1]), sizes(graph, node.input[2])
         if before is None or after is None:
             raise Declined("the rank is not known")
-        if before != after:
-            raise Declined(f"{len(before)} dimensions become {len(after)}")
+        if not _is_same(before, after):
+            raise Declined(f"{len(before)} dimensions become {len(after)}, or others")
         if node.output[0] in graph.outputs or node.output[1] in graph.outputs:
             raise Declined("the result is an output of the graph")
         graph.bypass(node, node.input[0], 0)
         graph.bypass(node, node.input[1], 1)
         return True
+
+
+def _is_same(before: list[Size], after: list[Size]) -> bool:
+    """Whether sizes are those that are there; a -1 is what is left for it when the others are known, and not 0."""
+    if before == after:
+        return True
+    others = [b == a and not a[1] and a[0] > 0 for b, a in zip(before, after, strict=False) if a != size_of(-1)]
+    return len(before) == len(after) and len(others) == len(after) - 1 and all(others)
 
 
 def _keeps(before: list[Size], after: list[Size]) -> bool:
