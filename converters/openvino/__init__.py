@@ -1,0 +1,10 @@
+"""From OpenVINO: IRs of versions 10 and 11 to ONNX with operators of the domain.
+
+Reads the .xml and .bin by itself. The `openvino` package is needed by `verify` only, which imports it when called.
+"""
+
+from __future__ import annotations
+
+from onnx_sparse.converters.openvino.conversion import convert
+
+__all__ = ["convert"]

@@ -1,0 +1,177 @@
+"""`convert`: from an IR to a model that runs in ONNX Runtime."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+import onnx
+from onnx import ModelProto, TensorProto, helper
+
+from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
+from onnx_sparse.converters.openvino.element_types import ONNX_TYPES
+from onnx_sparse.converters.openvino.emitter import Emitter, value_info
+from onnx_sparse.converters.openvino.ends import end_names, name_outputs, parameter, port_shape
+from onnx_sparse.converters.openvino.handlers import Converted, Node, find_handler
+from onnx_sparse.converters.openvino.ir import Layer, Network, Port, read_ir
+from onnx_sparse.converters.openvino.ir.weights import Weights
+from onnx_sparse.converters.openvino.tensors import Shape, Tensor, Unsupported
+
+_IR_VERSION = 10
+#: Protocol buffers end here; the tools of the onnx package refuse models beyond.
+_LARGEST_PROTO = 2**31 - 1
+
+
+def convert(
+    source: str | os.PathLike[str],
+    *,
+    weights: str | os.PathLike[str] | None = None,
+    signature: str | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> ModelProto:
+    """Convert an OpenVINO IR to ONNX with operators of the domain `onnx_sparse`.
+
+    Args:
+        source: The `.xml` of an IR of version 10 or 11.
+        weights: Its `.bin`; the file of the same name beside it when left off. IRs without constants need none.
+        signature, inputs, outputs: Other sources have these; an IR says itself what its inputs and outputs are.
+        progress: Called with `"reading"`, `"converting"` and `"checking"` as these begin.
+
+    Returns:
+        A model of IR version 10 in canonical form. Its inputs and outputs have the names of the IR's tensors, in the
+        order of the IR.
+
+    Raises:
+        ConversionError: The files cannot be read, or layers cannot be converted: all of them are listed.
+    """
+    if signature is not None or inputs is not None or outputs is not None:
+        raise ConversionError("an OpenVINO IR has its own inputs and outputs, and no signatures; none can be chosen")
+    tell = progress or (lambda stage: None)
+    tell("reading")
+    path = Path(source)
+    network = read_ir(path)
+    constants = Weights(Path(weights) if weights is not None else path.with_suffix(".bin"))
+    tell("converting")
+    model = convert_network(network, constants)
+    tell("checking")
+    return _checked(model)
+
+
+def convert_network(network: Network, weights: Weights) -> ModelProto:
+    """The model of a network."""
+    emitter = Emitter()
+    problems: list[UnsupportedNode] = []
+    names = end_names(network, emitter.names)
+    converted = convert_layers(network, emitter, weights, problems, input_names=names.inputs)
+    if problems:
+        raise ConversionError(unsupported=problems)
+    if not converted.results:
+        raise ConversionError(f"{network.name!r} has no Result layer")
+    outputs = name_outputs(
+        emitter, list(converted.results.values()), [names.outputs[layer_id] for layer_id in converted.results]
+    )
+    graph = emitter.graph(
+        network.name, [value_info(t) for t in converted.parameters.values()], [value_info(t) for t in outputs]
+    )
+    imports = [helper.make_opsetid(domain, version) for domain, version in emitter.domains.items()]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=_IR_VERSION)
+    model.producer_name = "onnx_sparse"
+    return model
+
+
+def convert_layers(
+    network: Network,
+    emitter: Emitter,
+    weights: Weights,
+    problems: list[UnsupportedNode],
+    *,
+    given: Mapping[int, Tensor] = MappingProxyType({}),
+    input_names: Mapping[int, str] = MappingProxyType({}),
+) -> Converted:
+    """Convert the layers of a graph, those of a body as well.
+
+    Args:
+        network: The graph.
+        emitter: What to write to.
+        weights: The constants.
+        problems: Where layers that cannot be converted are noted.
+        given: The tensors that stand for Parameters, by layer id; the others are inputs.
+        input_names: The names of these inputs; their layers' when left off.
+    """
+    tensors: dict[tuple[int, int], Tensor] = {}
+    converted = Converted()
+    order = network.ordered()
+    for layer in order:
+        read = [network.sources[layer.id, port.id] for port in layer.inputs]
+        emitter.begin(layer.name)
+        try:
+            if layer.type == "Parameter":
+                tensor = given.get(layer.id)
+                if tensor is None:
+                    name = input_names.get(layer.id)
+                    tensor = parameter(layer, emitter.names.fresh(layer.name) if name is None else name)
+                converted.parameters[layer.id] = tensor
+                made: tuple[Tensor, ...] = (tensor,)
+            elif any(source not in tensors for source in read):
+                # What feeds it could not be converted. Whether it could be is still worth telling.
+                if layer.type != "Result":
+                    find_handler(layer)
+                continue
+            elif layer.type == "Result":
+                converted.results[layer.id] = tensors[read[0]]
+                continue
+            else:
+                made = _convert_layer(layer, [tensors[source] for source in read], emitter, weights, problems)
+        except Unsupported as reason:
+            problems.append(UnsupportedNode(layer.name, f"{layer.type}, {layer.version}", str(reason)))
+            continue
+        tensors.update({(layer.id, port.id): tensor for port, tensor in zip(layer.outputs, made, strict=False)})
+    positions = {layer_id: place for place, layer_id in enumerate(network.layers)}
+    for found in (converted.parameters, converted.results):
+        ordered = sorted(found.items(), key=lambda item: positions[item[0]])
+        found.clear()
+        found.update(ordered)
+    return converted
+
+
+def _convert_layer(
+    layer: Layer, inputs: Sequence[Tensor], emitter: Emitter, weights: Weights, problems: list[UnsupportedNode]
+) -> tuple[Tensor, ...]:
+    handler = find_handler(layer)
+
+    def convert_body(body: Network, inner: Emitter, given: Mapping[int, Tensor]) -> Converted:
+        return convert_layers(body, inner, weights, problems, given=given)
+
+    node = Node(layer, tuple(inputs), tuple(_expected(port) for port in layer.outputs), weights, convert_body)
+    made = handler.convert(node, emitter)
+    results = made if isinstance(made, tuple) else (made,)
+    if len(results) < len(layer.outputs):
+        raise Unsupported(f"it has {len(layer.outputs)} outputs; {len(results)} are converted")
+    finished = []
+    for tensor, (dtype, shape) in zip(results, node.results, strict=False):
+        cast = tensor if dtype is None else emitter.cast(tensor, dtype)
+        known = cast.shape if shape is None else shape
+        finished.append(Tensor(cast.name, cast.dtype, known, cast.value))
+    return tuple(finished)
+
+
+def _expected(port: Port) -> tuple[TensorProto.DataType | None, Shape | None]:
+    if port.precision and port.precision not in ONNX_TYPES:
+        raise Unsupported(f"element type {port.precision!r} of an output is not converted")
+    return ONNX_TYPES.get(port.precision), port_shape(port)
+
+
+def _checked(model: ModelProto) -> ModelProto:
+    """The model with the types and shapes of its inner tensors, as far as the tools of onnx take it."""
+    if model.ByteSize() >= _LARGEST_PROTO:
+        return model
+    try:
+        model = onnx.shape_inference.infer_shapes(model)
+        onnx.checker.check_model(model)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise ConversionError(f"the converted model is not valid: {str(error).splitlines()[0]}") from error
+    return model

@@ -1,0 +1,217 @@
+"""Writes ONNX nodes: the standard operators that handlers need, and the domain's in canonical form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from onnx_sparse.converters.openvino.kernels import computed_in
+from onnx_sparse.converters.openvino.tensors import Array, Shape, Tensor, Unsupported
+from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
+from onnx_sparse.schemas.declaration import DType, dtype_name, numpy_dtype
+
+#: The default opset of the models: the first in which every reduction takes its axes as an input.
+OPSET = 18
+#: Values of constants with more elements are not looked at through a Cast.
+_SMALL = 4096
+
+
+class Names:
+    """The names of a model: no two tensors have the same, in bodies neither."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, int] = {}
+
+    def fresh(self, wanted: str) -> str:
+        """The name, or the first that is free of name_1, name_2, ..."""
+        name = wanted
+        while name in self._taken:
+            self._taken[wanted] += 1
+            name = f"{wanted}_{self._taken[wanted]}"
+        self._taken[name] = 0
+        return name
+
+
+class Emitter:
+    """The graph, or body of a control flow operator, that is being built.
+
+    Attributes:
+        names: The names of the model.
+        nodes: Its nodes so far.
+        initializers: Its constants.
+        domains: The operator sets that the model needs.
+    """
+
+    def __init__(self, names: Names | None = None, domains: dict[str, int] | None = None) -> None:
+        self.names = names or Names()
+        self.nodes: list[NodeProto] = []
+        self.initializers: list[TensorProto] = []
+        self.domains = {"": OPSET} if domains is None else domains
+        self._prefix = ""
+
+    def begin(self, name: str) -> None:
+        """The nodes that follow belong to a layer."""
+        self._prefix = name
+
+    def body(self) -> Emitter:
+        """An emitter for a body within this graph."""
+        return Emitter(self.names, self.domains)
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        dtypes: Sequence[DType],
+        *,
+        domain: str = "",
+        **attributes: Any,
+    ) -> tuple[Tensor, ...]:
+        """Add a node as it is; one result per element type. None is an input left off."""
+        label = self.names.fresh(f"{self._prefix}/{op_type}")
+        outputs = [Tensor(f"{label}:{k}" if k else label, dtype) for k, dtype in enumerate(dtypes)]
+        self.nodes.append(
+            helper.make_node(
+                op_type,
+                ["" if t is None else t.name for t in inputs],
+                [t.name for t in outputs],
+                name=label,
+                domain=domain,
+                **{key: value for key, value in attributes.items() if value is not None},
+            )
+        )
+        return tuple(outputs)
+
+    def op(
+        self, op_type: str, *inputs: Tensor | None, dtype: DType | None = None, shape: Shape | None = None, **attrs: Any
+    ) -> Tensor:
+        """Add a standard node with one result, by default of its first input's element type.
+
+        Where ONNX Runtime has no kernel for that type, inputs of the type go through a wider one.
+        """
+        first = next(t for t in inputs if t is not None).dtype
+        wide = computed_in(op_type, first)
+        given = [self.cast(t, wide) if t is not None and t.dtype == first else t for t in inputs]
+        result = dtype if dtype is not None else first
+        (made,) = self.node(op_type, given, [wide if result == first and dtype is None else result], **attrs)
+        made = Tensor(made.name, made.dtype, shape)
+        return self.cast(made, result)
+
+    def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
+        """The tensor as another element type; itself when it is of that type."""
+        if tensor.dtype == dtype:
+            return tensor
+        value = tensor.value
+        if value is not None and value.size <= _SMALL and TensorProto.STRING not in (dtype, tensor.dtype):
+            with np.errstate(all="ignore"):
+                return self.constant(value.astype(numpy_dtype(dtype)), dtype)
+        (made,) = self.node("Cast", [tensor], [dtype], to=dtype)
+        return Tensor(made.name, dtype, tensor.shape)
+
+    def constant(self, value: Any, dtype: DType = TensorProto.INT64, name: str = "") -> Tensor:
+        """A constant."""
+        array: Array = np.asarray(value)
+        if dtype != TensorProto.STRING:
+            array = array.astype(numpy_dtype(dtype), copy=False)
+        tensor = Tensor(self.names.fresh(name or f"{self._prefix}/constant"), dtype, array.shape, array)
+        self.initializers.append(numpy_helper.from_array(array, tensor.name))
+        return tensor
+
+    def int64(self, tensor: Tensor) -> Tensor:
+        """The tensor as int64, which shapes, axes and counts are in ONNX."""
+        return self.cast(tensor, TensorProto.INT64)
+
+    def vector(self, tensor: Tensor) -> Tensor:
+        """A scalar or vector of integers as a vector of int64."""
+        if tensor.value is not None:
+            return self.constant(tensor.value.reshape(-1))
+        return self.op("Reshape", self.int64(tensor), self.constant([-1]))
+
+    def scalar(self, tensor: Tensor) -> Tensor:
+        """A tensor of one element as a scalar."""
+        if tensor.shape == () and tensor.value is None:
+            return tensor
+        if tensor.value is not None:
+            if tensor.value.size != 1:
+                raise Unsupported(f"{tensor.name} is not one number")
+            return self.constant(tensor.value.reshape(()), tensor.dtype)
+        return self.op("Reshape", tensor, self.constant(np.zeros(0)), shape=())
+
+    def index(self, tensor: Tensor) -> Tensor:
+        """Indices as ONNX takes them: int32 or int64."""
+        keep = tensor.dtype in (TensorProto.INT32, TensorProto.INT64)
+        return tensor if keep else self.cast(tensor, TensorProto.INT64)
+
+    def shape_of(self, tensor: Tensor, start: int | None = None, end: int | None = None) -> Tensor:
+        """Its shape, or a part of it, as int64."""
+        return self.op("Shape", tensor, dtype=TensorProto.INT64, start=start, end=end)
+
+    def like(self, value: float, tensor: Tensor) -> Tensor:
+        """A scalar of a tensor's element type."""
+        return self.constant(value, tensor.dtype)
+
+    def domain_op(
+        self, op_type: str, inputs: Mapping[str, Tensor | None], attributes: Mapping[str, str] | None = None
+    ) -> tuple[Tensor, ...]:
+        """Add a node of the domain in canonical form: every attribute, input and output is written.
+
+        Args:
+            op_type: The operator.
+            inputs: Its inputs by name; an optional one that is None gets its sentinel.
+            attributes: Values of attributes; the others get their defaults.
+
+        Raises:
+            Unsupported: The operator does not take an input's element type.
+        """
+        op = OPS[op_type]
+        types: dict[str, DType] = {}
+        for declared in op.inputs:
+            tensor = inputs.get(declared.name)
+            if tensor is None:
+                continue
+            legal = op.element_types(declared.type)
+            wanted = types.setdefault(declared.type, tensor.dtype)
+            if tensor.dtype not in legal or tensor.dtype != wanted:
+                expected = dtype_name(wanted) if tensor.dtype != wanted else ", ".join(map(dtype_name, legal))
+                raise Unsupported(f"input {declared.name} is {dtype_name(tensor.dtype)}; {op_type} takes {expected}")
+        arguments = []
+        for declared in op.inputs:
+            tensor = inputs.get(declared.name)
+            if tensor is None:
+                tensor = self.constant(declared.sentinel, types.get(declared.type, TensorProto.INT64))
+            arguments.append(tensor)
+        self.domains[DOMAIN] = OPSET_VERSION
+        values = {a.name: a.default for a in op.attributes} | dict(attributes or {})
+        dtypes = [op.bind(o.type, types) for o in op.outputs]
+        return self.node(op_type, arguments, dtypes, domain=DOMAIN, **values)
+
+    def graph(
+        self,
+        name: str,
+        inputs: Sequence[ValueInfoProto],
+        outputs: Sequence[ValueInfoProto],
+        also_used: frozenset[str] = frozenset(),
+    ) -> GraphProto:
+        """The finished graph, without the constants that nothing in it, nor `also_used`, names."""
+        used = {*also_used, *(value.name for value in outputs)} | used_names(self.nodes)
+        kept = [t for t in self.initializers if t.name in used]
+        return helper.make_graph(self.nodes, name, inputs, outputs, kept)
+
+
+def used_names(nodes: Sequence[NodeProto]) -> set[str]:
+    """The names of the tensors that nodes and the bodies in them read."""
+    used: set[str] = set()
+    for node in nodes:
+        used.update(node.input)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                used |= used_names(attribute.g.node) | {value.name for value in attribute.g.output}
+    return used
+
+
+def value_info(tensor: Tensor) -> ValueInfoProto:
+    """A tensor as an input or output of a graph."""
+    shape = None if tensor.shape is None else list(tensor.shape)
+    return helper.make_tensor_value_info(tensor.name, tensor.dtype, shape)

@@ -1,0 +1,115 @@
+"""The inputs and outputs of a model: what a Parameter says of its tensor, and what they are called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from onnx import NodeProto, TensorProto, helper
+
+from onnx_sparse.converters.openvino.element_types import CARRIED, ONNX_TYPES
+from onnx_sparse.converters.openvino.emitter import Emitter, Names
+from onnx_sparse.converters.openvino.ir import Layer, Network, Port
+from onnx_sparse.converters.openvino.ir.reader import split_names
+from onnx_sparse.converters.openvino.tensors import Shape, Tensor, Unsupported
+
+
+def parameter(layer: Layer, name: str) -> Tensor:
+    """The tensor of a Parameter. Only it tells a scalar (`shape=""`) from an unknown rank (`shape="..."`)."""
+    element_type = layer.data.get("element_type", layer.outputs[0].precision if layer.outputs else "")
+    if element_type not in ONNX_TYPES or element_type in CARRIED:
+        raise Unsupported(f"element type {element_type[:20]!r} of an input is not converted")
+    text = layer.data.get("shape")
+    if text is None:
+        return Tensor(name, ONNX_TYPES[element_type], port_shape(layer.outputs[0]) if layer.outputs else None)
+    return Tensor(name, ONNX_TYPES[element_type], parse_shape(text))
+
+
+def parse_shape(text: str) -> Shape | None:
+    """The shape in an attribute: `2..6,3..,?,4`; `...` is one of unknown rank, and what has bounds is not known."""
+    text = text.strip().strip("[]")
+    if text == "...":
+        return None
+    dims: list[int | None] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        if re.fullmatch(r"[0-9]{1,18}", part):
+            dims.append(int(part))
+        elif part in ("?", "-1") or re.fullmatch(r"[0-9]*\.\.[0-9]*", part):
+            dims.append(None)
+        else:
+            raise Unsupported(f"shape {text[:80]!r} is not one")
+    return tuple(dims)
+
+
+def port_shape(port: Port) -> Shape | None:
+    """The shape of a port. One without dimensions may be a scalar as well as of unknown rank, so it is not known."""
+    return None if port.dims is None else tuple(None if d < 0 else d for d in port.dims)
+
+
+@dataclass(frozen=True)
+class EndNames:
+    """The names of a model's inputs and outputs by the id of their Parameter or Result."""
+
+    inputs: dict[int, str]
+    outputs: dict[int, str]
+
+
+def end_names(network: Network, names: Names) -> EndNames:
+    """Name the inputs and outputs as OpenVINO does: by the first of a tensor's names, else by the layer's."""
+    inputs: dict[int, str] = {}
+    outputs: dict[int, str] = {}
+    for layer in network.layers.values():
+        if layer.type == "Parameter":
+            tensor_names = layer.outputs[0].names if layer.outputs else ()
+            inputs[layer.id] = names.fresh(next(iter(tensor_names), layer.name))
+    for layer in network.layers.values():
+        if layer.type == "Result" and layer.inputs:
+            source = network.sources[layer.id, layer.inputs[0].id]
+            candidates = (
+                *split_names(layer.data.get("output_names", "")),
+                *network.port(*source).names,
+                network.layers[source[0]].name,
+            )
+            outputs[layer.id] = names.fresh(candidates[0])
+    return EndNames(inputs, outputs)
+
+
+def name_outputs(emitter: Emitter, tensors: Sequence[Tensor], names: Sequence[str]) -> list[Tensor]:
+    """Give tensors the names of outputs. One that no node of the graph makes, or has a name, gets an Identity."""
+    made = {output for node in emitter.nodes for output in node.output}
+    renames: dict[str, str] = {}
+    copies = []
+    for tensor, name in zip(tensors, names, strict=True):
+        if tensor.name in made and tensor.name not in renames:
+            renames[tensor.name] = name
+        else:
+            copies.append(helper.make_node("Identity", [tensor.name], [name], name=f"{name}/Identity"))
+    emitter.nodes += copies
+    for node in emitter.nodes:
+        _rename(node, renames)
+    return [tensor.renamed(name) for tensor, name in zip(tensors, names, strict=True)]
+
+
+def _rename(node: NodeProto, renames: dict[str, str]) -> None:
+    for used in (node.input, node.output):
+        for position, name in enumerate(used):
+            if name in renames:
+                used[position] = renames[name]
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            for inner in attribute.g.node:
+                _rename(inner, renames)
+            for value in attribute.g.output:
+                value.name = renames.get(value.name, value.name)
+
+
+def element_type(text: str, what: str) -> TensorProto.DataType:
+    """The ONNX type of an element type that a layer makes.
+
+    Raises:
+        Unsupported: It is not known, or ONNX has none.
+    """
+    if text not in ONNX_TYPES or text in CARRIED:
+        raise Unsupported(f"{what} = {text[:20]!r} is not converted")
+    return ONNX_TYPES[text]

@@ -1,0 +1,18 @@
+"""The handlers: one function per operator and version, in one module per kind of operator."""
+
+from __future__ import annotations
+
+from onnx_sparse.converters.openvino.handlers import arithmetic, plumbing, sparse
+from onnx_sparse.converters.openvino.handlers.registry import (
+    HANDLERS,
+    Converted,
+    Handler,
+    Node,
+    converts,
+    find_handler,
+)
+
+#: The modules whose import registers the handlers.
+MODULES = (plumbing, arithmetic, sparse)
+
+__all__ = ["HANDLERS", "MODULES", "Converted", "Handler", "Node", "converts", "find_handler"]

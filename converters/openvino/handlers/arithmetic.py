@@ -1,0 +1,215 @@
+"""Arithmetic, comparison, logic and bits, element by element with numpy's broadcasting."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.handlers.plumbing import where
+from onnx_sparse.converters.openvino.handlers.registry import HandlerFunction, Node, converts
+from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+
+_SIGNED = (TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64)
+_UNSIGNED = (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
+_INTEGERS = (*_SIGNED, *_UNSIGNED)
+
+
+def operands(node: Node) -> tuple[Tensor, Tensor]:
+    """The two inputs. Broadcasting is numpy's; pdpd differs from it where `axis` is given."""
+    if node.choice("auto_broadcast", ("numpy", "none", "pdpd"), "numpy") == "pdpd":
+        raise Unsupported("auto_broadcast = 'pdpd' is not converted")
+    return node[0], node[1]
+
+
+def _binary(op_type: str, result: TensorProto.DataType | None = None) -> HandlerFunction:
+    def handler(node: Node, emit: Emitter) -> Tensor:
+        a, b = operands(node)
+        return emit.op(op_type, a, b, dtype=result)
+
+    handler.__doc__ = f"{op_type}, element by element."
+    return handler
+
+
+for _source, _target in (
+    ("Add", "Add"),
+    ("Subtract", "Sub"),
+    ("Multiply", "Mul"),
+    ("Maximum", "Max"),
+    ("Minimum", "Min"),
+    ("Power", "Pow"),
+):
+    converts(_source, 1, to=_target)(_binary(_target))
+for _source, _target in (
+    ("Equal", "Equal"),
+    ("Less", "Less"),
+    ("LessEqual", "LessOrEqual"),
+    ("Greater", "Greater"),
+    ("GreaterEqual", "GreaterOrEqual"),
+):
+    converts(_source, 1, to=_target)(_binary(_target, TensorProto.BOOL))
+for _source, _target in (("BitwiseAnd", "And"), ("BitwiseOr", "Or"), ("BitwiseXor", "Xor")):
+
+    def _bitwise(node: Node, emit: Emitter, target: str = _target) -> Tensor:
+        a, b = operands(node)
+        return emit.op(target if a.dtype == TensorProto.BOOL else f"Bitwise{target}", a, b)
+
+    converts(_source, 13, to=f"Bitwise{_target}")(_bitwise)
+for _source, _target in (("LogicalAnd", "And"), ("LogicalOr", "Or"), ("LogicalXor", "Xor")):
+
+    def _logical(node: Node, emit: Emitter, target: str = _target) -> Tensor:
+        a, b = (emit.cast(t, TensorProto.BOOL) for t in operands(node))
+        return emit.op(target, a, b)
+
+    converts(_source, 1, to=_target)(_logical)
+
+
+@converts("LogicalNot", 1, to="Not")
+def logical_not(node: Node, emit: Emitter) -> Tensor:
+    """LogicalNot-1."""
+    return emit.op("Not", emit.cast(node[0], TensorProto.BOOL))
+
+
+@converts("BitwiseNot", 13, to="BitwiseNot")
+def bitwise_not(node: Node, emit: Emitter) -> Tensor:
+    """BitwiseNot-13."""
+    return emit.op("Not" if node[0].dtype == TensorProto.BOOL else "BitwiseNot", node[0])
+
+
+@converts("NotEqual", 1, to="Equal, Not")
+def not_equal(node: Node, emit: Emitter) -> Tensor:
+    """NotEqual-1."""
+    a, b = operands(node)
+    return emit.op("Not", emit.op("Equal", a, b, dtype=TensorProto.BOOL))
+
+
+@converts("BitwiseLeftShift", 15, to="BitShift", notes="Unsigned types.")
+def left_shift(node: Node, emit: Emitter) -> Tensor:
+    """BitwiseLeftShift-15."""
+    return _shift(node, emit, "LEFT")
+
+
+@converts("BitwiseRightShift", 15, to="BitShift", notes="Unsigned types.")
+def right_shift(node: Node, emit: Emitter) -> Tensor:
+    """BitwiseRightShift-15."""
+    return _shift(node, emit, "RIGHT")
+
+
+def _shift(node: Node, emit: Emitter, direction: str) -> Tensor:
+    a, b = operands(node)
+    if a.dtype not in _UNSIGNED:
+        raise Unsupported("ONNX shifts the bits of unsigned integers only")
+    if a.dtype == TensorProto.UINT16:  # for which ONNX Runtime has no kernel
+        a, b = (emit.cast(t, TensorProto.UINT32) for t in (a, b))
+        return emit.cast(emit.op("BitShift", a, b, direction=direction), TensorProto.UINT16)
+    return emit.op("BitShift", a, b, direction=direction)
+
+
+@converts("Divide", 1, to="Div")
+def divide(node: Node, emit: Emitter) -> Tensor:
+    """Divide-1. Integers are divided as in Python, rounding down, unless `m_pythondiv` is false."""
+    a, b = operands(node)
+    quotient = emit.op("Div", a, b)
+    if a.dtype not in _SIGNED or not node.flag("m_pythondiv", True):
+        return quotient
+    rest = emit.op("Sub", a, emit.op("Mul", quotient, b))
+    return emit.op("Sub", quotient, emit.cast(_signs_differ(emit, rest, b), a.dtype))
+
+
+def _signs_differ(emit: Emitter, rest: Tensor, divisor: Tensor) -> Tensor:
+    """Where the rest is not 0 and has another sign than the divisor."""
+    zero = emit.like(0, rest)
+    negative = [emit.op("Less", t, zero, dtype=TensorProto.BOOL) for t in (rest, divisor)]
+    nonzero = emit.op("Not", emit.op("Equal", rest, zero, dtype=TensorProto.BOOL))
+    return emit.op("And", nonzero, emit.op("Xor", *negative))
+
+
+@converts("Mod", 1, to="Mod")
+def mod(node: Node, emit: Emitter) -> Tensor:
+    """Mod-1: the rest of a division that truncates has the dividend's sign."""
+    return emit.op("Mod", *operands(node), fmod=1)
+
+
+@converts("FloorMod", 1, to="Mod")
+def floor_mod(node: Node, emit: Emitter) -> Tensor:
+    """FloorMod-1: the rest has the divisor's sign. ONNX has that for integers only."""
+    a, b = operands(node)
+    if a.dtype in _INTEGERS:
+        return emit.op("Mod", a, b, fmod=0)
+    rest = emit.op("Mod", a, b, fmod=1)
+    return where(emit, _signs_differ(emit, rest, b), emit.op("Add", rest, b), rest)
+
+
+@converts("SquaredDifference", 1, to="Sub, Mul")
+def squared_difference(node: Node, emit: Emitter) -> Tensor:
+    """SquaredDifference-1."""
+    difference = emit.op("Sub", *operands(node))
+    return emit.op("Mul", difference, difference)
+
+
+def _unary(op_type: str, result: TensorProto.DataType | None = None) -> HandlerFunction:
+    def handler(node: Node, emit: Emitter) -> Tensor:
+        return emit.op(op_type, node[0], dtype=result)
+
+    handler.__doc__ = f"{op_type}, element by element."
+    return handler
+
+
+for _source, _version, _target in (
+    ("Abs", 1, "Abs"),
+    ("Negative", 1, "Neg"),
+    ("Sign", 1, "Sign"),
+    ("Sqrt", 1, "Sqrt"),
+    ("Exp", 1, "Exp"),
+    ("Log", 1, "Log"),
+    ("Erf", 1, "Erf"),
+    *((name, 1, name) for name in ("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh")),
+    *((name, 4, name) for name in ("Asinh", "Acosh", "Atanh")),
+):
+    converts(_source, _version, to=_target)(_unary(_target))
+converts("IsNaN", 10, to="IsNaN")(_unary("IsNaN", TensorProto.BOOL))
+
+
+@converts("IsInf", 10, to="IsInf")
+def is_inf(node: Node, emit: Emitter) -> Tensor:
+    """IsInf-10."""
+    return emit.op(
+        "IsInf",
+        node[0],
+        dtype=TensorProto.BOOL,
+        detect_negative=int(node.flag("detect_negative", True)),
+        detect_positive=int(node.flag("detect_positive", True)),
+    )
+
+
+@converts("IsFinite", 10, to="IsInf, IsNaN")
+def is_finite(node: Node, emit: Emitter) -> Tensor:
+    """IsFinite-10."""
+    either = emit.op("Or", *(emit.op(op, node[0], dtype=TensorProto.BOOL) for op in ("IsInf", "IsNaN")))
+    return emit.op("Not", either)
+
+
+@converts("Floor", 1, to="Floor")
+def floor(node: Node, emit: Emitter) -> Tensor:
+    """Floor-1. Integers stay as they are."""
+    return node[0] if node[0].dtype in _INTEGERS else emit.op("Floor", node[0])
+
+
+@converts("Ceiling", 1, to="Ceil")
+def ceiling(node: Node, emit: Emitter) -> Tensor:
+    """Ceiling-1. Integers stay as they are."""
+    return node[0] if node[0].dtype in _INTEGERS else emit.op("Ceil", node[0])
+
+
+@converts("Round", 5, to="Round")
+def round_(node: Node, emit: Emitter) -> Tensor:
+    """Round-5. ONNX rounds halves to even; away from zero is the sign times floor(|x| + 0.5)."""
+    x = node[0]
+    if x.dtype in _INTEGERS:
+        return x
+    if node.choice("mode", ("half_to_even", "half_away_from_zero"), "half_to_even") == "half_to_even":
+        return emit.op("Round", x)
+    size = emit.op("Abs", x)
+    whole = emit.op("Floor", size)
+    # Not floor(|x| + 0.5): that sum rounds up for the largest number below a half.
+    up = emit.op("GreaterOrEqual", emit.op("Sub", size, whole), emit.like(0.5, x), dtype=TensorProto.BOOL)
+    return emit.op("Mul", emit.op("Sign", x), emit.op("Add", whole, emit.cast(up, x.dtype)))

@@ -1,0 +1,66 @@
+"""Constants, conversions of type, and what tells about a tensor."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.openvino.element_types import ONNX_TYPES
+from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.ends import element_type, parse_shape
+from onnx_sparse.converters.openvino.handlers.registry import Node, converts
+from onnx_sparse.converters.openvino.kernels import computed_in
+from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+
+
+@converts(
+    "Const", 1, to="initializer", notes="i4, u4, u2 and u1 are carried as int8 and uint8, f8 as float16, nf4 as float."
+)
+def constant(node: Node, emit: Emitter) -> Tensor:
+    """Constant-1."""
+    name = node.text("element_type")
+    shape = parse_shape(node.text("shape", ""))
+    if shape is None or None in shape:
+        raise Unsupported(f"shape {node.text('shape')[:80]!r} is not one of a constant")
+    try:
+        dims = [d for d in shape if d is not None]
+        array = node.weights.constant(name, dims, node.integer("offset"), node.integer("size"))
+    except ConversionError as error:
+        raise Unsupported(str(error)) from error
+    return emit.constant(array, ONNX_TYPES[name], node.layer.name)
+
+
+@converts("Convert", 1, to="Cast")
+def convert(node: Node, emit: Emitter) -> Tensor:
+    """Convert-1. To boolean: any number but 0 is true."""
+    to = element_type(node.text("destination_type"), "destination_type")
+    return emit.cast(node[0], to)
+
+
+@converts("ConvertLike", 1, to="Cast")
+def convert_like(node: Node, emit: Emitter) -> Tensor:
+    """ConvertLike-1."""
+    return emit.cast(node[0], node[1].dtype)
+
+
+@converts("ShapeOf", 1, 3, to="Shape")
+def shape_of(node: Node, emit: Emitter) -> Tensor:
+    """ShapeOf-1 and ShapeOf-3, whose output_type is what the port says."""
+    output_type = element_type(node.text("output_type", "i64"), "output_type")
+    return emit.cast(emit.shape_of(node[0]), output_type)
+
+
+@converts("Select", 1, to="Where", notes="auto_broadcast pdpd is not converted.")
+def select(node: Node, emit: Emitter) -> Tensor:
+    """Select-1."""
+    node.choice("auto_broadcast", ("numpy", "none"), "numpy")
+    chosen, other = node[1], node[2]
+    condition = emit.cast(node[0], TensorProto.BOOL)
+    return where(emit, condition, chosen, other)
+
+
+def where(emit: Emitter, condition: Tensor, chosen: Tensor, other: Tensor) -> Tensor:
+    """A choice between elements of any type; by way of another one where ONNX Runtime's Where lacks it."""
+    wide = computed_in("Where", chosen.dtype)
+    (made,) = emit.node("Where", [condition, emit.cast(chosen, wide), emit.cast(other, wide)], [wide])
+    return emit.cast(made, chosen.dtype)

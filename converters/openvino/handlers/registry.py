@@ -1,0 +1,181 @@
+"""The registry of handlers and what a handler works with.
+
+A handler is a function of a node and an emitter that returns the results in OpenVINO's order:
+
+    @converts("Tile", 1, to="Tile")
+    def tile(node: Node, emit: Emitter) -> Tensor:
+        return emit.op("Tile", node[0], emit.int64(node[1]))
+
+Integer results may be of another type than the layer's port says: the driver casts. A handler that cannot convert a
+layer raises `Unsupported` with the reason; the driver collects these, so that a user sees all of them at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.ir import Layer, Network
+from onnx_sparse.converters.openvino.ir.weights import Weights
+from onnx_sparse.converters.openvino.tensors import Shape, Tensor, Unsupported
+from onnx_sparse.schemas.declaration import DType
+
+#: The newest operator set whose operators are known.
+NEWEST_OPSET = 17
+
+
+@dataclass
+class Converted:
+    """What became of the layers of a graph.
+
+    Attributes:
+        parameters: The tensors of its Parameters by layer id, in the order of the file.
+        results: What its Results read, by layer id, in the order of the file.
+    """
+
+    parameters: dict[int, Tensor] = field(default_factory=dict)
+    results: dict[int, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A layer as its handler sees it: `node[0]` is its first input.
+
+    Attributes:
+        layer: The layer as the file has it.
+        inputs: The tensors it reads.
+        results: The element type and shape of each output as the file has them; a type it does not name is None.
+        weights: The constants of the IR.
+        convert_body: Converts a body into an emitter, with the tensors given for its Parameters by layer id.
+    """
+
+    layer: Layer
+    inputs: tuple[Tensor, ...]
+    results: tuple[tuple[DType | None, Shape | None], ...]
+    weights: Weights
+    convert_body: Callable[[Network, Emitter, Mapping[int, Tensor]], Converted]
+
+    def __getitem__(self, position: int) -> Tensor:
+        if position >= len(self.inputs):
+            raise Unsupported(f"it has {len(self.inputs)} inputs, and needs more")
+        return self.inputs[position]
+
+    def optional(self, position: int) -> Tensor | None:
+        """An input, or None where it is left off."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+    def dtype(self, output: int, default: DType) -> DType:
+        """The element type of an output as the file has it."""
+        return self.results[output][0] or default if output < len(self.results) else default
+
+    def has(self, key: str) -> bool:
+        """Whether the layer has an attribute."""
+        return key in self.layer.data
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """An attribute, in lower case."""
+        value = self.layer.data.get(key, default)
+        if value is None:
+            raise Unsupported(f"it has no attribute {key}")
+        return value.strip().lower()
+
+    def choice(self, key: str, choices: tuple[str, ...], default: str | None = None) -> str:
+        """An attribute that is one of a few words."""
+        value = self.text(key, default)
+        if value not in choices:
+            raise Unsupported(f"{key} = {value!r} is not converted; {', '.join(choices)} are")
+        return value
+
+    def flag(self, key: str, default: bool | None = None) -> bool:
+        """A boolean attribute."""
+        value = self.text(key, None if default is None else str(default))
+        if value not in ("true", "false", "1", "0"):
+            raise Unsupported(f"{key} = {value!r} is not a boolean")
+        return value in ("true", "1")
+
+    def integer(self, key: str, default: int | None = None) -> int:
+        """An integer attribute."""
+        value = self.text(key, None if default is None else str(default))
+        if not re.fullmatch(r"[+-]?[0-9]{1,18}", value):
+            raise Unsupported(f"{key} = {value[:40]!r} is not an integer")
+        return int(value)
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """A float attribute."""
+        value = self.text(key, None if default is None else repr(default))
+        try:
+            return float(value)
+        except ValueError:
+            raise Unsupported(f"{key} = {value[:40]!r} is not a number") from None
+
+    def integers(self, key: str, default: str | None = None) -> list[int]:
+        """A list of integers, `"1, 2"`."""
+        parts = [part for part in re.split(r"[\s,]+", self.text(key, default)) if part]
+        if not all(re.fullmatch(r"[+-]?[0-9]{1,18}", part) for part in parts):
+            raise Unsupported(f"{key} = {self.text(key, default)[:40]!r} is not a list of integers")
+        return [int(part) for part in parts]
+
+
+HandlerFunction = Callable[[Node, Emitter], Tensor | tuple[Tensor, ...]]
+
+
+@dataclass(frozen=True)
+class Handler:
+    """How one operator of one version is converted.
+
+    Attributes:
+        type: OpenVINO's operator as an IR spells it.
+        version: The operator set that brought this version of it.
+        to: The ONNX operators that it becomes.
+        convert: The function that does it.
+        notes: What is not converted, or where the result differs.
+    """
+
+    type: str
+    version: int
+    to: str
+    convert: HandlerFunction
+    notes: str = ""
+
+
+#: The handlers of each operator by version.
+HANDLERS: dict[str, dict[int, Handler]] = {}
+
+#: Operators that an IR may spell otherwise than the operator's specification does.
+_SPELLINGS = {"Constant": "Const", "Relu": "ReLU", "PRelu": "PReLU", "Softmax": "SoftMax", "TanH": "Tanh"}
+
+
+def converts(op_type: str, *versions: int, to: str, notes: str = "") -> Callable[[HandlerFunction], HandlerFunction]:
+    """Register the decorated function as the handler of versions of an operator; see `Handler`."""
+
+    def register(function: HandlerFunction) -> HandlerFunction:
+        by_version = HANDLERS.setdefault(op_type, {})
+        for version in versions:
+            if version in by_version:
+                raise ValueError(f"{op_type}-{version} has a handler already")
+            by_version[version] = Handler(op_type, version, to, function, notes)
+        return function
+
+    return register
+
+
+def find_handler(layer: Layer) -> Handler:
+    """The handler of a layer: that of the newest version which its operator set has.
+
+    Raises:
+        Unsupported: There is none.
+    """
+    if (match := re.fullmatch(r"opset([0-9]{1,3})", layer.version)) is None:
+        raise Unsupported(f"its operator set {layer.version[:40]!r} is not one of OpenVINO's")
+    opset = int(match[1])
+    if not 1 <= opset <= NEWEST_OPSET:
+        raise Unsupported(f"its operator set {layer.version!r} is not known; opset1 to opset{NEWEST_OPSET} are")
+    versions = HANDLERS.get(_SPELLINGS.get(layer.type, layer.type), {})
+    fitting = [version for version in versions if version <= opset]
+    if not versions:
+        raise Unsupported("no converter for this operator")
+    if not fitting:
+        raise Unsupported(f"no converter for its version in {layer.version}")
+    return versions[max(fitting)]

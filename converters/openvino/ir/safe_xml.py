@@ -1,0 +1,100 @@
+"""XML as an IR needs it: elements and attributes, and nothing that could reach beyond the file or grow without bound.
+
+A document type is refused where it begins, so there are no entities to expand and nothing external to fetch. Text
+is kept where an IR has some, which is in <dim>.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.parsers import expat
+
+from onnx_sparse.converters.errors import ConversionError
+
+#: The largest .xml that is read. IRs of language models with thousands of layers have 10 to 20 MB.
+LARGEST_XML = 128 * 2**20
+_MOST_ELEMENTS = 4_000_000
+_DEEPEST = 200
+_LONGEST_TEXT = 1000
+_CHUNK = 2**20
+
+
+@dataclass(slots=True)
+class Element:
+    """An element: its tag, its attributes, the elements in it, and the text of a <dim>."""
+
+    tag: str
+    attributes: dict[str, str]
+    children: list[Element] = field(default_factory=list)
+    text: str = ""
+
+    def child(self, tag: str) -> Element | None:
+        """The first element of a tag in it."""
+        return next((child for child in self.children if child.tag == tag), None)
+
+    def all(self, *path: str) -> list[Element]:
+        """The elements at a path of tags, `all("input", "port")`."""
+        found = [self]
+        for tag in path:
+            found = [child for element in found for child in element.children if child.tag == tag]
+        return found
+
+
+def parse_xml(path: Path) -> Element:
+    """The root element of a file.
+
+    Raises:
+        ConversionError: The file cannot be read, is too large, has a document type, or is no XML.
+    """
+    try:
+        size = path.stat().st_size
+        if size > LARGEST_XML:
+            raise ConversionError(f"{path} has {size:,} bytes; an IR's .xml of more than {LARGEST_XML:,} is not read")
+        return _parse(path)
+    except OSError as error:
+        raise ConversionError(f"{path} cannot be read: {error.strerror}") from error
+    except (expat.ExpatError, LookupError, ValueError) as error:  # ValueError: an encoding that expat cannot use
+        raise ConversionError(f"{path} is not well-formed XML: {error}") from error
+
+
+def _parse(path: Path) -> Element:
+    top = Element("", {})
+    stack = [top]
+    count = 0
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal count
+        count += 1
+        if count > _MOST_ELEMENTS or len(stack) > _DEEPEST:
+            raise ConversionError(f"{path} has too many elements, or too many within each other, to be an IR")
+        element = Element(tag, attributes)
+        stack[-1].children.append(element)
+        stack.append(element)
+
+    def end(_: str) -> None:
+        stack.pop()
+
+    def text(part: str) -> None:
+        if stack[-1].tag == "dim" and len(stack[-1].text) < _LONGEST_TEXT:
+            stack[-1].text += part
+
+    def refuse(*_: object) -> int:
+        raise ConversionError(f"{path} has a document type (<!DOCTYPE>), which no IR has; it is not read")
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = text
+    parser.StartDoctypeDeclHandler = refuse
+    parser.EntityDeclHandler = refuse
+    parser.ExternalEntityRefHandler = refuse
+    read = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            read += len(chunk)
+            if read > LARGEST_XML:  # a device or a pipe tells no size
+                raise ConversionError(f"{path} has more than {LARGEST_XML:,} bytes; it is not read")
+            parser.Parse(chunk, False)
+        parser.Parse(b"", True)
+    return top.children[0]

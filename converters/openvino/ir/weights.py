@@ -1,0 +1,111 @@
+"""The .bin of an IR: the bytes of its constants, one after the other, unaligned, shared where they are equal."""
+
+from __future__ import annotations
+
+import math
+import mmap
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.openvino.element_types import CARRIED, NF4, ONNX_TYPES, PER_BYTE
+from onnx_sparse.schemas.declaration import numpy_dtype
+
+Array = np.ndarray[Any, Any]
+
+_FLOAT8 = {"f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2}
+
+
+class Weights:
+    """The constants of an IR. The file is mapped, not read: what no constant asks for is never in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._bytes: mmap.mmap | bytes | None = None
+
+    def constant(self, element_type: str, shape: Sequence[int], offset: int, size: int) -> Array:
+        """The constant at an offset.
+
+        Raises:
+            ConversionError: It is not inside the file, or its size is not that of its shape.
+        """
+        count = math.prod(shape)
+        if element_type not in ONNX_TYPES:
+            raise ConversionError(f"element type {element_type[:20]!r} is not known")
+        if any(dim < 0 for dim in shape) or count > 2**48:
+            raise ConversionError(f"shape {list(shape)} is not one of a constant")
+        if element_type == "string":
+            return _strings(self._slice(offset, size), count).reshape(shape)
+        needed = _byte_count(element_type, count)
+        # An empty constant has a filler byte.
+        if size < needed or (size > needed and count):
+            raise ConversionError(f"it has {size} bytes; {element_type}{list(shape)} takes {needed}")
+        return _decode(self._slice(offset, needed), element_type, count).reshape(shape)
+
+    def _slice(self, offset: int, size: int) -> bytes:
+        if size == 0:
+            return b""
+        content = self._content()
+        if offset < 0 or size < 0 or offset + size > len(content):
+            raise ConversionError(
+                f"it lies at bytes {offset} to {offset + size} of {self.path.name}, which has only {len(content)}"
+            )
+        return content[offset : offset + size]
+
+    def _content(self) -> mmap.mmap | bytes:
+        if self._bytes is None:
+            try:
+                with self.path.open("rb") as file:
+                    empty = self.path.stat().st_size == 0  # which cannot be mapped
+                    self._bytes = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise ConversionError(f"{self.path}, the constants of the IR, cannot be read: {reason}") from error
+        return self._bytes
+
+
+def _byte_count(element_type: str, count: int) -> int:
+    if element_type in PER_BYTE:
+        return -(-count // PER_BYTE[element_type])
+    if element_type in _FLOAT8:
+        return count
+    return count * numpy_dtype(ONNX_TYPES[element_type]).itemsize
+
+
+def _decode(data: bytes, element_type: str, count: int) -> Array:
+    if element_type in _FLOAT8:
+        return np.frombuffer(data, _FLOAT8[element_type]).astype(np.float16)
+    if element_type not in CARRIED:
+        dtype = np.dtype(numpy_dtype(ONNX_TYPES[element_type]))
+        if element_type == "boolean":  # any byte but 0 is true; numpy would keep the byte
+            return np.not_equal(np.frombuffer(data, np.uint8), 0)
+        return np.frombuffer(data, dtype)
+    raw = np.frombuffer(data, np.uint8)
+    if element_type == "u1":  # the highest bit first
+        return np.unpackbits(raw, count=count)
+    if element_type == "u2":
+        return np.stack([(raw >> shift) & 3 for shift in (0, 2, 4, 6)], axis=-1).ravel()[:count]
+    nibbles = np.stack([raw & 15, raw >> 4], axis=-1).ravel()[:count]  # the lower one first
+    if element_type == "u4":
+        return nibbles
+    if element_type == "i4":
+        return ((nibbles ^ 8).astype(np.int8) - 8).astype(np.int8)
+    return np.array(NF4, np.float32)[nibbles]
+
+
+def _strings(data: bytes, count: int) -> Array:
+    """Their number, where each begins and the last ends, then the bytes of all."""
+    head = 4 * (count + 2)
+    if len(data) < head or (found := int(np.frombuffer(data, "<i4", 1)[0])) != count:
+        raise ConversionError(f"it does not hold {count} strings" if len(data) < head else f"it holds {found} strings")
+    bounds = np.frombuffer(data, "<i4", count + 1, 4).astype(np.int64)
+    if bounds[0] < 0 or (np.diff(bounds) < 0).any() or head + bounds[-1] > len(data):
+        raise ConversionError("the bounds of its strings are not in order")
+    strings = np.empty(count, object)
+    strings[:] = [data[head + a : head + b] for a, b in pairwise(bounds)]
+    return strings

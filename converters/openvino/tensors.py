@@ -1,0 +1,66 @@
+"""A tensor of the graph that is being built, and why a layer cannot be converted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from onnx_sparse.schemas.declaration import DType
+
+Array = np.ndarray[Any, Any]
+#: Dimensions; None is one that is not known.
+Shape = tuple[int | None, ...]
+
+
+class Unsupported(Exception):  # noqa: N818 - a verdict on a layer, not a failure of the program
+    """The reason why a layer cannot be converted."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor: its name, element type (a TensorProto.DataType), shape (None: the rank is not known).
+
+    Of a constant, also its value.
+    """
+
+    name: str
+    dtype: DType
+    shape: Shape | None = None
+    value: Array | None = field(default=None, compare=False, repr=False)
+
+    def rank(self, what: str) -> int:
+        """The rank; `what` names the tensor where it is not known.
+
+        Raises:
+            Unsupported: It is not known.
+        """
+        if self.shape is None:
+            raise Unsupported(f"the rank of {what} is not known")
+        return len(self.shape)
+
+    def dims(self, what: str) -> tuple[int, ...]:
+        """The whole shape.
+
+        Raises:
+            Unsupported: Some of it is not known.
+        """
+        self.rank(what)
+        if any(d is None for d in self.shape or ()):
+            raise Unsupported(f"not all dimensions of {what} are known")
+        return tuple(d for d in self.shape or () if d is not None)
+
+    def constant(self, what: str) -> Array:
+        """The value of a constant.
+
+        Raises:
+            Unsupported: It is none.
+        """
+        if self.value is None:
+            raise Unsupported(f"{what} is not a constant")
+        return self.value
+
+    def renamed(self, name: str) -> Tensor:
+        """The same tensor under another name."""
+        return replace(self, name=name)

@@ -1,0 +1,184 @@
+"""The files of an IR: constants of every element type, and what is wrong with files that are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import numpy_helper
+from openvino_irs import IrBuilder
+
+from onnx_sparse import InferenceSession
+from onnx_sparse.converters import ConversionError
+from onnx_sparse.converters.openvino import convert
+from onnx_sparse.converters.openvino.ir import reader, safe_xml
+from onnx_sparse.converters.openvino.ir.weights import Weights
+
+
+def add_net() -> IrBuilder:
+    """The smallest net with a constant: x + 1."""
+    net = IrBuilder()
+    x = net.parameter("x", "f32", [-1])
+    net.result(net.layer("Add", "opset1", [x, net.constant(np.float32([1]))], [("f32", [-1])]))
+    return net
+
+
+def constant_net(element_type: str, shape: list[int], data: bytes) -> IrBuilder:
+    net = IrBuilder()
+    net.result(net.raw_constant(element_type, shape, data))
+    return net
+
+
+@pytest.mark.parametrize("version", ["10", "11"])
+def test_both_versions_are_read(tmp_path: Path, version: str) -> None:
+    model = convert(add_net().save(tmp_path, version))
+    (y,) = InferenceSession(model).run(None, {"x": np.float32([1, 2])})
+    assert y.tolist() == [2, 3]
+    assert model.ir_version == 10
+
+
+@pytest.mark.parametrize(
+    ("element_type", "data", "expected"),
+    [
+        ("f32", np.float32([1, -2, 3]).tobytes(), np.float32([1, -2, 3])),
+        ("f16", np.float16([1, -2, 3]).tobytes(), np.float16([1, -2, 3])),
+        ("f64", np.float64([1, -2, 3]).tobytes(), np.float64([1, -2, 3])),
+        ("bf16", np.array([1, -2, 3], ml_dtypes.bfloat16).tobytes(), np.array([1, -2, 3], ml_dtypes.bfloat16)),
+        ("i64", np.int64([1, -2, 2**40]).tobytes(), np.int64([1, -2, 2**40])),
+        ("u16", np.uint16([1, 2, 65535]).tobytes(), np.uint16([1, 2, 65535])),
+        ("boolean", b"\1\0\7", np.array([True, False, True])),
+        ("u4", b"\x21\x03", np.uint8([1, 2, 3])),
+        ("i4", b"\xf8\x07", np.int8([-8, -1, 7])),
+        ("u1", b"\xa0", np.uint8([1, 0, 1])),
+        ("nf4", b"\xf0\x07", np.float32([-1, 1, 0])),
+        ("f8e4m3", b"\x38\xb8\x7e", np.float16([1, -1, 448])),
+        ("f8e5m2", b"\x3c\xbc\x7b", np.float16([1, -1, 57344])),
+        ("string", bytes.fromhex("03000000 00000000 02000000 02000000 05000000") + b"abxyz", ["ab", "", "xyz"]),
+    ],
+)
+def test_constants(tmp_path: Path, element_type: str, data: bytes, expected: np.ndarray) -> None:
+    # An odd offset: constants are not aligned.
+    path = tmp_path / "w.bin"
+    path.write_bytes(b"\xff" + data)
+    got = Weights(path).constant(element_type, [3], 1, len(data))
+    if element_type == "string":
+        assert [s.decode() for s in got] == expected
+    else:
+        assert got.dtype == expected.dtype
+        assert got.tolist() == expected.tolist()
+
+
+def test_empty_and_scalar_constants(tmp_path: Path) -> None:
+    model = convert(constant_net("f32", [0, 4], b"").save(tmp_path))
+    assert numpy_helper.to_array(model.graph.initializer[0]).shape == (0, 4)
+    model = convert(constant_net("i64", [], np.int64(5).tobytes()).save(tmp_path))
+    assert numpy_helper.to_array(model.graph.initializer[0]) == 5
+
+
+def test_layers_may_stand_in_any_order(tmp_path: Path) -> None:
+    net = add_net()
+    net.layers.reverse()
+    model = convert(net.save(tmp_path))
+    assert [value.name for value in model.graph.input] == ["x"]
+
+
+def message(path: Path) -> str:
+    with pytest.raises(ConversionError) as caught:
+        convert(path)
+    text = str(caught.value)
+    assert len(text.splitlines()) == 1 + len(caught.value.unsupported)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('version="11"', 'version="9"', "versions 10 and 11"),
+        ('version="11"', "", "versions 10 and 11"),
+        ("<net ", "<not ", "not well-formed"),
+        ("</layers>", "", "not well-formed"),
+        ("<net ", "<!-- ", "not well-formed"),
+        ('from-layer="0"', 'from-layer="77"', "layer 77, which is not there"),
+        ('from-layer="0" from-port="0"', 'from-layer="0" from-port="9"', "output 9 of layer 0 'x'"),
+        ('to-port="1"', 'to-port="0"', "two edges lead to input 0"),
+        ('to-layer="2" to-port="1"', 'to-layer="2" to-port="6"', "input 6"),
+        ('<edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>', "", "no edge leads to input 0"),
+        ('<layer id="1"', '<layer id="0"', "two layers have the id 0"),
+        ('<layer id="1"', '<layer id="one"', "not an integer"),
+        ("<dim>-1</dim>", "<dim>1e3</dim>", "'1e3', not an integer"),
+        ('type="Add" version="opset1"', 'type="Add" version="opset99"', "'opset99' is not known"),
+        ('type="Add" version="opset1"', 'type="Add" version="extension"', "'extension' is not one of OpenVINO's"),
+        ('type="Add"', 'type="Frobnicate"', "Frobnicate, opset1.: no converter"),
+        ('offset="0"', 'offset="3"', "bytes 3 to 7 of model.bin, which has only 4"),
+        ('offset="0"', 'offset="-1"', "bytes -1 to 3"),
+        ('size="4"', 'size="8"', "it has 8 bytes"),
+        ('element_type="f32" shape="1"', 'element_type="f33" shape="1"', "'f33' is not known"),
+        ('shape="1"', 'shape="99999999999999999"', "shape"),
+        ('shape="1"', 'shape="-1"', "not one of a constant"),
+    ],
+)
+def test_defects(tmp_path: Path, old: str, new: str, words: str) -> None:
+    path = add_net().save(tmp_path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(ConversionError, match=words):
+        convert(path)
+    message(path)
+
+
+def test_a_missing_or_truncated_bin(tmp_path: Path) -> None:
+    path = add_net().save(tmp_path)
+    binary = path.with_suffix(".bin")
+    binary.write_bytes(b"\0\0")
+    assert "which has only 2" in message(path)
+    binary.write_bytes(b"")
+    assert "which has only 0" in message(path)
+    binary.unlink()
+    assert "model.bin, the constants of the IR, cannot be read: No such file" in message(path)
+
+
+def test_a_missing_xml(tmp_path: Path) -> None:
+    assert "cannot be read: No such file" in message(tmp_path / "none.xml")
+    assert "cannot be read" in message(tmp_path)
+
+
+def test_a_cycle(tmp_path: Path) -> None:
+    net = IrBuilder()
+    first = net.layer("ReLU", "opset1", [(1, 1)], [("f32", [2])])
+    net.layer("ReLU", "opset1", [first], [("f32", [2])])
+    assert "form a cycle" in message(net.save(tmp_path))
+
+
+BOMB = '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]><net version="11">&b;</net>'
+OUTSIDE = '<!DOCTYPE x SYSTEM "file:///etc/passwd"><net version="11"/>'
+ENTITY = '<!DOCTYPE x [<!ENTITY f SYSTEM "file:///etc/passwd">]><net name="&f;" version="11"/>'
+
+
+@pytest.mark.parametrize("text", [BOMB, OUTSIDE, ENTITY])
+def test_document_types_are_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bomb.xml"
+    path.write_text(text)
+    assert "document type" in message(path)
+
+
+def test_a_huge_xml_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "huge.xml"
+    with path.open("wb") as file:
+        file.truncate(500 * 10**6)  # sparse: it takes no room on the disk
+    assert "500,000,000 bytes" in message(path)
+
+
+def test_too_many_elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(safe_xml, "_MOST_ELEMENTS", 10)
+    path = tmp_path / "many.xml"
+    path.write_text("<net>" + "<a/>" * 10 + "</net>")
+    assert "too many elements" in message(path)
+    path.write_text("<a>" * 300 + "</a>" * 300)
+    assert "too many elements" in message(path)
+
+
+def test_names_with_commas() -> None:
+    assert reader.split_names(r"a\,b,c") == ("a,b", "c")
