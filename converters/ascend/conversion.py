@@ -9,14 +9,15 @@ from typing import Literal
 
 from onnx import ModelProto
 
-from onnx_sparse.converters.ascend.atb.conversion import Conversion, Given, convert_graph
+from onnx_sparse.converters.ascend.atb.conversion import Conversion, convert_graph
 from onnx_sparse.converters.ascend.atb.dump import find_records
 from onnx_sparse.converters.ascend.atb.graph import AtbGraph
 from onnx_sparse.converters.ascend.atb.handlers import Choices
 from onnx_sparse.converters.ascend.atb.json_graph import read_graph
 from onnx_sparse.converters.ascend.atb.viewer_onnx import is_viewer_onnx, read_viewer_onnx
 from onnx_sparse.converters.ascend.given_inputs import InputSpec, parse_inputs
-from onnx_sparse.converters.ascend.source import read_json, read_onnx
+from onnx_sparse.converters.ascend.source import is_ge_onnx, read_json, read_onnx
+from onnx_sparse.converters.ascend.tensors import Given
 from onnx_sparse.converters.errors import ConversionError
 
 Overflow = Literal["saturate", "ieee"]
@@ -35,7 +36,8 @@ def convert(
     """Convert an Ascend graph to ONNX.
 
     Args:
-        path: ATB graph JSON (`GetGraphInfo`, or a layer's or model's file of msit or msprobe), or msit's `.onnx`.
+        path: ATB graph JSON (`GetGraphInfo`, or a layer's or model's file of msit or msprobe), or msit's `.onnx`; or a
+            graph of GE: `.air`, `ge_proto_*.txt`, `dynamo.pbtxt`, `ge_onnx_*.pbtxt`.
         inputs: Element types and shapes of the graph's inputs, for what the file and a dump do not say:
             `["x:float16:2,3"]` or `{"x": ("float16", (2, 3))}`; an unknown dimension is `?`, or None.
         tensors: What a dump says of the tensors: a csv, a dump's folder, or the folder of the layer's tensors. When
@@ -58,6 +60,10 @@ def convert(
         raise ValueError(f"fp16_overflow {fp16_overflow!r} is neither 'saturate' nor 'ieee'")
     source = Path(path)
     given = parse_inputs(inputs)
+    if source.suffix.lower() == ".om":
+        raise ConversionError(f"{source} is compiled for an NPU and cannot be converted; convert the graph before that")
+    if source.suffix.lower() in (".air", ".pbtxt", ".txt"):
+        return _convert_ge(source, given, keep_unknown=keep_unknown, progress=progress)
     graph = read_atb_graph(source)
     if progress is not None:
         progress("converting")
@@ -69,6 +75,21 @@ def convert(
         choices=Choices(fill_value, fp16_overflow),
         keep_unknown=keep_unknown,
     ).model
+
+
+def _convert_ge(
+    source: Path, given: Mapping[str, Given], *, keep_unknown: bool, progress: Callable[[str], None] | None
+) -> ModelProto:
+    # protobuf's descriptors are built on import: not for those who convert an ATB graph
+    from onnx_sparse.converters.ascend.ge.conversion import convert_ge
+    from onnx_sparse.converters.ascend.ge.reader import read_ge_graph
+    from onnx_sparse.converters.ascend.ge.viewer_onnx import read_ge_onnx
+
+    read = read_ge_onnx if is_ge_onnx(source) else read_ge_graph
+    graph = read(source)
+    if progress is not None:
+        progress("converting")
+    return convert_ge(graph, source.parent, given=given, keep_unknown=keep_unknown)
 
 
 def read_atb_graph(source: Path) -> AtbGraph:

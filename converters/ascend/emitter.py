@@ -66,6 +66,8 @@ class Emitter:
                 renames[result.name] = name
             else:
                 self.nodes.append(helper.make_node("Identity", [result.name], [name], name=f"{name}_identity"))
+                if result.name in self.values:
+                    self.values[name] = self.values[result.name]
             named.append(result.renamed(name))
         for node in self.nodes[self._start :]:
             for field in (node.input, node.output):
@@ -150,13 +152,17 @@ class Emitter:
         return self.cast(compute(*map(self.wide, inputs)), inputs[0].dtype)
 
     def arithmetic(self, op_type: str, *inputs: Tensor, dtype: DType | None = None) -> Tensor:
-        """An elementwise operator. ONNX Runtime lacks them for bfloat16: those go through float32, rounded once."""
+        """An elementwise operator of inputs of one element type; half floats through float32, rounded once.
+
+        ONNX Runtime lacks these operators for bfloat16 and, on a CPU, for float16. It would compute float16 in float32
+        by itself, but without the rounding between two operators, which the NPU does.
+        """
         if any(t.dtype != inputs[0].dtype for t in inputs):
             raise Unsupported(f"its inputs are of different element types: {', '.join(map(str, inputs))}")
-        if inputs[0].dtype != TensorProto.BFLOAT16:
+        if inputs[0].dtype not in HALF_FLOATS:
             return self.op(op_type, *inputs, dtype=dtype)
         wide = self.op(op_type, *map(self.wide, inputs), dtype=dtype)
-        return wide if dtype is not None else self.cast(wide, TensorProto.BFLOAT16)
+        return wide if dtype is not None else self.cast(wide, inputs[0].dtype)
 
     def reshape(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
         """The tensor in another shape; itself when it has that shape."""

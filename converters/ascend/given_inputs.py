@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from onnx_sparse.converters.ascend.atb.conversion import Given
 from onnx_sparse.converters.ascend.dtypes import dtype_of_name
-from onnx_sparse.converters.ascend.tensors import Shape
+from onnx_sparse.converters.ascend.tensors import Given, Shape
 from onnx_sparse.converters.errors import ConversionError
 
 #: An element type, or an element type and a shape; None is a dimension that is not known.

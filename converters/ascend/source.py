@@ -14,12 +14,14 @@ from onnx_sparse.converters.errors import ConversionError
 
 #: A graph of 5,000 operations is 2 MB of JSON. Python needs some ten times the size of what it parses.
 MOST_JSON_BYTES = 256 * 2**20
-MOST_TEXT_BYTES = 256 * 2**20
+#: protobuf's parser of texts takes about a second for 2 MB.
+MOST_TEXT_BYTES = 64 * 2**20
 MOST_BINARY_BYTES = 2**31 - 1
 
 
 #: How much of a file tells what it is.
 _SNIFFED_BYTES = 64 * 1024
+_GE_TYPE = b'"ge:'
 
 
 def is_ascend(path: Path) -> bool:
@@ -39,7 +41,12 @@ def is_ascend(path: Path) -> bool:
         except ConversionError:
             return False
         return not model.opset_import or any(node.domain == "npu" for node in model.graph.node)
-    return b'"ge:' in head or re.search(rb"^\s*op \{\s+name:", head, re.MULTILINE) is not None
+    return _GE_TYPE in head or re.search(rb"^\s*op \{\s+name:", head, re.MULTILINE) is not None
+
+
+def is_ge_onnx(path: Path) -> bool:
+    """Whether a text file is GE's graph as the text of an ONNX model."""
+    return path.suffix.lower() == ".pbtxt" and _GE_TYPE in read_bytes(path, MOST_TEXT_BYTES)[:_SNIFFED_BYTES]
 
 
 def read_bytes(path: Path, most: int) -> bytes:

@@ -63,6 +63,14 @@ class Tensor:
         return replace(self, name=name)
 
 
+@dataclass(frozen=True)
+class Given:
+    """What a user says of an input: its element type and, as far as it is known, its shape."""
+
+    dtype: DType
+    shape: Shape | None = None
+
+
 def shape_text(shape: Shape | None) -> str:
     """A shape for messages: `[2, ?]`."""
     return "[...]" if shape is None else f"[{', '.join('?' if d is None else str(d) for d in shape)}]"

@@ -66,9 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
             raise output.CommandError(
                 str(error).partition("\n")[0], lines=[str(node) for node in error.unsupported]
             ) from error
-    document = {"dump": str(arguments.dump), "backend": backend, "layers": [_document(r) for r in replays]}
+    layers = [_document(replayed) for replayed in replays]
+    document = {"dump": str(arguments.dump), "backend": backend, "layers": layers}
     if not arguments.json:
-        for position, layer in enumerate(document["layers"]):
+        for position, layer in enumerate(layers):
             if position:
                 output.write_line()
             _show(layer)

@@ -330,7 +330,7 @@ def test_five_thousand_operations(tmp_path):
     nodes = [operation("ElewiseOperation", [f"t{i}", "x"], [f"t{i + 1}"], ADD) for i in range(4999)]
     nodes.insert(0, operation("FillOperation", ["x", "m"], ["t0"], fill(0)))
     path = write(tmp_path, layer(["x", "m"], ["t4999"], nodes))
-    start = time.perf_counter()
+    start = time.process_time()
     model = convert(path, inputs=["x:float16:3", "m:int8:3"])
-    assert time.perf_counter() - start < 2
-    assert len(model.graph.node) == 5000
+    assert time.process_time() - start < 2
+    assert sum(node.op_type == "Add" for node in model.graph.node) == 4999

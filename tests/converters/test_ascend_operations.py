@@ -66,6 +66,18 @@ class TestElewise:
             assert z.dtype == expected.dtype
             np.testing.assert_array_equal(z.astype(np.float64), expected.astype(np.float64))
 
+    @pytest.mark.parametrize("dtype", HALVES)
+    def test_each_operation_rounds(self, tmp_path, dtype):
+        """Left to itself, ONNX Runtime would round float16 after the last of several operators only."""
+        x, y, z = (random(RNG, dtype, (200,)) for _ in range(3))
+        nodes = [
+            operation("ElewiseOperation", ["x", "y"], ["t"], {"elewiseType": 8}),
+            operation("ElewiseOperation", ["t", "z"], ["r"], {"elewiseType": 8}),
+        ]
+        path = write(tmp_path, layer(["x", "y", "z"], ["r"], nodes))
+        (r,) = run(convert(path, inputs={"x": spec(x), "y": spec(y), "z": spec(z)}), x, y, z)
+        np.testing.assert_array_equal(wide(r), wide((x + y) + z))
+
     @pytest.mark.parametrize(("number", "function"), [(13, np.less), (14, np.greater), (16, np.equal)])
     @pytest.mark.parametrize("dtype", [*FLOATS, np.int64])
     def test_comparison(self, tmp_path, number, function, dtype):

@@ -15,20 +15,12 @@ from onnx_sparse.converters.ascend.atb.records import OperationRecord, Records, 
 from onnx_sparse.converters.ascend.atb.tensor_file import read_tensor
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.model import make_model, value_info
-from onnx_sparse.converters.ascend.tensors import Shape, Tensor, Unsupported, element_count, shape_text
+from onnx_sparse.converters.ascend.tensors import Given, Shape, Tensor, Unsupported, element_count, shape_text
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
-from onnx_sparse.schemas.declaration import DType, dtype_name
+from onnx_sparse.schemas.declaration import dtype_name
 
 #: The domain of operations that are kept unconverted.
 UNKNOWN_DOMAIN = "ascend.atb"
-
-
-@dataclass(frozen=True)
-class Given:
-    """What a user says of an input: its element type and, as far as it is known, its shape."""
-
-    dtype: DType
-    shape: Shape | None = None
 
 
 @dataclass
@@ -287,4 +279,4 @@ def _output(state: _State, name: str, graph: AtbGraph) -> ValueInfoProto:
     return value_info(tensor)
 
 
-__all__ = ["UNKNOWN_DOMAIN", "Conversion", "Given", "convert_graph"]
+__all__ = ["UNKNOWN_DOMAIN", "Conversion", "convert_graph", "input_record"]

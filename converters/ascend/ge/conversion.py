@@ -1,0 +1,197 @@
+"""From a GE graph to an ONNX model: the driver of the handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto
+from onnx.helper import np_dtype_to_tensor_dtype
+
+from onnx_sparse.converters.ascend.dtypes import FLOATS
+from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.ge.graph import PLAIN_FORMATS, Description, GeGraph, GeNode, Source
+from onnx_sparse.converters.ascend.ge.handlers import HANDLERS, Operator
+from onnx_sparse.converters.ascend.ge.weights import file_constant
+from onnx_sparse.converters.ascend.model import make_model, value_info
+from onnx_sparse.converters.ascend.tensors import Given, Tensor, Unsupported, shape_text
+from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
+from onnx_sparse.schemas.declaration import dtype_name
+
+#: The domain of operators that are kept unconverted.
+UNKNOWN_DOMAIN = "ascend.ge"
+_CONSTANTS = ("Const", "Constant")
+_INPUTS = ("Data", "RefData")
+
+
+class _Conversion:
+    """One conversion: what is made so far."""
+
+    def __init__(self, graph: GeGraph, folder: Path, given: Mapping[str, Given], *, keep_unknown: bool) -> None:
+        self.graph, self.folder, self.given, self.keep_unknown = graph, folder, given, keep_unknown
+        self.emit = Emitter([node.name for node in graph.nodes])
+        self.results: dict[str, tuple[Tensor, ...]] = {}
+        self.lost: set[str] = set()
+        self.unsupported: list[UnsupportedNode] = []
+        self.inputs: dict[str, Tensor] = {}
+        self.placed: set[str] = set()
+
+    def run(self) -> ModelProto:
+        data = [node for node in self.graph.nodes if node.op_type in _INPUTS]
+        for node in sorted(data, key=lambda node: _index(node, len(data))):
+            self._place_input(node)
+        outputs: list[Source] = []
+        for node in self.graph.nodes:
+            if node.op_type == "NetOutput":
+                outputs += [source for source in node.inputs if source is not None]
+            elif node.op_type not in _INPUTS:
+                self._convert(node)
+        outputs = outputs or list(self.graph.outputs) or self._unread()
+        if not outputs:
+            raise ConversionError(f"{self.graph.name} has no outputs")
+        if self.unsupported:
+            raise ConversionError("", self.unsupported)
+        values = [value_info(self._output(source, number)) for number, source in enumerate(outputs)]
+        inputs = [value_info(tensor) for tensor in self.inputs.values()]
+        return make_model(self.emit, self.graph.name, inputs, values, source="a GE graph")
+
+    def _place_input(self, node: GeNode) -> None:
+        described = node.results[0] if node.results else Description(None, None)
+        dtype, shape = described.dtype, described.shape
+        if node.name in self.given:
+            said = self.given[node.name]
+            if dtype is not None and said.dtype != dtype:
+                raise ConversionError(f"{node.name} is {dtype_name(dtype)} in the graph, not {dtype_name(said.dtype)}")
+            dtype, shape = said.dtype, said.shape if said.shape is not None else shape
+        if dtype is None:
+            raise ConversionError(f"the graph does not say the element type of {node.name}: give it with --input")
+        self.inputs[node.name] = Tensor(node.name, dtype, shape)
+        self.results[node.name] = (self.inputs[node.name],)
+
+    def _convert(self, node: GeNode) -> None:
+        self.emit.begin(node.name)
+        try:
+            if node.op_type in (*_CONSTANTS, "FileConstant"):
+                self.results[node.name] = (self._constant(node),)
+                return
+            results = self._results(node)
+            if results is None:
+                self.lost.add(node.name)
+                return
+            named = [node.name] + [f"{node.name}:{i}" for i in range(1, len(results))]
+            self.results[node.name] = self.emit.name_outputs(results, named)
+        except Unsupported as reason:
+            self.unsupported.append(UnsupportedNode(node.name, node.op_type, str(reason)))
+            self.lost.add(node.name)
+
+    def _constant(self, node: GeNode) -> Tensor:
+        is_file = node.op_type == "FileConstant"
+        value = file_constant(node, self.folder) if is_file else node.attributes.get("value")
+        if not isinstance(value, np.ndarray):
+            raise Unsupported("a constant of an element type that ONNX does not have")
+        return self.emit.constant(value, int(np_dtype_to_tensor_dtype(value.dtype)), node.name)
+
+    def _results(self, node: GeNode) -> tuple[Tensor, ...] | None:
+        """What a node makes; None where what it reads is lost already."""
+        handler = HANDLERS.get(node.op_type)
+        if handler is None and not self.keep_unknown:
+            raise Unsupported("this operator is not converted")
+        if any(source is not None and source.node in self.lost for source in node.inputs):
+            return None
+        inputs = tuple(None if source is None else self._result(source) for source in node.inputs)
+        if handler is None:
+            described = [(result.dtype or 0, result.shape) for result in node.results]
+            present = [tensor for tensor in inputs if tensor is not None]
+            return self.emit.node(node.op_type, present, described, domain=UNKNOWN_DOMAIN)
+        operator = Operator(node.op_type, inputs, node.attributes, node.results, self.emit.values)
+        results = handler.convert(operator, self.emit)
+        return tuple(
+            self._as_described(result, node.results[i]) if i < len(node.results) else result
+            for i, result in enumerate(results)
+        )
+
+    def _as_described(self, result: Tensor, described: Description) -> Tensor:
+        """A result as the graph describes it: completed, cast within a kind; a contradiction is refused."""
+        if described.dtype is not None and described.dtype != result.dtype:
+            if (described.dtype in FLOATS) != (result.dtype in FLOATS):
+                raise Unsupported(f"it makes {dtype_name(result.dtype)}, the graph says {dtype_name(described.dtype)}")
+            result = self.emit.cast(result, described.dtype)
+        if described.shape is None:
+            return result
+        if result.shape is None:
+            return replace(result, shape=described.shape)
+        pairs = list(zip(result.shape, described.shape, strict=False))
+        if len(result.shape) != len(described.shape) or any(a != b and None not in (a, b) for a, b in pairs):
+            raise Unsupported(f"it makes {shape_text(result.shape)}, the graph says {shape_text(described.shape)}")
+        return replace(result, shape=tuple(b if a is None else a for a, b in pairs))
+
+    def _result(self, source: Source) -> Tensor:
+        results = self.results[source.node]
+        if source.position >= len(results):
+            raise Unsupported(f"it reads result {source.position} of {source.node}, which has {len(results)}")
+        return results[source.position]
+
+    def _output(self, source: Source, number: int) -> Tensor:
+        """A result as an output of the model; inputs, constants and what is an output already go through Identity."""
+        tensor = self._result(source)
+        plain = tensor.name not in self.inputs and tensor.name not in self.emit.values
+        if plain and tensor.name not in self.placed:
+            self.placed.add(tensor.name)
+            return tensor
+        self.emit.begin(f"output_{number}")
+        return self.emit.op("Identity", tensor)
+
+    def _unread(self) -> list[Source]:
+        read = {source.node for node in self.graph.nodes for source in node.inputs if source is not None}
+        makers = [node for node in self.graph.nodes if node.op_type not in (*_INPUTS, *_CONSTANTS, "FileConstant")]
+        return [Source(node.name, 0) for node in makers if node.name not in read and node.name in self.results]
+
+
+def convert_ge(graph: GeGraph, folder: Path, *, given: Mapping[str, Given], keep_unknown: bool = False) -> ModelProto:
+    """Convert a GE graph.
+
+    Args:
+        graph: The graph.
+        folder: The folder of its file, in which files of weights stand.
+        given: What the user says of its inputs.
+        keep_unknown: Keep operators without a handler as nodes of the domain `ascend.ge`.
+
+    Raises:
+        ConversionError: Its weights are not in the file, its tensors are in the NPU's own formats, or operators cannot
+            be converted; all are listed.
+    """
+    _check_weights(graph)
+    _check_formats(graph)
+    names = [node.name for node in graph.nodes if node.op_type in _INPUTS]
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise ConversionError(f"{graph.name} has no input {unknown[0]}; its inputs are {', '.join(names)}")
+    return _Conversion(graph, folder, given, keep_unknown=keep_unknown).run()
+
+
+def _index(node: GeNode, last: int) -> int:
+    index = node.attributes.get("index")
+    return index if isinstance(index, int) else last
+
+
+def _check_weights(graph: GeGraph) -> None:
+    empty = [node.name for node in graph.nodes if node.without_data]
+    if empty:
+        raise ConversionError(
+            f"{graph.name}: the data of {len(empty)} constants are not in the file ({', '.join(empty[:3])}): dumps of "
+            f"ge_onnx hold them only with DUMP_GE_GRAPH=1, those of ge_proto may leave them out; dump again with "
+            f"DUMP_GE_GRAPH=1, or export an .air (torchair's dynamo_export)"
+        )
+
+
+def _check_formats(graph: GeGraph) -> None:
+    for node in graph.nodes:
+        for described in node.results:
+            if described.layout.upper() not in PLAIN_FORMATS:
+                raise ConversionError(
+                    f"{graph.name}: {node.name} ({node.op_type}) is in the format {described.layout}, the NPU's own "
+                    "order of elements, which GE chooses late: dump the graph before that (*_PreRunBegin*) or export "
+                    "an .air"
+                )

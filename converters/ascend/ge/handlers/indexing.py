@@ -1,0 +1,81 @@
+"""GE's operators on indices and ranges."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.ascend.atb.handlers.indexing import batched_gather, one_hot
+from onnx_sparse.converters.ascend.atb.handlers.reduction import top_k
+from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.ge.handlers.registry import Operator, Results, handles
+from onnx_sparse.converters.ascend.tensors import Unsupported
+
+
+@handles("GatherV2", to="Gather")
+def gather_v2(op: Operator, emit: Emitter) -> Results:
+    """GatherV2(x, indices, axis | batch_dims)."""
+    x, indices, axis = op.take(3)
+    return (batched_gather(emit, x, indices, x.axis(op.number(axis, "axis")), op.integer("batch_dims", 0)),)
+
+
+@handles("GatherElements", to="GatherElements")
+def gather_elements(op: Operator, emit: Emitter) -> Results:
+    """GatherElements(x, index | dim)."""
+    x, index = op.take(2)
+    return (emit.op("GatherElements", x, index, shape=index.shape, axis=x.axis(op.integer("dim", 0))),)
+
+
+@handles("Range", to="Range")
+def range_(op: Operator, emit: Emitter) -> Results:
+    """Range(start, limit, delta)."""
+    bounds = op.take(3)
+    dtype = bounds[0].dtype
+    shape = op.results[0].shape if op.results else (None,)
+    if all(bound.name in op.constants for bound in bounds):
+        start, limit, delta = (op.numbers(bound, "bound")[0] for bound in bounds)
+        if not delta:
+            raise Unsupported("delta is 0")
+        shape = (max(0, int(np.ceil((limit - start) / delta))),)
+    arguments = [emit.cast(emit.wide(emit.reshape(bound, [])), emit.wide(bounds[0]).dtype) for bound in bounds]
+    return (emit.cast(emit.op("Range", *arguments, shape=shape), dtype),)
+
+
+@handles("Tril", "Triu", to="Trilu")
+def triangle(op: Operator, emit: Emitter) -> Results:
+    """Tril(x | diagonal), Triu(x | diagonal)."""
+    (x,) = op.take(1)
+    diagonal = emit.constant(op.integer("diagonal", 0))
+    upper = int(op.op_type == "Triu")
+    return (emit.in_float32(lambda wide: emit.op("Trilu", wide, diagonal, shape=x.shape, upper=upper), x),)
+
+
+@handles("Where", to="NonZero, Transpose")
+def where(op: Operator, emit: Emitter) -> Results:
+    """Where(x): the int64 coordinates of what is not zero, one row for each."""
+    (x,) = op.take(1)
+    found = emit.op("NonZero", emit.wide(x), dtype=TensorProto.INT64, shape=(x.rank, None))
+    return (emit.transpose(found, [1, 0]),)
+
+
+@handles("TopKV2", to="TopK", notes="equal values in the order of their positions")
+def top_k_v2(op: Operator, emit: Emitter) -> Results:
+    """TopKV2(x, k | dim, largest): values and int32 positions."""
+    x, k = op.take(2)
+    values, positions = top_k(emit, x, op.number(k, "k"), axis=op.integer("dim", -1), largest=op.flag("largest", True))
+    return (values, emit.cast(positions, TensorProto.INT32))
+
+
+@handles("OneHot", to="OneHot, Where")
+def onehot(op: Operator, emit: Emitter) -> Results:
+    """OneHot(x, depth, on_value, off_value | axis)."""
+    x, depth, on, off = op.take(4)
+    if on.dtype not in (TensorProto.INT32, TensorProto.INT64, TensorProto.INT8, TensorProto.UINT8):
+        # Selected instead of cast: the values are not whole numbers.
+        chosen = one_hot(emit, x, emit.constant(1), emit.constant(0), op.number(depth, "depth"), op.integer("axis", -1))
+        flags = emit.cast(chosen, TensorProto.BOOL)
+        wide = emit.op(
+            "Where", flags, emit.wide(emit.reshape(on, [])), emit.wide(emit.reshape(off, [])), dtype=emit.wide(on).dtype
+        )
+        return (emit.cast(wide, on.dtype),)
+    return (one_hot(emit, x, on, off, op.number(depth, "depth"), op.integer("axis", -1)),)

@@ -1,0 +1,90 @@
+"""GE's reductions, products of matrices, Softmax and normalisations; half floats are computed in float32."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.ascend.atb.handlers.normalization import layer_normalized, rms_normalized
+from onnx_sparse.converters.ascend.atb.handlers.reduction import softmax_over
+from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.ge.handlers.registry import Operator, Results, handles
+from onnx_sparse.converters.ascend.tensors import Tensor
+
+
+@handles("ReduceSum", "ReduceSumD", to="ReduceSum")
+@handles("ReduceMax", "ReduceMaxD", to="ReduceMax")
+@handles("ReduceMin", "ReduceMinD", to="ReduceMin")
+@handles("ReduceMean", "ReduceMeanD", to="ReduceMean")
+@handles("ReduceProd", "ReduceProdD", to="ReduceProd")
+def reduce(op: Operator, emit: Emitter) -> Results:
+    """ReduceSum(x, axes | keep_dims) and its kind; those on D have the axes as an attribute."""
+    x, *given = op.take(1, 2)
+    axes = [int(axis) for axis in op.numbers(given[0], "axes")] if given else op.integers("axes")
+    places = sorted({x.axis(axis) for axis in axes})
+    if not places:
+        return (x,)
+    name, keep = op.op_type.removesuffix("D"), op.flag("keep_dims")
+    return (emit.in_float32(lambda wide: emit.reduce(name, wide, places, keepdims=keep), x),)
+
+
+@handles("Cumsum", to="CumSum")
+def cumsum(op: Operator, emit: Emitter) -> Results:
+    """Cumsum(x, axis | exclusive, reverse)."""
+    x, axis = op.take(2)
+    place = emit.constant(x.axis(op.number(axis, "axis")))
+    flags = {name: int(op.flag(name)) for name in ("exclusive", "reverse")}
+    return (emit.in_float32(lambda wide: emit.op("CumSum", wide, place, shape=x.shape, **flags), x),)
+
+
+@handles("SoftmaxV2", to="Softmax")
+def softmax(op: Operator, emit: Emitter) -> Results:
+    """SoftmaxV2(x | axes, half_to_float)."""
+    (x,) = op.take(1)
+    if op.flag("half_to_float"):
+        x = emit.cast(x, TensorProto.FLOAT)
+    return (softmax_over(emit, x, op.integers("axes") or [-1]),)
+
+
+@handles("MatMul", "MatMulV2", to="Transpose, MatMul, Add")
+@handles("BatchMatMul", "BatchMatMulV2", to="Transpose, MatMul, Add")
+def matmul(op: Operator, emit: Emitter) -> Results:
+    """MatMulV2(x1, x2, bias | transpose_x1, transpose_x2), BatchMatMulV2(x1, x2, bias | adj_x1, adj_x2)."""
+    x, y, *bias = op.take(2, 3)
+    name = "adj_x" if op.op_type.startswith("Batch") else "transpose_x"
+    factors = [
+        _swapped(emit, emit.wide(tensor)) if op.flag(f"{name}{number}") else emit.wide(tensor)
+        for number, tensor in ((1, x), (2, y))
+    ]
+    product = emit.matmul(*factors)
+    for addend in bias:
+        product = emit.op("Add", product, emit.cast(addend, product.dtype))
+    return (emit.cast(product, x.dtype),)
+
+
+def _swapped(emit: Emitter, tensor: Tensor) -> Tensor:
+    last = tensor.axis(-1)
+    return emit.transpose(tensor, [*range(last - 1), last, last - 1])
+
+
+@handles("LayerNormV3", to="LayerNormalization", notes="mean and rstd are computed, too")
+def layer_norm(op: Operator, emit: Emitter) -> Results:
+    """LayerNormV3(x, gamma, beta | begin_norm_axis, epsilon): y, mean and 1 / deviation."""
+    x, gamma, beta = op.take(3)
+    axis, epsilon = x.axis(op.integer("begin_norm_axis", 0)), op.real("epsilon", 1e-5)
+    wide = emit.wide(x)
+    y = emit.cast(layer_normalized(emit, wide, gamma, beta, axis, epsilon), x.dtype)
+    axes = [*range(axis, x.rank)]
+    mean = emit.reduce("ReduceMean", wide, axes, keepdims=True)
+    centred = emit.op("Sub", wide, mean)
+    variance = emit.reduce("ReduceMean", emit.op("Mul", centred, centred), axes, keepdims=True)
+    deviation = emit.op("Sqrt", emit.op("Add", variance, emit.like(epsilon, variance)))
+    return (y, emit.cast(mean, x.dtype), emit.cast(emit.op("Reciprocal", deviation), x.dtype))
+
+
+@handles("RmsNorm", to="Mul, ReduceMean, Sqrt, Div")
+def rms_norm(op: Operator, emit: Emitter) -> Results:
+    """RmsNorm(x, gamma | epsilon): y, and rstd in float32."""
+    x, gamma = op.take(2)
+    wide = emit.cast(x, TensorProto.FLOAT)
+    y, rstd = rms_normalized(emit, wide, emit.cast(gamma, TensorProto.FLOAT), op.real("epsilon", 1e-6))
+    return (emit.cast(y, x.dtype), rstd)

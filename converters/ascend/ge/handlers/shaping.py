@@ -1,0 +1,248 @@
+"""GE's operators that move elements and change shapes."""
+
+from __future__ import annotations
+
+import math
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.ascend.dtypes import ACL
+from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.ge.handlers.registry import Operator, Results, handles
+from onnx_sparse.converters.ascend.tensors import Shape, Tensor, Unsupported, broadcast, element_count
+
+
+@handles("Transpose", "TransposeD", to="Transpose")
+def transpose(op: Operator, emit: Emitter) -> Results:
+    """Transpose(x, perm), TransposeD(x | perm)."""
+    x, *more = op.take(1, 2)
+    perm = [int(p) for p in op.numbers(more[0], "perm")] if more else op.integers("perm")
+    if sorted(p % max(x.rank, 1) for p in perm) != list(range(x.rank)):
+        raise Unsupported(f"perm {perm} is no permutation of the axes of {x}")
+    return (emit.transpose(x, [p % x.rank for p in perm]),)
+
+
+@handles("Reshape", to="Reshape", notes="axis = 0 and num_axes = -1 only")
+def reshape(op: Operator, emit: Emitter) -> Results:
+    """Reshape(x, shape)."""
+    x, shape = op.take(2)
+    if op.integer("axis", 0) or op.integer("num_axes", -1) != -1:
+        raise Unsupported("axis and num_axes are not converted")
+    known: Shape | None = op.results[0].shape if op.results else None
+    if shape.name in op.constants:
+        wanted = [int(dim) for dim in op.numbers(shape, "shape")]
+        count = element_count(x.shape)
+        if wanted.count(-1) == 1 and count is not None and 0 not in wanted:
+            rest = -math.prod(wanted)
+            wanted = [count // rest if dim == -1 else dim for dim in wanted]
+        if -1 not in wanted:
+            return (emit.reshape(x, wanted),)
+        known = tuple(None if dim == -1 else dim for dim in wanted)
+    as_int64 = emit.cast(shape, TensorProto.INT64)
+    return (emit.op("Reshape", x, as_int64, shape=known, allowzero=int(shape.name not in op.constants)),)
+
+
+@handles("Shape", to="Shape")
+def shape_of(op: Operator, emit: Emitter) -> Results:
+    """Shape(x | dtype), int32 unless the attribute says int64."""
+    (x,) = op.take(1)
+    dims = emit.op("Shape", x, dtype=TensorProto.INT64, shape=None if x.shape is None else (len(x.shape),))
+    return (emit.cast(dims, ACL.get(op.integer("dtype", 3), TensorProto.INT32)),)
+
+
+@handles("ExpandDims", "Unsqueeze", to="Unsqueeze")
+def unsqueeze(op: Operator, emit: Emitter) -> Results:
+    """ExpandDims(x, axis), Unsqueeze(x | axes)."""
+    if op.op_type == "ExpandDims":
+        x, axis = op.take(2)
+        axes = [op.number(axis, "axis")]
+    else:
+        (x,) = op.take(1)
+        axes = op.integers("axes")
+    rank = x.rank + len(axes)
+    if any(not -rank <= axis < rank for axis in axes):
+        raise Unsupported(f"axes {axes} are out of range for {x}")
+    places = sorted(axis % rank for axis in axes)
+    dims = list(x.shape or ())
+    for place in places:
+        dims.insert(place, 1)
+    return (emit.op("Unsqueeze", x, emit.constant(places), shape=tuple(dims)),)
+
+
+@handles("Squeeze", to="Squeeze")
+def squeeze(op: Operator, emit: Emitter) -> Results:
+    """Squeeze(x | axis); all axes of size 1 where there is no axis."""
+    (x,) = op.take(1)
+    axes = [x.axis(axis) for axis in op.integers("axis")] or [i for i, dim in enumerate(x.dims) if dim == 1]
+    return (squeezed(emit, x, axes),)
+
+
+def squeezed(emit: Emitter, x: Tensor, axes: list[int]) -> Tensor:
+    """The tensor without these axes (>= 0), which must be of size 1."""
+    dims = x.shape or ()
+    if any(dims[axis] not in (1, None) for axis in axes):
+        raise Unsupported(f"axes {axes} of {x} are not all of size 1")
+    left = tuple(dim for axis, dim in enumerate(dims) if axis not in axes)
+    return emit.op("Squeeze", x, emit.constant(axes), shape=left) if axes else x
+
+
+@handles("ConcatV2", "ConcatD", to="Concat")
+def concat(op: Operator, emit: Emitter) -> Results:
+    """ConcatV2(x..., concat_dim), ConcatD(x... | concat_dim)."""
+    tensors = list(op.take(1, len(op.inputs)))
+    axis = op.number(tensors.pop(), "concat_dim") if op.op_type == "ConcatV2" else op.integer("concat_dim")
+    if not tensors:
+        raise Unsupported("it has no inputs")
+    return (emit.concat(tensors, tensors[0].axis(axis)),)
+
+
+@handles("SplitV", "SplitD", "Split", to="Split")
+def split(op: Operator, emit: Emitter) -> Results:
+    """SplitV(x, size_splits, split_dim), SplitD(x | split_dim, num_split), Split(split_dim, x | num_split)."""
+    if op.op_type == "SplitV":
+        x, given, dim = op.take(3)
+        axis = x.axis(op.number(dim, "split_dim"))
+        sizes = [int(size) for size in op.numbers(given, "size_splits")]
+        if sizes.count(-1) == 1:
+            rest = x.dims[axis] - sum(sizes) - 1
+            sizes = [rest if size == -1 else size for size in sizes]
+        return emit.split(x, axis, sizes)
+    if op.op_type == "SplitD":
+        (x,) = op.take(1)
+        axis = x.axis(op.integer("split_dim"))
+    else:
+        dim, x = op.take(2)
+        axis = x.axis(op.number(dim, "split_dim"))
+    count = op.integer("num_split")
+    size = x.dims[axis]
+    if count <= 0 or size % count:
+        raise Unsupported(f"axis {axis} of {x} does not split into {count} equal parts")
+    return emit.split(x, axis, [size // count] * count)
+
+
+@handles("Slice", to="Slice")
+def slice_(op: Operator, emit: Emitter) -> Results:
+    """Slice(x, offsets, size); a size of -1 is to the end."""
+    x, offsets, size = op.take(3)
+    starts, sizes = ([int(n) for n in op.numbers(t, what)] for t, what in ((offsets, "offsets"), (size, "size")))
+    if not len(starts) == len(sizes) == x.rank:
+        raise Unsupported(f"offsets {starts} and size {sizes} are not of the rank of {x}")
+    ends = [dim if n == -1 else start + n for start, n, dim in zip(starts, sizes, x.dims, strict=True)]
+    return (emit.slice(x, starts, ends, [*range(x.rank)]),)
+
+
+@handles("StridedSlice", to="Slice, Squeeze, Unsqueeze", notes="begin, end and strides are constants")
+def strided_slice(op: Operator, emit: Emitter) -> Results:
+    """StridedSlice(x, begin, end, strides | begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)."""
+    x, *rest = op.take(3, 4)
+    begin, end = ([int(n) for n in op.numbers(t, what)] for t, what in zip(rest, ("begin", "end"), strict=False))
+    strides = [int(n) for n in op.numbers(rest[2], "strides")] if len(rest) == 3 else [1] * len(begin)
+    if not len(begin) == len(end) == len(strides) or 0 in strides:
+        raise Unsupported(f"begin {begin}, end {end} and strides {strides} do not fit together")
+    masks = {name: op.integer(f"{name}_mask", 0) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+
+    def masked(name: str, position: int) -> bool:
+        return bool(masks[name] >> position & 1)
+
+    ellipses = [i for i in range(len(begin)) if masked("ellipsis", i)]
+    taken = sum(not masked("ellipsis", i) and not masked("new_axis", i) for i in range(len(begin)))
+    if len(ellipses) > 1 or taken > x.rank:
+        raise Unsupported(f"begin {begin} does not fit {x}")
+    starts, ends, steps, axes, dims, shrunk, new = [], [], [], [], list(x.dims), [], []
+    axis = place = 0
+    for i, (first, last, step) in enumerate(zip(begin, end, strides, strict=True)):
+        if i in ellipses:
+            place += x.rank - taken
+            axis += x.rank - taken
+            continue
+        if masked("new_axis", i):
+            new.append(place)
+            place += 1
+            continue
+        size = x.dims[axis]
+        if masked("shrink_axis", i):
+            if not -size <= first < size:
+                raise Unsupported(f"index {first} is out of range for axis {axis} of {x}")
+            start, stop, step = first % size, first % size + 1, 1
+            shrunk.append(axis)
+        else:
+            span = slice(None if masked("begin", i) else first, None if masked("end", i) else last, step)
+            start, stop, step = span.indices(size)
+            place += 1
+        dims[axis] = len(range(start, stop, step))
+        starts.append(start)
+        ends.append(stop if stop >= 0 else -size - 1)  # before the first element, which -1 does not say in ONNX
+        steps.append(step)
+        axes.append(axis)
+        axis += 1
+    bounds = (emit.constant(v) for v in (starts, ends, axes, steps))
+    result = emit.op("Slice", x, *bounds, shape=tuple(dims)) if axes else x
+    result = squeezed(emit, result, shrunk)
+    if new:
+        widened = list(result.dims)
+        for position in new:
+            widened.insert(position, 1)
+        result = emit.op("Unsqueeze", result, emit.constant(new), shape=tuple(widened))
+    return (result,)
+
+
+@handles("Tile", to="Tile")
+def tile(op: Operator, emit: Emitter) -> Results:
+    """Tile(x, multiples)."""
+    x, multiples = op.take(2)
+    times = [int(n) for n in op.numbers(multiples, "multiples")]
+    if len(times) != x.rank or min(times, default=0) < 0:
+        raise Unsupported(f"multiples {times} do not fit {x}")
+    shape = tuple(None if dim is None else dim * n for dim, n in zip(x.shape or (), times, strict=True))
+    return (emit.cast(emit.op("Tile", emit.wide(x), emit.constant(times), shape=shape), x.dtype),)
+
+
+@handles("Pack", to="Unsqueeze, Concat")
+def pack(op: Operator, emit: Emitter) -> Results:
+    """Pack(x... | axis): the tensors along a new axis."""
+    tensors = op.take(1, len(op.inputs))
+    rank = tensors[0].rank + 1
+    axis = op.integer("axis", 0)
+    if not -rank <= axis < rank:
+        raise Unsupported(f"axis {axis} is out of range for a result of rank {rank}")
+    axis %= rank
+    widened = []
+    for tensor in tensors:
+        dims = tensor.shape or ()
+        widened.append(emit.op("Unsqueeze", tensor, emit.constant([axis]), shape=(*dims[:axis], 1, *dims[axis:])))
+    return (emit.concat(widened, axis),)
+
+
+@handles("BroadcastTo", to="Expand")
+def broadcast_to(op: Operator, emit: Emitter) -> Results:
+    """BroadcastTo(x, shape)."""
+    x, shape = op.take(2)
+    known = op.results[0].shape if op.results else None
+    if shape.name in op.constants:
+        dims = tuple(int(dim) for dim in op.numbers(shape, "shape"))
+        known = broadcast(x.shape, dims)
+        if known is not None and known != dims:
+            raise Unsupported(f"{x} is not broadcast to {list(dims)}")
+    wide = emit.op("Expand", emit.wide(x), emit.cast(shape, TensorProto.INT64), shape=known)
+    return (emit.cast(wide, x.dtype),)
+
+
+@handles("PadV3", to="Pad", notes="constant mode with paddings that are a constant")
+def pad(op: Operator, emit: Emitter) -> Results:
+    """PadV3(x, paddings, constant_values | mode)."""
+    x, paddings, *value = op.take(2, 3)
+    if op.attributes.get("mode", "constant") not in ("constant", ""):
+        raise Unsupported(f"mode {op.attributes['mode']} is not converted")
+    amounts = [int(n) for n in op.numbers(paddings, "paddings")]
+    if len(amounts) != 2 * x.rank or min(amounts, default=0) < 0:
+        raise Unsupported(f"paddings {amounts} do not fit {x}")
+    pairs = list(zip(amounts[::2], amounts[1::2], strict=True))
+    if not op.flag("paddings_contiguous", True):
+        pairs = list(zip(amounts[: x.rank], amounts[x.rank :], strict=True))
+    shape = tuple(
+        None if d is None else d + before + after for d, (before, after) in zip(x.shape or (), pairs, strict=True)
+    )
+    pads = emit.constant([before for before, _ in pairs] + [after for _, after in pairs])
+    wide = emit.wide(x)
+    fill = [emit.reshape(emit.cast(value[0], wide.dtype), [])] if value else []
+    return (emit.cast(emit.op("Pad", wide, pads, *fill, shape=shape), x.dtype),)
