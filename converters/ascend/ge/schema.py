@@ -48,13 +48,23 @@ _MESSAGES = {
 }  # fmt: skip
 
 
+def new(kind: str) -> Any:
+    """An empty message of a kind."""
+    return _CLASSES[kind]()
+
+
+def to_text(content: Any) -> str:
+    """A message in protobuf's text format."""
+    return str(text_format.MessageToString(content))
+
+
 def parse_binary(kind: str, data: bytes) -> Any:
     """A message of a kind (`ModelDef`, `GraphDef`) out of bytes.
 
     Raises:
         ValueError: The bytes are none.
     """
-    result = _CLASSES[kind]()
+    result = new(kind)
     try:
         result.ParseFromString(data)
     except (message.DecodeError, RuntimeError) as error:
@@ -68,7 +78,7 @@ def parse_text(kind: str, text: str) -> Any:
     Raises:
         ValueError: The text is none.
     """
-    return parse_text_into(_CLASSES[kind](), text)
+    return parse_text_into(new(kind), text)
 
 
 def parse_text_into(result: Any, text: str) -> Any:

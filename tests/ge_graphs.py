@@ -1,0 +1,113 @@
+"""Synthetic graphs of GE for the tests, in its text and binary form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from onnx_sparse.converters.ascend import convert
+from onnx_sparse.converters.ascend.ge import schema
+
+GE_NUMBERS = {"float32": 1, "float16": 2, "int8": 3, "uint8": 4, "int32": 7, "int64": 8, "bool": 11, "bfloat16": 27}
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+def described(desc: Any, dtype: object, shape: tuple[int, ...], layout: str = "ND") -> None:
+    """Fill in a TensorDescriptor."""
+    desc.dtype, desc.layout = GE_NUMBERS[str(np.dtype(dtype))], layout
+    desc.shape.dim.extend(shape)
+
+
+def attribute(op: Any, name: str, value: Any) -> None:
+    entry = op.attr.add(key=name)
+    if isinstance(value, bool):
+        entry.value.b = value
+    elif isinstance(value, int):
+        entry.value.i = value
+    elif isinstance(value, float):
+        entry.value.f = value
+    elif isinstance(value, str):
+        entry.value.s = value.encode()
+    elif isinstance(value, list):
+        entry.value.list.i.extend(value)
+    else:
+        described(entry.value.t.desc, value.dtype, value.shape)
+        entry.value.t.data = value.tobytes()
+
+
+class Graph:
+    """A graph that is being written: `graph.data(...)`, `graph.const(...)`, `graph.op(...)`, each gives its name."""
+
+    def __init__(self) -> None:
+        self.model = schema.new("ModelDef")
+        self.model.name = "model"
+        self.graph = self.model.graph.add(name="graph_1")
+        self._data = 0
+
+    def node(self, name: str, op_type: str, inputs: list[str], **attributes: Any) -> Any:
+        op = self.graph.op.add(name=name, type=op_type)
+        op.input.extend(source if ":" in source or not source else f"{source}:0" for source in inputs)
+        for key, value in attributes.items():
+            attribute(op, key, value)
+        return op
+
+    def data(self, name: str, dtype: object, shape: tuple[int, ...]) -> str:
+        op = self.node(name, "Data", [""], index=self._data)
+        described(op.output_desc.add(), dtype, shape)
+        self._data += 1
+        return name
+
+    def const(self, name: str, array: np.ndarray) -> str:
+        op = self.node(name, "Const", [], value=array)
+        described(op.output_desc.add(), array.dtype, array.shape)
+        return name
+
+    def op(self, op_type: str, *inputs: str, name: str = "", result: Any = None, **attributes: Any) -> str:
+        """An operator; `result` is (dtype, shape) of its first result."""
+        label = name or f"{op_type}_{len(self.graph.op)}"
+        op = self.node(label, op_type, list(inputs), **attributes)
+        if result is not None:
+            described(op.output_desc.add(), *result)
+        return label
+
+    def output(self, *sources: str) -> Graph:
+        self.node("NetOutput", "NetOutput", list(sources))
+        return self
+
+    def write(self, folder: Path, name: str = "graph.air") -> Path:
+        path = folder / name
+        if name.endswith(".air"):
+            path.write_bytes(self.model.SerializeToString())
+        else:
+            path.write_text(schema.to_text(self.graph if name.startswith("dynamo") else self.model))
+        return path
+
+
+def evaluate(
+    folder: Path,
+    run: Callable[..., list[np.ndarray]],
+    op_type: str,
+    inputs: list[np.ndarray | None],
+    constants: tuple[int, ...] = (),
+    results: int = 1,
+    result: Any = None,
+    **attributes: Any,
+) -> list[np.ndarray]:
+    """What one operator makes of its inputs, some of which are constants of the graph."""
+    graph = Graph()
+    names, feeds = [], []
+    for index, array in enumerate(inputs):
+        if array is None:
+            names.append("")
+        elif index in constants:
+            names.append(graph.const(f"c{index}", array))
+        else:
+            names.append(graph.data(f"d{index}", array.dtype, array.shape))
+            feeds.append(array)
+    made = graph.op(op_type, *names, name="made", result=result, **attributes)
+    graph.output(*(f"{made}:{position}" for position in range(results)))
+    return run(convert(graph.write(folder)), *feeds)
