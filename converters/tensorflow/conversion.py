@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Any
 
 import onnx
@@ -13,7 +13,7 @@ from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
 from onnx_sparse.converters.tensorflow.explanation import Explanation, count_nodes, count_source_nodes
 from onnx_sparse.converters.tensorflow.naming import graphs, name_ends
 from onnx_sparse.converters.tensorflow.quiet import quietly, require
-from onnx_sparse.converters.tensorflow.source import Frozen, Source
+from onnx_sparse.converters.tensorflow.source import Array, Frozen, Source
 from onnx_sparse.schemas import DOMAIN, OPS
 
 #: Protocol buffers end here; the tools of the onnx package refuse models beyond.
@@ -33,6 +33,7 @@ def convert(
     outputs: Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
     explain: Callable[[Explanation], None] | None = None,
+    tables: MutableMapping[str, Array] | None = None,
 ) -> ModelProto:
     """Convert a TensorFlow model to ONNX with operators of the domain `onnx_sparse`.
 
@@ -44,6 +45,8 @@ def convert(
         outputs: The outputs, in this order. Of a GraphDef any tensors, those that nothing consumes when left off.
         progress: Called with `"loading"`, `"freezing"`, `"converting"`, `"rewriting"` and `"checking"` as these begin.
         explain: Called once, with the numbers of nodes and what became of every rule of rewriting.
+        tables: Takes the embedding tables of a model beyond 1 GiB, by initializer, whose data is then not in the model:
+            no copy of them is made. Give it to `verify` as well.
 
     Returns:
         A model of IR version 10 in canonical form. Inputs and outputs are called what they are in the source: the keys
@@ -82,8 +85,8 @@ def convert(
         model = _inferred(model)
         compute_in_float(model)
         _check(model)
-        tables = {f"{name}:0": array for name, array in frozen.embedding_tables.items()}
-        attach(model, {renamed.get(name, name): array for name, array in tables.items()})
+        set_aside = {f"{name}:0": array for name, array in frozen.embedding_tables.items()}
+        attach(model, {renamed.get(name, name): array for name, array in set_aside.items()}, tables)
         if explain is not None:
             source_nodes = count_source_nodes(frozen.graph_def)
             explain(Explanation(source_nodes, nodes_before, count_nodes(model), tuple(attempts)))

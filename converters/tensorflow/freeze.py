@@ -9,7 +9,7 @@ from unittest import mock
 
 import numpy as np
 
-from onnx_sparse.converters.tensorflow.large_tables import is_large, set_aside
+from onnx_sparse.converters.tensorflow.large_tables import is_large, set_aside, with_rows
 from onnx_sparse.converters.tensorflow.quiet import require
 from onnx_sparse.converters.tensorflow.source import Array
 
@@ -36,7 +36,8 @@ def freeze_function(
         tables.update(found)
         graph_def = loader.fix_freezing_errors_part2(loader.fix_freezing_errors(graph_def))
         with tf.Graph().as_default():  # Grappler's export is refused in eager mode, though it does not use this graph
-            return loader.tf_optimize([*input_names, *(f"{name}:0" for name in found)], output_names, graph_def)
+            ends = [*input_names, *(f"{name}:0" for name in found)]
+            return with_rows(loader.tf_optimize(ends, output_names, graph_def), found)
 
     with (
         tf.device("/cpu:0"),
@@ -62,8 +63,10 @@ def _without_variables(concrete: Any, outputs: Sequence[str]) -> tuple[Any, dict
 
     class LightVariables(captured_values):  # type: ignore[misc]  # TensorFlow has no types
         def _eval(self, tensor: Any) -> Any:
-            value = tensor.numpy()
-            if not hasattr(tensor, "handle") or not is_large(value):
+            if not hasattr(tensor, "handle"):
+                return tensor.numpy()
+            value = np.asarray(tensor.read_value())  # TensorFlow's memory, where numpy() would be a copy
+            if not is_large(value):
                 return value
             hollow = np.broadcast_to(np.zeros((), value.dtype), value.shape)
             full[id(hollow)] = value

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.tensorflow.large_tables import set_aside
+from onnx_sparse.converters.tensorflow.large_tables import set_aside, with_rows
 from onnx_sparse.converters.tensorflow.quiet import require
 from onnx_sparse.converters.tensorflow.source import (
     Array,
@@ -85,6 +85,7 @@ class GraphSource(Source):
         tables = set_aside(graph_def, {}, ends)
         with tf.Graph().as_default():  # Grappler's export is refused in eager mode, though it does not use this graph
             graph_def = loader.tf_optimize([*fed, *(f"{name}:0" for name in tables)], ends, graph_def)
+        with_rows(graph_def, tables)
         return Frozen(self.name, graph_def, tuple(inputs), tuple(outputs), embedding_tables=tables)
 
     def _unused_prefix(self) -> str:

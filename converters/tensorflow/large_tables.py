@@ -8,16 +8,19 @@ stands in for it, and the model gets the values at the very end.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, MutableMapping
 from typing import Any
 
-from onnx import ModelProto, helper
+from onnx import ModelProto, TensorProto, helper
 
 from onnx_sparse.converters.tensorflow.quiet import require
 from onnx_sparse.converters.tensorflow.source import Array
 
 #: Smaller constants are not worth the detour, and folding them may be.
 _LARGE = 1 << 20
+
+#: A model whose tables take more is beyond what one message of protocol buffers holds, or near it.
+LARGE_MODEL = 1 << 30
 
 #: Operators that look their first input up, and nothing else.
 _LOOKUPS = frozenset(
@@ -33,6 +36,8 @@ def is_large(array: Array) -> bool:
 
 def set_aside(graph_def: Any, values: Mapping[str, Array], outputs: Collection[str]) -> dict[str, Array]:
     """Replace large constants that are only looked up by placeholders, in place.
+
+    Their number of rows is left open, for Grappler feeds each placeholder with zeros: `with_rows` puts it there again.
 
     Args:
         graph_def: A graph.
@@ -58,22 +63,45 @@ def set_aside(graph_def: Any, values: Mapping[str, Array], outputs: Collection[s
             tables[node.name] = tf.make_ndarray(node.attr["value"].tensor) if known is None else known
             node.op = "Placeholder"
             node.attr["shape"].shape.CopyFrom(shape)
+            node.attr["shape"].shape.dim[0].size = -1
             del node.attr["value"]
         elif node.name in values:
             node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(values[node.name]))
     return tables
 
 
-def attach(model: ModelProto, tables: Mapping[str, Array]) -> None:
-    """Turn inputs of a model that stand in for tables into initializers, by input name."""
+def with_rows(graph_def: Any, tables: Mapping[str, Array]) -> Any:
+    """The graph, in place, with the shapes of the placeholders that stand in for tables."""
+    for node in graph_def.node:
+        if node.name in tables:
+            node.attr["shape"].shape.dim[0].size = tables[node.name].shape[0]
+    return graph_def
+
+
+def attach(model: ModelProto, tables: Mapping[str, Array], beside: MutableMapping[str, Array] | None = None) -> None:
+    """Turn inputs of a model that stand in for tables into initializers, by input name.
+
+    Args:
+        model: The model.
+        tables: The values.
+        beside: Where values go that would make the model larger than one message can be; its initializers then say that
+            their data is elsewhere. Left off, everything goes into the model.
+    """
     inputs = [value for value in model.graph.input if value.name not in tables]
     del model.graph.input[:]
     model.graph.input.extend(inputs)
+    is_large = sum(array.nbytes for array in tables.values()) >= LARGE_MODEL
     for name, array in tables.items():
         # Filled in place: appending a finished tensor would copy it once more.
         tensor = model.graph.initializer.add(name=name, dims=array.shape)
         tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
-        tensor.raw_data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+        if beside is not None and is_large:
+            beside[name] = array
+            tensor.data_location = TensorProto.EXTERNAL
+            for key, value in (("location", "memory"), ("offset", "0"), ("length", str(array.nbytes))):
+                tensor.external_data.add(key=key, value=value)
+        else:
+            tensor.raw_data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
 def _consumers(graph_def: Any) -> dict[str, list[tuple[Any, int]]]:

@@ -54,6 +54,7 @@ def verify(
     feeds: Mapping[str, Array] | None = None,
     seed: int = 0,
     rounds: int = len(KINDS),
+    tables: Mapping[str, Array] | None = None,
 ) -> list[Record]:
     """Run a source in TensorFlow and its model in ONNX Runtime on the same inputs and compare the outputs.
 
@@ -68,6 +69,7 @@ def verify(
             without any entries, one of one row, one of none, and so on in turn.
         seed: The same seed gives the same inputs.
         rounds: How many rounds to run on generated inputs.
+        tables: The tables that `convert` left beside the model.
 
     Returns:
         One record per output.
@@ -81,7 +83,7 @@ def verify(
 
     with quietly():
         loaded = load(source, signature=signature, inputs=inputs, outputs=outputs)
-        session = InferenceSession(model)
+        session = InferenceSession(model, _with_tables(tables or {}))
         if feeds is not None:
             missing = [port.name for port in loaded.inputs if port.name not in feeds]
             if missing:
@@ -91,6 +93,17 @@ def verify(
             kinds = [KINDS[k % len(KINDS)] for k in range(rounds)]
             batches = [(kind, _batch(loaded, model, kind, seed + k)) for k, kind in enumerate(kinds)]
         return _compare_rounds(loaded, session, batches, Design.of(model))
+
+
+def _with_tables(tables: Mapping[str, Array]) -> Any:
+    """Session options with initializers whose data is not in the model."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    values = [ort.OrtValue.ortvalue_from_numpy(array) for array in tables.values()]
+    if values:
+        options.add_external_initializers(list(tables), values)
+    return options
 
 
 def _batch(loaded: Source, model: ModelProto, kind: str, seed: int) -> dict[str, Array]:

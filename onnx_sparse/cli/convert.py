@@ -104,6 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_writable(arguments.output)  # before minutes of work are done for it
     records: Sequence[Any] = ()
     told = explanation.Told()
+    tables: dict[str, Any] = {}  # of a model beyond what one message holds: they never go into it
     with output.progress(f"reading {source}", quiet=arguments.json) as progress:
         if origin == "onnx":
             model = _from_onnx(source)
@@ -112,18 +113,19 @@ def run(arguments: argparse.Namespace) -> int:
             chosen = {name: getattr(arguments, name) for name in ("signature", "inputs", "outputs")}
             if origin == "ascend":
                 chosen = ascend_options.values(arguments)
-            more = {"explain": told} if origin == "tensorflow" else {}
+            more = {"explain": told, "tables": tables} if origin == "tensorflow" else {}
             model = _converted(converter.convert, source, progress=progress, **chosen, **more)
         plain = model
         model = _in_form(plain, portable=arguments.portable, lower=arguments.lower)
         if verify:
             progress("verifying")
             feeds = _feeds(plain, arguments)
-            records = _converted(converter.verify, source, model, feeds=feeds, **chosen)
+            beside = {"tables": tables} if tables else {}
+            records = _converted(converter.verify, source, model, feeds=feeds, **chosen, **beside)
     agrees = all(record.ok for record in records)
     summary = _summary(model)
     if agrees:
-        summary["size"] = save_model(model, arguments.output)
+        summary["size"] = save_model(model, arguments.output, tables)
     document = {
         "source": str(source),
         "from": origin,

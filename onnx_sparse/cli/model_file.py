@@ -6,9 +6,9 @@ import contextlib
 import os
 import secrets
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from onnx_sparse.cli.output import CommandError
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _LARGEST_FILE = 2**31 - 1
 #: Tensors below this stay in the model file when the others go to a file of their own.
 _SMALL_TENSOR = 1024
+#: Tensors begin at multiples of this in the other file, so that they can be mapped into memory.
+_PAGE = 4096
 
 ONNX_SUFFIXES = (".onnx", ".onnxtxt", ".onnxtext", ".onnxjson", ".textproto")
 
@@ -99,11 +101,16 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         beside.unlink(missing_ok=True)
 
 
-def save_model(model: ModelProto, path: Path) -> int:
+def save_model(model: ModelProto, path: Path, tables: Mapping[str, Any] | None = None) -> int:
     """Write a model; the suffix chooses the form, as in `onnx.save`.
 
     A model beyond 2 GiB, which no ONNX file holds, has its tensors in `<name>.data` beside it.
     The model must not be used afterwards: tensors that went to the other file are no longer in it.
+
+    Args:
+        model: The model.
+        path: Where to.
+        tables: Data of initializers that is not in the model, by their names.
 
     Returns:
         The bytes written.
@@ -111,30 +118,51 @@ def save_model(model: ModelProto, path: Path) -> int:
     from onnx.serialization import registry
 
     form = registry.get_format_from_file_extension(path.suffix) or "protobuf"
-    if form != "protobuf" or model.ByteSize() <= _LARGEST_FILE:
+    if not tables and (form != "protobuf" or _byte_size(model) <= _LARGEST_FILE):
         content = registry.get(form).serialize_proto(model)
         with new_file(path) as file:
             file.write(content)
         return len(content)
-    return _save_large(model, path)
+    return _save_large(model, path, tables or {})
 
 
-def _save_large(model: ModelProto, path: Path) -> int:
-    from onnx import external_data_helper
+def _byte_size(model: ModelProto) -> int:
+    """The bytes of a model; some versions of protocol buffers raise for what is too large to be written."""
+    try:
+        return model.ByteSize()
+    except Exception:  # EncodeError, which is in no public module
+        return _LARGEST_FILE + 1
+
+
+def _save_large(model: ModelProto, path: Path, tables: Mapping[str, Any]) -> int:
+    from onnx import TensorProto, external_data_helper
 
     data_path = path.with_name(f"{path.name}.data")
     check_writable(path)
     with new_file(data_path) as data:
         for tensor in external_data_helper._get_all_tensors(model):
-            if tensor.HasField("raw_data") and len(tensor.raw_data) >= _SMALL_TENSOR:
-                offset, length = data.tell(), len(tensor.raw_data)
-                external_data_helper.set_external_data(tensor, data_path.name, offset=offset, length=length)
-                data.write(tensor.raw_data)
-                tensor.ClearField("raw_data")
+            if tensor.name in tables:
+                content: Any = memoryview(tables[tensor.name]).cast("B")
+            elif tensor.HasField("raw_data") and len(tensor.raw_data) >= _SMALL_TENSOR:
+                content = tensor.raw_data
+            else:
+                continue
+            data.seek(-data.tell() % _PAGE, os.SEEK_CUR)
+            offset, length = data.tell(), len(content)
+            data.write(content)
+            tensor.ClearField("raw_data")
+            tensor.ClearField("external_data")
+            tensor.data_location = TensorProto.EXTERNAL
+            for key, value in (("location", data_path.name), ("offset", offset), ("length", length)):
+                tensor.external_data.add(key=key, value=str(value))
         size = data.tell()
-    with new_file(path) as file:
-        content = model.SerializeToString()
-        file.write(content)
+    try:
+        with new_file(path) as file:
+            content = model.SerializeToString()
+            file.write(content)
+    except BaseException:
+        data_path.unlink(missing_ok=True)  # both files or neither
+        raise
     return size + len(content)
 
 

@@ -248,6 +248,39 @@ class TestFromTensorflow:
         assert "zero-row" in lines["rules"]
         assert lines["size"].endswith("KiB")
 
+    @pytest.fixture
+    def large(self, monkeypatch, tmp_path_factory):
+        """A SavedModel whose table is as large as one of gibibytes is."""
+        tf = pytest.importorskip("tensorflow")
+        from onnx_sparse.converters.tensorflow import large_tables
+
+        monkeypatch.setattr(large_tables, "LARGE_MODEL", 1 << 20)
+        module = tf.Module()
+        module.table = tf.Variable(np.arange(1 << 19, dtype=np.float32).reshape(-1, 8))
+        spec = tf.TensorSpec([None], tf.int64, "ids")
+        module.rows = tf.function(lambda ids: {"rows": tf.gather(module.table, ids)}, input_signature=[spec])
+        folder = tmp_path_factory.mktemp("large") / "saved"
+        tf.saved_model.save(module, str(folder), signatures=module.rows)
+        return folder
+
+    def test_large_tables_go_to_a_file_of_their_own(self, cli, large, tmp_path):
+        out = tmp_path / "out.onnx"
+        result = cli("convert", large, "-o", out, "--verify")
+        assert result.code == 0, result.err
+        assert out.stat().st_size < 10_000
+        assert (tmp_path / "out.onnx.data").stat().st_size == 1 << 21
+        ran = cli("run", out, "-i", "ids=[3]", "--json")
+        assert ran.json["outputs"][0]["values"] == [[24, 25, 26, 27, 28, 29, 30, 31]]
+
+    def test_both_files_are_written_or_none(self, cli, large, tmp_path, monkeypatch):
+        def full(self):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(onnx.ModelProto, "SerializeToString", full, raising=False)
+        result = cli("convert", large, "-o", tmp_path / "out.onnx")
+        assert result.code == 1
+        assert list(tmp_path.iterdir()) == []
+
     def test_explains_the_rules(self, cli, saved_model, tmp_path):
         arguments = ("convert", saved_model, "-o", tmp_path / "out.onnx", "--signature", "clipped", "--explain")
         result = cli(*arguments)

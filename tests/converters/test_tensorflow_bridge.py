@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 tf = pytest.importorskip("tensorflow")
 
-from onnx_sparse.converters.tensorflow import convert  # noqa: E402
+from onnx_sparse.converters.tensorflow import convert, large_tables, verify  # noqa: E402
 from onnx_sparse.schemas import DOMAIN, OPS  # noqa: E402
 
 TABLE = np.arange(15, dtype=np.float32).reshape(5, 3)
@@ -250,6 +250,21 @@ class TestLargeTables:
 
         agree(branches, self.IDS, np.bool_(True))
         agree(branches, self.IDS, np.bool_(False))
+
+    def test_that_stay_beside_the_model(self, monkeypatch):
+        monkeypatch.setattr(large_tables, "LARGE_MODEL", 1 << 20)  # a gibibyte would be too much for a test
+        table = tf.Variable(np.random.default_rng(0).standard_normal((1024, 512)).astype(np.float32))
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
+        def look_up(ids):
+            return tf.sparse.segment_sum(table, ids, ids - 5)
+
+        beside = {}
+        model = convert(look_up, tables=beside)
+        (values,) = beside.values()
+        assert not values.flags.owndata  # TensorFlow's memory, not a copy
+        assert model.ByteSize() < 10_000
+        assert all(record.ok for record in verify(look_up, model, tables=beside))
 
     def test_of_a_saved_model_and_of_a_graph_def(self, table, tmp_path, run):
         module = tf.Module()
