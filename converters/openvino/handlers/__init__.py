@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from onnx_sparse.converters.openvino.handlers import arithmetic, plumbing, sparse
+from onnx_sparse.converters.openvino.handlers import (
+    activation,
+    arithmetic,
+    indexing,
+    linear,
+    normalization,
+    plumbing,
+    pooling,
+    reduction,
+    shaping,
+    slicing,
+    sparse,
+)
 from onnx_sparse.converters.openvino.handlers.registry import (
     HANDLERS,
     Converted,
@@ -13,6 +25,18 @@ from onnx_sparse.converters.openvino.handlers.registry import (
 )
 
 #: The modules whose import registers the handlers.
-MODULES = (plumbing, arithmetic, sparse)
+MODULES = (
+    plumbing,
+    arithmetic,
+    activation,
+    reduction,
+    linear,
+    pooling,
+    normalization,
+    shaping,
+    slicing,
+    indexing,
+    sparse,
+)
 
 __all__ = ["HANDLERS", "MODULES", "Converted", "Handler", "Node", "converts", "find_handler"]

@@ -1,0 +1,151 @@
+"""Activation functions, Softmax and Clamp."""
+
+from __future__ import annotations
+
+import math
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.handlers.registry import HandlerFunction, Node, converts
+from onnx_sparse.converters.openvino.tensors import Tensor
+
+
+def _plain(op_type: str) -> HandlerFunction:
+    def handler(node: Node, emit: Emitter) -> Tensor:
+        return emit.op(op_type, node[0])
+
+    handler.__doc__ = f"{op_type}."
+    return handler
+
+
+for _source, _version, _target in (
+    ("ReLU", 1, "Relu"),
+    ("Sigmoid", 1, "Sigmoid"),
+    ("SoftPlus", 4, "Softplus"),
+    ("SoftSign", 9, "Softsign"),
+    ("Mish", 4, "Mish"),
+):
+    converts(_source, _version, to=_target)(_plain(_target))
+
+
+@converts("Elu", 1, to="Elu")
+def elu(node: Node, emit: Emitter) -> Tensor:
+    """Elu-1."""
+    return emit.op("Elu", node[0], alpha=node.number("alpha"))
+
+
+@converts("Selu", 1, to="Elu, Mul")
+def selu(node: Node, emit: Emitter) -> Tensor:
+    """Selu-1, whose alpha and lambda are tensors: lambda * (max(x, 0) + alpha * (exp(min(x, 0)) - 1))."""
+    x, alpha, scale = node[0], node[1], node[2]
+    zero = emit.like(0, x)
+    below = emit.op("Sub", emit.op("Exp", emit.op("Min", x, zero)), emit.like(1, x))
+    return emit.op("Mul", scale, emit.op("Add", emit.op("Max", x, zero), emit.op("Mul", alpha, below)))
+
+
+@converts("PReLU", 1, to="PRelu", notes="A slope of one dimension belongs to the channels, axis 1.")
+def prelu(node: Node, emit: Emitter) -> Tensor:
+    """PRelu-1. A vector of slopes goes along axis 1, unless it is one number."""
+    x, slope = node[0], node[1]
+    if slope.shape is not None and len(slope.shape) == 1 and slope.shape[0] != 1:
+        rank = x.rank("the data")
+        if rank > 2:
+            slope = emit.op("Reshape", slope, emit.constant([-1] + [1] * (rank - 2)))
+    return emit.op("PRelu", x, slope)
+
+
+@converts("Gelu", 2, to="Erf")
+def gelu_2(node: Node, emit: Emitter) -> Tensor:
+    """Gelu-2, by the error function."""
+    return _gelu(node[0], emit, "erf")
+
+
+@converts("Gelu", 7, to="Erf or Tanh")
+def gelu_7(node: Node, emit: Emitter) -> Tensor:
+    """Gelu-7."""
+    return _gelu(node[0], emit, node.choice("approximation_mode", ("erf", "tanh"), "erf"))
+
+
+def _gelu(x: Tensor, emit: Emitter, mode: str) -> Tensor:
+    if mode == "erf":
+        inner = emit.op("Erf", emit.op("Div", x, emit.like(math.sqrt(2), x)))
+    else:
+        cube = emit.op("Mul", emit.op("Mul", x, x), emit.op("Mul", x, emit.like(0.044715, x)))
+        inner = emit.op("Tanh", emit.op("Mul", emit.op("Add", x, cube), emit.like(math.sqrt(2 / math.pi), x)))
+    half = emit.op("Mul", x, emit.like(0.5, x))
+    return emit.op("Mul", half, emit.op("Add", inner, emit.like(1, x)))
+
+
+@converts("Swish", 4, to="Sigmoid, Mul")
+def swish(node: Node, emit: Emitter) -> Tensor:
+    """Swish-4: x * sigmoid(beta * x)."""
+    x, beta = node[0], node.optional(1)
+    inner = x if beta is None else emit.op("Mul", x, emit.scalar(beta))
+    return emit.op("Mul", x, emit.op("Sigmoid", inner))
+
+
+def _hard_sigmoid(x: Tensor, emit: Emitter) -> Tensor:
+    """min(max(x + 3, 0), 6) / 6."""
+    shifted = emit.op("Max", emit.op("Add", x, emit.like(3, x)), emit.like(0, x))
+    return emit.op("Div", emit.op("Min", shifted, emit.like(6, x)), emit.like(6, x))
+
+
+@converts("HSwish", 4, to="Min, Max, Mul")
+def hswish(node: Node, emit: Emitter) -> Tensor:
+    """HSwish-4."""
+    return emit.op("Mul", node[0], _hard_sigmoid(node[0], emit))
+
+
+@converts("HSigmoid", 5, to="Min, Max, Div")
+def hsigmoid(node: Node, emit: Emitter) -> Tensor:
+    """HSigmoid-5."""
+    return _hard_sigmoid(node[0], emit)
+
+
+@converts("HardSigmoid", 1, to="Min, Max")
+def hard_sigmoid(node: Node, emit: Emitter) -> Tensor:
+    """HardSigmoid-1: max(0, min(1, alpha * x + beta)) with alpha and beta as tensors."""
+    x = node[0]
+    line = emit.op("Add", emit.op("Mul", x, node[1]), node[2])
+    return emit.op("Max", emit.like(0, x), emit.op("Min", emit.like(1, x), line))
+
+
+@converts("Clamp", 1, to="Clip")
+def clamp(node: Node, emit: Emitter) -> Tensor:
+    """Clamp-1. Of integers, the bounds are rounded into the interval, and to what the type holds."""
+    x, low, high = node[0], node.number("min"), node.number("max")
+    integers = {
+        TensorProto.INT8: (-(2**7), 2**7 - 1),
+        TensorProto.INT16: (-(2**15), 2**15 - 1),
+        TensorProto.INT32: (-(2**31), 2**31 - 1),
+        TensorProto.INT64: (-(2**63), 2**63 - 1),
+        TensorProto.UINT8: (0, 2**8 - 1),
+        TensorProto.UINT16: (0, 2**16 - 1),
+        TensorProto.UINT32: (0, 2**32 - 1),
+        TensorProto.UINT64: (0, 2**64 - 1),
+    }
+    if x.dtype in integers:
+        least, most = integers[x.dtype]
+        bottom = math.ceil(max(low, least)) if low > least else least
+        top = math.floor(min(high, most)) if high < most else most
+        return emit.op("Clip", x, emit.constant(bottom, x.dtype), emit.constant(top, x.dtype))
+    return emit.op("Clip", x, emit.like(low, x), emit.like(high, x))
+
+
+@converts("SoftMax", 1, to="Softmax")
+def softmax_1(node: Node, emit: Emitter) -> Tensor:
+    """Softmax-1, whose axis is not negative."""
+    return emit.op("Softmax", node[0], axis=node.integer("axis", 1))
+
+
+@converts("SoftMax", 8, to="Softmax")
+def softmax_8(node: Node, emit: Emitter) -> Tensor:
+    """Softmax-8."""
+    return emit.op("Softmax", node[0], axis=node.integer("axis", 1))
+
+
+@converts("LogSoftmax", 5, to="LogSoftmax")
+def log_softmax(node: Node, emit: Emitter) -> Tensor:
+    """LogSoftmax-5."""
+    return emit.op("LogSoftmax", node[0], axis=node.integer("axis", 1))

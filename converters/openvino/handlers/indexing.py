@@ -1,0 +1,233 @@
+"""What reads or writes by index: Gather and Scatter, TopK, NonZero, OneHot, Range and others."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.ends import element_type
+from onnx_sparse.converters.openvino.handlers.plumbing import where
+from onnx_sparse.converters.openvino.handlers.registry import Node, converts
+from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+
+
+def _axis(node: Node, position: int) -> int:
+    return int(node[position].constant("the axis").reshape(()))
+
+
+@converts("Gather", 1, to="Gather", notes="The axis must be a constant.")
+def gather_1(node: Node, emit: Emitter) -> Tensor:
+    """Gather-1."""
+    return emit.op("Gather", node[0], emit.index(node[1]), axis=_axis(node, 2))
+
+
+@converts("Gather", 7, 8, to="Gather", notes="The axis must be a constant. Indices out of range are an error.")
+def gather_7(node: Node, emit: Emitter) -> Tensor:
+    """Gather-7 and Gather-8. With batch dimensions, by way of GatherElements on a tensor of the result's shape."""
+    batch, axis = node.integer("batch_dims", 0), _axis(node, 2)
+    rank = node[1].shape
+    if batch < 0:
+        if rank is None:
+            raise Unsupported("the rank of the indices is not known")
+        batch += len(rank)
+    if batch == 0:
+        return emit.op("Gather", node[0], emit.index(node[1]), axis=axis)
+    return _batched_gather(node, emit, batch, axis)
+
+
+def _batched_gather(node: Node, emit: Emitter, batch: int, axis: int) -> Tensor:
+    """Data [B, M, A, R] with indices [B, I] to [B, M, I, R], where each letter is a row of axes."""
+    data, indices = node[0], emit.int64(node[1])
+    axis %= data.rank("the data")
+    one = emit.constant([1])
+
+    def size(tensor: Tensor, start: int, end: int | None) -> Tensor:
+        return emit.op("ReduceProd", emit.shape_of(tensor, start, end), emit.constant([0]), keepdims=1)
+
+    sizes = [size(data, 0, batch), size(data, batch, axis), emit.shape_of(data, axis, axis + 1)]
+    rest = size(data, axis + 1, None) if axis + 1 < data.rank("the data") else one
+    middle = sizes[1] if batch < axis else one
+    flat = emit.op("Reshape", data, emit.op("Concat", sizes[0], middle, sizes[2], rest, axis=0), allowzero=1)
+    count = size(indices, batch, None) if batch < indices.rank("the indices") else one
+    wide = emit.op("Reshape", indices, emit.op("Concat", sizes[0], one, count, one, axis=0), allowzero=1)
+    target = emit.op("Concat", sizes[0], middle, count, rest, axis=0)
+    picked = emit.op("GatherElements", flat, emit.op("Expand", wide, target), axis=2)
+    shape = emit.op(
+        "Concat", emit.shape_of(data, 0, axis), emit.shape_of(indices, batch), emit.shape_of(data, axis + 1), axis=0
+    )
+    return emit.op("Reshape", picked, shape, allowzero=1)
+
+
+@converts("GatherElements", 6, to="GatherElements")
+def gather_elements(node: Node, emit: Emitter) -> Tensor:
+    """GatherElements-6."""
+    return emit.op("GatherElements", node[0], emit.index(node[1]), axis=node.integer("axis"))
+
+
+@converts("GatherND", 8, to="GatherND")
+def gather_nd_8(node: Node, emit: Emitter) -> Tensor:
+    """GatherND-8."""
+    return emit.op("GatherND", node[0], emit.int64(node[1]), batch_dims=node.integer("batch_dims", 0))
+
+
+@converts("GatherND", 5, to="GatherND", notes="At most one batch dimension.")
+def gather_nd_5(node: Node, emit: Emitter) -> Tensor:
+    """GatherND-5, whose result has its batch dimensions in one."""
+    if node.integer("batch_dims", 0) > 1:
+        raise Unsupported("more than one batch dimension, which this version puts into one")
+    return gather_nd_8(node, emit)
+
+
+@converts("ScatterUpdate", 3, to="ScatterND", notes="The axis must be a constant.")
+def scatter_update(node: Node, emit: Emitter) -> Tensor:
+    """ScatterUpdate-3: data[.., indices, ..] = updates, along an axis."""
+    data, indices, updates = node[0], emit.int64(node[1]), node[2]
+    rank = data.rank("the data")
+    axis = _axis(node, 3) % rank
+    places = indices.rank("the indices")
+    rest = [a for a in range(rank) if a != axis]
+    front = [axis, *rest]
+    moved = data if axis == 0 else emit.op("Transpose", data, perm=front)
+    # Of the updates, the axes of the indices stand where the axis stood.
+    order = [*range(axis, axis + places), *range(axis), *range(axis + places, rank - 1 + places)]
+    if order != sorted(order):
+        updates = emit.op("Transpose", updates, perm=order)
+    made = emit.op("ScatterND", moved, emit.op("Unsqueeze", indices, emit.constant([-1])), updates)
+    return made if axis == 0 else emit.op("Transpose", made, perm=[front.index(a) for a in range(rank)])
+
+
+@converts("ScatterElementsUpdate", 3, to="ScatterElements", notes="The axis must be a constant.")
+def scatter_elements_3(node: Node, emit: Emitter) -> Tensor:
+    """ScatterElementsUpdate-3."""
+    return emit.op("ScatterElements", node[0], emit.index(node[1]), node[2], axis=_axis(node, 3))
+
+
+@converts(
+    "ScatterElementsUpdate", 12, to="ScatterElements", notes="reduction none, sum, prod, min, max with use_init_val."
+)
+def scatter_elements_12(node: Node, emit: Emitter) -> Tensor:
+    """ScatterElementsUpdate-12."""
+    reduction = _reduction(node)
+    if reduction != "none" and not node.flag("use_init_val", True):
+        raise Unsupported("use_init_val = false is not converted")
+    return emit.op("ScatterElements", node[0], emit.index(node[1]), node[2], axis=_axis(node, 3), reduction=reduction)
+
+
+def _reduction(node: Node, also: tuple[str, ...] = ()) -> str:
+    names = {"none": "none", "sum": "add", "prod": "mul", "min": "min", "max": "max"}
+    return names[node.choice("reduction", (*names, *also), "none")]
+
+
+@converts("ScatterNDUpdate", 3, to="ScatterND")
+def scatter_nd_3(node: Node, emit: Emitter) -> Tensor:
+    """ScatterNDUpdate-3."""
+    return emit.op("ScatterND", node[0], emit.int64(node[1]), node[2])
+
+
+@converts("ScatterNDUpdate", 15, to="ScatterND", notes="reduction sub: the updates are negated and added.")
+def scatter_nd_15(node: Node, emit: Emitter) -> Tensor:
+    """ScatterNDUpdate-15."""
+    if node.text("reduction", "none") == "sub":
+        return emit.op("ScatterND", node[0], emit.int64(node[1]), emit.op("Neg", node[2]), reduction="add")
+    return emit.op("ScatterND", node[0], emit.int64(node[1]), node[2], reduction=_reduction(node))
+
+
+@converts("NonZero", 3, to="NonZero")
+def non_zero(node: Node, emit: Emitter) -> Tensor:
+    """NonZero-3."""
+    return emit.op("NonZero", node[0], dtype=TensorProto.INT64)
+
+
+@converts("OneHot", 1, 16, to="OneHot", notes="Negative indices count from the end in version 16 only if it says so.")
+def one_hot(node: Node, emit: Emitter) -> Tensor:
+    """OneHot-1 and OneHot-16. ONNX counts negative indices from the end; OpenVINO leaves such rows off."""
+    indices, depth = emit.int64(node[0]), emit.int64(emit.scalar(node[1]))
+    on, off = (emit.scalar(node[k]) for k in (2, 3))
+    if node.choice("negative_indices_mode", ("ignore_negative", "normalize"), "ignore_negative") == "ignore_negative":
+        # One past the last is out of range, and out of range is off.
+        (indices,) = emit.node(
+            "Where",
+            [emit.op("Less", indices, emit.constant(0), dtype=TensorProto.BOOL), depth, indices],
+            [TensorProto.INT64],
+        )
+    (hot,) = emit.node(
+        "OneHot", [indices, depth, emit.constant([0, 1])], [TensorProto.INT64], axis=node.integer("axis")
+    )
+    return where(emit, emit.cast(hot, TensorProto.BOOL), on, off)
+
+
+@converts("TopK", 1, 3, 11, to="TopK", notes="Among equals, the lower index; sort = index sorts by index.")
+def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """TopK-1, TopK-3 and TopK-11."""
+    x, k = node[0], emit.vector(node[1])
+    axis, largest = node.integer("axis"), int(node.choice("mode", ("max", "min")) == "max")
+    by_index = node.choice("sort", ("value", "index", "none")) == "index"
+    wide = x.dtype if x.dtype not in _NARROW else TensorProto.INT32
+    values, indices = emit.node(
+        "TopK", [emit.cast(x, wide), k], [wide, TensorProto.INT64], axis=axis, largest=largest, sorted=1
+    )
+    if by_index:
+        descending = emit.node("TopK", [indices, k], [TensorProto.INT64] * 2, axis=axis, largest=0, sorted=1)
+        indices = descending[0]
+        values = emit.op("GatherElements", values, descending[1], axis=axis)
+    return emit.cast(values, x.dtype), indices
+
+
+_NARROW = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
+
+
+@converts("Range", 1, to="Range")
+def range_1(node: Node, emit: Emitter) -> Tensor:
+    """Range-0, whose layers are of opset1."""
+    return emit.op("Range", *(emit.scalar(node[k]) for k in range(3)))
+
+
+@converts("Range", 4, to="Range")
+def range_4(node: Node, emit: Emitter) -> Tensor:
+    """Range-4. Integer results of float bounds are truncated bounds."""
+    to = element_type(node.text("output_type"), "output_type")
+    return emit.op("Range", *(emit.cast(emit.scalar(node[k]), to) for k in range(3)))
+
+
+@converts("Eye", 9, to="EyeLike", notes="Without batch dimensions.")
+def eye(node: Node, emit: Emitter) -> Tensor:
+    """Eye-9."""
+    if node.optional(3) is not None:
+        raise Unsupported("batch dimensions")
+    to = element_type(node.text("output_type"), "output_type")
+    shift = int(node[2].constant("the diagonal").reshape(()))
+    shape = emit.op("Concat", emit.vector(node[0]), emit.vector(node[1]), axis=0)
+    zeros = emit.op("Expand", emit.constant(np.float32(0), TensorProto.FLOAT), shape)
+    return emit.cast(emit.op("EyeLike", zeros, k=shift), to)
+
+
+@converts("Unique", 10, to="Unique", notes="The axis must be a constant.")
+def unique(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Unique-10."""
+    axis = None if node.optional(1) is None else _axis(node, 1)
+    i64 = TensorProto.INT64
+    x = node[0]
+    wide = TensorProto.INT64 if x.dtype in (*_NARROW, TensorProto.INT32) else x.dtype
+    made = emit.node(
+        "Unique", [emit.cast(x, wide)], [wide, i64, i64, i64], axis=axis, sorted=int(node.flag("sorted", True))
+    )
+    return (emit.cast(made[0], x.dtype), *made[1:])
+
+
+@converts("Roll", 7, to="Slice, Concat", notes="Constant shifts and axes.")
+def roll(node: Node, emit: Emitter) -> Tensor:
+    """Roll-7: what is shifted off the end comes in at the start."""
+    shifts = node[1].constant("the shift").ravel()
+    axes = node[2].constant("the axes").ravel()
+    made = node[0]
+    for shift, axis in zip(np.broadcast_to(shifts, axes.shape), axes, strict=True):
+        where_cut = emit.constant([int(axis)])
+        size = emit.op("Gather", emit.shape_of(node[0]), where_cut)
+        # The shift modulo the size; an empty axis has nothing to shift.
+        amount = emit.op("Mod", emit.constant([int(shift)]), emit.op("Max", size, emit.constant([1])))
+        cut = emit.op("Sub", size, amount)
+        tail = emit.op("Slice", made, cut, emit.constant([2**62]), where_cut)
+        head = emit.op("Slice", made, emit.constant([0]), cut, where_cut)
+        made = emit.op("Concat", tail, head, axis=int(axis))
+    return made

@@ -1,0 +1,140 @@
+"""Normalisations and quantisation."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.handlers.registry import Node, converts
+from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+
+
+@converts("BatchNormInference", 1, to="BatchNormalization")
+def batch_norm_1(node: Node, emit: Emitter) -> Tensor:
+    """BatchNormInference-1, whose data is the third input."""
+    return _batch_norm(node, emit, node[2], (node[0], node[1], node[3], node[4]))
+
+
+@converts("BatchNormInference", 5, to="BatchNormalization")
+def batch_norm_5(node: Node, emit: Emitter) -> Tensor:
+    """BatchNormInference-5."""
+    return _batch_norm(node, emit, node[0], (node[1], node[2], node[3], node[4]))
+
+
+def _batch_norm(node: Node, emit: Emitter, data: Tensor, parameters: tuple[Tensor, ...]) -> Tensor:
+    return emit.op("BatchNormalization", data, *parameters, epsilon=node.number("epsilon"))
+
+
+@converts("MVN", 1, to="ReduceMean, Mul, Sqrt", notes="Of known rank.")
+def mvn_1(node: Node, emit: Emitter) -> Tensor:
+    """MVN-1: over the spatial axes, and the channels where `across_channels` says so."""
+    rank = node[0].rank("the data")
+    if node.has("reduction_axes"):
+        axes = node.integers("reduction_axes")
+    else:
+        axes = list(range(1 if node.flag("across_channels", False) else 2, rank))
+    return _mvn(node, emit, emit.constant(axes), inside=False)
+
+
+@converts("MVN", 6, to="ReduceMean, Mul, Sqrt")
+def mvn_6(node: Node, emit: Emitter) -> Tensor:
+    """MVN-6."""
+    inside = node.choice("eps_mode", ("inside_sqrt", "outside_sqrt")) == "inside_sqrt"
+    return _mvn(node, emit, emit.vector(node[1]), inside=inside)
+
+
+def _mvn(node: Node, emit: Emitter, axes: Tensor, *, inside: bool) -> Tensor:
+    x = node[0]
+    centred = emit.op("Sub", x, emit.op("ReduceMean", x, axes))
+    if not node.flag("normalize_variance", True):
+        return centred
+    variance = emit.op("ReduceMean", emit.op("Mul", centred, centred), axes)
+    epsilon = emit.like(node.number("eps"), x)
+    if inside:
+        deviation = emit.op("Sqrt", emit.op("Add", variance, epsilon))
+    else:
+        deviation = emit.op("Add", emit.op("Sqrt", variance), epsilon)
+    return emit.op("Div", centred, deviation)
+
+
+@converts("NormalizeL2", 1, to="ReduceSum, Sqrt, Div")
+def normalize_l2(node: Node, emit: Emitter) -> Tensor:
+    """NormalizeL2-1: x / sqrt(sum(x * x) + eps), or max of the sum and eps. No axes: every element by itself."""
+    x = node[0]
+    squares = emit.op("ReduceSum", emit.op("Mul", x, x), emit.vector(node[1]), noop_with_empty_axes=1)
+    join = {"add": "Add", "max": "Max"}[node.choice("eps_mode", ("add", "max"))]
+    return emit.op("Div", x, emit.op("Sqrt", emit.op(join, squares, emit.like(node.number("eps"), x))))
+
+
+@converts("GroupNormalization", 12, to="Reshape, ReduceMean, Sqrt")
+def group_normalization(node: Node, emit: Emitter) -> Tensor:
+    """GroupNormalization-12. ONNX's operator of the name comes in a later operator set."""
+    x, groups = node[0], node.integer("num_groups")
+    rank = x.rank("the data")
+    grouped = emit.op("Reshape", x, emit.constant([0, groups, -1]))
+    axes = emit.constant([2])
+    centred = emit.op("Sub", grouped, emit.op("ReduceMean", grouped, axes))
+    variance = emit.op("ReduceMean", emit.op("Mul", centred, centred), axes)
+    root = emit.op("Sqrt", emit.op("Add", variance, emit.like(node.number("epsilon"), x)))
+    normal = emit.op("Reshape", emit.op("Div", centred, root), emit.shape_of(x))
+    column = emit.constant([-1] + [1] * (rank - 2))
+    scale, shift = (emit.op("Reshape", t, column) for t in (node[1], node[2]))
+    return emit.op("Add", emit.op("Mul", normal, scale), shift)
+
+
+@converts("LRN", 1, to="LRN", notes="Over axis 1.")
+def lrn(node: Node, emit: Emitter) -> Tensor:
+    """LRN-1. ONNX's is over the channels."""
+    if node[1].constant("the axes").ravel().tolist() != [1]:
+        raise Unsupported("axes other than the channels, 1")
+    numbers = {key: node.number(key) for key in ("alpha", "beta", "bias")}
+    (made,) = emit.node("LRN", [node[0]], [node[0].dtype], size=node.integer("size"), **numbers)
+    return made
+
+
+@converts("FakeQuantize", 1, to="Round, Where")
+def fake_quantize(node: Node, emit: Emitter) -> Tensor:
+    """FakeQuantize-1: numbers are put on `levels` steps between input_low and input_high, and back between the outputs.
+
+    x <= min(low, high) becomes output_low, x > max(low, high) output_high.
+    """
+    if node.choice("auto_broadcast", ("numpy", "none", "pdpd"), "numpy") == "pdpd":
+        raise Unsupported("auto_broadcast = 'pdpd' is not converted")
+    x, low, high, out_low, out_high = (node[k] for k in range(5))
+    steps = emit.like(node.integer("levels") - 1, x)
+    scaled = emit.op("Mul", emit.op("Div", emit.op("Sub", x, low), emit.op("Sub", high, low)), steps)
+    unit = emit.op("Div", emit.op("Round", scaled), steps)
+    inner = emit.op("Add", emit.op("Mul", unit, emit.op("Sub", out_high, out_low)), out_low)
+    below = emit.op("LessOrEqual", x, emit.op("Min", low, high), dtype=TensorProto.BOOL)
+    above = emit.op("Greater", x, emit.op("Max", low, high), dtype=TensorProto.BOOL)
+    (kept,) = emit.node("Where", [above, out_high, inner], [x.dtype])
+    (made,) = emit.node("Where", [below, out_low, kept], [x.dtype])
+    return made
+
+
+@converts("ScaledDotProductAttention", 13, to="MatMul, Softmax")
+def attention(node: Node, emit: Emitter) -> Tensor:
+    """ScaledDotProductAttention-13: softmax(query @ key.T * scale + mask) @ value."""
+    query, key, value = node[0], node[1], node[2]
+    mask, given = node.optional(3), node.optional(4)
+    rank = key.rank("the keys")
+    if given is not None:
+        scale = emit.scalar(given)
+    else:
+        width = emit.op("Squeeze", emit.shape_of(query, -1), emit.constant([0]))
+        scale = emit.op("Div", emit.like(1, query), emit.op("Sqrt", emit.cast(width, query.dtype)))
+    swapped = emit.op("Transpose", key, perm=[*range(rank - 2), rank - 1, rank - 2])
+    scores = emit.op("MatMul", emit.op("Mul", query, scale), swapped)
+    infinity = emit.constant(-np.inf, query.dtype)
+    if node.flag("causal", False):
+        lengths = [emit.op("Squeeze", emit.shape_of(t, -2, -1), emit.constant([0])) for t in (query, key)]
+        rows, columns = (emit.op("Range", emit.constant(0), n, emit.constant(1)) for n in lengths)
+        column = emit.op("Unsqueeze", rows, emit.constant([1]))
+        later = emit.op("Greater", columns, column, dtype=TensorProto.BOOL)
+        (scores,) = emit.node("Where", [later, infinity, scores], [query.dtype])
+    elif mask is not None and mask.dtype == TensorProto.BOOL:
+        (scores,) = emit.node("Where", [mask, scores, infinity], [query.dtype])
+    elif mask is not None:
+        scores = emit.op("Add", scores, mask)
+    return emit.op("MatMul", emit.op("Softmax", scores, axis=-1), value)

@@ -1,0 +1,52 @@
+"""Reductions and running sums."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.handlers.registry import Node, converts
+from onnx_sparse.converters.openvino.tensors import Tensor
+
+
+def _reduce(node: Node, emit: Emitter, op_type: str, x: Tensor) -> Tensor:
+    """A reduction. No axes: the tensor as it is."""
+    return emit.op(
+        op_type,
+        x,
+        emit.vector(node[1]),
+        keepdims=int(node.flag("keep_dims", False)),
+        noop_with_empty_axes=1,
+    )
+
+
+for _source, _version, _target in (
+    ("ReduceSum", 1, "ReduceSum"),
+    ("ReduceMean", 1, "ReduceMean"),
+    ("ReduceMax", 1, "ReduceMax"),
+    ("ReduceMin", 1, "ReduceMin"),
+    ("ReduceProd", 1, "ReduceProd"),
+    ("ReduceL1", 4, "ReduceL1"),
+    ("ReduceL2", 4, "ReduceL2"),
+):
+
+    def _numbers(node: Node, emit: Emitter, target: str = _target) -> Tensor:
+        return _reduce(node, emit, target, node[0])
+
+    converts(_source, _version, to=_target)(_numbers)
+
+for _source, _target in (("ReduceLogicalAnd", "ReduceMin"), ("ReduceLogicalOr", "ReduceMax")):
+
+    def _booleans(node: Node, emit: Emitter, target: str = _target) -> Tensor:
+        truth = emit.cast(emit.cast(node[0], TensorProto.BOOL), TensorProto.INT32)
+        return emit.cast(_reduce(node, emit, target, truth), TensorProto.BOOL)
+
+    converts(_source, 1, to=_target)(_booleans)
+
+
+@converts("CumSum", 3, to="CumSum")
+def cumsum(node: Node, emit: Emitter) -> Tensor:
+    """CumSum-3."""
+    axis = emit.int64(emit.scalar(node[1]))
+    exclusive, reverse = int(node.flag("exclusive", False)), int(node.flag("reverse", False))
+    return emit.op("CumSum", node[0], axis, exclusive=exclusive, reverse=reverse)

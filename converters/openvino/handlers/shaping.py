@@ -1,0 +1,184 @@
+"""What moves elements without looking at them: shapes, axes, parts, paddings."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.handlers.registry import Node, converts
+from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+
+
+@converts("Reshape", 1, to="Reshape")
+def reshape(node: Node, emit: Emitter) -> Tensor:
+    """Reshape-1. A 0 is the input's dimension with `special_zero`, else an empty dimension."""
+    return emit.op("Reshape", node[0], emit.vector(node[1]), allowzero=int(not node.flag("special_zero")))
+
+
+@converts("Squeeze", 1, to="Squeeze")
+def squeeze_1(node: Node, emit: Emitter) -> Tensor:
+    """Squeeze-1. Axes that are not 1 are an error, as in ONNX."""
+    axes = node.optional(1)
+    return emit.op("Squeeze", node[0], None if axes is None else emit.vector(axes))
+
+
+@converts("Squeeze", 15, to="Squeeze", notes="allow_axis_skip: with known dimensions.")
+def squeeze_15(node: Node, emit: Emitter) -> Tensor:
+    """Squeeze-15. With `allow_axis_skip`, axes that are not 1 stay."""
+    axes = node.optional(1)
+    if axes is None or not node.flag("allow_axis_skip", False):
+        return squeeze_1(node, emit)
+    dims = node[0].dims("the data")
+    chosen = [int(a) % len(dims) for a in axes.constant("axes of allow_axis_skip").ravel()]
+    return emit.op("Squeeze", node[0], emit.constant([a for a in chosen if dims[a] == 1]))
+
+
+@converts("Unsqueeze", 1, to="Unsqueeze")
+def unsqueeze(node: Node, emit: Emitter) -> Tensor:
+    """Unsqueeze-1."""
+    return emit.op("Unsqueeze", node[0], emit.vector(node[1]))
+
+
+@converts("Transpose", 1, to="Transpose", notes="The order must be a constant.")
+def transpose(node: Node, emit: Emitter) -> Tensor:
+    """Transpose-1. An empty order reverses the axes."""
+    order = [int(axis) for axis in node[1].constant("the order of axes").ravel()]
+    return emit.op("Transpose", node[0], perm=order or None)
+
+
+@converts("Concat", 1, to="Concat")
+def concat(node: Node, emit: Emitter) -> Tensor:
+    """Concat-1."""
+    return emit.op("Concat", *node.inputs, axis=node.integer("axis"))
+
+
+@converts("Split", 1, to="Split", notes="The axis must be a constant.")
+def split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Split-1: parts of equal size."""
+    parts = node.integer("num_splits")
+    axis = int(node[1].constant("the axis").reshape(()))
+    return emit.node("Split", [node[0]], [node[0].dtype] * parts, axis=axis, num_outputs=parts)
+
+
+@converts("VariadicSplit", 1, to="Split", notes="The axis must be a constant.")
+def variadic_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """VariadicSplit-1. One length may be -1: what is left."""
+    axis = int(node[1].constant("the axis").reshape(()))
+    parts = len(node.layer.outputs)
+    lengths = emit.vector(node[2])
+    if lengths.value is None or (lengths.value < 0).any():
+        total = emit.shape_of(node[0])
+        size = emit.op("Gather", total, emit.constant([axis]))
+        known = emit.op("ReduceSum", emit.op("Max", lengths, emit.constant([0])), emit.constant([0]))
+        rest = emit.op("Sub", size, known)
+        negative = emit.op("Less", lengths, emit.constant(0), dtype=TensorProto.BOOL)
+        (lengths,) = emit.node("Where", [negative, rest, lengths], [TensorProto.INT64])
+    return emit.node("Split", [node[0], lengths], [node[0].dtype] * parts, axis=axis)
+
+
+@converts("Tile", 1, to="Tile")
+def tile(node: Node, emit: Emitter) -> Tensor:
+    """Tile-1. The shorter of shape and repeats is filled with ones in front."""
+    x, repeats = node[0], emit.vector(node[1])
+    rank, count = x.rank("the data"), repeats.value.size if repeats.value is not None else None
+    if count is None:
+        count = (node[1].shape or (None,))[0]
+    if count is None:
+        raise Unsupported("the number of repeats is not known")
+    if count < rank:
+        repeats = emit.op("Concat", emit.constant([1] * (rank - count)), repeats, axis=0)
+    elif count > rank:
+        x = emit.op("Unsqueeze", x, emit.constant(list(range(count - rank))))
+    return emit.op("Tile", x, repeats)
+
+
+@converts("Broadcast", 1, to="Expand", notes="mode pdpd is not converted.")
+def broadcast_1(node: Node, emit: Emitter) -> Tensor:
+    """Broadcast-1."""
+    return _broadcast(node, emit, node.choice("mode", ("numpy", "explicit"), "numpy"))
+
+
+@converts("Broadcast", 3, to="Expand", notes="mode pdpd is not converted.")
+def broadcast_3(node: Node, emit: Emitter) -> Tensor:
+    """Broadcast-3: also in both directions, which is what Expand does."""
+    return _broadcast(node, emit, node.choice("mode", ("numpy", "explicit", "bidirectional"), "numpy"))
+
+
+def _broadcast(node: Node, emit: Emitter, mode: str) -> Tensor:
+    x, target = node[0], emit.vector(node[1])
+    if mode == "explicit":
+        # The axes of the result to which those of the data go; the others are 1 before the expansion.
+        axes = [int(axis) for axis in node[2].constant("the axes").ravel()]
+        rank = target.value.size if target.value is not None else (node[1].shape or (None,))[0]
+        if rank is None:
+            raise Unsupported("the rank of the result is not known")
+        x = emit.op("Unsqueeze", x, emit.constant([axis for axis in range(rank) if axis not in axes]))
+    return emit.op("Expand", x, target)
+
+
+@converts("Pad", 1, 12, to="Pad", notes="symmetric is not converted; negative paddings only with constants.")
+def pad(node: Node, emit: Emitter) -> Tensor:
+    """Pad-1 and Pad-12."""
+    modes = {"constant": "constant", "edge": "edge", "reflect": "reflect"}
+    mode = modes[node.choice("pad_mode", tuple(modes))]
+    pads = emit.op("Concat", emit.vector(node[1]), emit.vector(node[2]), axis=0)
+    value = node.optional(3) if mode == "constant" else None
+    if value is not None:
+        value = emit.scalar(emit.cast(value, node[0].dtype))
+    return emit.op("Pad", node[0], pads, value, mode=mode)
+
+
+@converts("Reverse", 1, to="Slice", notes="Axes by index, as constants.")
+def reverse(node: Node, emit: Emitter) -> Tensor:
+    """Reverse-1."""
+    axes = node[1].constant("the axes").ravel()
+    if node.choice("mode", ("index", "mask")) == "mask":
+        axes = axes.nonzero()[0]
+    count = axes.size
+    ends = emit.constant([-(2**62)] * count)
+    return emit.op(
+        "Slice", node[0], emit.constant([-1] * count), ends, emit.constant(axes), emit.constant([-1] * count)
+    )
+
+
+@converts("ReverseSequence", 1, to="ReverseSequence", notes="batch_axis and seq_axis are 0 and 1 in some order.")
+def reverse_sequence(node: Node, emit: Emitter) -> Tensor:
+    """ReverseSequence-1."""
+    batch, time = node.integer("batch_axis", 0), node.integer("seq_axis", 1)
+    if {batch, time} != {0, 1}:
+        raise Unsupported(f"batch_axis {batch} and seq_axis {time}; ONNX has 0 and 1 in some order")
+    return emit.op("ReverseSequence", node[0], emit.vector(node[1]), batch_axis=batch, time_axis=time)
+
+
+@converts("DepthToSpace", 1, to="DepthToSpace", notes="Two spatial axes.")
+def depth_to_space(node: Node, emit: Emitter) -> Tensor:
+    """DepthToSpace-1."""
+    if node[0].rank("the data") != 4:
+        raise Unsupported("data of another rank than 4")
+    mode = {"blocks_first": "DCR", "depth_first": "CRD"}[node.choice("mode", ("blocks_first", "depth_first"))]
+    return emit.op("DepthToSpace", node[0], blocksize=node.integer("block_size", 1), mode=mode)
+
+
+@converts("SpaceToDepth", 1, to="SpaceToDepth", notes="Two spatial axes; blocks first.")
+def space_to_depth(node: Node, emit: Emitter) -> Tensor:
+    """SpaceToDepth-1."""
+    node.choice("mode", ("blocks_first",))
+    if node[0].rank("the data") != 4:
+        raise Unsupported("data of another rank than 4")
+    return emit.op("SpaceToDepth", node[0], blocksize=node.integer("block_size", 1))
+
+
+@converts("ShuffleChannels", 1, to="Reshape, Transpose", notes="The size of the axis must be known.")
+def shuffle_channels(node: Node, emit: Emitter) -> Tensor:
+    """ShuffleChannels-1: [.., group, channels / group, ..] with the two swapped."""
+    x, groups = node[0], node.integer("group", 1)
+    rank = x.rank("the data")
+    axis = node.integer("axis", 1) % rank
+    size = (x.shape or ())[axis]
+    if size is None or size % groups:
+        raise Unsupported(f"{groups} groups of {size or 'an unknown number of'} channels")
+    before, after = emit.shape_of(x, 0, axis), emit.shape_of(x, axis + 1)
+    split_shape = emit.op("Concat", before, emit.constant([groups, size // groups]), after, axis=0)
+    order = [*range(axis), axis + 1, axis, *range(axis + 2, rank + 1)]
+    swapped = emit.op("Transpose", emit.op("Reshape", x, split_shape), perm=order)
+    return emit.op("Reshape", swapped, emit.shape_of(x))

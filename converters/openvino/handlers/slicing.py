@@ -1,0 +1,120 @@
+"""Slice and StridedSlice."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.handlers.registry import Node, converts
+from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+
+#: Beyond every dimension, and still no overflow in ONNX Runtime.
+_END = 2**62
+
+
+@converts("Slice", 8, to="Slice")
+def slice_(node: Node, emit: Emitter) -> Tensor:
+    """Slice-8: (data, start, stop, step, axes); ONNX has axes before steps."""
+    axes = node.optional(4)
+    parts = [emit.vector(node[k]) for k in (1, 2, 3)]
+    if axes is None:
+        count = (node[1].shape or (None,))[0]
+        if count is None:
+            raise Unsupported("the number of axes is not known")
+        axes = emit.constant(range(count))
+    return emit.op("Slice", node[0], parts[0], parts[1], emit.vector(axes), parts[2])
+
+
+@converts("StridedSlice", 1, to="Slice, Squeeze, Unsqueeze", notes="Negative steps with masks: constant steps.")
+def strided_slice(node: Node, emit: Emitter) -> Tensor:
+    """StridedSlice-1 with its five masks, whose position k belongs to entry k of begin, not to axis k."""
+    x, count = node[0], _entries(node)
+    masks = {
+        key: [bool(v) for v in node.integers(f"{key}_mask", "")]
+        for key in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")
+    }
+    for mask in masks.values():
+        mask += [False] * (count - len(mask))
+    steps = emit.vector(node[3]) if node.optional(3) is not None else emit.constant(np.ones(count))
+    begins, ends = emit.vector(node[1]), emit.vector(node[2])
+    # 1. Which axis of the input each entry stands for. A new axis has none, an ellipsis takes what the others leave.
+    new = [k for k in range(count) if masks["new_axis"][k] and not masks["ellipsis"][k]]
+    ellipses = [k for k in range(count) if masks["ellipsis"][k]]
+    if len(ellipses) > 1:
+        raise Unsupported("more than one ellipsis")
+    taken = [k for k in range(count) if k not in new and k not in ellipses]
+    skipped = x.rank("the data") - len(taken) if ellipses else 0
+    axes: dict[int, int] = {}
+    results: dict[int, int] = {}  # the axis of the result, shrunk ones included, of each entry
+    axis = result = 0
+    for k in range(count):
+        results[k] = result
+        if k in ellipses:
+            axis, result = axis + skipped, result + skipped
+            continue
+        if k not in new:
+            axes[k], axis = axis, axis + 1
+        result += 1
+    # 2. The slice itself, along the axes that entries stand for.
+    made = x
+    if taken:
+        picked = [_picked(emit, part, taken, count) for part in (begins, ends, steps)]
+        starts, stops, strides = _masked(emit, picked, [{key: m[k] for key, m in masks.items()} for k in taken])
+        made = emit.op("Slice", made, starts, stops, emit.constant([axes[k] for k in taken]), strides)
+    # 3. Axes that come and go.
+    if new:
+        made = emit.op("Unsqueeze", made, emit.constant([results[k] for k in new]))
+    shrunk = [results[k] for k in taken if masks["shrink_axis"][k]]
+    return emit.op("Squeeze", made, emit.constant(shrunk)) if shrunk else made
+
+
+def _entries(node: Node) -> int:
+    for part in node.inputs[1:]:
+        if part.value is not None:
+            return int(part.value.size)
+        if part.shape is not None and part.shape[0] is not None:
+            return part.shape[0]
+    raise Unsupported("the number of entries in begin is not known")
+
+
+def _picked(emit: Emitter, part: Tensor, taken: list[int], count: int) -> Tensor:
+    if part.value is not None:
+        return emit.constant(part.value[taken])
+    return part if len(taken) == count else emit.op("Gather", part, emit.constant(taken))
+
+
+def _masked(emit: Emitter, parts: list[Tensor], masks: list[dict[str, bool]]) -> tuple[Tensor, Tensor, Tensor]:
+    """Begin, end and step with the masks in effect: all of an axis, or one element of it."""
+    begins, ends, steps = parts
+    shrink = np.array([mask["shrink_axis"] for mask in masks])
+    open_begin = np.array([mask["begin"] for mask in masks]) & ~shrink
+    # A mask of 1 in an IR's begin_mask means: ignore begin.
+    open_end = np.array([mask["end"] for mask in masks]) & ~shrink
+    if (open_begin.any() or open_end.any()) and steps.value is None:
+        raise Unsupported("steps that are not constant, with masks")
+    signs = np.sign(steps.value) if steps.value is not None else np.ones(len(masks), np.int64)
+    begins = _where(emit, open_begin, emit.constant(np.where(signs < 0, _END, 0)), begins)
+    ends = _where(emit, open_end, emit.constant(np.where(signs < 0, -_END, _END)), ends)
+    if shrink.any():
+        # One element: from begin to begin + 1, where -1 + 1 is the end of the axis and not its start.
+        if begins.value is not None:
+            after = emit.constant(np.where(begins.value == -1, _END, begins.value + 1))
+        else:
+            last = emit.op("Equal", begins, emit.constant(-1), dtype=TensorProto.BOOL)
+            following = emit.op("Add", begins, emit.constant(1))
+            (after,) = emit.node("Where", [last, emit.constant(_END), following], [TensorProto.INT64])
+        ends = _where(emit, shrink, after, ends)
+        steps = _where(emit, shrink, emit.constant(np.ones(len(masks))), steps)
+    return begins, ends, steps
+
+
+def _where(emit: Emitter, mask: np.ndarray[tuple[int], np.dtype[np.bool_]], chosen: Tensor, other: Tensor) -> Tensor:
+    if not mask.any():
+        return other
+    if mask.all():
+        return chosen
+    if chosen.value is not None and other.value is not None:
+        return emit.constant(np.where(mask, chosen.value, other.value))
+    (made,) = emit.node("Where", [emit.constant(mask, TensorProto.BOOL), chosen, other], [TensorProto.INT64])
+    return made
