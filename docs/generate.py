@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from onnx_sparse.converters.ascend import coverage as ascend_coverage
 from onnx_sparse.converters.tensorflow import coverage
 from onnx_sparse.schemas import FAMILIES, OPS
 from onnx_sparse.schemas.pages import index, page, table
@@ -17,6 +18,7 @@ def pages() -> dict[Path, str]:
     return {
         FOLDER / "operators" / "README.md": index(FAMILIES),
         **operators,
+        FOLDER / "coverage" / "ascend.md": _ascend_coverage(),
         FOLDER / "coverage" / "tensorflow.md": _tensorflow_coverage(),
     }
 
@@ -34,6 +36,22 @@ def _tensorflow_coverage() -> str:
         + table(head, rows)
         + "\n"
     )
+
+
+def _ascend_coverage() -> str:
+    text = (
+        "# Ascend operations converted here\n\n"
+        "Generated from the registries of handlers. An operation without a handler is refused, all of them at once, or "
+        "kept as a node of a foreign domain with `--keep-unknown`. `MaskedFill` and `Fill` are operators of this "
+        "project's domain: [MaskedFill](../operators/MaskedFill.md), [Fill](../operators/Fill.md); what stands beside "
+        "them is standard ONNX of opset 17.\n\n"
+        "Half floats are computed in float32 and rounded after each operation. Nothing here was compared with an NPU: "
+        "the definitions are those of public sources and specifications.\n"
+    )
+    for title, rows in ascend_coverage().items():
+        cells = [(f"`{row.source}`", row.target, row.notes) for row in rows]
+        text += f"\n## {title}\n\n" + table((f"{title} operation", "becomes", "notes"), cells) + "\n"
+    return text
 
 
 if __name__ == "__main__":
