@@ -131,6 +131,18 @@ class TestBeyond32Bits:
         assert run("SparseReshape", inputs)[0][2].tolist() == [2, 1]
 
 
+def test_a_session_serves_on_after_sizes_that_cannot_be() -> None:
+    """ONNX Runtime's arena fails every request after one of an absurd size; ours never reaches it."""
+    for size in SIZES:
+        with pytest.raises(KernelError, match="cannot be allocated"):
+            run("Fill", {"dims": np.array([size, 8]), "value": np.array(1, np.float32)})
+        (output,) = run("Fill", {"dims": np.array([40, 1 << 20]), "value": np.array(1, np.float32)})
+        assert output.nbytes == 160 << 20
+        with pytest.raises(KernelError, match="cannot be allocated"):
+            run("SegmentSum", segments(size))
+        assert run("SegmentSum", segments(1 << 20))[0].shape == (1 << 20, 8)
+
+
 def test_an_error_anywhere_in_a_long_input_is_found() -> None:
     """Large inputs are looked at in parts."""
     random = np.random.default_rng(0)
