@@ -34,9 +34,11 @@ export UBSAN_OPTIONS=print_stacktrace=1,halt_on_error=1
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1,halt_on_error=1
 
 cd "$root"
-if [ "$kind" = address ]; then
-  set -- "${@:-tests/native}" tests/contract/test_errors.py tests/contract/test_examples.py tests/contract/test_law.py
-  python -m pytest -q -p no:cacheprovider -k "native and not instruction_set and not tensorflows" "$@"
+if [ $# -gt 0 ]; then
+  tests=("$@")
+elif [ "$kind" = address ]; then
+  tests=(tests/native tests/contract/test_errors.py tests/contract/test_examples.py tests/contract/test_law.py)
 else
-  python -m pytest -q -p no:cacheprovider "${@:-tests/native/test_threads.py}"
+  tests=(tests/native/test_threads.py)
 fi
+python -m pytest -q -p no:cacheprovider -k "native and not instruction_set and not tensorflows" "${tests[@]}"
