@@ -1,6 +1,7 @@
 #include "kernel.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 namespace onnx_sparse {
@@ -10,6 +11,17 @@ namespace {
 constexpr int64_t kSequentialBytes = 256 << 10;
 constexpr int64_t kTaskBytes = 128 << 10;
 constexpr int64_t kMostTasks = 256;
+
+// Outputs larger than this are asked of the system before they are asked of ONNX Runtime.
+constexpr int64_t kLargeBytes = 256 << 20;
+
+// Whether the system would give so much memory. ONNX Runtime's arena remembers the size of a request that failed, and
+// then fails requests of any size: one hostile input would end the service of a session.
+bool can_be_allocated(int64_t bytes) {
+  void* volatile memory = std::malloc(static_cast<size_t>(bytes));  // volatile: or the compiler knows better
+  std::free(memory);
+  return memory != nullptr;
+}
 
 }  // namespace
 
@@ -60,9 +72,13 @@ void Call::read_input(size_t index) {
 OrtValue* Call::allocate_value(size_t index, const std::vector<int64_t>& dims, size_t element_size,
                                const std::string& cause) const {
   auto room = std::numeric_limits<int64_t>::max() / static_cast<int64_t>(element_size);
-  for (const int64_t dim : dims) room /= std::max(dim, int64_t{1});
+  auto bytes = static_cast<int64_t>(element_size);
+  for (const int64_t dim : dims) {
+    room /= std::max(dim, int64_t{1});
+    if (room > 0) bytes *= dim;
+  }
   OrtValue* value = nullptr;
-  if (room > 0) {
+  if (room > 0 && (bytes <= kLargeBytes || can_be_allocated(bytes))) {
     OrtStatus* failed = api_.KernelContext_GetOutput(context_, index, dims.data(), dims.size(), &value);
     if (failed == nullptr) return value;
     api_.ReleaseStatus(failed);
@@ -99,6 +115,8 @@ size_t size_of(OrtElementType type) {
     case ORT_INT32:
     case ORT_UINT32:
       return 4;
+    case ORT_STRING:
+      return 32;  // ONNX Runtime keeps std::string
     default:
       return 8;
   }

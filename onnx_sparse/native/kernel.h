@@ -107,7 +107,7 @@ class Call {
 
 using Compute = void (*)(const Call& call);
 
-// The size of an element; strings are counted as pointers.
+// The size of an element in an output.
 size_t size_of(OrtElementType type);
 
 // Into how many tasks to divide work: as many as have enough bytes to move each to be worth another thread's attention.

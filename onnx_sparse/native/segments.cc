@@ -110,7 +110,11 @@ class Reducer {
 
   void run() const {
     if (segments_ == 0) return;
-    const size_t parts = std::max((reduction_.width + kMostColumns - 1) / kMostColumns, size_t{1});
+    if (reduction_.width == 0) {  // there is nothing to write, however many segments there are
+      for (int64_t entry = 0; entry < entries_; entry += kLongSegment) check_only(entry);
+      return;
+    }
+    const size_t parts = (reduction_.width + kMostColumns - 1) / kMostColumns;
     const size_t ranges = (task_count(cost_of(entries_ + segments_)) + parts - 1) / parts;
     std::vector<int64_t> splits;
     for (size_t range = 0; range < ranges; ++range) {
@@ -178,9 +182,12 @@ class Reducer {
     some.starts = starts;
     some.segments = static_cast<size_t>(count);
     some.weights = weights_at(first);
-    if (some.width > 0) {
-      loops().reduce[static_cast<size_t>(reduction_.element)][static_cast<size_t>(reduction_.reduction)](some);
-    }
+    loops().reduce[static_cast<size_t>(reduction_.element)][static_cast<size_t>(reduction_.reduction)](some);
+  }
+
+  void check_only(int64_t entry) const {
+    int64_t own[kLongSegment];
+    if (indices_of(entry, std::min(kLongSegment, entries_ - entry), 0, own) == nullptr) all_in_range_.store(false);
   }
 
   // The rows of `count` entries and of some more that are fetched ahead; null where one of the entries' is none. They

@@ -17,7 +17,7 @@ from onnx_sparse.schemas.declaration import element_type
 Array = np.ndarray[Any, Any]
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=4096)
 def _session(
     op_name: str, types: tuple[tuple[str, int], ...], attributes: tuple[tuple[str, str], ...], threads: int
 ) -> onnx_sparse.InferenceSession:

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Builds the native kernels with sanitizers and runs tests on them; fails on the first finding.
+#
+#   onnx_sparse/native/sanitize.sh address|thread [pytest arguments]
+#
+# address: AddressSanitizer and UndefinedBehaviorSanitizer, on the contract suite and the tests of the library.
+# thread:  ThreadSanitizer, on the tests that use several threads.
+# Without pytest arguments it takes a few minutes. The package must be installed (pip install -e .).
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+kind=${1:?address or thread}
+shift
+build=$root/build/sanitize-$kind
+
+case $kind in
+  address) sanitizers=address,undefined runtime=libasan.so ;;
+  thread) sanitizers=thread runtime=libtsan.so ;;
+  *) echo "unknown: $kind" >&2; exit 2 ;;
+esac
+
+cmake -S "$root/onnx_sparse/native" -B "$build" -DCMAKE_BUILD_TYPE=Debug -DONNX_SPARSE_SANITIZE=$sanitizers
+cmake --build "$build" --parallel
+export ONNX_SPARSE_LIBRARY=$build/libonnx_sparse_native.so
+
+# Python itself is not instrumented, so the runtime must be there before the library is loaded, and Python's own
+# leftovers at its end are no leaks of ours.
+LD_PRELOAD=$("${CXX:-c++}" -print-file-name=$runtime)
+# The C++ runtime goes with it: the interceptor of exceptions wants to find what it intercepts.
+LD_PRELOAD=$LD_PRELOAD:$("${CXX:-c++}" -print-file-name=libstdc++.so.6)
+export LD_PRELOAD
+export ASAN_OPTIONS=detect_leaks=0,allocator_may_return_null=1,abort_on_error=1
+export UBSAN_OPTIONS=print_stacktrace=1,halt_on_error=1
+# ONNX Runtime's own thread pool synchronises in ways that ThreadSanitizer cannot see into.
+export TSAN_OPTIONS=ignore_noninstrumented_modules=1,halt_on_error=1
+
+cd "$root"
+if [ $# -gt 0 ]; then
+  tests=("$@")
+elif [ "$kind" = address ]; then
+  tests=(tests/native tests/contract/test_errors.py tests/contract/test_examples.py tests/contract/test_law.py)
+else
+  tests=(tests/native/test_threads.py)
+fi
+python -m pytest -q -p no:cacheprovider -k "native and not instruction_set and not tensorflows" "${tests[@]}"

@@ -1,0 +1,199 @@
+"""Random inputs, legal and illegal: the native kernels agree with the reference on the answer or on the error.
+
+The suite runs for a few seconds; `python tests/native/test_fuzz.py --calls 1000000 --seed 7` goes on as long as wanted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from native.sessions import Array, run
+
+from onnx_sparse import KernelError
+from onnx_sparse.reference import evaluate
+from onnx_sparse.schemas import OPS, Op
+from onnx_sparse.schemas.declaration import HALF_FLOATS, Input, numpy_dtype
+
+#: Sizes and indices that are on an edge, just over it, or absurd.
+_INTEGERS = (-(2**63), -(2**31), -129, -2, -1, 0, 1, 2, 3, 5, 127, 2**31 - 1, 2**31, 2**32, 2**62, 2**63 - 1)
+#: Legal inputs with outputs larger than this are not run.
+_LARGEST = 10_000
+
+
+class Fuzzer:
+    """Draws one call after another from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+
+    def call(self) -> tuple[Op, dict[str, Array], dict[str, str]]:
+        """An operator, inputs of legal types and of ranks and values that may be wrong, and its attributes."""
+        op = self._choose(tuple(OPS.values()))
+        binding = {variable: self._choose(types) for variable, types in op.types.items()}
+        self.sizes = {letter: int(self._choose((0, 1, 2, 3, 7, 40))) for letter in ("K", "N", "R", "V", "Q")}
+        self.sizes["R"] = min(self.sizes["R"], 3)
+        self.sizes["Q"] = min(self.sizes["Q"], 3)
+        self.inner = tuple(int(d) for d in self.random.integers(0, 5, self.random.integers(0, 3)))
+        self.group = tuple(int(d) for d in self.random.integers(0, 5, self.random.integers(0, 3)))
+        self.bound = int(self._choose((0, 1, 3, 6)))
+        self.wrong = self.random.random() < 0.4
+        inputs = {}
+        for declared in op.inputs:
+            if declared.optional and self.random.random() < 0.4:
+                continue
+            inputs[declared.name] = self._value(declared, numpy_dtype(op.bind(declared.type, binding)))
+        return op, inputs, {a.name: str(self._choose(a.choices)) for a in op.attributes}
+
+    def _choose(self, choices: tuple[Any, ...]) -> Any:
+        return choices[int(self.random.integers(len(choices)))]
+
+    def _shape(self, declared: Input) -> tuple[int, ...]:
+        shape: list[int] = []
+        for item in filter(None, (part.strip() for part in declared.shape.split(","))):
+            if item == "...":
+                shape += self.inner
+            elif item.startswith("*"):
+                shape += self.group
+            else:
+                shape.append(self.sizes[item])
+        if declared.broadcasts:
+            shape = [1 if self.random.random() < 0.5 else d for d in shape[self.random.integers(0, len(shape) + 1) :]]
+        if self.wrong and self.random.random() < 0.15:
+            mutation = int(self.random.integers(3))
+            if mutation == 0:
+                shape.append(int(self.random.integers(0, 3)))
+            elif shape and mutation == 1:
+                shape.pop()
+            elif shape:
+                shape[self.random.integers(len(shape))] += 1
+        return tuple(shape)
+
+    def _value(self, declared: Input, dtype: np.dtype[Any]) -> Array:
+        shape = self._shape(declared)
+        kind = declared.values.kind
+        if dtype.kind == "O":
+            return np.array(self.random.choice(["", "a", "ß", "long " * 20], shape), object)
+        if dtype.kind == "b":
+            return np.asarray(self.random.random(shape) < 0.5)
+        if kind == "any":
+            if dtype.kind in "iu":
+                return self.random.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype, endpoint=True)
+            return np.asarray(self.random.standard_normal(shape)).astype(dtype)
+        low = declared.values.low if self.random.random() < 0.1 else 0
+        high = 2 if kind == "flags" else self.bound
+        values = np.asarray(self.random.integers(low, max(high, low + 1), shape))
+        if kind == "size":
+            values = np.asarray(self.random.integers(0, 2, shape) + self.bound)
+        if kind == "sorted_segment":
+            values = np.sort(values.reshape(-1)).reshape(shape)
+        if kind == "reshape" and values.size and self.random.random() < 0.7:
+            values = values + 1
+            values.reshape(-1)[self.random.integers(values.size)] = -1
+        if self.wrong and values.size and self.random.random() < 0.3:
+            limits = np.iinfo(dtype)
+            edges = [n for n in _INTEGERS if limits.min <= n <= limits.max]
+            values.reshape(-1)[self.random.integers(values.size)] = edges[int(self.random.integers(len(edges)))]
+        return np.asarray(values.astype(dtype))
+
+
+def check(op: Op, inputs: dict[str, Array], attributes: dict[str, str]) -> str:
+    """Run both and compare; says whether the call was legal, refused, or too large to run."""
+    expected: tuple[Array, ...] | None
+    try:
+        if _asks_for_much(op, inputs):
+            expected = None
+        else:
+            expected = evaluate(op, [inputs.get(i.name) for i in op.inputs], attributes)
+    except KernelError as error:
+        refusal: str | None = str(error)
+    except (MemoryError, OverflowError, ValueError):  # numpy cannot make what nothing but its shape is large of
+        return "too large"
+    else:
+        refusal = None
+    if refusal is None and expected is None:
+        return "too large"
+    outputs, answer = _run(op, inputs, attributes)
+    assert (answer is None) == (refusal is None), f"{answer}\ninstead of\n{refusal}"
+    if answer is not None and refusal is not None:
+        # Where several things are wrong, which of them is told is not promised.
+        assert answer.startswith(f"{op.name}: "), answer
+        return "refused"
+    assert expected is not None
+    for declared, got, wanted in zip(op.outputs, outputs, expected, strict=True):
+        assert got.dtype == wanted.dtype, declared.name
+        assert got.shape == wanted.shape, declared.name
+        if got.dtype.kind in "iubO":
+            assert got.tolist() == wanted.tolist(), declared.name
+        else:
+            assert got.tobytes() == wanted.tobytes() or np.allclose(
+                got.astype(np.float64),
+                wanted.astype(np.float64),
+                rtol=1e-2 if _is_half(op, inputs) else 1e-5,
+                equal_nan=True,
+            ), declared.name
+    return "legal"
+
+
+def _asks_for_much(op: Op, inputs: dict[str, Array]) -> bool:
+    """A size between what is quick and what cannot be: only the system decides whether it can be allocated."""
+    sizes = [
+        abs(int(value))
+        for declared in op.inputs
+        if declared.values.kind in ("size", "sorted_segment") and declared.name in inputs
+        for value in inputs[declared.name].reshape(-1)
+    ]
+    return any(_LARGEST < size < 2**50 for size in sizes)
+
+
+def _is_half(op: Op, inputs: dict[str, Array]) -> bool:
+    return any(inputs[i.name].dtype in map(numpy_dtype, HALF_FLOATS) for i in op.inputs if i.name in inputs)
+
+
+def _run(op: Op, inputs: dict[str, Array], attributes: dict[str, str]) -> tuple[list[Array], str | None]:
+    try:
+        return run(op.name, inputs, **attributes), None
+    except KernelError as error:
+        return [], str(error)
+
+
+def fuzz(calls: int, seed: int, seconds: float) -> dict[str, int]:
+    """Run so many calls, or as many as there is time for; returns how many came to what."""
+    fuzzer, outcomes = Fuzzer(seed), {"legal": 0, "refused": 0, "too large": 0}
+    end = time.monotonic() + seconds
+    for number in range(calls):
+        if time.monotonic() > end:
+            break
+        op, inputs, attributes = fuzzer.call()
+        try:
+            outcomes[check(op, inputs, attributes)] += 1
+        except Exception as error:
+            raise AssertionError(f"seed {seed}, call {number}: {op.name} {attributes} {inputs}") from error
+    return outcomes
+
+
+def test_random_calls() -> None:
+    outcomes = fuzz(calls=10**6, seed=0, seconds=8)
+    assert outcomes["legal"] > 20
+    assert outcomes["refused"] > 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=3600)
+    arguments = parser.parse_args()
+    print(fuzz(arguments.calls, arguments.seed, arguments.seconds))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

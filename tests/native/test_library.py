@@ -1,0 +1,166 @@
+"""The shared library as the system, ONNX Runtime and other programs see it."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from contract.models import SEGMENT_SUM, model
+
+import onnx_sparse
+from onnx_sparse import InferenceSession, KernelError
+from onnx_sparse.schemas import OPS, cpp_table
+
+SOURCES = Path(__file__).parents[2] / "onnx_sparse" / "native"
+FEEDS = {"data": np.array([[1, 2], [3, 4], [5, 6]], np.float32), "ids": np.array([0, 0, 2])}
+SUMS = [[4, 6], [0, 0], [5, 6]]
+
+
+def test_the_table_of_declarations_is_current() -> None:
+    path = SOURCES / "declarations.inc"
+    if not path.exists():
+        pytest.skip("the sources are not here")
+    assert path.read_text() == cpp_table.table(), "run `python -m onnx_sparse.schemas.cpp_table` and write it there"
+
+
+def test_every_operator_is_registered() -> None:
+    path = SOURCES / "registration.cc"
+    if not path.exists():
+        pytest.skip("the sources are not here")
+    text = path.read_text()
+    assert [name for name in OPS if f"{{declarations::k{name}," not in text] == []
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="needs nm")
+def test_it_exports_one_symbol() -> None:
+    listed = subprocess.run(
+        ["nm", "-D", "--defined-only", onnx_sparse.get_library_path()], capture_output=True, text=True, check=True
+    ).stdout
+    symbols = [line.split()[-1] for line in listed.splitlines()]
+    assert [s for s in symbols if not s.startswith(("__asan", "__ubsan", "__tsan"))] == ["RegisterCustomOps"]
+
+
+@pytest.mark.skipif(shutil.which("ldd") is None, reason="needs ldd")
+def test_it_links_to_nothing_but_the_system() -> None:
+    listed = subprocess.run(["ldd", onnx_sparse.get_library_path()], capture_output=True, text=True, check=True).stdout
+    assert "onnxruntime" not in listed
+    assert "python" not in listed
+
+
+def test_a_plain_session_runs_it_and_reports_errors() -> None:
+    options = ort.SessionOptions()
+    options.register_custom_ops_library(onnx_sparse.get_library_path())
+    session = ort.InferenceSession(SEGMENT_SUM.SerializeToString(), options)
+    assert session.run(None, FEEDS)[0].tolist() == SUMS
+    with pytest.raises(Exception, match=r"SegmentSum: segment_ids\[1\] = 0 is less than") as raised:
+        session.run(None, FEEDS | {"ids": np.array([1, 0, 2])})
+    assert type(raised.value).__name__ == "InvalidArgument"
+    assert session.run(None, FEEDS)[0].tolist() == SUMS
+
+
+def test_both_backends_in_one_process() -> None:
+    sessions = [InferenceSession(SEGMENT_SUM, backend=backend) for backend in ("native", "python") * 3]
+    for session in (*sessions, *reversed(sessions)):
+        assert session.run(None, FEEDS)[0].tolist() == SUMS
+        with pytest.raises(KernelError, match="ids must be sorted"):
+            session.run(None, FEEDS | {"ids": np.array([1, 0, 2])})
+
+
+def test_many_session_options_and_sessions() -> None:
+    for _ in range(50):
+        options = onnx_sparse.session_options("native")
+        sessions = [ort.InferenceSession(SEGMENT_SUM.SerializeToString(), options) for _ in range(2)]
+        assert sessions[0].run(None, FEEDS)[0].tolist() == SUMS
+
+
+def test_element_types_reach_the_operators_behind() -> None:
+    """Also where neither the rank of the inputs nor the type of the value between is written down."""
+    m = model("g (float16[k,2] data, int64[k] ids) => (z) { y = onnx_sparse.SegmentSum (data, ids)  z = Abs (y) }")
+    m.graph.input[0].type.tensor_type.ClearField("shape")
+    (z,) = InferenceSession(m, backend="native").run(None, FEEDS | {"data": -FEEDS["data"].astype(np.float16)})
+    assert z.dtype == np.float16
+    assert z.tolist() == SUMS
+
+
+def test_the_rank_of_an_output_is_left_to_the_run() -> None:
+    m = model(
+        "g (float[k,2] data, int64[k] ids) => (z) "
+        "{ y = onnx_sparse.SegmentSum (data, ids)  z = Transpose <perm = [1, 0]> (y) }"
+    )
+    m.graph.input[0].type.tensor_type.ClearField("shape")
+    assert InferenceSession(m, backend="native").run(None, FEEDS)[0].T.tolist() == SUMS
+
+
+@pytest.mark.parametrize("outputs", [["oi", "ov", "d", "r"], ["oi", "ov", "d", ""], ["oi", "ov", "d"]])
+def test_the_output_that_may_be_left_off(outputs: list[str]) -> None:
+    m = model(
+        "g (float[n] v, int64[2] s, int64[n,2] i, float x) => (oi, ov, d, r) "
+        "{ oi, ov, d, r = onnx_sparse.SparseFillEmptyRows (v, s, i, x) }"
+    )
+    m.graph.node[0].output[:] = outputs
+    if "r" not in outputs:
+        m.graph.output.pop()
+    inputs = {
+        "v": np.array([5], np.float32),
+        "s": np.array([2, 2]),
+        "i": np.array([[1, 1]]),
+        "x": np.array(7, np.float32),
+    }
+    expected = [[[0, 0], [1, 1]], [7, 5], [True, False], [1]]
+    results = InferenceSession(m, backend="native").run(None, inputs)
+    assert [r.tolist() for r in results] == expected[: len(results)]
+
+
+def test_strings_with_zeros_in_them() -> None:
+    m = model("g (int64[r] dims, string value) => (y) { y = onnx_sparse.Fill (dims, value) }")
+    m.graph.input.pop()
+    m.graph.initializer.append(onnx_sparse_string("a\0b"))
+    length = InferenceSession(m, backend="native").run(None, {"dims": np.array([2])})[0].tolist()
+    assert length == ["a\0b", "a\0b"]
+
+
+def onnx_sparse_string(text: str) -> Any:
+    from onnx import TensorProto, helper
+
+    return helper.make_tensor("value", TensorProto.STRING, [], [text.encode()])
+
+
+def test_a_version_of_onnx_runtime_that_is_too_old_is_refused() -> None:
+    """`GetApi` gives null for what it does not know; only the table's first slot is there then."""
+    messages = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
+    def create_status(code: int, message: bytes) -> int:
+        messages.append(message.decode())
+        return 1
+
+    table = (ctypes.c_void_p * 4)(ctypes.cast(create_status, ctypes.c_void_p))
+
+    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)
+    def get_api(version: int) -> int | None:
+        return ctypes.addressof(table) if version == 1 else None
+
+    base = (ctypes.c_void_p * 2)(ctypes.cast(get_api, ctypes.c_void_p))
+    register = ctypes.CDLL(onnx_sparse.get_library_path()).RegisterCustomOps
+    register.restype = ctypes.c_void_p
+    assert register(None, ctypes.byref(base)) == 1
+    assert messages == ["onnx_sparse needs ONNX Runtime 1.18 or later"]
+
+
+def test_a_library_that_the_environment_names_must_be_there() -> None:
+    program = "import onnx_sparse; onnx_sparse.get_library_path()"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"ONNX_SPARSE_LIBRARY": "/nowhere/lib.so"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "ONNX_SPARSE_LIBRARY names /nowhere/lib.so, which is not a file" in done.stderr
