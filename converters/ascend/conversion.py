@@ -37,7 +37,8 @@ def convert(
 
     Args:
         path: ATB graph JSON (`GetGraphInfo`, or a layer's or model's file of msit or msprobe), or msit's `.onnx`; or a
-            graph of GE: `.air`, `ge_proto_*.txt`, `dynamo.pbtxt`, `ge_onnx_*.pbtxt`.
+            graph of GE: `.air`, `ge_proto_*.txt`, `dynamo.pbtxt`, `ge_onnx_*.pbtxt`; or an ONNX file with operators of
+            torch_npu's exporter.
         inputs: Element types and shapes of the graph's inputs, for what the file and a dump do not say:
             `["x:float16:2,3"]` or `{"x": ("float16", (2, 3))}`; an unknown dimension is `?`, or None.
         tensors: What a dump says of the tensors: a csv, a dump's folder, or the folder of the layer's tensors. When
@@ -64,6 +65,8 @@ def convert(
         raise ConversionError(f"{source} is compiled for an NPU and cannot be converted; convert the graph before that")
     if source.suffix.lower() in (".air", ".pbtxt", ".txt"):
         return _convert_ge(source, given, keep_unknown=keep_unknown, progress=progress)
+    if source.suffix.lower() == ".onnx" and not is_viewer_onnx(model := read_onnx(source)):
+        return _convert_npu(source, model, progress=progress)
     graph = read_atb_graph(source)
     if progress is not None:
         progress("converting")
@@ -90,6 +93,16 @@ def _convert_ge(
     if progress is not None:
         progress("converting")
     return convert_ge(graph, source.parent, given=given, keep_unknown=keep_unknown)
+
+
+def _convert_npu(source: Path, model: ModelProto, *, progress: Callable[[str], None] | None) -> ModelProto:
+    from onnx_sparse.converters.ascend.npu import convert_npu, has_npu_nodes
+
+    if not has_npu_nodes(model):
+        raise ConversionError(f"{source} is an ONNX file, but neither msit's of an ATB graph nor one of torch_npu")
+    if progress is not None:
+        progress("converting")
+    return convert_npu(source)
 
 
 def read_atb_graph(source: Path) -> AtbGraph:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from onnx_sparse.converters.ascend.atb.handlers import HANDLERS as ATB
 from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE
+from onnx_sparse.converters.ascend.npu import HANDLERS as NPU
 
 
 @dataclass(frozen=True)
@@ -28,4 +29,5 @@ def coverage() -> dict[str, list[CoverageRow]]:
     return {
         "ATB": [CoverageRow(f"{kind}Operation", row.to, row.notes) for kind, row in sorted(ATB.items())],
         "GE": [CoverageRow(op_type, row.to, row.notes) for op_type, row in sorted(GE.items())],
+        "torch_npu": [CoverageRow(f"npu::{op_type}", row.to, "") for op_type, row in sorted(NPU.items())],
     }

@@ -2,7 +2,10 @@
 
 - NaN propagates in SegmentMax, SegmentMin, UnsortedSegmentMax and UnsortedSegmentMin. In TensorFlow it depends on where
   in its segment a NaN stands, and on the processor.
-- Entries of segments >= num_segments are dropped by EmbeddingSegments operators. TensorFlow raises.
+- Entries of segments >= num_segments are dropped by EmbeddingSegments operators. TensorFlow raises. After the rule
+  `default-row` these are also the entries of rows beyond the dense shape.
+- Entries out of row order, which no SparseTensor should have, are an error of a lookup that was made one node of by the
+  rule `default-row`. TensorFlow's safe_embedding_lookup_sparse sorts them.
 """
 
 from __future__ import annotations

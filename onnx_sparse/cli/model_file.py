@@ -129,7 +129,7 @@ def save_model(model: ModelProto, path: Path, tables: Mapping[str, Any] | None =
 def _byte_size(model: ModelProto) -> int:
     """The bytes of a model; some versions of protocol buffers raise for what is too large to be written."""
     try:
-        return model.ByteSize()
+        return int(model.ByteSize())
     except Exception:  # EncodeError, which is in no public module
         return _LARGEST_FILE + 1
 

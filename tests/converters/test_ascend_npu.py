@@ -1,0 +1,110 @@
+"""ONNX files with operators of torch_npu's exporter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from ascend_graphs import random, run
+from onnx import TensorProto, helper
+
+from onnx_sparse.converters import ConversionError
+from onnx_sparse.converters.ascend import convert
+
+F16, F32 = np.float16, np.float32
+RNG = np.random.default_rng(29)
+SAMPLE = Path(__file__).parent.parent / "data" / "ascend" / "npu_masked_fill_range.onnx"
+
+
+def save(folder: Path, nodes, arrays, results=1, opset=11) -> Path:
+    """A model of torch_npu's exporter with the nodes, inputs in0, in1, ... and outputs out0, ..."""
+    inputs = [
+        helper.make_tensor_value_info(f"in{i}", helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for i, a in enumerate(arrays)
+    ]
+    outputs = [onnx.ValueInfoProto(name=f"out{i}") for i in range(results)]
+    for value in outputs:
+        value.type.tensor_type.elem_type = TensorProto.FLOAT
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("npu", 1)]
+    graph = helper.make_graph(nodes, "torch_jit", inputs, outputs)
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=6), folder / "npu.onnx")
+    return folder / "npu.onnx"
+
+
+def npu(op_type, count=1, results=1, **attributes):
+    names = [f"in{i}" for i in range(count)]
+    return helper.make_node(op_type, names, [f"out{i}" for i in range(results)], domain="npu", **attributes)
+
+
+def test_the_sample():
+    """torch_npu's own example: the diagonal of the first three rows is filled."""
+    x = random(RNG, F32, (4, 4))
+    start, end = np.array([[0, 1, 2]], np.int32), np.array([[1, 2, 3]], np.int32)
+    model = convert(SAMPLE)
+    onnx.checker.check_model(model)
+    (y,) = run(model, x, start, end, np.array([1], F32))
+    expected = x.copy()
+    expected[[0, 1, 2], [0, 1, 2]] = 1
+    np.testing.assert_array_equal(y, expected)
+
+
+X = RNG.standard_normal((2, 3, 4)).astype(F32)
+SCATTERED = X[0, :2, :2].copy()
+SCATTERED[[0, 1], [0, 1]] = [7, 8]
+
+
+@pytest.mark.parametrize("opset", [11, 13, 17])
+@pytest.mark.parametrize(
+    ("node", "arrays", "expected"),
+    [
+        (npu("NPUOneHot", num_classses=-1, depth=3, on_value=2, off_value=0), [np.array([2, 0, 5], np.int32)],
+         [[0, 0, 2], [2, 0, 0], [0, 0, 0]]),
+        (npu("NPUSlice", offsetss=[0, 1, 0], sizes=[2, 2, 1]), [X], X[:, 1:3, :1]),
+        (npu("NPUIndexing", begins=[0, 2, 0], ends=[2, 0, 4], strides=[1, -1, 2], begin_mask=0), [X],
+         X[:, 2:0:-1, ::2]),
+        (npu("NPUFastGelu"), [X],
+         X * np.exp(0.851 * (X - np.abs(X))) / (1 + np.exp(-1.702 * np.abs(X)))),
+        (npu("NPUGeluV2", approximate="tanh"), [X],
+         0.5 * X * (1 + np.tanh(np.sqrt(2 / np.pi) * (X + 0.044715 * X**3)))),
+        (npu("NPUMish"), [X], X * np.tanh(np.log1p(np.exp(X)))),
+        (npu("NPURmsNorm", 2, 2, epsilon=1e-3), [X, X[0, 0]],
+         X * X[0, 0] / np.sqrt((X**2).mean(-1, keepdims=True) + 1e-3)),
+        (npu("NPUFormatCast", acl_format=29), [X], X),
+        (npu("NPUDtypeCast", dtype=6), [np.array([1, 2], F16)], [1, 2]),
+        (npu("NPUScatterOP", 3, dim=0), [X[0, :2, :2], np.array([0, 1], np.int32), np.array([7, 8], F32)], SCATTERED),
+    ],
+    ids=lambda v: v.op_type if isinstance(v, onnx.NodeProto) else "",
+)  # fmt: skip
+def test_operator(tmp_path, node, arrays, expected, opset):
+    arrays = [np.ascontiguousarray(array) for array in arrays]
+    model = convert(save(tmp_path, [node], arrays, len(node.output), opset))
+    assert "npu" not in {entry.domain for entry in model.opset_import}
+    result = run(model, *arrays)[0]
+    assert result.dtype == F32
+    np.testing.assert_allclose(result, expected, 2e-6, 2e-6)
+
+
+def test_a_chain_with_standard_operators(tmp_path):
+    """Types are inferred from one rewritten operator to the next."""
+    nodes = [
+        helper.make_node("NPUFastGelu", ["in0"], ["a"], domain="npu"),
+        helper.make_node("Transpose", ["a"], ["b"], perm=[2, 0, 1]),
+        helper.make_node("NPUSlice", ["b"], ["c"], domain="npu", offsetss=[1, 0, 0], sizes=[2, 2, 3]),
+        helper.make_node("Neg", ["c"], ["out0"]),
+    ]
+    gelu = X * np.exp(0.851 * (X - np.abs(X))) / (1 + np.exp(-1.702 * np.abs(X)))
+    (y,) = run(convert(save(tmp_path, nodes, [X])), X)
+    np.testing.assert_allclose(y, -gelu.transpose(2, 0, 1)[1:3], 2e-6, 2e-6)
+
+
+def test_refusals(tmp_path):
+    nodes = [npu("NPULstm"), npu("NPUSlice", 1, 1, sizes=[1])]
+    nodes[1].output[0] = "other"
+    with pytest.raises(ConversionError) as caught:
+        convert(save(tmp_path, nodes, [X]))
+    assert [node.op_type for node in caught.value.unsupported] == ["npu::NPULstm", "npu::NPUSlice"]
+    onnx.save(helper.make_model(helper.make_graph([], "g", [], [])), tmp_path / "plain.onnx")
+    with pytest.raises(ConversionError, match="neither msit's of an ATB graph nor one of torch_npu"):
+        convert(tmp_path / "plain.onnx")
