@@ -13,7 +13,7 @@ from onnx import ModelProto
 from onnx_sparse.converters.errors import ConversionError
 
 #: A graph of 5,000 operations is 2 MB of JSON. Python needs some ten times the size of what it parses.
-MOST_JSON_BYTES = 256 * 2**20
+MOST_JSON_BYTES = 128 * 2**20
 #: protobuf's parser of texts takes about a second for 2 MB.
 MOST_TEXT_BYTES = 64 * 2**20
 MOST_BINARY_BYTES = 2**31 - 1

@@ -126,6 +126,15 @@ class TestFolders:
         assert [value.name for value in model.graph.input] == ["M_input_0"]
         np.testing.assert_array_equal(run(model, X)[0], X + X[1:])
 
+    def test_weights_of_a_model_without_lists(self, tmp_path):
+        """Some models' files list no inputs: the tools' names say which are weights."""
+        nodes = [operation("ElewiseOperation", ["M_input_0", "M_weight_0"], ["M_output_0"], ADD, "E_0")]
+        path = write(tmp_path, {"modelName": "M", "nodes": nodes}, "info/model/0_77/M.json")
+        write_tensors(tmp_path / "data/0_77/0/0_ElewiseOperation", [X, X[1:]], [X])
+        model = convert(path)
+        assert [value.name for value in model.graph.input] == ["M_input_0"]
+        np.testing.assert_array_equal(run(model, X)[0], X + X[1:])
+
     def test_parameters_out_of_op_param(self, tmp_path):
         nodes = [operation("ElewiseOperation", ["x", "y"], ["z"], None, "ElewiseOperation_0_0")]
         path = write(tmp_path, layer(["x", "y"], ["z"], nodes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -138,7 +139,8 @@ def _with_interface(graph: AtbGraph, written: Callable[[AtbNode], tuple[str, ...
             made.add(name)
             unread[name] = None
     outputs = graph.outputs or tuple(name for name in unread if name not in inputs)
-    return replace(graph, inputs=tuple(inputs), outputs=outputs)
+    weights = frozenset(name for name in inputs if re.search(r"_weight_\d+$", name))
+    return replace(graph, inputs=tuple(inputs), outputs=outputs, weights=graph.weights | weights)
 
 
 def _undefined(graph: AtbGraph, node: AtbNode, name: str, *, defined_later: bool) -> str:
