@@ -51,7 +51,7 @@ def detach_large_tensors(model: ModelProto, large: int = _LARGE) -> tuple[ModelP
 
 
 def _bytes(tensor: TensorProto) -> int:
-    return math.prod(tensor.dims) * numpy_dtype(tensor.data_type).itemsize
+    return int(math.prod(tensor.dims)) * numpy_dtype(tensor.data_type).itemsize
 
 
 def _copy(message: Any, field: str, value: Any) -> None:
