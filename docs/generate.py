@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from onnx_sparse.converters import openvino
 from onnx_sparse.converters.ascend import coverage as ascend_coverage
 from onnx_sparse.converters.tensorflow import coverage
 from onnx_sparse.schemas import FAMILIES, OPS
@@ -20,11 +21,16 @@ def pages() -> dict[Path, str]:
         **operators,
         FOLDER / "coverage" / "ascend.md": _ascend_coverage(),
         FOLDER / "coverage" / "tensorflow.md": _tensorflow_coverage(),
+        FOLDER / "coverage" / "openvino.md": _openvino_coverage(),
     }
 
 
 def _target(op_type: str) -> str:
-    return f"[{op_type}](../operators/{op_type}.md)" if op_type in OPS else f"{op_type} (standard)"
+    return _linked(op_type) if op_type in OPS else f"{op_type} (standard)"
+
+
+def _linked(op_type: str) -> str:
+    return f"[{op_type}](../operators/{op_type}.md)" if op_type in OPS else op_type
 
 
 def _tensorflow_coverage() -> str:
@@ -52,6 +58,18 @@ def _ascend_coverage() -> str:
         cells = [(f"`{row.source}`", row.target, row.notes) for row in rows]
         text += f"\n## {title}\n\n" + table((f"{title} operation", "becomes", "notes"), cells) + "\n"
     return text
+
+
+def _openvino_coverage() -> str:
+    rows = [
+        (f"`{row.source}`", ", ".join(_linked(name) for name in row.target.split(", ")), row.notes)
+        for row in openvino.coverage()
+    ]
+    return (
+        "# OpenVINO operators converted\n\n"
+        "A layer of a later operator set takes the newest version here that its set has. Generated from the registry "
+        "of handlers.\n\n" + table(("OpenVINO operator", "becomes", "notes"), rows) + "\n"
+    )
 
 
 if __name__ == "__main__":

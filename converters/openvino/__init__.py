@@ -6,5 +6,7 @@ Reads the .xml and .bin by itself. The `openvino` package is needed by `verify` 
 from __future__ import annotations
 
 from onnx_sparse.converters.openvino.conversion import convert
+from onnx_sparse.converters.openvino.coverage import CoverageRow, coverage
+from onnx_sparse.converters.openvino.verify import verify
 
-__all__ = ["convert"]
+__all__ = ["CoverageRow", "convert", "coverage", "verify"]

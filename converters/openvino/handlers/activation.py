@@ -9,6 +9,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import HandlerFunction, Node, converts
 from onnx_sparse.converters.openvino.tensors import Tensor
+from onnx_sparse.schemas.declaration import DType
 
 
 def _plain(op_type: str) -> HandlerFunction:
@@ -115,7 +116,7 @@ def hard_sigmoid(node: Node, emit: Emitter) -> Tensor:
 def clamp(node: Node, emit: Emitter) -> Tensor:
     """Clamp-1. Of integers, the bounds are rounded into the interval, and to what the type holds."""
     x, low, high = node[0], node.number("min"), node.number("max")
-    integers = {
+    integers: dict[DType, tuple[int, int]] = {
         TensorProto.INT8: (-(2**7), 2**7 - 1),
         TensorProto.INT16: (-(2**15), 2**15 - 1),
         TensorProto.INT32: (-(2**31), 2**31 - 1),

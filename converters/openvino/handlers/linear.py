@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, converts
 from onnx_sparse.converters.openvino.handlers.windows import window
@@ -76,15 +78,14 @@ def _deconvolution(node: Node, emit: Emitter, kernel: Tensor, spatial: int, grou
     attributes["output_padding"] = extra
     if (wanted := node.optional(2)) is not None:
         attributes |= _padding_for(node, wanted, attributes)
-        if attributes.pop("auto_pad", None) is None and "pads" not in attributes:
-            raise Unsupported("a given output shape without the sizes of the data and kernel")
+        attributes.pop("auto_pad", None)
     return emit.op("ConvTranspose", node[0], kernel, group=groups, **attributes)
 
 
-def _padding_for(node: Node, wanted: Tensor, attributes: dict[str, list[int] | str]) -> dict[str, list[int]]:
-    """The paddings that give the wanted output: OpenVINO divides their sum so that the larger half comes last.
+def _padding_for(node: Node, wanted: Tensor, attributes: dict[str, Any]) -> dict[str, list[int]]:
+    """The paddings that give the wanted output. OpenVINO's SAME_LOWER puts the larger half of their sum last.
 
-    SAME_LOWER puts the larger half first.
+    That is the other way round than where data is padded.
     """
     shape = [int(d) for d in wanted.constant("the output shape").ravel()]
     sizes = node[0].dims("the data")[-len(shape) :]
@@ -93,9 +94,9 @@ def _padding_for(node: Node, wanted: Tensor, attributes: dict[str, list[int] | s
     extra = attributes["output_padding"]
     begins, ends = [], []
     for k, size in enumerate(shape):
-        total = (sizes[k] - 1) * int(strides[k]) + (kernel[k] - 1) * int(dilations[k]) + 1 + int(extra[k]) - size
+        total = (sizes[k] - 1) * strides[k] + (kernel[k] - 1) * dilations[k] + 1 + extra[k] - size
         small, large = max(total, 0) // 2, max(total, 0) - max(total, 0) // 2
-        first, last = (large, small) if attributes.get("auto_pad") == "SAME_LOWER" else (small, large)
+        first, last = (small, large) if attributes.get("auto_pad") == "SAME_LOWER" else (large, small)
         begins.append(first)
         ends.append(last)
         if total < 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from onnx import TensorProto
 
@@ -88,7 +90,7 @@ def lrn(node: Node, emit: Emitter) -> Tensor:
     """LRN-1. ONNX's is over the channels."""
     if node[1].constant("the axes").ravel().tolist() != [1]:
         raise Unsupported("axes other than the channels, 1")
-    numbers = {key: node.number(key) for key in ("alpha", "beta", "bias")}
+    numbers: dict[str, Any] = {key: node.number(key) for key in ("alpha", "beta", "bias")}
     (made,) = emit.node("LRN", [node[0]], [node[0].dtype], size=node.integer("size"), **numbers)
     return made
 

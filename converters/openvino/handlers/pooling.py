@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from onnx import TensorProto
 
 from onnx_sparse.converters.openvino.emitter import Emitter
@@ -10,17 +12,32 @@ from onnx_sparse.converters.openvino.handlers.windows import window
 from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
 
 
-def _pool(node: Node, emit: Emitter, op_type: str, **attributes: int | None) -> tuple[Tensor, Tensor | None]:
+def _pool(node: Node, emit: Emitter, op_type: str, **more: int) -> tuple[Tensor, Tensor | None]:
     kernel = node.integers("kernel")
-    attributes |= window(node, len(kernel), dilations=op_type == "MaxPool" and node.has("dilations"))
+    attributes: dict[str, Any] = more | window(
+        node, len(kernel), dilations=op_type == "MaxPool" and node.has("dilations")
+    )
     rounding = node.choice("rounding_type", ("floor", "ceil", "ceil_torch"), "floor")
-    # ONNX lets no window begin in the padding at the end, as ceil_torch does; they differ where there is one.
     attributes["ceil_mode"] = int(rounding != "floor")
+    if rounding == "ceil":
+        _refuse_windows_in_padding(node, attributes)
     if op_type == "MaxPool" and len(node.layer.outputs) > 1:
         values, indices = emit.node(op_type, [node[0]], [node[0].dtype, TensorProto.INT64],
                                     kernel_shape=kernel, **attributes)  # fmt: skip
         return values, indices
-    return emit.op(op_type, node[0], kernel_shape=kernel, **attributes), None  # type: ignore[arg-type]
+    return emit.op(op_type, node[0], kernel_shape=kernel, **attributes), None
+
+
+def _refuse_windows_in_padding(node: Node, attributes: dict[str, Any]) -> None:
+    """OpenVINO's `ceil` has windows that begin in the padding at the end. ONNX, as `ceil_torch`, leaves them off."""
+    if "pads" not in attributes or node[0].shape is None:
+        return
+    count = len(attributes["strides"])
+    begins, sizes = attributes["pads"][:count], node[0].shape[-count:]
+    outputs = (node.results[0][1] or ())[-count:]
+    for size, output, begin, stride in zip(sizes, outputs, begins, attributes["strides"], strict=False):
+        if size is not None and output is not None and (output - 1) * stride >= size + begin:
+            raise Unsupported("rounding_type = 'ceil' with a window that begins in the padding, which ONNX has not")
 
 
 @converts("MaxPool", 1, to="MaxPool")

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.ir import Layer, Network
@@ -119,6 +120,7 @@ class Node:
 
 
 HandlerFunction = Callable[[Node, Emitter], Tensor | tuple[Tensor, ...]]
+Function = TypeVar("Function", bound=HandlerFunction)
 
 
 @dataclass(frozen=True)
@@ -147,10 +149,10 @@ HANDLERS: dict[str, dict[int, Handler]] = {}
 _SPELLINGS = {"Constant": "Const", "Relu": "ReLU", "PRelu": "PReLU", "Softmax": "SoftMax", "TanH": "Tanh"}
 
 
-def converts(op_type: str, *versions: int, to: str, notes: str = "") -> Callable[[HandlerFunction], HandlerFunction]:
+def converts(op_type: str, *versions: int, to: str, notes: str = "") -> Callable[[Function], Function]:
     """Register the decorated function as the handler of versions of an operator; see `Handler`."""
 
-    def register(function: HandlerFunction) -> HandlerFunction:
+    def register(function: Function) -> Function:
         by_version = HANDLERS.setdefault(op_type, {})
         for version in versions:
             if version in by_version:

@@ -1,0 +1,64 @@
+"""Where OpenVINO's CPU plugin is known to differ from OpenVINO's own specifications, each with its reason.
+
+Measured with the wheel 2026.4.1. `verify` names these next to a difference that they may explain; they excuse none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onnx_sparse.converters.openvino.ir import Layer, Network
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A known fault of OpenVINO's CPU plugin.
+
+    Attributes:
+        op_type: The operator; empty for any.
+        precision: Element types in which it shows, on any port; empty for any.
+        reason: What the plugin does.
+    """
+
+    op_type: str
+    precision: tuple[str, ...]
+    reason: str
+
+
+_WIDE = ("i64", "u64")
+
+FAULTS = (
+    Fault("SegmentMax", ("f16", "bf16", "f64", "i64", "u64", "u32", "i16", "u16"),
+          "LOWEST is the lowest value of the type it computes in, not that of the tensor"),
+    Fault("SegmentMax", (), "NaN is ignored, and a segment of -inf has maximum -3.4e38"),
+    Fault("SegmentMax", (), "with no rows the output is not initialised, or the process ends"),
+    Fault("SparseFillEmptyRows", (), "entries with equal coordinates do not keep their order"),
+    Fault("SparseFillEmptyRows", (), "with no entries, int64 indices and dynamic shapes it fails with 'ptr is Null'"),
+    Fault("SparseFillEmptyRows", (), "the indicator of empty rows makes Select, LogicalNot and NonZero fail"),
+    Fault("EmbeddingSegmentsSum", (), "segments whose ids are not sorted are summed wrongly, without an error"),
+    Fault("EmbeddingSegmentsSum", (), "weights with dynamic shapes fail with 'to_shape was called on a dynamic shape'"),
+    Fault("EmbeddingSegmentsSum", (), "a table without rows gives an output that is not initialised"),
+    Fault("EmbeddingBagOffsets", (), "an empty bag at the end gives numbers that are not initialised"),
+    Fault("EmbeddingBagOffsetsSum", (), "an empty bag at the end gives numbers that are not initialised"),
+    Fault("Divide", ("i8", "i16", "i32", "i64"), "integers are divided toward zero although m_pythondiv is true"),
+    Fault("LRN", (), "bias is taken for 1"),
+    Fault("Round", (), "half_away_from_zero rounds the largest number below a half up"),
+    Fault("", _WIDE, "64-bit integers are computed in 32 bits"),
+    Fault("", ("f64",), "float64 is computed in float32"),
+)  # fmt: skip
+
+
+def faults_of(network: Network) -> list[str]:
+    """The faults that may show in a network, as text."""
+    found: dict[str, None] = {}
+    for fault in FAULTS:
+        if any(_shows(fault, layer) for layer in network.layers.values()):
+            found[f"{fault.op_type or 'every operator'}: {fault.reason}"] = None
+    return list(found)
+
+
+def _shows(fault: Fault, layer: Layer) -> bool:
+    if fault.op_type and layer.type != fault.op_type:
+        return False
+    precisions = {port.precision for port in (*layer.inputs, *layer.outputs)}
+    return not fault.precision or not precisions.isdisjoint(fault.precision)

@@ -1,0 +1,121 @@
+"""Is a converted model the IR it came from? Both run on the same inputs, the IR in OpenVINO."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+
+from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.openvino.ir import read_ir
+from onnx_sparse.converters.openvino.known_faults import faults_of
+from onnx_sparse.converters.tensorflow.sample_inputs import KINDS, sample
+from onnx_sparse.converters.tensorflow.verify import Record, compare
+
+Array = np.ndarray[Any, Any]
+
+
+def verify(
+    source: str | os.PathLike[str],
+    model: ModelProto,
+    *,
+    signature: str | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    feeds: Mapping[str, Array] | None = None,
+    seed: int = 0,
+    rounds: int = 2,
+) -> list[Record]:
+    """Run an IR in OpenVINO and its model in ONNX Runtime on the same inputs and compare the outputs.
+
+    Data types and shapes must be equal, and so must integers and booleans. Floats may differ as in
+    `onnx_sparse.converters.tensorflow.verify`. Where something differs, the faults that OpenVINO's CPU plugin is known
+    to have in the IR's operators are named in the note; they do not make a difference pass.
+
+    Args:
+        source: The .xml that was given to `convert`.
+        model: What `convert` returned.
+        signature, inputs, outputs: As in `convert`.
+        feeds: The inputs of the only round. Generated when left off.
+        seed: The same seed gives the same inputs.
+        rounds: How many rounds to run on generated inputs.
+
+    Returns:
+        One record per output.
+
+    Raises:
+        ImportError: The `openvino` package is not installed.
+        ConversionError: OpenVINO cannot run the IR at all, or `feeds` lacks an input.
+    """
+    from onnx_sparse import InferenceSession
+
+    openvino = importlib.import_module("openvino")
+    session = InferenceSession(model)
+    names = [value.name for value in model.graph.input]
+    if feeds is None:
+        kinds = [KINDS[k % len(KINDS)] for k in range(rounds)]
+        batches = [(kind, sample(model, seed=seed + k, kind=kind)) for k, kind in enumerate(kinds)]
+    else:
+        if missing := [name for name in names if name not in feeds]:
+            raise ConversionError(f"no value is given for input {', '.join(missing)}")
+        batches = [("given", dict(feeds))]
+    try:
+        core = openvino.Core()
+        # Other precisions are what the plugin would choose for its own speed; the IR does not ask for them.
+        compiled = core.compile_model(core.read_model(source), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    except RuntimeError as error:
+        raise ConversionError(f"OpenVINO cannot run {source}: {_last_line(error)}") from error
+    records = _compare(compiled, session, names, [value.name for value in model.graph.output], batches)
+    faults = faults_of(read_ir(Path(source)))
+    explained = f"; known faults of OpenVINO here: {'; '.join(faults)}" if faults else ""
+    return [record if record.ok else replace(record, note=record.note + explained) for record in records]
+
+
+def _compare(
+    compiled: Any, session: Any, names: list[str], outputs: list[str], batches: list[tuple[str, dict[str, Array]]]
+) -> list[Record]:
+    found: dict[str, Record] = {}
+    skipped = []
+    for kind, batch in batches:
+        try:
+            # By position: OpenVINO may know a tensor by several names.
+            expected = [np.array(value) for value in compiled([batch[name] for name in names]).values()]
+        except RuntimeError as error:
+            skipped.append(f"OpenVINO refuses the batch {kind!r}: {_last_line(error)}")
+            continue
+        try:
+            actual = session.run(outputs, {name: batch[name] for name in names})
+        except Exception as error:  # whatever ONNX Runtime raises
+            note = f"ONNX Runtime refuses the batch {kind!r}: {str(error).splitlines()[0]}"
+            pairs = zip(outputs, expected, strict=True)
+            records = [Record(name, want.dtype.name, want.shape, ok=False, note=note) for name, want in pairs]
+        else:
+            triples = zip(outputs, expected, actual, strict=True)
+            records = [compare(name, want, got, kind) for name, want, got in triples]
+        for record in records:
+            found[record.output] = _worse(found.get(record.output), record)
+    if not found:
+        return [Record(name, "", (), ok=False, note="; ".join(skipped)) for name in outputs]
+    return [replace(record, note="; ".join(filter(None, (record.note, *skipped)))) for record in found.values()]
+
+
+def _worse(before: Record | None, after: Record) -> Record:
+    if before is None:
+        return after
+    return replace(
+        before,
+        max_abs=max(before.max_abs, after.max_abs),
+        max_rel=max(before.max_rel, after.max_rel),
+        ok=before.ok and after.ok,
+        note="; ".join(filter(None, (before.note, after.note))),
+    )
+
+
+def _last_line(error: BaseException) -> str:
+    return next(iter(reversed(str(error).strip().splitlines())), type(error).__name__)
