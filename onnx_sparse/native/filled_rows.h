@@ -183,6 +183,8 @@ class RowFiller {
     const auto next = uninitialized<int64_t>(rows_);
     std::copy(starts_.get(), starts_.get() + rows_, next.get());
     for (int64_t k = 0; k < entries_.count; ++k) {
+      const int64_t ahead = std::min(k + kPrefetchDistance, entries_.count - 1);
+      __builtin_prefetch(&sources_[static_cast<size_t>(next[static_cast<size_t>(row_of(ahead))])], 1);
       sources_[static_cast<size_t>(next[static_cast<size_t>(row_of(k))]++)] = k;
     }
   }
@@ -265,6 +267,7 @@ class RowFiller {
         write_empty<rank>(row, start, out, values);
         continue;
       }
+      for (int64_t position = start; position < next; ++position) prefetch(position + kPrefetchDistance);
       if (entries_.compared > 1 && next - start > 1) sort_row(start, next);
       for (int64_t position = start; position < next; ++position) {
         write_entry<rank>(sources_[static_cast<size_t>(position)], position, out, values);
@@ -272,16 +275,43 @@ class RowFiller {
     }
   }
 
-  // Sorts a row's entries by their other coordinates; equal ones stay as they stand.
+  // Fetches the entry that goes to a position of the output.
+  void prefetch(int64_t position) const {
+    if (position >= starts_[static_cast<size_t>(rows_)]) return;
+    const int64_t source = sources_[static_cast<size_t>(position)];
+    if (source >= 0) __builtin_prefetch(entry(source));
+  }
+
+  // Sorts a row's entries by their other coordinates; equal ones stay as they stand. Most rows are short: their first
+  // columns are brought together and inserted one by one.
   void sort_row(int64_t start, int64_t end) const {
+    int64_t* first = sources_.get() + start;
+    const int64_t count = end - start;
+    if (count > kShortRow || entries_.compared > 2) return sort_long_row(first, first + count);
+    Index columns[kShortRow];
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t source = first[i];
+      const Index column = entry(source)[1];
+      int64_t at = i;
+      for (; at > 0 && column < columns[at - 1]; --at) {
+        columns[at] = columns[at - 1];
+        first[at] = first[at - 1];
+      }
+      columns[at] = column;
+      first[at] = source;
+    }
+  }
+
+  void sort_long_row(int64_t* first, int64_t* last) const {
     const auto before = [&](int64_t a, int64_t b) {
       if (less_in_row(entry(a), entry(b))) return true;
       return a < b && !less_in_row(entry(b), entry(a));
     };
-    int64_t* first = sources_.get() + start;
-    int64_t* last = sources_.get() + end;
     if (!std::is_sorted(first, last, before)) std::sort(first, last, before);
   }
+
+  static constexpr int64_t kShortRow = 32;
+  static constexpr int64_t kPrefetchDistance = 24;
 
   const Call& call_;
   const Entries<Index>& entries_;

@@ -59,7 +59,7 @@ enum OrtMemoryType : int { ORT_MEMORY_DEFAULT = 0 };
 // ONNX Runtime's table of functions. A number in a name is that of the first slot left out.
 struct OrtApi {
   OrtStatus*(ORT_CALL* CreateStatus)(OrtErrorCode code, const char* message);
-  OrtErrorCode(ORT_CALL* GetErrorCode)(const OrtStatus* status);
+  void* unused_1[1];
   const char*(ORT_CALL* GetErrorMessage)(const OrtStatus* status);
   OrtStatus*(ORT_CALL* CreateEnv)(int log_level, const char* log_id, OrtEnv** out);
   void* unused_4[3];
@@ -84,15 +84,11 @@ struct OrtApi {
   OrtStatus*(ORT_CALL* GetStringTensorDataLength)(const OrtValue* value, size_t* out);
   OrtStatus*(ORT_CALL* GetStringTensorContent)(const OrtValue* value, void* characters, size_t size, size_t* offsets,
                                                size_t count);
-  void* unused_55[2];
-  OrtStatus*(ORT_CALL* CreateTensorTypeAndShapeInfo)(OrtTensorTypeAndShapeInfo** out);
-  OrtStatus*(ORT_CALL* SetTensorElementType)(OrtTensorTypeAndShapeInfo* info, OrtElementType type);
-  OrtStatus*(ORT_CALL* SetDimensions)(OrtTensorTypeAndShapeInfo* info, const int64_t* dims, size_t rank);
+  void* unused_55[5];
   OrtStatus*(ORT_CALL* GetTensorElementType)(const OrtTensorTypeAndShapeInfo* info, OrtElementType* out);
   OrtStatus*(ORT_CALL* GetDimensionsCount)(const OrtTensorTypeAndShapeInfo* info, size_t* out);
   OrtStatus*(ORT_CALL* GetDimensions)(const OrtTensorTypeAndShapeInfo* info, int64_t* dims, size_t rank);
-  OrtStatus*(ORT_CALL* GetSymbolicDimensions)(const OrtTensorTypeAndShapeInfo* info, const char** names, size_t rank);
-  void* unused_64[1];
+  void* unused_63[2];
   OrtStatus*(ORT_CALL* GetTensorTypeAndShape)(const OrtValue* value, OrtTensorTypeAndShapeInfo** out);
   void* unused_66[3];
   OrtStatus*(ORT_CALL* CreateCpuMemoryInfo)(int allocator_type, int memory_type, OrtMemoryInfo** out);
@@ -108,19 +104,9 @@ struct OrtApi {
   void(ORT_CALL* ReleaseStatus)(OrtStatus* status);
   void* unused_94[5];
   void(ORT_CALL* ReleaseTensorTypeAndShapeInfo)(OrtTensorTypeAndShapeInfo* info);
-  void* unused_100[29];
-  OrtStatus*(ORT_CALL* FillStringTensorElement)(OrtValue* value, const char* text, size_t index);
-  void* unused_130[122];
+  void* unused_100[152];
   OrtStatus*(ORT_CALL* GetResizedStringTensorElementBuffer)(OrtValue* value, size_t index, size_t bytes, char** out);
-  void* unused_253[14];
-  OrtStatus*(ORT_CALL* ShapeInferContext_GetInputCount)(const OrtShapeInferContext* context, size_t* out);
-  OrtStatus*(ORT_CALL* ShapeInferContext_GetInputTypeShape)(const OrtShapeInferContext* context, size_t index,
-                                                            OrtTensorTypeAndShapeInfo** info);
-  void* unused_269[1];
-  OrtStatus*(ORT_CALL* ShapeInferContext_SetOutputTypeShape)(const OrtShapeInferContext* context, size_t index,
-                                                             const OrtTensorTypeAndShapeInfo* info);
-  OrtStatus*(ORT_CALL* SetSymbolicDimensions)(OrtTensorTypeAndShapeInfo* info, const char** names, size_t rank);
-  void* unused_272[2];
+  void* unused_253[21];
   OrtStatus*(ORT_CALL* KernelContext_ParallelFor)(const OrtKernelContext* context, void (*task)(void*, size_t),
                                                   size_t total, size_t batches, void* user_data);
 };
@@ -169,7 +155,6 @@ constexpr uint32_t kOrtApiVersion = 18;
 #define ORT_SLOT(function, slot) \
   static_assert(offsetof(OrtApi, function) == (slot) * sizeof(void*), #function " stands in slot " #slot)
 ORT_SLOT(CreateStatus, 0);
-ORT_SLOT(GetErrorCode, 1);
 ORT_SLOT(GetErrorMessage, 2);
 ORT_SLOT(CreateEnv, 3);
 ORT_SLOT(CreateSession, 7);
@@ -182,13 +167,9 @@ ORT_SLOT(CreateTensorWithDataAsOrtValue, 49);
 ORT_SLOT(GetTensorMutableData, 51);
 ORT_SLOT(GetStringTensorDataLength, 53);
 ORT_SLOT(GetStringTensorContent, 54);
-ORT_SLOT(CreateTensorTypeAndShapeInfo, 57);
-ORT_SLOT(SetTensorElementType, 58);
-ORT_SLOT(SetDimensions, 59);
 ORT_SLOT(GetTensorElementType, 60);
 ORT_SLOT(GetDimensionsCount, 61);
 ORT_SLOT(GetDimensions, 62);
-ORT_SLOT(GetSymbolicDimensions, 63);
 ORT_SLOT(GetTensorTypeAndShape, 65);
 ORT_SLOT(CreateCpuMemoryInfo, 69);
 ORT_SLOT(KernelInfoGetAttribute_string, 87);
@@ -198,12 +179,7 @@ ORT_SLOT(KernelContext_GetInput, 90);
 ORT_SLOT(KernelContext_GetOutput, 91);
 ORT_SLOT(ReleaseStatus, 93);
 ORT_SLOT(ReleaseTensorTypeAndShapeInfo, 99);
-ORT_SLOT(FillStringTensorElement, 129);
 ORT_SLOT(GetResizedStringTensorElementBuffer, 252);
-ORT_SLOT(ShapeInferContext_GetInputCount, 267);
-ORT_SLOT(ShapeInferContext_GetInputTypeShape, 268);
-ORT_SLOT(ShapeInferContext_SetOutputTypeShape, 270);
-ORT_SLOT(SetSymbolicDimensions, 271);
 ORT_SLOT(KernelContext_ParallelFor, 274);
 #undef ORT_SLOT
 
