@@ -55,6 +55,8 @@ def convert(
     path = Path(source)
     network = read_ir(path)
     constants = Weights(Path(weights) if weights is not None else path.with_suffix(".bin"))
+    if any(layer.type in ("Const", "Constant") for layer in network.layers.values()):
+        constants.content()  # to say once that it is missing, not once per constant
     tell("converting")
     model = convert_network(network, constants)
     tell("checking")

@@ -111,6 +111,7 @@ def _worse(before: Record | None, after: Record) -> Record:
     return replace(
         before,
         max_abs=max(before.max_abs, after.max_abs),
+        worst=after.worst if after.max_abs > before.max_abs else before.worst,
         max_rel=max(before.max_rel, after.max_rel),
         ok=before.ok and after.ok,
         note="; ".join(filter(None, (before.note, after.note))),

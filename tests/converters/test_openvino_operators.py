@@ -276,6 +276,86 @@ for _mode in ("ZERO", "LOWEST"):
 case("SegmentMax open", lambda x, s: ops(16).segment_max(x, s, fill_mode="ZERO"), TABLE[:4], SEGMENTS, dynamic=True)
 
 
+SQUARE = RNG.normal(size=(1, 2, 4, 4)).astype(F)
+for _mode in ("nearest", "linear_onnx", "cubic"):
+    for _coordinates in ("half_pixel", "asymmetric", "align_corners"):
+        case(f"Interpolate {_mode} {_coordinates}", lambda x, m=_mode, t=_coordinates: ops(11).interpolate(
+            x, c([7, 6]), m, "sizes", None, None, t, "floor", axes=c([2, 3])), SQUARE)  # fmt: skip
+case("Interpolate scales", lambda x: ops(11).interpolate(x, c([2, 1.5], F), "nearest", "scales", axes=c([2, 3])),
+     SQUARE)  # fmt: skip
+STATE = RNG.normal(size=(2, 1, 5)).astype(F)
+STATES = RNG.normal(size=(2, 2, 5)).astype(F)
+
+
+def weights(gates: int, directions: int = 1, biases: int = 0) -> list[Any]:
+    shapes = [(directions, gates * 5, 4), (directions, gates * 5, 5), (directions, (biases or gates) * 5)]
+    return [c(np.random.default_rng(1).normal(size=shape), F) for shape in shapes]
+
+
+def cell(gates: int, biases: int = 0) -> list[Any]:
+    shapes = [(gates * 5, 4), (gates * 5, 5), ((biases or gates) * 5,)]
+    return [c(np.random.default_rng(1).normal(size=shape), F) for shape in shapes]
+
+
+LENGTHS = np.int32([3, 3])
+for _direction in ("forward", "reverse"):
+    case(f"LSTMSequence {_direction}", lambda x, h, s, n, d=_direction: ops(5).lstm_sequence(
+        x, h, s, n, *weights(4), 5, d), X, STATE, STATE, LENGTHS)  # fmt: skip
+case("LSTMSequence both", lambda x, h, s, n: ops(5).lstm_sequence(x, h, s, n, *weights(4, 2), 5, "bidirectional"),
+     X, STATES, STATES, LENGTHS)  # fmt: skip
+case("GRUSequence", lambda x, h, n: ops(5).gru_sequence(x, h, n, *weights(3), 5, "forward"), X, STATE, LENGTHS)
+case("GRUSequence reset", lambda x, h, n: ops(5).gru_sequence(
+    x, h, n, *weights(3, 1, 4), 5, "forward", linear_before_reset=True), X, STATE, LENGTHS)  # fmt: skip
+case("RNNSequence", lambda x, h, n: ops(5).rnn_sequence(x, h, n, *weights(1), 5, "forward"), X, STATE, LENGTHS)
+case("LSTMCell", lambda x, h, s: ops(4).lstm_cell(x, h, s, *cell(4), 5), X[:, 0], STATE[:, 0], STATE[:, 0])
+case("GRUCell", lambda x, h: ops(3).gru_cell(x, h, *cell(3), 5), X[:, 0], STATE[:, 0])
+case("RNNCell", lambda x, h: ops(3).rnn_cell(x, h, *cell(1), 5, ["tanh"], [], []), X[:, 0], STATE[:, 0])
+
+
+def choice(flag: Any, x: Any) -> Any:
+    made = ops(8).if_op(flag)
+    bodies = []
+    for name in ("add", "multiply"):
+        inner = ops(8).parameter([2, 3, 4], F)
+        result = ops(8).result(getattr(ops(8), name)(inner, c(3, F)))
+        bodies.append((ov.Model([result], [inner], name), inner, result))
+    made.set_then_body(bodies[0][0])
+    made.set_else_body(bodies[1][0])
+    made.set_input(x.output(0), bodies[0][1], bodies[1][1])
+    made.set_output(bodies[0][2], bodies[1][2])
+    return made
+
+
+def iterator(x: Any, start: Any, *, kind: str = "TensorIterator", stride: int = 1) -> Any:
+    """A running sum over axis 1: the state goes back, every round's state is collected."""
+    part, state = ops(8).parameter([2, 1, 4], F), ops(8).parameter([2, 1, 4], F)
+    summed = ops(8).add(part, state)
+    results = [ops(8).result(summed), ops(8).result(summed)]
+    if kind == "Loop":
+        proceed = ops(8).result(c(True, np.bool_))
+        body = ov.Model([*results, proceed], [part, state], "body")
+        made = ops(8).loop(c(3), c(True, np.bool_))
+        made.set_function(body)
+        made.set_special_body_ports([-1, 2])
+    else:
+        body = ov.Model(results, [part, state], "body")
+        made = ops(8).tensor_iterator()
+        made.set_body(body)
+    bounds = (0, stride, 1, -1, 1) if stride > 0 else (-1, stride, 1, 0, 1)
+    made.set_sliced_input(part, x.output(0), *bounds)
+    made.set_merged_input(state, start.output(0), results[0].output(0))
+    made.get_iter_value(results[0].output(0), -1)
+    made.get_concatenated_slices(results[1].output(0), 0, 1, 1, -1, 1)
+    return made
+
+
+case("If then", choice, np.array(True), X)
+case("If else", choice, np.array(False), X)
+case("TensorIterator", iterator, X, X[:, :1])
+case("TensorIterator back", lambda x, s: iterator(x, s, stride=-1), X, X[:, :1])
+case("Loop", lambda x, s: iterator(x, s, kind="Loop"), X, X[:, :1])
+
+
 @pytest.fixture(scope="module")
 def core() -> Any:
     core = ov.Core()

@@ -5,11 +5,14 @@ from __future__ import annotations
 from onnx_sparse.converters.openvino.handlers import (
     activation,
     arithmetic,
+    control_flow,
     indexing,
+    interpolation,
     linear,
     normalization,
     plumbing,
     pooling,
+    recurrent,
     reduction,
     shaping,
     slicing,
@@ -36,6 +39,9 @@ MODULES = (
     shaping,
     slicing,
     indexing,
+    interpolation,
+    recurrent,
+    control_flow,
     sparse,
 )
 

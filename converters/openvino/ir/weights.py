@@ -50,14 +50,19 @@ class Weights:
     def _slice(self, offset: int, size: int) -> bytes:
         if size == 0:
             return b""
-        content = self._content()
+        content = self.content()
         if offset < 0 or size < 0 or offset + size > len(content):
             raise ConversionError(
                 f"it lies at bytes {offset} to {offset + size} of {self.path.name}, which has only {len(content)}"
             )
         return content[offset : offset + size]
 
-    def _content(self) -> mmap.mmap | bytes:
+    def content(self) -> mmap.mmap | bytes:
+        """The mapped file.
+
+        Raises:
+            ConversionError: It cannot be read.
+        """
         if self._bytes is None:
             try:
                 with self.path.open("rb") as file:

@@ -1,0 +1,62 @@
+"""Interpolate: OpenVINO's is ONNX's Resize."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.handlers.registry import Node, converts
+from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+
+_MODES = {"nearest": "nearest", "linear": "linear", "linear_onnx": "linear", "cubic": "cubic"}
+_COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners", "tf_half_pixel_for_nn")
+_NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+
+@converts("Interpolate", 4, to="Resize", notes="Without antialias and paddings; linear in two dimensions.")
+def interpolate_4(node: Node, emit: Emitter) -> Tensor:
+    """Interpolate-4: (image, sizes, scales, axes)."""
+    sizes = node.choice("shape_calculation_mode", ("sizes", "scales")) == "sizes"
+    return _interpolate(node, emit, node[1] if sizes else None, node[2], node.optional(3))
+
+
+@converts("Interpolate", 11, to="Resize", notes="Without antialias, paddings and bilinear_pillow, bicubic_pillow.")
+def interpolate_11(node: Node, emit: Emitter) -> Tensor:
+    """Interpolate-11: (image, sizes or scales, axes)."""
+    sizes = node.choice("shape_calculation_mode", ("sizes", "scales")) == "sizes"
+    return _interpolate(node, emit, node[1] if sizes else None, node[1], node.optional(2))
+
+
+def _interpolate(node: Node, emit: Emitter, sizes: Tensor | None, scales: Tensor, axes: Tensor | None) -> Tensor:
+    if node.flag("antialias", False):
+        raise Unsupported("antialias")
+    if any(node.integers("pads_begin", "0") + node.integers("pads_end", "0")):
+        raise Unsupported("paddings")
+    x, mode = node[0], _MODES[node.choice("mode", tuple(_MODES))]
+    coordinates = node.choice("coordinate_transformation_mode", _COORDINATES, "half_pixel")
+    nearest = node.choice("nearest_mode", _NEAREST, "round_prefer_floor")
+    if coordinates == "tf_half_pixel_for_nn":
+        # (x + 0.5) * scale, which ONNX has dropped, without the half that half_pixel takes off again.
+        raise Unsupported("coordinate_transformation_mode = 'tf_half_pixel_for_nn', which ONNX has no more")
+    rank = x.rank("the image")
+    chosen = list(range(rank)) if axes is None else [int(a) % rank for a in axes.constant("the axes").ravel()]
+    attributes: dict[str, Any] = {
+        "mode": mode,
+        "coordinate_transformation_mode": coordinates,
+        "nearest_mode": nearest,
+        "cubic_coeff_a": node.number("cube_coeff", -0.75),
+    }
+    if sizes is None:
+        # ONNX Runtime wants a scale per axis; those of axes that stay are 1.
+        factors = scales.constant("the scales").ravel()
+        by_axis = dict(zip(chosen, factors.tolist(), strict=True))
+        given = emit.constant([by_axis.get(axis, 1.0) for axis in range(rank)], TensorProto.FLOAT)
+        return emit.op("Resize", x, None, given, **attributes)
+    wanted = emit.vector(sizes)
+    if chosen != list(range(rank)):
+        whole = emit.shape_of(x)
+        indices = emit.op("Unsqueeze", emit.constant(chosen), emit.constant([-1]))
+        wanted = emit.op("ScatterND", whole, indices, wanted)
+    return emit.op("Resize", x, None, None, wanted, **attributes)
