@@ -1,12 +1,14 @@
 """From OpenVINO: IRs of versions 10 and 11 to ONNX with operators of the domain.
 
-Reads the .xml and .bin by itself. The `openvino` package is needed by `verify` only, which imports it when called.
+Reads the .xml and .bin by itself. The `openvino` package is needed by `verify` and `extensions` only,
+which import it when called.
 """
 
 from __future__ import annotations
 
 from onnx_sparse.converters.openvino.conversion import convert
 from onnx_sparse.converters.openvino.coverage import CoverageRow, coverage
+from onnx_sparse.converters.openvino.extensions import extensions
 from onnx_sparse.converters.openvino.verify import verify
 
-__all__ = ["CoverageRow", "convert", "coverage", "verify"]
+__all__ = ["CoverageRow", "convert", "coverage", "extensions", "verify"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 NAME = "convert"
-SUMMARY = "convert a TensorFlow, Ascend or ONNX model"
+SUMMARY = "convert a TensorFlow, Ascend, OpenVINO or ONNX model"
 EXAMPLES = """
 onnx-sparse convert saved_model/ -o model.onnx
 onnx-sparse convert saved_model/ -o model.onnx --verify --portable --explain
@@ -51,7 +51,10 @@ _STYLES = {"ok": "green", "DIFFERS": "bold red"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "source", type=Path, metavar="SRC", help="a SavedModel folder, .pb, .pbtxt, .keras, .json, .air or .onnx file"
+        "source",
+        type=Path,
+        metavar="SRC",
+        help="a SavedModel folder, .pb, .pbtxt, .keras, .json, .air, .xml or .onnx file",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.onnx", help="the file to write")
     parser.add_argument("--from", dest="origin", choices=_SOURCES, help="what SRC is (default: told from its name)")
