@@ -41,7 +41,7 @@ ONNX_SPARSE_INLINE Vector<T, lanes> all_lanes(T value) {
   if constexpr (lanes == 1) {
     return value;
   } else {
-    Vector<T, lanes> vector;
+    Vector<T, lanes> vector{};
     for (size_t i = 0; i < lanes; ++i) vector[i] = value;
     return vector;
   }
@@ -70,7 +70,7 @@ ONNX_SPARSE_INLINE Vector<Compute, lanes> load(const T* from) {
             _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
       }
 #endif
-      Vector<float, lanes> floats;
+      Vector<float, lanes> floats{};
       for (size_t i = 0; i < lanes; ++i) floats[i] = to_float(from[i]);
       return floats;
     }
