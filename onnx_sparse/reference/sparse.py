@@ -57,7 +57,7 @@ def sparse_reshape(input_indices: Array, input_shape: Array, new_shape: Array) -
         raise KernelError(f"input_indices has {len(input_indices)} entries but input_shape {before} is empty")
     linear = np.zeros(len(input_indices), np.int64)
     for column, stride in enumerate(_strides(before)):
-        linear += input_indices[:, column] * np.int64(stride)
+        linear += input_indices[:, column] * stride
     output = np.empty((len(input_indices), len(after)), np.int64)
     for column, stride in enumerate(_strides(after) if len(linear) else []):
         # Coordinates are not validated: C's division, which truncates, tells what a negative one gives.
@@ -101,7 +101,7 @@ def _lexicographic_order(indices: Array, dense_shape: Array) -> Array:
         return np.lexsort(indices.T[::-1])
     keys = np.zeros(len(indices), np.int64)  # the position in the dense tensor sorts as the coordinates do, and quicker
     for column, stride in enumerate(_strides(sizes)):
-        keys += indices[:, column] * np.int64(stride)
+        keys += indices[:, column].astype(np.int64) * stride
     return _stable_order(keys)
 
 

@@ -53,6 +53,24 @@ def test_entries_of_dropped_segments_are_not_looked_at(op_name: str, backend: st
     assert output.tolist() == [[3, 4]]
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_int32_coordinates_sort_beyond_2_to_the_31(backend: str) -> None:
+    """The position in the dense tensor needs more bits than a coordinate has."""
+    inputs = {
+        "values": np.array([0.5, 1.5, 2.5], np.float32),
+        "dense_shape": np.array([4, 2**31 - 1], np.int32),
+        "indices": np.array([[2, 1752032165], [3, 1440696407], [2, 595598245]], np.int32),
+        "default_value": np.array(-1, np.float32),
+    }
+    op = OPS["SparseFillEmptyRows"]
+    call = Call.of(op, {"T": TensorProto.FLOAT, "I": TensorProto.INT32}, {"order": "row_major"}, inputs)
+    indices, values, empty, reverse = BACKENDS[backend](call, inputs)
+    assert indices.tolist() == [[0, 0], [1, 0], [2, 595598245], [2, 1752032165], [3, 1440696407]]
+    assert values.tolist() == [-1, -1, 2.5, 0.5, 1.5]
+    assert empty.tolist() == [True, True, False, False]
+    assert reverse.tolist() == [3, 4, 2]
+
+
 @pytest.mark.parametrize(
     "name",
     [
