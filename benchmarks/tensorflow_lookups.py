@@ -1,0 +1,221 @@
+"""Embedding lookups of TensorFlow, converted and run in ONNX Runtime, against TensorFlow itself, in one run.
+
+    python benchmarks/tensorflow_lookups.py [--threads 1 2] [--only WORD] [--tf2onnx] [--json FILE] [--repeat N]
+
+Every line is a case: the median time of a run of the converted model, that time over TensorFlow's (below 1 is faster),
+the largest difference between their answers, and the memory that one run takes at its peak beyond what the process has
+with the model loaded and the inputs made. `--tf2onnx` adds what tf2onnx alone converts the function to. For the skewed
+batch that needs 7 GB and minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from native import median_times
+
+Array = np.ndarray[Any, Any]
+
+#: Set in the processes that measure one number of threads: TensorFlow's cannot be changed once it has run.
+_THREADS = "ONNX_SPARSE_BENCHMARK_THREADS"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the table: safe_embedding_lookup_sparse(combiner="mean") of a table that is a variable.
+
+    Attributes:
+        name: What the line says.
+        lengths: The number of ids of each row.
+        table: The table's shape.
+        weighted: Whether the ids have weights.
+    """
+
+    name: str
+    lengths: Sequence[int]
+    table: tuple[int, int] = (200_000, 32)
+    weighted: bool = False
+
+    def feeds(self) -> dict[str, Array]:
+        """The batch: coordinates, ids, dense shape and, perhaps, weights."""
+        random = np.random.default_rng(1)
+        rows = np.repeat(np.arange(len(self.lengths)), self.lengths)
+        columns = np.concatenate([np.arange(length) for length in self.lengths])
+        feeds = {
+            "indices": np.stack([rows, columns], axis=1),
+            "ids": random.integers(0, self.table[0], len(rows)),
+            "dense_shape": np.array([len(self.lengths), max(self.lengths)]),
+        }
+        return feeds | ({"weights": random.random(len(rows), np.float32) + 0.1} if self.weighted else {})
+
+    def function(self) -> Any:
+        """The lookup as a tf.function of the batch."""
+        import tensorflow as tf
+
+        values = np.random.default_rng(2).standard_normal(self.table, np.float32)
+        table = tf.Variable(values)
+        signature = [
+            tf.TensorSpec([None, 2], tf.int64, "indices"),
+            tf.TensorSpec([None], tf.int64, "ids"),
+            tf.TensorSpec([2], tf.int64, "dense_shape"),
+        ]
+        signature += [tf.TensorSpec([None], tf.float32, "weights")] if self.weighted else []
+
+        @tf.function(input_signature=signature)
+        def lookup(indices: Any, ids: Any, dense_shape: Any, *weights: Any) -> Any:
+            sparse, *by = (tf.SparseTensor(indices, entries, dense_shape) for entries in (ids, *weights))
+            return tf.nn.safe_embedding_lookup_sparse(table, sparse, *by, combiner="mean")
+
+        return lookup
+
+
+def cases() -> Iterator[Case]:
+    """Every case."""
+    random = np.random.default_rng(0)
+    ordinary = random.integers(0, 20, 4096)
+    yield Case(f"mean, 4096 rows, {ordinary.sum()} ids, 200k x 32", ordinary.tolist())
+    yield Case("the same, weighted", ordinary.tolist(), weighted=True)
+    power_law = np.minimum(random.pareto(1.0, 4096) * 3, 3000).astype(int)
+    power_law[0] = 3000
+    yield Case(f"power-law lengths up to 3000, {power_law.sum()} ids", power_law.tolist())
+    yield Case("power-law lengths, weighted", power_law.tolist(), weighted=True)
+    yield Case("skewed, 2000 rows, one of 100k ids, 200k x 3", [100_000, *[1] * 1999], (200_000, 3))
+    yield Case("one row of 10 ids (latency)", [10])
+
+
+def measure(threads: int, only: str, repeat: int, with_tf2onnx: bool) -> list[dict[str, Any]]:
+    """The lines of the table for one number of threads."""
+    from onnx_sparse.converters.tensorflow import convert
+    from onnx_sparse.converters.tensorflow.quiet import require
+
+    tf = require("tensorflow")
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    lines = []
+    for case in cases():
+        if only.lower() not in case.name.lower():
+            continue
+        feeds, function = case.feeds(), case.function()
+        tensors = list(map(tf.constant, feeds.values()))
+        models = {"converted": convert(function)} | ({"tf2onnx": _by_tf2onnx(function)} if with_tf2onnx else {})
+        with tempfile.TemporaryDirectory() as folder:
+            np.savez(Path(folder, "feeds.npz"), **feeds)
+            memory = {}
+            runs: dict[str, Callable[[], Any]] = {}
+            for name, model in models.items():
+                path = Path(folder, f"{name}.onnx")
+                path.write_bytes(model.SerializeToString())
+                memory[name] = _in_own_process(path, threads)
+                runs[name] = _bound(_session(path, threads), feeds)
+        runs["tensorflow"] = lambda function=function, tensors=tensors: function(*tensors)  # type: ignore[misc]
+        expected, actual = function(*tensors).numpy(), runs["converted"]()[0].numpy()
+        difference = float(np.abs(expected - actual).max())
+        seconds = median_times(runs, repeat)
+        lines.append(
+            {"case": case.name, "threads": threads, "seconds": seconds, "bytes": memory, "difference": difference}
+        )
+        print(_line(lines[-1]), flush=True)
+    return lines
+
+
+def _by_tf2onnx(function: Any) -> Any:
+    import tf2onnx
+
+    from onnx_sparse.converters.tensorflow.quiet import quietly
+
+    with quietly():
+        return tf2onnx.convert.from_function(function, input_signature=function.input_signature, opset=18)[0]
+
+
+def _session(path: Path, threads: int) -> Any:
+    import onnx_sparse
+
+    options = onnx_sparse.session_options()
+    options.intra_op_num_threads = threads
+    return onnx_sparse.InferenceSession(path, options)
+
+
+def _bound(session: Any, feeds: dict[str, Array]) -> Callable[[], Any]:
+    import onnxruntime as ort
+
+    outputs = [output.name for output in session.get_outputs()]
+    names = [value.name for value in session.get_inputs()]
+    values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in zip(names, feeds.values(), strict=True)}
+    return lambda: session.run_with_ort_values(outputs, values)
+
+
+def _in_own_process(model: Path, threads: int) -> int:
+    """The bytes that a run takes at its peak, in a process that does nothing else."""
+    command = [sys.executable, __file__, "--peak-of", str(model), "--threads", str(threads)]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def peak_of_one_run(model: Path, threads: int) -> int:
+    """How many bytes one run of a model takes at its peak; the batch lies beside the model."""
+    with np.load(model.with_name("feeds.npz")) as file:
+        run = _bound(_session(model, threads), dict(file))
+    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak of loading
+    before = _memory("VmRSS")
+    run()
+    return _memory("VmHWM") - before
+
+
+def _memory(key: str) -> int:
+    status = Path("/proc/self/status").read_text()
+    return next(1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith(key))
+
+
+def _line(line: dict[str, Any]) -> str:
+    seconds, memory = dict(line["seconds"]), dict(line["bytes"])
+    ours, megabytes = seconds.pop("converted"), memory.pop("converted") / 2**20
+    peers = "  ".join(
+        f"{name} {ours / s:.2f}" + (f" ({memory[name] / 2**20:.0f} MB)" if name in memory else "")
+        for name, s in seconds.items()
+    )
+    times = f"{ours * 1e3:9.3f} ms {megabytes:8.1f} MB {line['difference']:9.1e}"
+    return f"{line['case']:50} {line['threads']:2}  {times}   {peers}"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--only", default="", help="only the cases whose name has this word")
+    parser.add_argument("--tf2onnx", action="store_true", help="what tf2onnx alone converts to as well")
+    parser.add_argument("--repeat", type=int, default=25)
+    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    parser.add_argument("--peak-of", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.peak_of:
+        print(peak_of_one_run(arguments.peak_of, arguments.threads[0]))
+        return
+    if _THREADS in os.environ:
+        lines = measure(int(os.environ[_THREADS]), arguments.only, arguments.repeat, arguments.tf2onnx)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(lines, indent=1) + "\n")
+        return
+    print(f"{'case':50} {'th':>2}  {'converted':>12} {'peak':>11} {'differs':>9}   converted / peer", flush=True)
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        for threads in arguments.threads:
+            part = Path(folder, f"{threads}.json")
+            command = [sys.executable, __file__, "--only", arguments.only, "--repeat", str(arguments.repeat)]
+            command += ["--json", str(part), *(["--tf2onnx"] if arguments.tf2onnx else [])]
+            subprocess.run(command, env=os.environ | {_THREADS: str(threads)}, check=True)
+            lines += json.loads(part.read_text())
+    if arguments.json:
+        arguments.json.write_text(json.dumps(lines, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
