@@ -80,6 +80,18 @@ class TestNodeCounts:
         ours = [node.op_type for node in model.graph.node if node.domain == DOMAIN]
         assert ours == ["EmbeddingSegments" + {"sum": "Sum", "mean": "Mean", "sqrtn": "SqrtN"}[combiner]]
 
+    def test_of_a_lookup_of_rank_3(self):
+        """One SparseReshape makes rows of all dimensions but the last, one Reshape gives them back."""
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.int64), TRIPLE[1], tf.TensorSpec([3], tf.int64)])
+        def of_rank_3(indices, ids, shape):
+            return tf.nn.safe_embedding_lookup_sparse(TABLE, tf.SparseTensor(indices, ids, shape))
+
+        model, explanation = explain(of_rank_3)
+        assert len(model.graph.node) == 21 < explanation.source_nodes
+        assert [n.op_type for n in model.graph.node if n.domain == DOMAIN] == ["SparseReshape", "EmbeddingSegmentsMean"]
+        assert kinds(model).count("Reshape") == 1
+
 
 @pytest.mark.parametrize("options", [{}, {"weights": True}, {"safe": True}, {"safe": True, "weights": True}])
 def test_rewritten_models_are_valid(options):

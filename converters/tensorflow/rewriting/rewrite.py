@@ -14,6 +14,7 @@ from onnx_sparse.converters.tensorflow.rewriting.pruning import (
     KeepColumn,
     KeepOnce,
 )
+from onnx_sparse.converters.tensorflow.rewriting.row_splits import RowsOfSplits
 from onnx_sparse.converters.tensorflow.rewriting.rule import Attempt, Declined, Rule
 from onnx_sparse.converters.tensorflow.rewriting.same import SameShape, WholeSlice
 
@@ -23,7 +24,7 @@ PHASES: tuple[tuple[Rule, ...], ...] = (
     (WholeSlice(), DirectLookup(), WeightedSum(), SameShape()),
     (WeightedMean(),),
     (DefaultRow(), ZeroRow(), SameShape()),
-    (ColumnByGather(), AndTrue(), KeepByMask(), KeepColumn(), KeepOnce(), SameShape()),
+    (ColumnByGather(), AndTrue(), KeepByMask(), RowsOfSplits(), KeepColumn(), KeepOnce(), SameShape()),
 )
 
 
