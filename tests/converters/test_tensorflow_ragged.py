@@ -72,7 +72,7 @@ class TestOtherRepetitions:
         def repeated(values, splits):
             return tf.repeat(tf.range(tf.size(splits)), splits)
 
-        assert MATRIX <= kinds(agree(repeated, np.arange(3), np.array([2, 0, 3])))
+        assert kinds(agree(repeated, np.arange(3), np.array([2, 0, 3]))) >= MATRIX
         assert "lengths of rows between splits" in reasons(repeated)["rows-of-splits"]
 
     def test_of_other_numbers_stay(self, agree):
@@ -80,7 +80,7 @@ class TestOtherRepetitions:
         def repeated(values, splits):
             return tf.repeat(values, splits[1:] - splits[:-1])
 
-        assert MATRIX <= kinds(agree(repeated, np.array([7, 5]), np.array([0, 3, 4])))
+        assert kinds(agree(repeated, np.array([7, 5]), np.array([0, 3, 4]))) >= MATRIX
         assert "numbers of the rows" in reasons(repeated)["rows-of-splits"]
 
     def test_of_some_rows_stay(self, agree):
@@ -89,7 +89,7 @@ class TestOtherRepetitions:
             lengths = splits[1:] - splits[:-1]
             return tf.repeat(tf.range(tf.size(splits) - 2), lengths[:-1])
 
-        assert MATRIX <= kinds(agree(repeated, np.arange(3), np.array([0, 3, 4, 9])))
+        assert kinds(agree(repeated, np.arange(3), np.array([0, 3, 4, 9]))) >= MATRIX
 
 
 @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
