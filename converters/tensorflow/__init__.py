@@ -1,7 +1,7 @@
 """From TensorFlow: SavedModel, frozen GraphDef, Keras 3 and tf.function to ONNX with operators of the domain.
 
 tf2onnx converts the standard operators, the handlers in this package the sparse ones. Needs the `tensorflow` extra,
-which is imported when `convert` is called.
+which is imported when `convert` or `load` is called.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from onnx_sparse.converters.tensorflow.conversion import convert
 from onnx_sparse.converters.tensorflow.coverage import CoverageRow, coverage
 from onnx_sparse.converters.tensorflow.explanation import Explanation
+from onnx_sparse.converters.tensorflow.load import load
 from onnx_sparse.converters.tensorflow.verify import Record, verify
 
-__all__ = ["CoverageRow", "Explanation", "Record", "convert", "coverage", "verify"]
+__all__ = ["CoverageRow", "Explanation", "Record", "convert", "coverage", "load", "verify"]

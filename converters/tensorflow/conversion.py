@@ -39,7 +39,7 @@ def convert(
 
     Args:
         source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a Keras 3 `.keras` file; or in memory a
-            Keras model, a tf.function with an input_signature, or a ConcreteFunction.
+            Keras model, a tf.function with an input_signature, a ConcreteFunction, or what `load` returned.
         signature: Which signature of a SavedModel; `serving_default`, or the only one, when left off.
         inputs: The inputs, in this order. Of a GraphDef any tensors (`"a:0"`), the placeholders when left off.
         outputs: The outputs, in this order. Of a GraphDef any tensors, those that nothing consumes when left off.

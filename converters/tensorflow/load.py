@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.quiet import quietly, require
 from onnx_sparse.converters.tensorflow.source import Source, refuse_what_onnx_lacks
 
 
@@ -19,22 +19,27 @@ def load(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
 ) -> Source:
-    """Load a model.
+    """Load a model. `convert` and `verify` take what this returns, which saves them from loading it each for itself.
 
     Args:
         source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a `.keras` file, a Keras model, a
-            tf.function with an input_signature, or a ConcreteFunction.
+            tf.function with an input_signature, a ConcreteFunction; or a loaded model, which is returned.
         signature: Which signature of a SavedModel; `serving_default`, or the only one, when left off.
         inputs, outputs: Which ends. Of a GraphDef any tensors; else a choice among the model's own names.
 
     Raises:
         ConversionError: If there is no such thing, or it has no such signature, input or output.
     """
+    if isinstance(source, Source):
+        if (signature, inputs, outputs) != (None, None, None):
+            raise ConversionError(f"{source.name} is loaded: its signature, inputs and outputs are chosen already")
+        return source
     ends = {"inputs": inputs, "outputs": outputs}
-    if isinstance(source, (str, PathLike)):
-        loaded = _load_path(Path(source), signature, ends)
-    else:
-        loaded = _load_object(source, ends)
+    with quietly():
+        if isinstance(source, (str, PathLike)):
+            loaded = _load_path(Path(source), signature, ends)
+        else:
+            loaded = _load_object(source, ends)
     refuse_what_onnx_lacks(loaded.inputs, "input")
     refuse_what_onnx_lacks(loaded.outputs, "output")
     return loaded

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto
+from onnx import ModelProto, helper
 
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow.by_design import Design, first_line
@@ -63,7 +63,7 @@ def verify(
     the operators' law has different from TensorFlow (see `by_design`) is said in a note and is no difference.
 
     Args:
-        source, signature, inputs, outputs: As given to `convert`.
+        source, signature, inputs, outputs: As given to `convert`. What `load` returned is not loaded again.
         model: What `convert` returned.
         feeds: The inputs of the only round. Generated when left off: an ordinary batch, one with empty rows, one
             without any entries, one of one row, one of none, and so on in turn.
@@ -83,7 +83,7 @@ def verify(
 
     with quietly():
         loaded = load(source, signature=signature, inputs=inputs, outputs=outputs)
-        session = InferenceSession(model, _with_tables(tables or {}))
+        session = InferenceSession(_with_inputs(model, tables) if tables else model)
         if feeds is not None:
             missing = [port.name for port in loaded.inputs if port.name not in feeds]
             if missing:
@@ -92,18 +92,19 @@ def verify(
         else:
             kinds = [KINDS[k % len(KINDS)] for k in range(rounds)]
             batches = [(kind, _batch(loaded, model, kind, seed + k)) for k, kind in enumerate(kinds)]
-        return _compare_rounds(loaded, session, batches, Design.of(model))
+        return _compare_rounds(loaded, session, batches, Design.of(model), tables or {})
 
 
-def _with_tables(tables: Mapping[str, Array]) -> Any:
-    """Session options with initializers whose data is not in the model."""
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    values = [ort.OrtValue.ortvalue_from_numpy(array) for array in tables.values()]
-    if values:
-        options.add_external_initializers(list(tables), values)
-    return options
+def _with_inputs(model: ModelProto, tables: Mapping[str, Array]) -> ModelProto:
+    """The model with inputs for initializers whose data is not in it: a session copies initializers, inputs it reads."""
+    fed = ModelProto()
+    fed.CopyFrom(model)
+    initializers = {tensor.name: tensor for tensor in fed.graph.initializer}
+    for name in tables:
+        tensor = initializers[name]
+        fed.graph.input.append(helper.make_tensor_value_info(name, tensor.data_type, tensor.dims))
+        fed.graph.initializer.remove(tensor)
+    return fed
 
 
 def _batch(loaded: Source, model: ModelProto, kind: str, seed: int) -> dict[str, Array]:
@@ -111,10 +112,15 @@ def _batch(loaded: Source, model: ModelProto, kind: str, seed: int) -> dict[str,
 
 
 def _compare_rounds(
-    loaded: Source, session: Any, batches: list[tuple[str, dict[str, Array]]], design: Design
+    loaded: Source,
+    session: Any,
+    batches: list[tuple[str, dict[str, Array]]],
+    design: Design,
+    tables: Mapping[str, Array],
 ) -> list[Record]:
     records: dict[str, Record] = {}
     skipped = []
+    names = [port.name for port in loaded.outputs]
     for kind, feeds in batches:
         try:
             expected = [_normal(value) for value in loaded.run(feeds)]
@@ -122,7 +128,7 @@ def _compare_rounds(
             skipped.append(f"TensorFlow refuses the batch {kind!r}: {first_line(error)}{design.of_error(error)}")
             continue
         try:
-            actual = [_normal(value) for value in session.run([port.name for port in loaded.outputs], feeds)]
+            actual = [_normal(value) for value in session.run(names, {**feeds, **tables})]
         except Exception as error:  # whatever ONNX Runtime raises
             note = f"ONNX Runtime refuses the batch {kind!r}: {first_line(error)}"
             found = [

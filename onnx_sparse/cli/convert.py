@@ -116,15 +116,20 @@ def run(arguments: argparse.Namespace) -> int:
             chosen = {name: getattr(arguments, name) for name in ("signature", "inputs", "outputs")}
             if origin == "ascend":
                 chosen = ascend_options.values(arguments)
-            more = {"explain": told, "tables": tables} if origin == "tensorflow" else {}
-            model = _converted(converter.convert, source, progress=progress, **chosen, **more)
+            more: dict[str, Any] = {}
+            given: Any = source
+            if origin == "tensorflow":
+                progress("loading")
+                given, chosen = _converted(converter.load, source, **chosen), {}  # once, for models are large
+                more = {"explain": told, "tables": tables}
+            model = _converted(converter.convert, given, progress=progress, **chosen, **more)
         plain = model
         model = _in_form(plain, portable=arguments.portable, lower=arguments.lower)
         if verify:
             progress("verifying")
             feeds = _feeds(plain, arguments)
             beside = {"tables": tables} if tables else {}
-            records = _converted(converter.verify, source, model, feeds=feeds, **chosen, **beside)
+            records = _converted(converter.verify, given, model, feeds=feeds, **chosen, **beside)
     agrees = all(record.ok for record in records)
     summary = _summary(model)
     if agrees:

@@ -130,7 +130,7 @@ class TestRefusals:
             raise ModuleNotFoundError("No module named 'tensorflow'")
 
         converter = convert._converter("tensorflow")
-        monkeypatch.setattr(converter, "convert", without_tensorflow)
+        monkeypatch.setattr(converter, "load", without_tensorflow)
         assert refused(1, tmp_path / "m.pb").endswith("pip install 'onnx_sparse[tensorflow]'")
 
 

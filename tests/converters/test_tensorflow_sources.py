@@ -8,7 +8,8 @@ keras = pytest.importorskip("keras")
 
 from google.protobuf import text_format  # noqa: E402
 
-from onnx_sparse.converters.tensorflow import convert  # noqa: E402
+from onnx_sparse.converters import ConversionError  # noqa: E402
+from onnx_sparse.converters.tensorflow import convert, load, verify  # noqa: E402
 
 V1 = tf.compat.v1
 
@@ -269,3 +270,15 @@ def test_keras_outputs_in_a_dictionary():
     x = keras.Input([2], name="x")
     model = keras.Model({"x": x}, {"late": x + 1.0, "early": x * 2.0})
     assert ends(convert(model)) == (["x"], ["early", "late"])
+
+
+def test_a_loaded_model_is_converted_and_verified_without_its_files(tmp_path):
+    lookup = Lookup()
+    tf.saved_model.save(lookup, str(tmp_path / "model"), signatures={"sums": lookup.sums, "rows": lookup.rows})
+    loaded = load(tmp_path / "model", signature="rows")
+    (tmp_path / "model").rename(tmp_path / "elsewhere")
+    model = convert(loaded)
+    assert ends(model) == (["ids"], ["rows"])
+    assert all(record.ok for record in verify(loaded, model))
+    with pytest.raises(ConversionError, match="chosen already"):
+        convert(loaded, signature="sums")
