@@ -96,7 +96,7 @@ def verify(
 
 
 def _with_inputs(model: ModelProto, tables: Mapping[str, Array]) -> ModelProto:
-    """The model with inputs for initializers whose data is not in it: a session copies initializers, inputs it reads."""
+    """The model with inputs for initializers whose data is not in it: a session copies initializers, not inputs."""
     fed = ModelProto()
     fed.CopyFrom(model)
     initializers = {tensor.name: tensor for tensor in fed.graph.initializer}

@@ -265,7 +265,7 @@ class TestLargeTables:
         assert not values.flags.owndata  # TensorFlow's memory, not a copy
         assert model.ByteSize() < 10_000
         assert all(record.ok for record in verify(look_up, model, tables=beside))
-        assert not any(record.ok for record in verify(look_up, model, tables={name: values + 1 for name in beside}))
+        assert not any(record.ok for record in verify(look_up, model, tables=dict.fromkeys(beside, values + 1)))
 
     def test_of_a_saved_model_and_of_a_graph_def(self, table, tmp_path, run):
         module = tf.Module()
