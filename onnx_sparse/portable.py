@@ -27,8 +27,8 @@ def embed_functions(model: ModelProto) -> ModelProto:
         A new model. Its IR version is at least 10, which tells several bodies of one operator apart.
 
     Raises:
-        ValueError: A node's op_type is no operator of the domain, its attributes or element types are illegal or
-            cannot be inferred.
+        ValueError: A node's op_type is no operator of the domain, or one without a portable body; its attributes or
+            element types are illegal or cannot be inferred.
     """
     result = with_inferred_types(without_calls_of_functions(model))
     opset = max(_opset(result), BODY_OPSET)
@@ -84,7 +84,8 @@ def _body(found: DomainNode, opset: int) -> FunctionProto:
             )
     body = function_proto(found.op, types, attributes, found.given(), opset)
     if body is None:
-        raise ValueError(f"{found.label}: the operator has no portable body")
+        reason = f"the operator has no portable body: standard ONNX cannot say it. {found.op.body_notes}".strip()
+        raise ValueError(f"{found.label}: {reason}")
     return body
 
 

@@ -6,7 +6,7 @@ only. Schemas, shape inference, portable bodies and documentation are derived he
 
 from __future__ import annotations
 
-from onnx_sparse.schemas import embedding, fill, segment, sparse, unsorted_segment
+from onnx_sparse.schemas import embedding, fill, hashing, segment, sparse, unsorted_segment
 from onnx_sparse.schemas.declaration import DOMAIN, OPSET_VERSION, Attribute, Example, Input, Op, Output
 from onnx_sparse.schemas.registration import op_schema, register
 
@@ -30,6 +30,7 @@ FAMILIES = {
     "segment": segment.OPS,
     "unsorted_segment": unsorted_segment.OPS,
     "fill": fill.OPS,
+    "hashing": hashing.OPS,
 }
 
 #: Every operator by name.

@@ -71,7 +71,7 @@ class Values:
     - ``index``: integers in [low, of), `of` being a dimension of another input.
     - ``segment``: integers >= low in any order; `of` is the input or dimension that bounds the ones in use.
     - ``sorted_segment``: the same, sorted.
-    - ``size``: integers >= low that are sizes of the output.
+    - ``size``: integers >= low that count something: sizes of the output, buckets.
     - ``coordinates``: row r column c is in [0, of[c]).
     - ``flags``: 0 and 1.
     - ``reshape``: sizes whose product is that of the input `of`; one may be -1.
@@ -160,7 +160,8 @@ class Op:
         inputs, outputs, attributes: In ONNX order.
         types: The type variables and the element types each may take.
         body: Writes the portable body for one binding of types and attributes; None where standard ONNX cannot say it.
-        body_notes: What the portable body does not do as the kernels do (beyond: it does not report errors).
+        body_notes: What the portable body does not do as the kernels do (beyond: it does not report errors); where there
+            is none, what standard ONNX lacks.
         examples: Worked examples.
     """
 

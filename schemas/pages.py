@@ -91,7 +91,7 @@ def _output_row(declared: Output) -> tuple[str, str, str, str]:
 
 def _portable(op: Op) -> str:
     if op.body is None:
-        return "None: standard ONNX cannot say it."
+        return f"None: standard ONNX cannot say it. {op.body_notes}".strip()
     text = f"Standard ONNX of opset {BODY_OPSET}, for every element type above. It does not report errors."
     return f"{text} {op.body_notes}".strip()
 

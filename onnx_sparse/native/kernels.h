@@ -28,4 +28,6 @@ void unsorted_segment_prod(const Call& call);
 void fill(const Call& call);
 void masked_fill(const Call& call);
 
+void string_to_hash_bucket_fast(const Call& call);
+
 }  // namespace onnx_sparse

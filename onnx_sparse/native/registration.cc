@@ -50,6 +50,7 @@ const Entry kOperators[] = {
     {declarations::kUnsortedSegmentProd, unsorted_segment_prod},
     {declarations::kFill, fill},
     {declarations::kMaskedFill, masked_fill},
+    {declarations::kStringToHashBucketFast, string_to_hash_bucket_fast},
 };
 
 // One node's kernel.

@@ -20,6 +20,9 @@ class Strings {
   }
   size_t size() const { return offsets_.size(); }
 
+  // The bytes of all strings together.
+  int64_t length() const { return static_cast<int64_t>(characters_.size()); }
+
  private:
   std::vector<char> characters_;
   std::vector<size_t> offsets_;

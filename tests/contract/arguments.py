@@ -124,7 +124,10 @@ class _Draw:
         return self.reshaped(self.values[of], shape[0])
 
     def size_value(self, declared: Input, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        values = self.random.integers(0, 5, shape).astype(dtype)
+        low = max(declared.values.low, 0)
+        values = self.random.integers(low, low + 5, shape).astype(dtype)
+        if declared.name == "num_buckets" and self.special:
+            values = np.full(shape, np.iinfo(dtype).max)
         if declared.name == "dense_shape" and shape[0] > 1 and self.special:
             values[-1] = np.iinfo(dtype).max  # columns are not counted, so they may be many
         return values
@@ -162,8 +165,8 @@ class _Draw:
 
     def data(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         if dtype.kind == "O":
-            words = ["", "a", "ß", "日本語", "b" * 50]
-            return np.array([words[k] for k in self.random.integers(0, 5, math.prod(shape))], object).reshape(shape)
+            words = ["", "a", "ß", "日本語", "b" * 50, "ß日" * 5, "d" * 200]
+            return np.array([words[k] for k in self.random.integers(0, 7, math.prod(shape))], object).reshape(shape)
         if dtype.kind == "b":
             return self.random.integers(0, 2, shape).astype(bool)
         if dtype.kind in "iu":

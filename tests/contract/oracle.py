@@ -13,6 +13,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from contract.fingerprint import fingerprint64
 
 Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, Any]
@@ -291,6 +292,12 @@ def masked_fill(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expe
     return {"output": Expected.exactly(x.dtype, x.shape, output)}
 
 
+def string_to_hash_bucket_fast(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+    texts, buckets = inputs["input"], int(inputs["num_buckets"])
+    hashed = [fingerprint64(text.encode()) % buckets for text in texts.reshape(-1)]
+    return {"output": Expected.exactly(np.int64, texts.shape, hashed)}
+
+
 ORACLES: dict[str, Callable[[Inputs, Mapping[str, str]], dict[str, Expected]]] = {
     "SparseFillEmptyRows": sparse_fill_empty_rows,
     "RaggedFillEmptyRows": ragged_fill_empty_rows,
@@ -309,6 +316,7 @@ ORACLES: dict[str, Callable[[Inputs, Mapping[str, str]], dict[str, Expected]]] =
     "UnsortedSegmentMin": unsorted_reduction("min", highest),
     "Fill": fill,
     "MaskedFill": masked_fill,
+    "StringToHashBucketFast": string_to_hash_bucket_fast,
 }
 
 

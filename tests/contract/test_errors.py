@@ -51,6 +51,7 @@ LEGAL: dict[str, dict[str, Any]] = {
     "UnsortedSegment": {"data": [[1, 2], [3, 4], [5, 6]], "segment_ids": [2, -1, 0], "num_segments": 3},
     "MaskedFill": {"x": [[1, 2], [3, 4]], "mask": [0, 1], "value": 9},
     "Fill": {"dims": [2, 3], "value": 1},
+    "StringToHashBucketFast": {"input": ["a", ""], "num_buckets": 10},
 }
 
 ILLEGAL = [
@@ -178,6 +179,9 @@ ILLEGAL = [
         "Fill", {"dims": [2**40, 2**40, 0]}, "an output of shape [1099511627776, 1099511627776, 0] cannot be allocated"
     ),
     Illegal("Fill", {"dims": [[2]]}, "input dims has rank 2; expected rank 1 [R]"),
+    Illegal("StringToHashBucketFast", {"num_buckets": 0}, "num_buckets = 0 must be >= 1"),
+    Illegal("StringToHashBucketFast", {"num_buckets": -HUGE, "input": []}, "num_buckets = -4611686018427387904 must"),
+    Illegal("StringToHashBucketFast", {"num_buckets": [10]}, "input num_buckets has rank 1; expected a scalar []"),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contract.backends import BACKENDS, Call
+from contract.backends import BACKENDS, Call, gap_marks
 from contract.oracle import Expected, assert_equals, elements
 from onnx import TensorProto
 
@@ -12,7 +12,13 @@ from onnx_sparse.schemas import OPS, Example, Op
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 EXAMPLES = [
-    pytest.param(op, example, backend, id=f"{op.name}: {example.name} {dict(example.attributes) or ''} - {backend}")
+    pytest.param(
+        op,
+        example,
+        backend,
+        id=f"{op.name}: {example.name} {dict(example.attributes) or ''} - {backend}",
+        marks=gap_marks(backend, op, example.types),
+    )
     for op in OPS.values()
     for example in op.examples
     for backend in BACKENDS

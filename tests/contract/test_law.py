@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from contract.arguments import Arguments, arguments
-from contract.backends import BACKENDS, EXPECTED_GAPS, Call
+from contract.backends import BACKENDS, Call, gap_marks
 from contract.oracle import ORACLES, assert_equals
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,9 +21,7 @@ def combinations() -> Iterator[Any]:
         for binding in op.type_bindings():
             types = "-".join(dtype_name(t) for variable, t in binding.items())
             for backend in BACKENDS:
-                t = dtype_name(binding["T"]) if "T" in binding else None
-                gap = EXPECTED_GAPS.get((backend, op.name, t)) or EXPECTED_GAPS.get((backend, op.name, None))
-                marks = [pytest.mark.xfail(reason=gap, strict=True)] if gap else []
+                marks = gap_marks(backend, op, binding)
                 yield pytest.param(op, binding, backend, id=f"{op.name}-{types}-{backend}", marks=marks)
 
 

@@ -123,6 +123,10 @@ def test_a_model_without_our_nodes_stays() -> None:
             'g (float[k] x, int64[k] i) => (y) { y = onnx_sparse.SegmentMax <fill_mode = "UP"> (x, i) }',
             "attribute fill_mode = 'UP' is not one of",
         ),
+        (
+            "g (string[k] x, int64 n) => (y) { y = onnx_sparse.StringToHashBucketFast (x, n) }",
+            'StringToHashBucketFast node "y": the operator has no portable body: standard ONNX cannot say it',
+        ),
     ],
 )
 def test_what_has_no_body_says_why(text: str, message: str) -> None:

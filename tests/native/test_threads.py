@@ -83,6 +83,9 @@ def _other_operators(random: Any, threads: int) -> Iterator[tuple[str, list[Arra
             np.testing.assert_array_equal(
                 run("MaskedFill", filled, threads=1)[0], np.where(filled["mask"], filled["value"], x)
             )
+    words = np.array(["x" * int(n) for n in random.integers(0, 100, 20_000)], object)
+    hashed = {"input": words, "num_buckets": np.array(1000)}
+    yield "StringToHashBucketFast", run("StringToHashBucketFast", hashed, threads=threads)
     yield "Fill", run("Fill", {"dims": np.array([700, 1001]), "value": np.array(3, np.int16)}, threads=threads)
 
 
@@ -119,6 +122,15 @@ def test_large_inputs_give_what_the_reference_gives() -> None:
             expected = FUNCTIONS[op](data, mixed, segments)
             (got,) = run(op, {"data": data, "segment_ids": mixed, "num_segments": segments})
             np.testing.assert_array_equal(got, expected, f"{op} {skew}")
+
+
+@pytest.mark.parametrize("count", [1, 4_097, 20_000])
+def test_many_strings_give_what_the_reference_gives(count: int) -> None:
+    random = np.random.default_rng(8)
+    words = np.array([f"{k:x}" * int(n) for k, n in enumerate(random.integers(0, 40, count))], object)
+    inputs = {"input": words, "num_buckets": np.array(2**63 - 1)}
+    expected = FUNCTIONS["StringToHashBucketFast"](*inputs.values())
+    np.testing.assert_array_equal(run("StringToHashBucketFast", inputs)[0], expected)
 
 
 @pytest.mark.parametrize("order", ["row_major", "row_stable"])

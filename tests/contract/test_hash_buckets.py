@@ -1,0 +1,120 @@
+"""StringToHashBucketFast gives TensorFlow's own buckets, which are recorded here and asked for where it is installed.
+
+`python tests/contract/test_hash_buckets.py` records them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from contract.backends import BACKENDS, REPORTING, Call
+from contract.fingerprint import fingerprint64
+
+from onnx_sparse.reference.farmhash import fingerprint64 as many_fingerprints
+from onnx_sparse.schemas import OPS
+
+RECORD = Path(__file__).parents[1] / "data" / "hash_buckets.json"
+
+#: As many buckets as there can be, so that a bucket shows all bits of the fingerprint.
+MOST = 2**63 - 1
+
+WORDS = ["ß", "naïve", "日本語", "Привет, мир", "😀", "e\N{COMBINING ACUTE ACCENT}", "\N{LATIN SMALL LETTER E WITH ACUTE}"]
+
+
+def text(length: int) -> str:
+    """A string of that many bytes."""
+    return "".join(chr(33 + (i * i * 7 + i * length + length) % 94) for i in range(length))
+
+
+TEXTS = [text(length) for length in (*range(201), 1000, 4096)] + WORDS
+
+
+def hashed(backend: str, texts: list[Any], num_buckets: int = MOST) -> list[int]:
+    inputs = {"input": np.array(texts, object), "num_buckets": np.array(num_buckets)}
+    call = Call.of(OPS["StringToHashBucketFast"], {}, {}, inputs)
+    (output,) = BACKENDS[backend](call, inputs)
+    assert output.dtype == np.int64
+    return [int(bucket) for bucket in output]
+
+
+def tensorflows(texts: list[Any], num_buckets: int = MOST) -> list[int]:
+    tf = pytest.importorskip("tensorflow")
+    return [int(bucket) for bucket in tf.strings.to_hash_bucket_fast(texts, num_buckets).numpy()]
+
+
+@pytest.mark.parametrize("backend", REPORTING)
+def test_recorded_buckets_of_strings_of_every_length(backend: str) -> None:
+    assert hashed(backend, TEXTS) == json.loads(RECORD.read_text())["buckets"]
+
+
+@pytest.mark.parametrize("backend", REPORTING)
+@pytest.mark.parametrize("num_buckets", [1, 2, 1000, 2**40 + 1])
+def test_tensorflows_buckets(num_buckets: int, backend: str) -> None:
+    assert hashed(backend, TEXTS, num_buckets) == tensorflows(TEXTS, num_buckets)
+
+
+def test_fingerprints_of_any_bytes() -> None:
+    random = np.random.default_rng(0)
+    texts = [random.bytes(length) for length in [*range(200)] * 2]
+    with np.errstate(over="ignore"):
+        fingerprints = many_fingerprints(texts)
+    assert [int(f) for f in fingerprints] == [fingerprint64(text) for text in texts]
+    assert [int(f) % MOST for f in fingerprints] == tensorflows(texts)
+
+
+ZEROS = ["a\0b", "a", "\0", "", "ab\0"]
+
+
+@pytest.mark.parametrize("backend", [b for b in REPORTING if b != "ORT Python"])
+def test_zero_bytes_count(backend: str) -> None:
+    assert hashed(backend, ZEROS) == tensorflows(ZEROS)
+    assert len(set(hashed(backend, ZEROS))) == len(ZEROS)
+
+
+def test_python_kernels_see_a_string_up_to_its_first_zero_byte() -> None:
+    """onnxruntime-extensions hands it over so; the law says it."""
+    assert hashed("ORT Python", ZEROS) == tensorflows([z.partition("\0")[0] for z in ZEROS])
+
+
+def model_of_bytes(content: bytes) -> onnx.ModelProto:
+    """A model that hashes an initializer whose bytes need not be UTF-8."""
+    from contract.models import model
+
+    m = model("g () => (int64[1] y) { y = onnx_sparse.StringToHashBucketFast (content, n) }")
+    initializer = m.graph.initializer.add(name="content", data_type=onnx.TensorProto.STRING, dims=[1])
+    initializer.string_data.append(content)
+    m.graph.initializer.append(onnx.numpy_helper.from_array(np.array(MOST), "n"))
+    return m
+
+
+@pytest.mark.skipif("ORT native" not in BACKENDS, reason="the native library is not built")
+def test_bytes_that_are_no_text_count_in_native_kernels() -> None:
+    import onnx_sparse
+
+    content = b"\xff\xfe\0\x80"
+    (bucket,) = onnx_sparse.InferenceSession(model_of_bytes(content), backend="native").run(None, {})[0]
+    assert bucket == fingerprint64(content) % MOST
+
+
+def test_numpys_text_arrays_are_cut_at_a_zero_byte_by_onnx_runtime() -> None:
+    """The law says so: if this fails, it is out of date."""
+    inputs = {"input": np.array(["a\0b"]), "num_buckets": np.array(MOST)}
+    call = Call.of(OPS["StringToHashBucketFast"], {}, {}, inputs)
+    (output,) = BACKENDS["ORT native" if "ORT native" in BACKENDS else "ORT Python"](call, inputs)
+    assert output[0] == fingerprint64(b"a") % MOST
+
+
+if __name__ == "__main__":
+    record = {"texts": "TEXTS of tests/contract/test_hash_buckets.py", "num_buckets": MOST, "buckets": tensorflows(TEXTS)}
+    RECORD.write_text(textwrap.fill(json.dumps(record), 120, break_long_words=False) + "\n")
