@@ -10,7 +10,7 @@ namespace onnx_sparse {
 namespace {
 
 // A string of no characters costs as much as moving so many bytes.
-constexpr int64_t kStringBytes = 64;
+constexpr size_t kStringBytes = 64;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ void string_to_hash_bucket_fast(const Call& call) {
       call.allocate(0, shape, sizeof(int64_t), "input of shape " + text_of(input.dims, input.rank)));
   const Strings texts(call, input);
   if (texts.size() == 0) return;
-  const size_t tasks = task_count(static_cast<int64_t>(texts.size()) * kStringBytes + texts.length());
+  const size_t tasks = task_count(static_cast<int64_t>(texts.size() * kStringBytes + texts.length()));
   const size_t part = (texts.size() + tasks - 1) / tasks;
   call.parallel_for(tasks, [&](size_t task) {
     const size_t end = std::min(texts.size(), (task + 1) * part);

@@ -1,17 +1,16 @@
 #include "string_tensor.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace onnx_sparse {
 
-Strings::Strings(const Call& call, const Tensor& tensor) : offsets_(static_cast<size_t>(tensor.size())) {
-  if (offsets_.empty()) return;
-  size_t length = 0;
-  call.check(call.api().GetStringTensorDataLength(tensor.value, &length));
-  characters_.resize(length);
-  char nothing = 0;  // the function wants an address even where there are no characters
-  call.check(call.api().GetStringTensorContent(tensor.value, length ? characters_.data() : &nothing, length,
-                                               offsets_.data(), offsets_.size()));
+Strings::Strings(const Call& call, const Tensor& tensor) : size_(static_cast<size_t>(tensor.size())) {
+  if (size_ == 0) return;
+  call.check(call.api().GetStringTensorDataLength(tensor.value, &length_));
+  characters_.reset(new char[std::max(length_, size_t{1})]);  // ONNX Runtime wants an address in any case
+  offsets_.reset(new size_t[size_]);
+  call.check(call.api().GetStringTensorContent(tensor.value, characters_.get(), length_, offsets_.get(), size_));
 }
 
 void put_string(const Call& call, OrtValue* output, size_t position, std::string_view text) {

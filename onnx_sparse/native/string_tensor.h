@@ -2,8 +2,8 @@
 
 #pragma once
 
+#include <memory>
 #include <string_view>
-#include <vector>
 
 #include "kernel.h"
 
@@ -15,17 +15,20 @@ class Strings {
   Strings(const Call& call, const Tensor& tensor);
 
   std::string_view operator[](size_t i) const {
-    const size_t end = i + 1 < offsets_.size() ? offsets_[i + 1] : characters_.size();
-    return {characters_.data() + offsets_[i], end - offsets_[i]};
+    const size_t end = i + 1 < size_ ? offsets_[i + 1] : length_;
+    return {characters_.get() + offsets_[i], end - offsets_[i]};
   }
-  size_t size() const { return offsets_.size(); }
+  size_t size() const { return size_; }
 
   // The bytes of all strings together.
-  int64_t length() const { return static_cast<int64_t>(characters_.size()); }
+  size_t length() const { return length_; }
 
  private:
-  std::vector<char> characters_;
-  std::vector<size_t> offsets_;
+  size_t size_;
+  size_t length_ = 0;
+  // Arrays, which vectors would first fill with zeros.
+  std::unique_ptr<char[]> characters_;
+  std::unique_ptr<size_t[]> offsets_;
 };
 
 // Writes one element of a string output.
