@@ -160,8 +160,8 @@ class Op:
         inputs, outputs, attributes: In ONNX order.
         types: The type variables and the element types each may take.
         body: Writes the portable body for one binding of types and attributes; None where standard ONNX cannot say it.
-        body_notes: What the portable body does not do as the kernels do (beyond: it does not report errors); where there
-            is none, what standard ONNX lacks.
+        body_notes: What the portable body does not do as the kernels do (beyond: it does not report errors); where
+            there is none, what standard ONNX lacks.
         examples: Worked examples.
     """
 

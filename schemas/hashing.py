@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from onnx import TensorProto
-
 from onnx_sparse.schemas.declaration import Example, Input, Op, Output, Values
 
 STRING_TO_HASH_BUCKET_FAST = Op(

@@ -34,6 +34,7 @@ _CARRIERS: dict[str, int | tuple[int, ...]] = dict.fromkeys(
         "Unique",
         "Flatten",
         "Compress",
+        "StringToHashBucketFast",
     ],
     0,
 ) | {"SparseFillEmptyRows": (2, 0), "SparseReshape": (0, 1), "RaggedFillEmptyRows": (0, 1)}

@@ -24,6 +24,9 @@ _SIZES = {"of one row": 1, "of no rows": 0}
 #: Of a source that has no specs.
 NOTHING_SAID = CompositeSpecs()
 
+#: Strings of every length that is hashed in its own way.
+_HASHED = ("日本語", "user 4711", "a word of twenty two.", "straße " * 5, "long " * 30)
+
 _DIMENSION = 3  # an unknown one that is not the first
 
 
@@ -140,9 +143,11 @@ class _Sampler:
 
 
 def _vocabulary(model: ModelProto) -> list[str]:
-    """Some keys of the model's lookup tables."""
+    """Some keys of the model's lookup tables, and words for its hashes."""
     words: list[str] = []
     for graph in graphs(model.graph):
+        if any(node.op_type == "StringToHashBucketFast" for node in graph.node):
+            words += _HASHED
         for node in graph.node:
             for attribute in node.attribute:
                 if node.op_type == "CategoryMapper" and attribute.name == "cats_strings":

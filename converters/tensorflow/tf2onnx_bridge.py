@@ -50,7 +50,9 @@ def to_onnx(frozen: Frozen) -> ModelProto:
                 graph,
                 opset=OPSET,
                 extra_opset=[helper.make_opsetid(DOMAIN, OPSET_VERSION)],
-                custom_op_handlers={op_type: (_convert_node, []) for op_type in HANDLERS},
+                custom_op_handlers={
+                    op_type: (_convert_node, []) for op_type, handler in HANDLERS.items() if not handler.partial
+                },
                 input_names=[*(p.tensor for p in frozen.inputs), *(f"{name}:0" for name in frozen.embedding_tables)],
                 output_names=list(dict.fromkeys(p.tensor for p in frozen.outputs)),
                 initialized_tables=dict(frozen.lookup_tables),
@@ -117,7 +119,9 @@ class _RecordingMapping(dict[str, Any]):
     """A mapping from operators to (function, arguments) that gives unknown operators a function that records them."""
 
     def __init__(self, handlers: Mapping[str, Any], recorder: _Recorder) -> None:
-        super().__init__({op_type: (self._guarded(f), kwargs) for op_type, (f, kwargs) in handlers.items()})
+        super().__init__(
+            {op_type: (self._guarded(_shared(op_type, f)), kwargs) for op_type, (f, kwargs) in handlers.items()}
+        )
         self._recorder = recorder
 
     def get(self, op_type: str, default: Any = None) -> Any:
@@ -152,6 +156,22 @@ def _repaired(recorder: _Recorder) -> Iterator[None]:
         mapping_pass = recorder.wrap(tfonnx.tensorflow_onnx_mapping)
         stack.enter_context(mock.patch.object(tfonnx, "tensorflow_onnx_mapping", mapping_pass))
         yield
+
+
+def _shared(op_type: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """tf2onnx's function for an operator, or one that leaves the nodes of a partial handler to that."""
+    handler = HANDLERS.get(op_type)
+    if handler is None or not handler.partial:
+        return function
+    types = handler.dtypes
+
+    def shared(graph: Any, node: Any, **kwargs: Any) -> None:
+        if dtype_name(graph.get_dtype(node.input[0])) in types:
+            _convert_node(graph, node, node.name, None)
+        else:
+            function(graph, node, **kwargs)
+
+    return shared
 
 
 def _convert_node(graph: Any, node: Any, name: str, arguments: Any) -> None:
@@ -218,10 +238,12 @@ class _GraphEmitter(Emitter):
 
 
 def _restore_domain(graph: Any) -> None:
-    """Give the operators of the domain their domain back where the graph was moved into a body."""
+    """Give operators their domain back where the graph was moved into a body."""
     for node in graph.get_nodes():
         if node.domain == "" and node.type in OPS:
             node.domain = DOMAIN
+        elif node.domain == "" and node.type == "LabelEncoder":
+            node.domain = "ai.onnx.ml"
         for body in (node.get_body_graphs() or {}).values():
             _restore_domain(body)
 

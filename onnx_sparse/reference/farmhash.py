@@ -13,6 +13,9 @@ import numpy as np
 
 from onnx_sparse.reference.implementation import Array
 
+#: One number for all strings, or one for each.
+Factor = Array | np.uint64
+
 _K0 = np.uint64(0xC3A5C85C97CB3127)
 _K1 = np.uint64(0xB492B66FBE98F273)
 _K2 = np.uint64(0x9AE16A3B2F90404F)
@@ -57,7 +60,7 @@ def _shift_mix(values: Array) -> Array:
     return values ^ values >> np.uint64(47)
 
 
-def _hash_pair(u: Array, v: Array, multiplier: Array) -> Array:
+def _hash_pair(u: Array, v: Array, multiplier: Factor) -> Array:
     a = _shift_mix((u ^ v) * multiplier)
     return _shift_mix((v ^ a) * multiplier) * multiplier
 
@@ -124,7 +127,7 @@ def _hash_long(rows: Array, length: int) -> Array:
     z = _shift_mix(y * _K2 + np.uint64(113)) * _K2
     v = w = np.zeros_like(seed), np.zeros_like(seed)
 
-    def mix(at: int, multiplier: Array, weight: int) -> None:
+    def mix(at: int, multiplier: Factor, weight: int) -> None:
         nonlocal x, y, z, v, w
         x = _rotate(x + y + v[0] + _word(rows, at + 8), 37) * multiplier ^ w[1] * np.uint64(weight)
         y = _rotate(y + v[1] + _word(rows, at + 48), 42) * multiplier + v[0] * np.uint64(weight) + _word(rows, at + 40)

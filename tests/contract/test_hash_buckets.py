@@ -29,7 +29,15 @@ RECORD = Path(__file__).parents[1] / "data" / "hash_buckets.json"
 #: As many buckets as there can be, so that a bucket shows all bits of the fingerprint.
 MOST = 2**63 - 1
 
-WORDS = ["ß", "naïve", "日本語", "Привет, мир", "😀", "e\N{COMBINING ACUTE ACCENT}", "\N{LATIN SMALL LETTER E WITH ACUTE}"]
+WORDS = [
+    "ß",
+    "naïve",
+    "日本語",
+    "Привет, мир",
+    "😀",
+    "e\N{COMBINING ACUTE ACCENT}",
+    "\N{LATIN SMALL LETTER E WITH ACUTE}",
+]
 
 
 def text(length: int) -> str:
@@ -116,5 +124,9 @@ def test_numpys_text_arrays_are_cut_at_a_zero_byte_by_onnx_runtime() -> None:
 
 
 if __name__ == "__main__":
-    record = {"texts": "TEXTS of tests/contract/test_hash_buckets.py", "num_buckets": MOST, "buckets": tensorflows(TEXTS)}
+    record = {
+        "texts": "TEXTS of tests/contract/test_hash_buckets.py",
+        "num_buckets": MOST,
+        "buckets": tensorflows(TEXTS),
+    }
     RECORD.write_text(textwrap.fill(json.dumps(record), 120, break_long_words=False) + "\n")

@@ -276,3 +276,17 @@ def test_what_counts_as_equal(want, got, ok):
     record = compare("y", want, got, "ordinary")
     assert record.ok == ok
     assert bool(record.note) != ok
+
+
+def test_words_that_are_hashed_are_of_every_length():
+    """A hash mixes short, middling, long and very long strings in different ways; a verification sees all of them."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 8], tf.string, "words")])
+    def hashed(words):
+        return tf.strings.to_hash_bucket_fast(words, 100)
+
+    model = convert(hashed)
+    words = [w for seed in range(5) for w in sample(model, seed=seed, kind="ordinary")["words"].ravel()]
+    lengths = {len(word.encode()) for word in words}
+    for shortest, longest in ((0, 0), (1, 3), (8, 16), (17, 32), (33, 64), (65, 1000)):
+        assert any(shortest <= length <= longest for length in lengths)

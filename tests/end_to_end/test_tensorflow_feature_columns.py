@@ -18,6 +18,8 @@ columns = v1.feature_column
 
 IDS = columns.categorical_column_with_identity("ids", 20)
 WORDS = columns.categorical_column_with_vocabulary_list("words", ["red", "green", "blue"])
+HASHED = columns.categorical_column_with_hash_bucket("words", 50)
+HASHED_IDS = columns.categorical_column_with_hash_bucket("ids", 50, dtype=tf.int64)
 WEIGHTED = columns.weighted_categorical_column(IDS, "weights")
 AGE = columns.numeric_column("age")
 BUCKETS = columns.bucketized_column(AGE, [18.0, 30.0, 65.0])
@@ -32,6 +34,23 @@ MODELS = {
     "indicator": (["ids"], lambda f: columns.input_layer(f, [columns.indicator_column(IDS)]), 8),
     "indicator of words": (["words"], lambda f: columns.input_layer(f, [columns.indicator_column(WORDS)]), 9),
     "embedding of words": (["words"], lambda f: columns.input_layer(f, [columns.embedding_column(WORDS, 4)]), 8),
+    "linear of hashed words": (["words"], lambda f: columns.linear_model(f, [HASHED]), 12),
+    "indicator of hashed words": (["words"], lambda f: columns.input_layer(f, [columns.indicator_column(HASHED)]), 9),
+    "embedding of hashed words": (
+        ["words"],
+        lambda f: columns.input_layer(f, [columns.embedding_column(HASHED, 4)]),
+        8,
+    ),
+    "embedding of hashed ids": (
+        ["ids"],
+        lambda f: columns.input_layer(f, [columns.embedding_column(HASHED_IDS, 4)]),
+        9,
+    ),
+    "embedding of hashed dense words": (
+        ["text"],
+        lambda f: columns.input_layer({"words": f["text"]}, [columns.embedding_column(HASHED, 4)]),
+        14,
+    ),
     "wide and deep": (
         ["ids", "words", "age"],
         lambda f: (
@@ -47,6 +66,8 @@ MODELS = {
 def feature(name):
     if name == "age":
         return v1.placeholder(tf.float32, [None, 1], name)
+    if name == "text":
+        return v1.placeholder(tf.string, [None, 1], name)
     dtype = {"ids": tf.int64, "words": tf.string, "weights": tf.float32}[name]
     return v1.sparse_placeholder(dtype, [None, None], name)
 

@@ -82,6 +82,7 @@ class Handler:
         convert: The function that does it.
         notes: Where the result differs from TensorFlow, for the coverage table.
         types: The element types; those of the domain's operator where there are none.
+        partial: Whether only nodes whose first input is of one of these types are its own; tf2onnx converts the others.
     """
 
     op_type: str
@@ -90,6 +91,7 @@ class Handler:
     convert: HandlerFunction
     notes: str = ""
     types: tuple[str, ...] = ()
+    partial: bool = False
 
     def names(self, count: int) -> list[str]:
         """The names of `count` inputs: those of a list are numbered, `values_0`, `values_1`."""
@@ -104,22 +106,25 @@ class Handler:
         return self.types or tuple(dtype_name(t) for t in OPS[self.to].types.get("T", ())) or ("int64",)
 
 
-_OTHER_BUCKETS = (
-    "no ONNX operator gives TensorFlow's buckets; those of onnxruntime-extensions hash to others. "
-    "Give the model the buckets as its input"
-)
+_FAST_IS_CONVERTED = "tf.strings.to_hash_bucket_fast (Keras: Hashing without a salt) is converted"
 
 #: Why operators that look as if they could be converted are not.
-REFUSALS: dict[str, str] = dict.fromkeys(
-    ("StringToHashBucket", "StringToHashBucketFast", "StringToHashBucketStrong"), _OTHER_BUCKETS
-)
+REFUSALS: dict[str, str] = {
+    "StringToHashBucket": f"TensorFlow may change its hash from version to version; {_FAST_IS_CONVERTED}",
+    "StringToHashBucketStrong": f"no operator has its keyed hash, SipHash; {_FAST_IS_CONVERTED}",
+}
 
 #: The handlers by TensorFlow operator.
 HANDLERS: dict[str, Handler] = {}
 
 
 def handles(
-    *op_types: str, inputs: tuple[str, ...], to: str = "", notes: str = "", dtypes: tuple[str, ...] = ()
+    *op_types: str,
+    inputs: tuple[str, ...],
+    to: str = "",
+    notes: str = "",
+    dtypes: tuple[str, ...] = (),
+    partial: bool = False,
 ) -> Callable[[HandlerFunction], HandlerFunction]:
     """Register the decorated function as the handler of TensorFlow operators.
 
@@ -129,13 +134,14 @@ def handles(
         to: The operator that they become; the domain's of the same name when left off.
         notes: Where the result differs from TensorFlow.
         dtypes: The element types, where `to` is a standard operator.
+        partial: Whether tf2onnx converts nodes whose first input is of another type.
     """
 
     def register(function: HandlerFunction) -> HandlerFunction:
         for op_type in op_types:
             if op_type in HANDLERS:
                 raise ValueError(f"{op_type} has a handler already")
-            HANDLERS[op_type] = Handler(op_type, inputs, to or op_type, function, notes, dtypes)
+            HANDLERS[op_type] = Handler(op_type, inputs, to or op_type, function, notes, dtypes, partial)
         return function
 
     return register

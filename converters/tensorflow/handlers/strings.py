@@ -1,0 +1,60 @@
+"""Strings to hash buckets, and what stands around that: numbers as text, and text compared with a constant."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
+from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, Unsupported, handles
+from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS, dtype_name
+
+_WHOLE = (*SIGNED_INTEGERS, *UNSIGNED_INTEGERS)
+
+
+@handles("StringToHashBucketFast", inputs=("input",), dtypes=("string",))
+def string_to_hash_bucket_fast(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """The same operator; the number of buckets is an input."""
+    buckets = emit.integer(node.attributes["num_buckets"])
+    return emit.domain_op("StringToHashBucketFast", {"input": node["input"], "num_buckets": buckets})
+
+
+@handles("AsString", inputs=("input",), to="Cast", dtypes=(*map(dtype_name, _WHOLE), "bool"))
+def as_string(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """Integers in decimal, and the words true and false."""
+    given, attributes = node["input"], node.attributes
+    if attributes.get("width", -1) > 0 or attributes.get("fill"):
+        raise Unsupported("ONNX does not pad text: the attributes width and fill must be left off")
+    if given.dtype == TensorProto.BOOL:
+        words = (emit.constant(np.array(word, object)) for word in ("true", "false"))
+        return (emit.standard("Where", given, *words, dtype=TensorProto.STRING),)
+    if given.dtype not in _WHOLE:
+        raise Unsupported(f"ONNX writes {dtype_name(given.dtype)} in other digits than TensorFlow")
+    return (emit.cast(given, TensorProto.STRING),)
+
+
+@handles(
+    "Equal",
+    "NotEqual",
+    inputs=("x", "y"),
+    to="LabelEncoder",
+    dtypes=("string",),
+    notes="strings, one side a constant scalar; numbers are tf2onnx's",
+    partial=True,
+)
+def compare_strings(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """A dictionary with the constant as its only word: ONNX's Equal takes strings from opset 19 on only."""
+    words, constant = node["x"], node["y"]
+    if constant.value is None:
+        words, constant = constant, words
+    if constant.value is None or constant.shape != ():
+        raise Unsupported("strings are compared with a constant scalar only")
+    word = constant.value.item()
+    equal = int(node.op_type == "Equal")
+    attributes = {
+        "keys_strings": [word.decode() if isinstance(word, bytes) else str(word)],
+        "values_int64s": [equal],
+        "default_int64": 1 - equal,
+    }
+    (found,) = emit.node("ai.onnx.ml", "LabelEncoder", [words], [TensorProto.INT64], attributes)
+    return (emit.cast(found, TensorProto.BOOL),)

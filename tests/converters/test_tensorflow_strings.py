@@ -1,0 +1,104 @@
+"""Hash buckets, numbers as text, and comparisons of strings."""
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+
+from onnx_sparse.converters import ConversionError  # noqa: E402
+from onnx_sparse.converters.tensorflow import convert  # noqa: E402
+from onnx_sparse.schemas import DOMAIN  # noqa: E402
+
+WORDS = ["", "a", "red", "naïve", "日本語", "user 4711", "twenty-one characters", "x" * 50, "y" * 200]
+
+
+def strings(*shape):
+    return tf.function(input_signature=[tf.TensorSpec(shape, tf.string, "words")])
+
+
+def refusal(function):
+    with pytest.raises(ConversionError) as caught:
+        convert(function)
+    return {n.op_type: n.reason for n in caught.value.unsupported}
+
+
+@pytest.mark.parametrize("shape", [(9,), (3, 3), (9, 1)])
+def test_hash_buckets(agree, shape):
+    @strings(*[None] * len(shape))
+    def hashed(words):
+        return tf.strings.to_hash_bucket_fast(words, 1000), tf.strings.to_hash_bucket_fast(words, 2**63 - 1)
+
+    model = agree(hashed, np.array(WORDS, object).reshape(shape))
+    assert [n.op_type for n in model.graph.node if n.domain == DOMAIN] == ["StringToHashBucketFast"] * 2
+    agree(hashed, np.empty((0, *shape[1:]), object))
+
+
+def test_the_hash_of_a_scalar(agree):
+    agree(strings()(lambda word: tf.strings.to_hash_bucket_fast(word, 10)), np.array("red", object))
+
+
+def test_hash_buckets_in_a_branch(agree):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string), tf.TensorSpec([], tf.bool)])
+    def branches(words, left):
+        if left:
+            return tf.strings.to_hash_bucket_fast(words, 10)
+        return tf.where(words == "red", np.int64(-1), tf.strings.to_hash_bucket_fast(words, 20))
+
+    for left in (True, False):
+        agree(branches, np.array(WORDS, object), np.array(left))
+
+
+@pytest.mark.parametrize(
+    ("hashed", "op_type", "reason"),
+    [
+        (lambda w: tf.strings.to_hash_bucket(w, 10), "StringToHashBucket", "may change its hash"),
+        (lambda w: tf.strings.to_hash_bucket_strong(w, 10, [1, 2]), "StringToHashBucketStrong", "SipHash"),
+    ],
+)
+def test_other_hashes_are_refused_by_name(hashed, op_type, reason):
+    reasons = refusal(strings(None)(hashed))
+    assert list(reasons) == [op_type]
+    assert reason in reasons[op_type]
+    assert "to_hash_bucket_fast" in reasons[op_type]
+
+
+@pytest.mark.parametrize(
+    "dtype", [tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64], ids=lambda t: t.name
+)
+def test_integers_as_text(agree, dtype):
+    function = tf.function(tf.as_string, input_signature=[tf.TensorSpec([None], dtype)])
+    agree(function, np.array([0, 7, dtype.max, dtype.min], dtype.as_numpy_dtype))
+
+
+def test_truth_as_text(agree):
+    function = tf.function(tf.as_string, input_signature=[tf.TensorSpec([None], tf.bool)])
+    agree(function, np.array([True, False]))
+
+
+def test_text_that_onnx_writes_in_another_way_is_refused():
+    floats = tf.function(tf.as_string, input_signature=[tf.TensorSpec([None], tf.float32)])
+    assert refusal(floats) == {"AsString": "ONNX writes float in other digits than TensorFlow"}
+    padded = tf.function(lambda x: tf.as_string(x, width=5, fill="0"), input_signature=[tf.TensorSpec([2], tf.int32)])
+    assert "ONNX does not pad text" in refusal(padded)["AsString"]
+
+
+@pytest.mark.parametrize("compare", [tf.equal, tf.not_equal], ids=["equal", "not_equal"])
+@pytest.mark.parametrize("word", ["", "red", "日本語", "no such word"])
+def test_strings_compared_with_a_constant(agree, compare, word):
+    agree(strings(None)(lambda words: (compare(words, word), compare(word, words))), np.array(WORDS, object))
+
+
+def test_strings_that_look_like_equal_numbers_differ(agree):
+    agree(strings(None)(lambda words: words == "1"), np.array(["1", "01", "1.0", "red"], object))
+
+
+def test_strings_compared_with_other_inputs_are_refused():
+    spec = tf.TensorSpec([None], tf.string)
+    function = tf.function(lambda x, y: x == y, input_signature=[spec, spec])
+    assert refusal(function) == {"Equal": "strings are compared with a constant scalar only"}
+
+
+def test_numbers_are_compared_as_ever(agree):
+    spec = tf.TensorSpec([None], tf.int64)
+    function = tf.function(lambda x, y: (x == y, x != 2), input_signature=[spec, spec])
+    assert {n.op_type for n in agree(function, np.array([1, 2]), np.array([1, 3])).graph.node} == {"Equal", "Not"}
