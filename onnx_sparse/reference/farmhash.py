@@ -57,7 +57,8 @@ def _rotate(values: Array, right: int) -> Array:
 
 
 def _shift_mix(values: Array) -> Array:
-    return values ^ values >> np.uint64(47)
+    mixed: Array = values ^ values >> np.uint64(47)
+    return mixed
 
 
 def _hash_pair(u: Array, v: Array, multiplier: Factor) -> Array:
