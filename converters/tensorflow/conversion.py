@@ -88,8 +88,10 @@ def convert(
         set_aside = {f"{name}:0": array for name, array in frozen.embedding_tables.items()}
         attach(model, {renamed.get(name, name): array for name, array in set_aside.items()}, tables)
         if explain is not None:
-            source_nodes = count_source_nodes(frozen.graph_def)
-            explain(Explanation(source_nodes, nodes_before, count_nodes(model), tuple(attempts)))
+            derivation = frozen.derivation
+            source_nodes = count_source_nodes(frozen.graph_def) + derivation.nodes
+            every = (*derivation.attempts, *attempts)
+            explain(Explanation(source_nodes, nodes_before, count_nodes(model), every))
     return model
 
 

@@ -46,7 +46,12 @@ class Explanation:
 def count_source_nodes(graph_def: Any) -> int:
     """The nodes of a GraphDef, and of the functions in it, that compute something."""
     nodes = [*graph_def.node, *(node for function in graph_def.library.function for node in function.node_def)]
-    return sum(node.op not in _NOT_COUNTED for node in nodes)
+    return sum(map(computes, nodes))
+
+
+def computes(node: Any) -> bool:
+    """Whether a node of TensorFlow computes something."""
+    return node.op not in _NOT_COUNTED
 
 
 def count_nodes(model: ModelProto) -> int:

@@ -9,6 +9,7 @@ from unittest import mock
 
 import numpy as np
 
+from onnx_sparse.converters.tensorflow.derived_tables import Derivation, derive_tables
 from onnx_sparse.converters.tensorflow.large_tables import is_large, set_aside, with_rows
 from onnx_sparse.converters.tensorflow.quiet import require
 from onnx_sparse.converters.tensorflow.source import Array
@@ -16,7 +17,7 @@ from onnx_sparse.converters.tensorflow.source import Array
 
 def freeze_function(
     trackable: Any, concrete: Any, inputs: Sequence[str], outputs: Sequence[str]
-) -> tuple[Any, dict[bytes, tuple[Array, Array]], dict[str, Array]]:
+) -> tuple[Any, dict[bytes, tuple[Array, Array]], dict[str, Array], Derivation]:
     """Freeze a ConcreteFunction.
 
     Args:
@@ -26,13 +27,16 @@ def freeze_function(
 
     Returns:
         The graph; the keys and values of its lookup tables by shared name; large embedding tables by the placeholder
-        that stands in for them.
+        that stands in for them; what became of the rules for tables.
     """
     tf, loader = require("tensorflow"), require("tf2onnx.tf_loader")
     tables: dict[str, Array] = {}
+    derivations: list[Derivation] = []
 
     def freeze(function: Any, input_names: list[str], output_names: list[str], large_model: bool) -> Any:
-        graph_def, found = _without_variables(function, output_names)
+        graph_def, values = _without_variables(function)
+        derivations.append(derive_tables(graph_def, values, output_names))
+        found = set_aside(graph_def, values, output_names)
         tables.update(found)
         graph_def = loader.fix_freezing_errors_part2(loader.fix_freezing_errors(graph_def))
         with tf.Graph().as_default():  # Grappler's export is refused in eager mode, though it does not use this graph
@@ -46,11 +50,11 @@ def freeze_function(
         mock.patch.object(loader, "from_function", freeze),
     ):
         graph_def, lookup_tables = loader.from_trackable(trackable, concrete, list(inputs), list(outputs), False)
-    return graph_def, lookup_tables, tables
+    return graph_def, lookup_tables, tables, derivations[0]
 
 
-def _without_variables(concrete: Any, outputs: Sequence[str]) -> tuple[Any, dict[str, Array]]:
-    """The function's graph with constants for its variables, and what was set aside.
+def _without_variables(concrete: Any) -> tuple[Any, dict[str, Array]]:
+    """The function's graph with constants for its variables, and the values of those that it holds without contents.
 
     TensorFlow's own converter is given large variables without their contents, so that it has nothing to copy.
     """
@@ -85,7 +89,7 @@ def _without_variables(concrete: Any, outputs: Sequence[str]) -> tuple[Any, dict
         data = LightVariables(func=concrete, lower_control_flow=False, aggressive_inlining=True)
         graph_def, _ = converter._replace_variables_by_constants(converter_data=data)
     values = {name: full[id(entry.numpy)] for name, entry in data.tensor_data.items() if id(entry.numpy) in full}
-    return graph_def, set_aside(graph_def, values, outputs)
+    return graph_def, values
 
 
 @contextmanager

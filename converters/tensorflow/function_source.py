@@ -77,8 +77,8 @@ class FunctionSource(Source):
         """Turn variables and captured tensors into constants and read the lookup tables."""
         inputs = [port.tensor for port in self.inputs]
         outputs = list(dict.fromkeys(port.tensor for port in self.outputs))
-        graph_def, lookup_tables, tables = freeze_function(self._trackable, self._concrete, inputs, outputs)
-        return Frozen(self.name, graph_def, self.inputs, self.outputs, lookup_tables, tables)
+        graph_def, lookup_tables, tables, derivation = freeze_function(self._trackable, self._concrete, inputs, outputs)
+        return Frozen(self.name, graph_def, self.inputs, self.outputs, derivation, lookup_tables, tables)
 
 
 def from_function(function: Any, *, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> FunctionSource:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.tensorflow.derived_tables import derive_tables
 from onnx_sparse.converters.tensorflow.large_tables import set_aside, with_rows
 from onnx_sparse.converters.tensorflow.quiet import require
 from onnx_sparse.converters.tensorflow.source import (
@@ -82,11 +83,13 @@ class GraphSource(Source):
         if left_off:
             raise ConversionError(f"the model needs every input: {', '.join(left_off)} was left off")
         fed, ends = [p.tensor for p in inputs], [p.tensor for p in outputs]
-        tables = set_aside(graph_def, {}, ends)
+        values: dict[str, Array] = {}
+        derivation = derive_tables(graph_def, values, ends)
+        tables = set_aside(graph_def, values, ends)
         with tf.Graph().as_default():  # Grappler's export is refused in eager mode, though it does not use this graph
             graph_def = loader.tf_optimize([*fed, *(f"{name}:0" for name in tables)], ends, graph_def)
         with_rows(graph_def, tables)
-        return Frozen(self.name, graph_def, tuple(inputs), tuple(outputs), embedding_tables=tables)
+        return Frozen(self.name, graph_def, tuple(inputs), tuple(outputs), derivation, embedding_tables=tables)
 
     def _unused_prefix(self) -> str:
         """A name scope that no node of the graph is in."""

@@ -6,11 +6,14 @@ import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from onnx_sparse.converters.errors import ConversionError
+
+if TYPE_CHECKING:
+    from onnx_sparse.converters.tensorflow.derived_tables import Derivation
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int | None, ...] | None
@@ -43,12 +46,14 @@ class Frozen:
         inputs, outputs: Its ends.
         lookup_tables: The keys and values of its lookup tables, by shared name.
         embedding_tables: Large tables that are not in the graph, by the placeholder that stands in for them.
+        derivation: What became of the rules for tables.
     """
 
     name: str
     graph_def: Any
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
+    derivation: Derivation
     lookup_tables: Mapping[bytes, tuple[Array, Array]] = field(default_factory=dict)
     embedding_tables: Mapping[str, Array] = field(default_factory=dict)
 

@@ -1,0 +1,189 @@
+"""Rules on TensorFlow's graph: tables that a lookup derives from others in every run are derived once.
+
+A table in parts is looked up part by part and put together again; with max_norm the rows that were looked up are
+clipped. Both do the same to the same row in every run. TensorFlow itself computes the rows here, on the graph's own
+nodes, so that nothing about partition strategies or norms is written down a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.rewriting.rule import Attempt, Declined
+from onnx_sparse.converters.tensorflow.source import Array
+from onnx_sparse.converters.tensorflow.source_graph import SourceGraph
+
+#: How many rows are computed at a time.
+_CHUNK = 1 << 18
+
+#: Operators that compute each element from the elements at its place.
+_ELEMENTWISE = {"Add", "AddV2", "Cast", "FloorDiv", "FloorMod", "Greater", "Identity", "Less", "Maximum", "Minimum"}
+_ELEMENTWISE |= {"Mul", "OnesLike", "RealDiv", "Select", "SelectV2", "Sqrt", "Square", "Sub"}
+
+_OTHER_ROWS = "the parts hold rows of other ids than 0, 1, ..., one less than their number of rows"
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """What became of the rules.
+
+    Attributes:
+        attempts: Where they fired, and where not and why.
+        nodes: How many nodes fewer the graph has that compute something.
+    """
+
+    attempts: tuple[Attempt, ...] = ()
+    nodes: int = 0
+
+
+def derive_tables(graph_def: Any, values: MutableMapping[str, Array], fetched: Collection[str]) -> Derivation:
+    """Apply the rules to a graph without variables, in place.
+
+    Args:
+        graph_def: The graph.
+        values: Values of constants, by node name, that the graph holds without their contents; the new tables are added
+            to them.
+        fetched: The tensors that are fetched from the graph.
+    """
+    graph = SourceGraph(graph_def, values)
+    attempts = []
+    for name, anchors, rule in (
+        ("joined-parts", ("ParallelDynamicStitch", "DynamicStitch"), _join_parts),
+        ("clipped-rows", ("RealDiv",), _clip_rows),
+    ):
+        for node in graph.of_types(*anchors):
+            try:
+                if rule(graph, node):
+                    attempts.append(Attempt(name, node.name, True))
+            except Declined as reason:
+                attempts.append(Attempt(name, node.name, False, str(reason)))
+    return Derivation(tuple(attempts), graph.drop_abandoned(fetched))
+
+
+def _join_parts(graph: SourceGraph, node: Any) -> bool:
+    """Rows that are looked up in the parts of a table become rows of one table: equal to the bit.
+
+    `stitch(partition(range(size(ids)), part), [gather(table_k, partition(row, part)[k])])`, part and row being computed
+    from each id alone. An id that is in no part is an error before and after.
+    """
+    count = len(node.input) // 2
+    lookups = [graph.producer(name, "Gather", "GatherV2") for name in node.input[count:]]
+    if not all(lookups):
+        return False
+    partition, row = (
+        graph.producer(name, "DynamicPartition") for name in (node.input[0], lookups[0].input[1])
+    )  # of the places of ids, of the rows in parts
+    if partition is None or row is None or partition.input[1] != row.input[1]:
+        raise Declined("the parts are not looked up by ids that are partitioned as their places are")
+    taken = [*node.input[:count], *(lookup.input[1] for lookup in lookups)]
+    wanted = [f"{name}:{k}" if k else name for name in (partition.name, row.name) for k in range(count)]
+    if list(map(graph.resolve, taken)) != wanted:
+        raise Declined("the parts are not looked up by ids that are partitioned as their places are")
+    places = graph.producer(partition.input[0], "Range")
+    size = graph.producer(places.input[1], "Size") if places is not None else None
+    if size is None or (graph.number(places.input[0]), graph.number(places.input[2])) != (0, 1):
+        raise Declined("the rows are not put where their ids stand")
+    names = [graph.looked_up(lookup) for lookup in lookups]
+    parts = [array for name in names if name is not None and (array := graph.constant(name)) is not None]
+    if len(parts) < count or len({(array.dtype, array.shape[1:]) for array in parts}) > 1:
+        raise Declined("the parts are no constants of one type and width")
+    ids, dtype = size.input[0].removesuffix(":0"), size.attr["T"].type
+    place_of = _place_of(graph, ids, dtype, partition.input[1], row.input[0])
+    graph.become_lookup(node, _joined(parts, place_of), [name for name in names if name], ids, dtype)
+    return True
+
+
+def _place_of(graph: SourceGraph, ids: str, dtype: int, part: str, row: str) -> Callable[[Array], list[Array]]:
+    """The part and the row in it of ids, as the graph computes them."""
+    maker = ids.partition(":")[0]
+    nodes = []
+    for result in (part, row):
+        found, entries = graph.between(result, lambda node: node.name == maker)
+        constants = [node for node in found if node.op == "Const"]
+        if not entries <= {ids} or any(node.op not in _ELEMENTWISE for node in found if node.op != "Const"):
+            raise Declined("the part of an id is computed from more than the id")
+        if any(graph.number(constant.name) is None for constant in constants):
+            raise Declined("the part of an id is computed from more than the id")
+        nodes += found
+    call = graph.function(ids, [part, row], nodes)
+    kind = require("tensorflow").dtypes.as_dtype(dtype).as_numpy_dtype
+    return lambda some: call(some.astype(kind))
+
+
+def _joined(parts: list[Array], place_of: Callable[[Array], list[Array]]) -> Array:
+    """The table whose rows stand in parts."""
+    sizes = np.array([len(part) for part in parts])
+    total = int(sizes.sum())
+    margin = 2 * len(parts)
+    part, row = place_of(np.concatenate([np.arange(-margin, 0), np.arange(total, total + margin)]))
+    if _exist(part, row, sizes).any():
+        raise Declined(_OTHER_ROWS)
+    table = np.empty((total, *parts[0].shape[1:]), parts[0].dtype)
+    for ids in _chunks(total):
+        part, row = place_of(ids)
+        if not _exist(part, row, sizes).all():
+            raise Declined(_OTHER_ROWS)
+        for k, rows in enumerate(parts):
+            table[ids[part == k]] = rows[row[part == k]]
+    return table
+
+
+def _exist(part: Array, row: Array, sizes: Array) -> Array:
+    """Whether there are such rows."""
+    known = (part >= 0) & (part < len(sizes))
+    return known & (row >= 0) & (row < sizes[np.where(known, part, 0)])
+
+
+def _clip_rows(graph: SourceGraph, node: Any) -> bool:
+    """Rows that are divided by their norms where these are too large become rows of a table of such rows.
+
+    `clip_by_norm(Gather(table, unique(ids)))`: equal to the bit. A table that is looked up without max_norm, too, is
+    there twice then.
+    """
+    nodes, entries = graph.between(node.name, lambda other: other.op in ("Gather", "GatherV2"))
+    if len(entries) != 1 or not any(other.op == "Sum" for other in nodes):
+        return False
+    if not all(_keeps_to_rows(graph, other) for other in nodes):
+        return False
+    lookup = graph.producer(*entries, "Gather", "GatherV2")
+    name = graph.looked_up(lookup)
+    table = graph.constant(name) if name is not None else None
+    if name is None or table is None:
+        raise Declined("the rows are none of a constant table")
+    if graph.producer(lookup.input[1], "Unique") is None:
+        raise Declined("the ids are not known to be a vector")
+    axes = [graph.constant(other.input[1]) for other in nodes if other.op == "Sum"]
+    if any(given is None or given.tolist() != list(range(1, table.ndim)) for given in axes):
+        raise Declined("the norm is not that of a row")
+    clip = graph.function(next(iter(entries)), [node.name], nodes)
+    clipped = np.concatenate([clip(table[rows])[0] for rows in _chunks(len(table))] or [table])
+    graph.become_lookup(node, clipped, [name], lookup.input[1], lookup.attr["Tindices"].type)
+    return True
+
+
+def _keeps_to_rows(graph: SourceGraph, node: Any) -> bool:
+    """Whether a node computes each row from that row and from scalars."""
+    if node.op == "Const":
+        return True
+    if node.op == "Sum":
+        axes = graph.constant(node.input[1])
+        return node.attr["keep_dims"].b and axes is not None and bool((axes > 0).all())
+    if node.op == "Fill":  # as ones_like and zeros_like write it
+        return graph.producer(node.input[0], "Shape") is not None and graph.number(node.input[1]) is not None
+    if node.op == "Shape":
+        return True
+    return node.op in _ELEMENTWISE and not any(
+        graph.producer(name, "Shape") or (graph.producer(name, "Const") and graph.number(name) is None)
+        for name in node.input
+    )
+
+
+def _chunks(total: int) -> Iterator[Array]:
+    """0, 1, ..., in pieces."""
+    for begin in range(0, total, _CHUNK):
+        yield np.arange(begin, min(begin + _CHUNK, total))
