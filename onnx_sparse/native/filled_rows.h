@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "elements.h"
@@ -45,7 +46,7 @@ class RowFiller {
     std::vector<PartScan> parts(parts_);
     call_.parallel_for(parts_, [&](size_t part) {
       parts[part] = with_rank([&](auto rank) {
-        return scan_part<decltype(rank)::value>(begin_of(part), begin_of(part + 1));
+        return scan_part<decltype(rank)::value>(begin_of(part, parts_), begin_of(part + 1, parts_));
       });
     });
     bool in_range = true;
@@ -66,7 +67,7 @@ class RowFiller {
 
   // Writes the output.
   void write(const FilledRows<Index>& out, const void* values, const void* default_value, size_t value_size) {
-    if (!sorted_) sort_entries();
+    if (!sorted_ && entries_.compared > 1) sort_entries();
     with_rank([&](auto rank) {
       constexpr size_t known_rank = decltype(rank)::value;
       switch (out.values == nullptr ? 0 : value_size) {
@@ -122,9 +123,9 @@ class RowFiller {
     }
   }
 
-  int64_t begin_of(size_t part) const {
-    const auto length = entries_.count / static_cast<int64_t>(parts_);
-    return part == parts_ ? entries_.count : length * static_cast<int64_t>(part);
+  int64_t begin_of(size_t part, size_t parts) const {
+    const auto length = entries_.count / static_cast<int64_t>(parts);
+    return part == parts ? entries_.count : length * static_cast<int64_t>(part);
   }
 
   const Index* entry(int64_t k) const { return entries_.indices + static_cast<size_t>(k) * entries_.rank; }
@@ -141,37 +142,72 @@ class RowFiller {
   template <size_t known_rank>
   PartScan scan_part(int64_t first, int64_t end) const {
     const size_t rank = known_rank ? known_rank : entries_.rank;
-    const size_t checked = entries_.sizes.size();
     const bool compares_columns = entries_.compared > 1;
+    std::vector<uint64_t> highest(rank, ~uint64_t{0});
     bool outside = false;
+    for (size_t c = 0; c < entries_.sizes.size(); ++c) {
+      highest[c] = static_cast<uint64_t>(entries_.sizes[c]) - 1;
+      outside |= entries_.sizes[c] == 0 && first < end;
+    }
     bool falls = false;
-    int64_t new_rows = 0;
-    const Index* before = first == 0 ? nullptr : entry(first - 1);
+    // The first entry of all has a new row, and is compared with itself. Comparisons are kept from being branches, which
+    // The first entry of all has a new row, and is compared with itself. The lengths of rows would mislead branches.
+    int64_t new_rows = first == 0 && end > 0;
     const Index* here = entry(first);
+    const Index* before = first == 0 ? here : here - rank;
+    const uint64_t highest_row = highest[0];
+    const uint64_t highest_column = rank > 1 ? highest[1] : 0;
     for (int64_t k = first; k < end; ++k, before = here, here += rank) {
-      for (size_t c = 0; c < checked; ++c) {
-        outside |= static_cast<uint64_t>(int64_t{here[c]}) >= static_cast<uint64_t>(entries_.sizes[c]);
-      }
-      if (before == nullptr || *before != *here) {
-        ++new_rows;
-        falls |= before != nullptr && *here < *before;
-      } else if (compares_columns) {
-        falls |= known_rank == 2 ? here[1] < before[1] : less_in_row(here, before);
+      outside |= static_cast<uint64_t>(int64_t{here[0]}) > highest_row;
+      if (rank > 1) outside |= static_cast<uint64_t>(int64_t{here[1]}) > highest_column;
+      for (size_t c = 2; c < rank; ++c) outside |= static_cast<uint64_t>(int64_t{here[c]}) > highest[c];
+      new_rows += *before != *here;
+      falls |= *here < *before;
+      if (compares_columns) {
+        const bool falls_in_row = known_rank == 2 ? here[1] < before[1] : less_in_row(here, before);
+        falls |= static_cast<bool>((*here == *before) & falls_in_row);
       }
     }
     return {!outside, !falls, new_rows};
   }
 
-  // Where the entries of each row begin in the output, a row without any having one.
+  // Where the entries of each row begin in the output, a row without any having one, and where in them those of each
+  // part of the input do.
   void count_rows() {
+    const int64_t row_length = entries_.count / std::max(rows_, int64_t{1});
+    sort_parts_ = static_cast<size_t>(std::clamp(row_length, int64_t{1}, kMostSortParts));
+    next_ = uninitialized<int64_t>(rows_ * static_cast<int64_t>(sort_parts_));
+    call_.parallel_for(sort_parts_, [&](size_t part) {
+      int64_t* counts = next_of(part);
+      std::fill(counts, counts + rows_, int64_t{0});
+      const int64_t end = begin_of(part + 1, sort_parts_);
+      for (int64_t k = begin_of(part, sort_parts_); k < end; ++k) ++counts[row_of(k)];
+    });
     starts_ = uninitialized<int64_t>(rows_ + 1);
-    std::fill(starts_.get(), starts_.get() + rows_ + 1, int64_t{0});
-    for (int64_t k = 0; k < entries_.count; ++k) ++starts_[static_cast<size_t>(row_of(k))];
     int64_t start = 0;
-    for (int64_t row = 0; row <= rows_; ++row) {
-      const int64_t count = starts_[static_cast<size_t>(row)];
+    for (int64_t row = 0; row < rows_; ++row) {
       starts_[static_cast<size_t>(row)] = start;
-      start += std::max(count, int64_t{1});
+      int64_t next = start;
+      for (size_t part = 0; part < sort_parts_; ++part) {
+        int64_t& place = next_of(part)[row];
+        next += std::exchange(place, next);
+      }
+      start = std::max(next, start + 1);
+    }
+    starts_[static_cast<size_t>(rows_)] = start;
+  }
+
+  // Where in the output the next entry of each row goes, of one part of the input.
+  int64_t* next_of(size_t part) const { return next_.get() + part * static_cast<size_t>(rows_); }
+
+  // Calls a function with the number of each entry of a part and its position, in rows that keep their order.
+  template <class Fetch, class Place>
+  void place_entries(size_t part, const Fetch& fetch, const Place& place) const {
+    int64_t* next = next_of(part);
+    const int64_t end = begin_of(part + 1, sort_parts_);
+    for (int64_t k = begin_of(part, sort_parts_); k < end; ++k) {
+      fetch(next[row_of(std::min(k + kPrefetchDistance, end - 1))]);
+      place(k, next[row_of(k)]++);
     }
   }
 
@@ -179,19 +215,26 @@ class RowFiller {
   void sort_entries() {
     const int64_t size = starts_[static_cast<size_t>(rows_)];
     sources_ = uninitialized<int64_t>(size);
-    std::fill(sources_.get(), sources_.get() + size, int64_t{-1});
-    const auto next = uninitialized<int64_t>(rows_);
-    std::copy(starts_.get(), starts_.get() + rows_, next.get());
-    for (int64_t k = 0; k < entries_.count; ++k) {
-      const int64_t ahead = std::min(k + kPrefetchDistance, entries_.count - 1);
-      __builtin_prefetch(&sources_[static_cast<size_t>(next[static_cast<size_t>(row_of(ahead))])], 1);
-      sources_[static_cast<size_t>(next[static_cast<size_t>(row_of(k))]++)] = k;
-    }
+    int64_t* sources = sources_.get();
+    std::fill(sources, sources + size, int64_t{-1});
+    call_.parallel_for(sort_parts_, [&](size_t part) {
+      place_entries(
+          part, [&](int64_t position) { __builtin_prefetch(sources + position, 1); },
+          [&](int64_t k, int64_t position) { sources[position] = k; });
+    });
   }
 
   template <size_t rank, class MoveValues>
   void write_all(const FilledRows<Index>& out, const MoveValues& values) const {
     if (!sorted_) {
+      if (sources_ == nullptr) {
+        const auto stride = static_cast<int64_t>(entries_.rank);
+        call_.parallel_for(sort_parts_, [&](size_t part) {
+          place_entries(
+              part, [&](int64_t position) { __builtin_prefetch(out.indices + position * stride, 1); },
+              [&](int64_t k, int64_t position) { write_entry<rank>(k, position, out, values); });
+        });
+      }
       const size_t tasks = task_count(starts_[static_cast<size_t>(rows_)] * 32);
       call_.parallel_for(tasks, [&](size_t task) {
         write_rows<rank>(row_split(task, tasks), row_split(task + 1, tasks), out, values);
@@ -233,19 +276,15 @@ class RowFiller {
 
   // One part of sorted entries, and the empty rows before each of them.
   template <size_t rank, class MoveValues>
-  void write_sorted(size_t part, const FilledRows<Index>& out, const MoveValues& values) const {
-    const int64_t first = begin_of(part);
+  void write_sorted(size_t part, const FilledRows<Index> out, const MoveValues values) const {
+    const int64_t first = begin_of(part, parts_);
     int64_t row = first == 0 ? -1 : row_of(first - 1);
     int64_t shift = row + 1 - rows_before_[part];  // how many rows so far are empty
-    for (int64_t k = first, end = begin_of(part + 1); k < end; ++k) {
+    for (int64_t k = first, end = begin_of(part + 1, parts_); k < end; ++k) {
       const int64_t next = row_of(k);
-      if (next != row) {
-        while (++row < next) {
-          write_empty<rank>(row, k + shift, out, values);
-          ++shift;
-        }
-        out.empty[row] = false;
-      }
+      for (++row; row < next; ++row, ++shift) write_empty<rank>(row, k + shift, out, values);
+      row = next;
+      out.empty[row] = false;
       write_entry<rank>(k, k + shift, out, values);
     }
   }
@@ -262,13 +301,11 @@ class RowFiller {
     for (; row < end; ++row) {
       const int64_t start = starts_[static_cast<size_t>(row)];
       const int64_t next = starts_[static_cast<size_t>(row) + 1];
-      out.empty[row] = sources_[static_cast<size_t>(start)] < 0;
-      if (out.empty[row]) {
-        write_empty<rank>(row, start, out, values);
-        continue;
-      }
+      out.empty[row] = next_of(sort_parts_ - 1)[row] == start;
+      if (out.empty[row]) write_empty<rank>(row, start, out, values);
+      if (out.empty[row] || sources_ == nullptr) continue;
       for (int64_t position = start; position < next; ++position) prefetch(position + kPrefetchDistance);
-      if (entries_.compared > 1 && next - start > 1) sort_row(start, next);
+      if (next - start > 1) sort_row(start, next);
       for (int64_t position = start; position < next; ++position) {
         write_entry<rank>(sources_[static_cast<size_t>(position)], position, out, values);
       }
@@ -312,6 +349,7 @@ class RowFiller {
 
   static constexpr int64_t kShortRow = 32;
   static constexpr int64_t kPrefetchDistance = 24;
+  static constexpr int64_t kMostSortParts = 4;
 
   const Call& call_;
   const Entries<Index>& entries_;
@@ -319,8 +357,11 @@ class RowFiller {
   const size_t parts_;
   bool sorted_ = true;
   std::vector<int64_t> rows_before_;    // how many rows have entries in the parts before each
-  std::unique_ptr<int64_t[]> starts_;   // of unsorted entries: where each row begins in the output
-  std::unique_ptr<int64_t[]> sources_;  // and which entry stands at each place
+  // Of unsorted entries:
+  size_t sort_parts_ = 0;
+  std::unique_ptr<int64_t[]> starts_;   // where each row begins in the output
+  std::unique_ptr<int64_t[]> next_;     // where the next entry of each row goes, by part of the input
+  std::unique_ptr<int64_t[]> sources_;  // which entry stands at each place, where rows have an order of their own
 };
 
 }  // namespace onnx_sparse

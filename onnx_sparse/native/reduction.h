@@ -38,7 +38,7 @@ struct RowReduction {
 
 // The number of rows that are taken one by one before the blocks of eight.
 ONNX_SPARSE_INLINE int64_t head_of(int64_t count) {
-  const int64_t head = count % 8 < 2 ? count % 8 + 8 : count % 8;
+  const int64_t head = ((count - 2) & 7) + 2;  // without a branch, which the lengths of segments would mislead
   return head < count ? head : count;
 }
 
@@ -46,6 +46,8 @@ ONNX_SPARSE_INLINE int64_t head_of(int64_t count) {
 ONNX_SPARSE_INLINE uintptr_t address_of(const SegmentBatch& batch, int64_t entry) {
   return reinterpret_cast<uintptr_t>(batch.table) + static_cast<uintptr_t>(batch.indices[entry]) * batch.row_stride;
 }
+
+ONNX_SPARSE_INLINE void fetch(uintptr_t address) { __builtin_prefetch(reinterpret_cast<void*>(address), 0, 2); }
 
 // Reduces `vectors` vectors of columns of the rows of the entries from `begin` on. They are neighbours from `column`
 // on, but for the last one, which stands at `last` and may overlap the one before: columns are reduced independently.
@@ -61,11 +63,17 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin,
   };
   const auto read = [&](int64_t k, V* into) __attribute__((always_inline)) {
     if (prefetch) {
-      const uintptr_t ahead = address_of(batch, k + batch.prefetch_distance);
-      for (size_t v = 0; v < vectors; ++v) {
-        if (v * lanes * sizeof(T) % 64 == 0) __builtin_prefetch(reinterpret_cast<void*>(ahead + column_of(v) * sizeof(T)));
+      // Into the second-level cache, which takes more requests at a time than the first. The lines between wait until
+      // the first one's page has been looked up: they would queue for it, too.
+      const uintptr_t far = address_of(batch, k + batch.prefetch_distance);
+      fetch(far + column * sizeof(T));
+      fetch(far + (last + lanes) * sizeof(T) - 1);
+      if constexpr (vectors * lanes * sizeof(T) > 64) {
+        const uintptr_t near = address_of(batch, k + batch.prefetch_distance / 2);
+        for (size_t v = 1; v < vectors; ++v) {
+          if (v * lanes * sizeof(T) % 64 == 0) fetch(near + column_of(v) * sizeof(T));
+        }
       }
-      __builtin_prefetch(reinterpret_cast<void*>(ahead + (last + lanes) * sizeof(T) - 1));
     }
     const T* from = reinterpret_cast<const T*>(address_of(batch, k));
     for (size_t v = 0; v < vectors; ++v) into[v] = load<C, lanes>(from + column_of(v));

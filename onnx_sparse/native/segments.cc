@@ -19,8 +19,8 @@ constexpr int64_t kLongSegment = 4096;
 constexpr int64_t kTaskBlocks = 64;
 constexpr int64_t kBlockSumBytes = 1 << 20;
 // So many bytes of looked-up rows are on their way while others are read.
-constexpr int64_t kPrefetchBytes = 4096;
-constexpr int64_t kMostPrefetched = 32;
+constexpr int64_t kPrefetchBytes = 8192;
+constexpr int64_t kMostPrefetched = 64;
 
 // Where the entries of each segment stand: the sorted ids say it ...
 template <class Id>
@@ -39,6 +39,22 @@ struct SortedIds {
     int64_t end = begin;
     while (end < near && ids[end] == segment) ++end;
     return end < near || near == kept ? end : begin_of(segment + 1);
+  }
+  // Writes where the next segments' entries begin, and returns for how many: for `most` or fewer, up to the one in which
+  // kBatchEntries are reached. One store an entry: a branch would be predicted wrongly once in every segment.
+  int64_t starts_of(int64_t segment, int64_t most, int64_t entry, int64_t* starts) const {
+    const int64_t limit = std::min(kept, entry + kBatchEntries);
+    const int64_t stop = segment + most;
+    std::fill_n(starts, most + 1, entry);
+    int64_t k = entry;
+    for (; k < limit && ids[k] < stop; ++k) starts[ids[k] - segment + 1] = k + 1;
+    int64_t count = most;
+    if (k == limit && limit < kept) {
+      count = ids[k - 1] - segment + 1;
+      starts[count] = end_of(ids[k - 1], k);
+    }
+    for (int64_t s = 1; s <= count; ++s) starts[s] = std::max(starts[s], starts[s - 1]);
+    return count;
   }
   int64_t segment_at(int64_t entry) const { return ids[entry]; }
   // A segment before which there are about `wanted` entries and segments together; it grows with `wanted`.
@@ -65,6 +81,15 @@ struct Starts {
   int64_t entries() const { return starts[segments]; }
   int64_t begin_of(int64_t segment) const { return starts[segment]; }
   int64_t end_of(int64_t segment, int64_t) const { return starts[segment + 1]; }
+  int64_t starts_of(int64_t segment, int64_t most, int64_t entry, int64_t* some) const {
+    int64_t count = 0;
+    some[0] = entry;
+    while (count < most && some[count] - entry < kBatchEntries) {
+      ++count;
+      some[count] = starts[segment + count];
+    }
+    return count;
+  }
   int64_t segment_at(int64_t entry) const {
     return std::upper_bound(starts, starts + segments + 1, entry) - starts - 1;
   }
@@ -155,7 +180,7 @@ class Reducer {
     made.table = reduction_.table + offset;
     made.row_stride = static_cast<size_t>(row_bytes_);
     made.prefetch_distance =
-        looked_up ? std::clamp(kPrefetchBytes / std::max(row_bytes_, int64_t{1}), int64_t{4}, kMostPrefetched) : 0;
+        looked_up ? std::clamp(kPrefetchBytes / std::max(row_bytes_, int64_t{1}), int64_t{8}, kMostPrefetched) : 0;
     made.width = columns.count;
     made.finish = reduction_.finish;
     made.empty_row = reduction_.empty_row + offset;
@@ -172,7 +197,7 @@ class Reducer {
   void reduce(SegmentBatch& some, int64_t* starts, int64_t count) const {
     const int64_t first = starts[0];
     const int64_t size = starts[count] - first;
-    int64_t own[kLongSegment + kMostPrefetched];
+    int64_t own[kBatchEntries + kLongSegment + kMostPrefetched];
     some.indices = indices_of(first, size, some.prefetch_distance, own);
     if (some.indices == nullptr) {
       all_in_range_.store(false, std::memory_order_relaxed);
@@ -227,22 +252,14 @@ class Reducer {
     SegmentBatch some = batch(columns);
     int64_t entry = grouping_.begin_of(segment);
     while (segment < segments_end) {
-      const int64_t most = std::min(kBatchSegments, segments_end - segment);
-      int64_t count = 0;
-      starts[0] = entry;
-      while (count < most && starts[count] - entry < kBatchEntries) {
-        const int64_t end = grouping_.end_of(segment + count, starts[count]);
-        if (end - entry > kLongSegment) break;
-        starts[++count] = end;
-      }
-      if (count == 0) {  // a long segment has its turn when the others are done
-        entry = grouping_.end_of(segment, entry);
-        ++segment;
-        continue;
-      }
+      const int64_t count = grouping_.starts_of(segment, std::min(kBatchSegments, segments_end - segment), entry, starts);
       entry = starts[count];
-      some.output = output_at(segment, columns);
-      reduce(some, starts, count);
+      // Only the last can be a long segment, which has its turn when the others are done.
+      const int64_t reduced = starts[count] - starts[count - 1] > kLongSegment ? count - 1 : count;
+      if (reduced > 0) {
+        some.output = output_at(segment, columns);
+        reduce(some, starts, reduced);
+      }
       segment += count;
     }
   }

@@ -32,6 +32,7 @@ def _session(
     model = helper.make_model(helper.make_graph([node], "g", inputs, outputs), ir_version=10, opset_imports=imports)
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # there are many sessions
     options.log_severity_level = 4  # errors are raised; they need not be logged, too
     return onnx_sparse.InferenceSession(model, options, backend="native")
 

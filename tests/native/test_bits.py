@@ -1,9 +1,13 @@
 """Float results are the same to the last bit: as TensorFlow's, as the reference's, on any number of threads, with any
 instruction set.
+
+The suite compares some hundred random cases with TensorFlow; `python tests/native/test_bits.py --cases 10000` takes as
+many as wanted.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
@@ -14,6 +18,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from native.sessions import Array, run, segment_ids
 
 from onnx_sparse.reference import FUNCTIONS
@@ -59,10 +67,16 @@ def test_the_bits_are_those_that_tensorflow_gave(name: str, mode: str, inputs: d
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_bits_are_tensorflows(mode: str, dtype: Any) -> None:
-    tf = pytest.importorskip("tensorflow")
+    pytest.importorskip("tensorflow")
+    compare_with_tensorflow(mode, dtype, cases=300)
+
+
+def compare_with_tensorflow(mode: str, dtype: Any, cases: int) -> None:
+    import tensorflow as tf
+
     kernel = getattr(tf.raw_ops, f"SparseSegment{mode}WithNumSegments")
     random = np.random.default_rng(1)
-    for seed in range(300):
+    for seed in range(cases):
         lengths = random.integers(0, random.choice([4, 20, 60]), random.integers(1, 60)).tolist()
         inputs = lookups(int(random.integers(1, 70)), dtype, lengths, seed)
         table, indices, ids, size = inputs.values()
@@ -97,22 +111,24 @@ for name, outputs in every_operator(threads=2):
 """
 
 
-@pytest.mark.parametrize("instructions", ["baseline", "avx2"])
-def test_every_instruction_set_gives_the_same_bits(instructions: str) -> None:
+def answers(instructions: dict[str, str]) -> str:
+    """Digests of every operator's outputs, of a process with its own choice of instructions."""
+    return subprocess.run(
+        [sys.executable, "-c", _EVERY_OPERATOR],
+        env=os.environ | instructions | {"PYTHONPATH": str(Path(__file__).parent.parent)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    ).stdout
+
+
+def test_every_instruction_set_gives_the_same_bits() -> None:
     """The machine may lack what the best set needs; the others run everywhere on x86."""
-    answers = [
-        subprocess.run(
-            [sys.executable, "-c", _EVERY_OPERATOR],
-            env=os.environ | chosen | {"PYTHONPATH": str(Path(__file__).parent.parent)},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=300,
-        ).stdout
-        for chosen in ({}, {"ONNX_SPARSE_INSTRUCTIONS": instructions})
-    ]
-    assert answers[0] == answers[1]
-    assert answers[0].count("\n") > 50
+    best = answers({})
+    assert best.count("\n") > 50
+    for name in ("baseline", "avx2"):
+        assert answers({"ONNX_SPARSE_INSTRUCTIONS": name}) == best, name
 
 
 def record() -> None:
@@ -131,3 +147,17 @@ def record() -> None:
         for name, mode, inputs in recorded_cases()
     }
     RECORDED.write_text(json.dumps(recorded, indent=0) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=10_000, help="for each mode and type")
+    arguments = parser.parse_args()
+    for mode in MODES:
+        for dtype in (np.float32, np.float64):
+            compare_with_tensorflow(mode, dtype, arguments.cases)
+            print(f"{mode} {dtype.__name__}: {arguments.cases} cases have TensorFlow's bits")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -148,3 +148,20 @@ def test_large_sparse_tensors_give_what_the_reference_gives(order: str) -> None:
             expected = FUNCTIONS["SparseFillEmptyRows"](*inputs.values(), order=order)
             for got, wanted in zip(run("SparseFillEmptyRows", inputs, order=order), expected, strict=True):
                 np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("order", ["row_major", "row_stable"])
+@pytest.mark.parametrize("sort", [False, True])
+def test_large_sparse_tensors_of_rank_3_give_what_the_reference_gives(order: str, sort: bool) -> None:
+    random = np.random.default_rng(8)
+    dense_shape = np.array([9_000, 4, 7])
+    indices = random.integers(0, dense_shape, (60_000, 3))
+    inputs = {
+        "values": np.arange(len(indices)),
+        "dense_shape": dense_shape,
+        "indices": indices[np.lexsort(indices.T[::-1])] if sort else indices,
+        "default_value": np.array(-1),
+    }
+    expected = FUNCTIONS["SparseFillEmptyRows"](*inputs.values(), order=order)
+    for got, wanted in zip(run("SparseFillEmptyRows", inputs, order=order), expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)
