@@ -16,7 +16,7 @@ from onnx_sparse import bfloat16
 from onnx_sparse.graphs import all_initializers
 from onnx_sparse.large_models import detach_large_tensors
 from onnx_sparse.native.errors import law_errors_raised, law_message
-from onnx_sparse.native.library import library_path
+from onnx_sparse.native.location import library_path
 from onnx_sparse.python.guard import Guard
 from onnx_sparse.python.guarded_model import guarded_model
 from onnx_sparse.python.kernels import declare

@@ -150,7 +150,6 @@ class RowFiller {
       outside |= entries_.sizes[c] == 0 && first < end;
     }
     bool falls = false;
-    // The first entry of all has a new row, and is compared with itself. Comparisons are kept from being branches, which
     // The first entry of all has a new row, and is compared with itself. The lengths of rows would mislead branches.
     int64_t new_rows = first == 0 && end > 0;
     const Index* here = entry(first);
