@@ -39,21 +39,28 @@ class Case:
         lengths: The number of ids of each row.
         table: The table's shape.
         weighted: Whether the ids have weights.
+        ragged: Whether the ids are a RaggedTensor.
+        parts: How many variables the table is in.
     """
 
     name: str
     lengths: Sequence[int]
     table: tuple[int, int] = (200_000, 32)
     weighted: bool = False
+    ragged: bool = False
+    parts: int = 1
 
     def feeds(self) -> dict[str, Array]:
-        """The batch: coordinates, ids, dense shape and, perhaps, weights."""
+        """The batch: coordinates, ids, dense shape and, perhaps, weights; or ids and row splits."""
         random = np.random.default_rng(1)
         rows = np.repeat(np.arange(len(self.lengths)), self.lengths)
         columns = np.concatenate([np.arange(length) for length in self.lengths])
+        ids = random.integers(0, self.table[0], len(rows))
+        if self.ragged:
+            return {"ids": ids, "splits": np.cumsum([0, *self.lengths])}
         feeds = {
             "indices": np.stack([rows, columns], axis=1),
-            "ids": random.integers(0, self.table[0], len(rows)),
+            "ids": ids,
             "dense_shape": np.array([len(self.lengths), max(self.lengths)]),
         }
         return feeds | ({"weights": random.random(len(rows), np.float32) + 0.1} if self.weighted else {})
@@ -63,7 +70,16 @@ class Case:
         import tensorflow as tf
 
         values = np.random.default_rng(2).standard_normal(self.table, np.float32)
-        table = tf.Variable(values)
+        table = [tf.Variable(part) for part in np.array_split(values, self.parts)]
+        if self.ragged:
+            specs = [tf.TensorSpec([None], tf.int64, name) for name in ("ids", "splits")]
+
+            @tf.function(input_signature=specs)
+            def ragged_lookup(ids: Any, splits: Any) -> Any:
+                ragged = tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
+                return tf.nn.safe_embedding_lookup_sparse(table, ragged, combiner="mean")
+
+            return ragged_lookup
         signature = [
             tf.TensorSpec([None, 2], tf.int64, "indices"),
             tf.TensorSpec([None], tf.int64, "ids"),
@@ -90,6 +106,8 @@ def cases() -> Iterator[Case]:
     yield Case(f"power-law lengths up to 3000, {power_law.sum()} ids", power_law.tolist())
     yield Case("power-law lengths, weighted", power_law.tolist(), weighted=True)
     yield Case("skewed, 2000 rows, one of 100k ids, 200k x 3", [100_000, *[1] * 1999], (200_000, 3))
+    yield Case("power-law lengths, ragged", power_law.tolist(), ragged=True)
+    yield Case("mean, 4096 rows, table in 4 parts", ordinary.tolist(), parts=4)
     yield Case("one row of 10 ids (latency)", [10])
 
 
