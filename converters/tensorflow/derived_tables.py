@@ -93,9 +93,30 @@ def _join_parts(graph: SourceGraph, node: Any) -> bool:
     if len(parts) < count or len({(array.dtype, array.shape[1:]) for array in parts}) > 1:
         raise Declined("the parts are no constants of one type and width")
     ids, dtype = size.input[0].removesuffix(":0"), size.attr["T"].type
-    place_of = _place_of(graph, ids, dtype, partition.input[1], row.input[0])
-    graph.become_lookup(node, _joined(parts, place_of), [name for name in names if name], ids, dtype)
+    table = _joined(parts, _place_of(graph, ids, dtype, partition.input[1], row.input[0]))
+    sources = [name for name in names if name is not None]
+    for reshape in graph.users(node.name):
+        unflattened = _unflattened(graph, reshape, ids, table)
+        if unflattened is not None:
+            graph.become_lookup(reshape, table, sources, unflattened, dtype)
+    graph.become_lookup(node, table, sources, ids, dtype)
     return True
+
+
+def _unflattened(graph: SourceGraph, reshape: Any, ids: str, table: Array) -> str | None:
+    """The ids of any rank that were made a vector, where a Reshape gives the rows that rank again."""
+    flat = graph.producer(ids, "Reshape")
+    target = graph.producer(reshape.input[1], "ConcatV2") if reshape.op == "Reshape" else None
+    if flat is None or target is None or len(target.input) != 3:
+        return None
+    shape, width = graph.producer(target.input[0], "Shape"), graph.constant(target.input[1])
+    if shape is None or graph.resolve(shape.input[0]) != graph.resolve(flat.input[0]):
+        return None
+    if width is None or width.tolist() != list(table.shape[1:]):
+        return None
+    minus_one = graph.constant(flat.input[1])
+    is_flat = minus_one is not None and minus_one.tolist() == [-1]
+    return str(flat.input[0]) if is_flat else None
 
 
 def _place_of(graph: SourceGraph, ids: str, dtype: int, part: str, row: str) -> Callable[[Array], list[Array]]:

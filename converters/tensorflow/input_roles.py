@@ -7,7 +7,7 @@ dense shape, what goes into a Gather from a table of ten rows is ids below ten. 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
@@ -53,6 +53,7 @@ class Roles:
         shapes: Dense shapes.
         entries: Inputs with one element (or slice) per entry: values, weights, ids, segment ids.
         segments: Sorted segment ids, one per entry.
+        splits: Row splits of ragged tensors.
         counts: Scalars that say how many segments or rows there are.
         tables: Embedding tables.
         bounds: Ids, with the number of rows of the table they look up (of segments, where they are in any order).
@@ -66,6 +67,7 @@ class Roles:
     counts: set[str]
     tables: set[str]
     bounds: dict[str, int]
+    splits: set[str] = field(default_factory=set)
     most_segments: int | None = None
 
     def limit_segments(self, count: int | None) -> None:
@@ -79,6 +81,7 @@ def find_roles(model: ModelProto) -> Roles:
     nodes = [node for graph in graphs(model.graph) for node in graph.node]
     trace = _Trace(model.graph, nodes)
     roles = Roles({}, set(), set(), set(), set(), set(), {})
+    counted = {node.input[0] for node in nodes if node.op_type == "CumSum"}
     for node in nodes:
         names = [trace.origin(name) for name in node.input]
         if node.op_type == "SparseFillEmptyRows":
@@ -102,6 +105,8 @@ def find_roles(model: ModelProto) -> Roles:
         elif node.op_type.startswith("Segment"):
             roles.entries |= trace.sources(node.input[0])
             roles.segments |= _known(names[1])
+        elif node.op_type == "ScatterElements" and node.output[0] in counted:
+            roles.splits |= _known(names[1])  # as the rule `rows-of-splits` leaves them
         elif node.op_type == "ScatterND" and names[1] is not None and trace.rank(names[1]) == 2:
             _add_triple(roles, indices=names[1], values=names[2], shape=trace.shape_of(node.input[0]))
         elif node.op_type == "Gather" and names[1] is not None:

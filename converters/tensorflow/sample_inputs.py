@@ -52,6 +52,7 @@ class _Sampler:
         self.rng = rng
         self.roles = find_roles(model)
         self.roles.entries |= set(specs.row_splits.values())
+        self.roles.splits |= set(specs.row_splits)
         self.values = {value.name: value for value in model.graph.input}
         self.batch = self._batch_size(_SIZES.get(kind))
         per_row = {"with empty rows": (0, 3), "without entries": (0, 1)}.get(kind, (1, 4))
@@ -86,8 +87,8 @@ class _Sampler:
     def _batched(self) -> Iterator[ValueInfoProto]:
         """The dense inputs, whose first dimension is the batch."""
         roles = self.roles
-        sparse = {*roles.coordinates, *roles.shapes, *roles.entries, *roles.segments, *roles.counts, *roles.tables}
-        sparse |= {*self.specs.row_splits}
+        sparse = {*roles.coordinates, *roles.shapes, *roles.entries, *roles.segments, *roles.splits, *roles.counts}
+        sparse |= roles.tables
         return (value for name, value in self.values.items() if name not in sparse)
 
     @staticmethod
@@ -111,7 +112,7 @@ class _Sampler:
         roles, shape = self.roles, self._shape(name, value)
         if name in roles.coordinates:
             return self._coordinates(shape[1] if len(shape) > 1 else 1)
-        if name in self.specs.row_splits:
+        if name in roles.splits:
             return np.searchsorted(self.rows, np.arange(self.batch + 1))
         if name in roles.shapes:
             return self._dense_shape(name, shape[0])

@@ -58,6 +58,10 @@ class SourceGraph:
             return None
         return require("tensorflow").make_ndarray(node.attr["value"].tensor).item()
 
+    def users(self, tensor: str) -> list[Any]:
+        """The nodes that take a tensor."""
+        return [node for node in self._graph_def.node if tensor in _taken(node)]
+
     def looked_up(self, node: Any) -> str | None:
         """The table of which a node gathers rows; None where it gathers something else."""
         is_lookup = node.op == "Gather" or (

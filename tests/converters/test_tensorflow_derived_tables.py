@@ -145,6 +145,11 @@ class TestClippedRows:
         assert len(model.graph.node) == count
         assert len(tables(model)) == 1
 
+    def test_of_a_table_in_parts(self, agree):
+        model = agree(lookup(in_parts(5, 4, 4), max_norm=0.5), INDICES, IDS, SHAPE)
+        assert len(model.graph.node) == 6
+        assert len(tables(model)) == 1
+
     def test_of_a_table_that_is_looked_up_without_a_norm_as_well(self, agree):
         table = tf.Variable(ROWS)
 

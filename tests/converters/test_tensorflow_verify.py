@@ -107,6 +107,24 @@ def test_row_splits_of_a_ragged_tensor():
     assert record.note == "TensorFlow refuses the batch 'of no rows': segment_ids should be a vector."
 
 
+def test_row_splits_that_no_spec_tells_of():
+    """The signatures of a SavedModel have the parts of its ragged inputs, and nothing that says what they are."""
+    names = ("ids", "ids_splits", "weights", "weights_splits")
+    specs = [tf.TensorSpec([None], tf.float32 if name == "weights" else tf.int64, name) for name in names]
+
+    @tf.function(input_signature=specs)
+    def weighted(ids, ids_splits, weights, weights_splits):
+        ids = tf.RaggedTensor.from_row_splits(ids, ids_splits, validate=False)
+        weights = tf.RaggedTensor.from_row_splits(weights, weights_splits, validate=False)
+        return tf.nn.safe_embedding_lookup_sparse(np.ones((VOCABULARY, 2), np.float32), ids, weights)
+
+    model = convert(weighted)
+    assert find_roles(model).splits == {"ids_splits"}  # the weights are rows of the ids
+    (record,) = verify(weighted, model)
+    assert record.ok
+    assert record.note == "TensorFlow refuses the batch 'of no rows': segment_ids should be a vector."
+
+
 def test_weights_that_are_multiplied_with_rows_have_their_length():
     specs = [tf.TensorSpec([None], tf.int64), tf.TensorSpec([None])]
     table = tf.constant(np.ones((VOCABULARY, 2), np.float32))

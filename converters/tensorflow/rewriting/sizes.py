@@ -55,10 +55,6 @@ def _dimension(graph: Graph, name: str, axis: int, size: int | None) -> Size:
         count = sizes(graph, node.input[3])  # num_segments is the number of rows
         if count is not None:
             return count[0]
-    if node is not None and node.op_type == "Gather" and attribute(node, "axis", 0) == 0:
-        ids = shape_sizes(graph, node.input[1])
-        if ids:
-            return ids[0]  # rows of a table: as many as ids
     return (1, ((f"the shape of {name}", axis),))
 
 
