@@ -2,7 +2,8 @@
 
 A table in parts is looked up part by part and put together again; with max_norm the rows that were looked up are
 clipped. Both do the same to the same row in every run. TensorFlow itself computes the rows here, on the graph's own
-nodes, so that nothing about partition strategies or norms is written down a second time.
+nodes, so that nothing about partition strategies or norms is written down a second time. During the conversion the new
+table takes memory beside the old ones: twice the table at the peak, where a table that is looked up as it is takes once.
 """
 
 from __future__ import annotations
