@@ -2,13 +2,14 @@
 
 A table in parts is looked up part by part and put together again; with max_norm the rows that were looked up are
 clipped. Both do the same to the same row in every run. TensorFlow itself computes the rows here, on the graph's own
-nodes, so that nothing about partition strategies or norms is written down a second time. During the conversion the new
-table takes memory beside the old ones: twice the table at the peak, where a table that is looked up as it is takes once.
+nodes, so that nothing about partition strategies or norms is written down a second time.
+
+The new table takes memory beside what it is made of: such a conversion peaks at twice the tables, others at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, MutableMapping
+from collections.abc import Callable, Collection, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,25 +77,20 @@ def _join_parts(graph: SourceGraph, node: Any) -> bool:
     lookups = [graph.producer(name, "Gather", "GatherV2") for name in node.input[count:]]
     if not all(lookups):
         return False
-    partition, row = (
-        graph.producer(name, "DynamicPartition") for name in (node.input[0], lookups[0].input[1])
-    )  # of the places of ids, of the rows in parts
-    if partition is None or row is None or partition.input[1] != row.input[1]:
+    places = _partition(graph, node.input[:count])
+    rows = _partition(graph, [lookup.input[1] for lookup in lookups])
+    if places is None or rows is None or places.input[1] != rows.input[1]:
         raise Declined("the parts are not looked up by ids that are partitioned as their places are")
-    taken = [*node.input[:count], *(lookup.input[1] for lookup in lookups)]
-    wanted = [f"{name}:{k}" if k else name for name in (partition.name, row.name) for k in range(count)]
-    if list(map(graph.resolve, taken)) != wanted:
-        raise Declined("the parts are not looked up by ids that are partitioned as their places are")
-    places = graph.producer(partition.input[0], "Range")
-    size = graph.producer(places.input[1], "Size") if places is not None else None
-    if size is None or (graph.number(places.input[0]), graph.number(places.input[2])) != (0, 1):
+    counted = graph.producer(places.input[0], "Range")
+    size = graph.producer(counted.input[1], "Size") if counted is not None else None
+    if size is None or (graph.number(counted.input[0]), graph.number(counted.input[2])) != (0, 1):
         raise Declined("the rows are not put where their ids stand")
     names = [graph.looked_up(lookup) for lookup in lookups]
     parts = [array for name in names if name is not None and (array := graph.constant(name)) is not None]
     if len(parts) < count or len({(array.dtype, array.shape[1:]) for array in parts}) > 1:
         raise Declined("the parts are no constants of one type and width")
     ids, dtype = size.input[0].removesuffix(":0"), size.attr["T"].type
-    table = _joined(parts, _place_of(graph, ids, dtype, partition.input[1], row.input[0]))
+    table = _joined(parts, _place_of(graph, ids, dtype, places.input[1], rows.input[0]))
     sources = [name for name in names if name is not None]
     for reshape in graph.users(node.name):
         unflattened = _unflattened(graph, reshape, ids, table)
@@ -102,6 +98,15 @@ def _join_parts(graph: SourceGraph, node: Any) -> bool:
             graph.become_lookup(reshape, table, sources, unflattened, dtype)
     graph.become_lookup(node, table, sources, ids, dtype)
     return True
+
+
+def _partition(graph: SourceGraph, parts: Sequence[str]) -> Any:
+    """The DynamicPartition whose outputs tensors are, in order; None where they are not."""
+    node = graph.producer(parts[0], "DynamicPartition")
+    if node is None or node.attr["num_partitions"].i != len(parts):
+        return None
+    outputs = [f"{node.name}:{k}" if k else node.name for k in range(len(parts))]
+    return node if list(map(graph.resolve, parts)) == outputs else None
 
 
 def _unflattened(graph: SourceGraph, reshape: Any, ids: str, table: Array) -> str | None:
