@@ -1,0 +1,105 @@
+"""Segment* and UnsortedSegment*: a ScatterNDUpdate with a reduction."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import ml_dtypes
+import numpy as np
+
+from onnx_sparse.converters.openvino.extensions.subgraph import Subgraph, Value, Write, element_type, is_float
+
+
+def _last_and_one(b: Subgraph, segments: Value) -> Value:
+    """The number of segments where none is given; a -1 in front of no ids makes that 0."""
+    last = b.slice(b.concat([b.ints(-1), segments]), b.ints(-1), b.ints(2**31 - 1))
+    return b.ops.add(last, b.ints(1))
+
+
+def _sorted(b: Subgraph, kind: str) -> list[Value]:
+    ops = b.ops
+    data, segments = b.input("data"), b.int64(b.input("segment_ids"))
+    given = b.given("num_segments")
+    if given is None:
+        count = _last_and_one(b, segments)
+    else:
+        wanted = b.vector(b.int64(given))
+        count = b.where(ops.less(wanted, b.ints(0)), _last_and_one(b, segments), wanted)
+    rows = b.wide(data)
+    if kind in ("Max", "Min"):
+        start = _infinity(kind) if is_float(rows) else _worst(data, kind)
+        made = _extremum(b, kind, start, segments, rows, count)
+        empty = ops.equal(b.column(b.counts(segments, count, rows), made), b.like(0, rows))
+        fill = 0 if b.attribute("fill_mode") == "ZERO" else _worst(data, kind)
+        made = b.where(empty, _constant(b, fill, rows), made)
+    elif kind == "Mean":
+        made = _mean(b, segments, rows, count, data)
+    else:
+        made = _sum_or_product(b, kind, segments, rows, count, data)
+    return [ops.convert_like(made, data)]
+
+
+def _unsorted(b: Subgraph, kind: str) -> list[Value]:
+    ops = b.ops
+    data, segments = b.input("data"), b.int64(b.input("segment_ids"))
+    count = b.vector(b.int64(b.input("num_segments")))
+    rank = segments.get_output_partial_shape(0).rank.get_length()
+    segments = ops.reshape(segments, b.ints(-1), False) if rank else b.vector(segments)
+    inner = b.rest(ops.shape_of(data), rank)
+    rows = b.wide(ops.reshape(data, b.concat([b.size(segments), inner]), False))
+    segments = b.where(ops.less(segments, b.integer(0)), count, segments)  # a negative id drops its slice
+    if kind in ("Max", "Min"):
+        made = _extremum(b, kind, _worst(data, kind), segments, rows, count)
+    else:
+        made = _sum_or_product(b, kind, segments, rows, count, data)
+    return [ops.convert_like(made, data)]
+
+
+def _sum_or_product(b: Subgraph, kind: str, segments: Value, rows: Value, count: Value, data: Value) -> Value:
+    made = b.scatter(kind.lower(), b.like(int(kind == "Prod"), rows), segments, rows, count)
+    return b.wrapped(made, data)
+
+
+def _mean(b: Subgraph, segments: Value, rows: Value, count: Value, data: Value) -> Value:
+    ops = b.ops
+    total = _sum_or_product(b, "Sum", segments, rows, count, data)
+    divisor = b.column(ops.maximum(b.counts(segments, count, rows), b.like(1, rows)), total)
+    if is_float(rows):
+        return ops.divide(total, divisor)
+    sign = ops.sign(total)
+    return ops.multiply(sign, b.quotient(ops.multiply(sign, total), divisor))
+
+
+def _extremum(b: Subgraph, kind: str, start: float, segments: Value, rows: Value, count: Value) -> Value:
+    ops = b.ops
+    made = b.scatter(kind.lower(), _constant(b, start, rows), segments, rows, count)
+    if not is_float(rows):
+        return made
+    # The reduction of ScatterNDUpdate ignores NaN.
+    nans = ops.convert(ops.not_equal(rows, rows), "f32")
+    found = b.scatter("sum", b.like(0, nans), segments, nans, count)
+    return ops.select(ops.greater(found, b.like(0, found)), b.like(np.nan, made), made)
+
+
+def _constant(b: Subgraph, value: float, like: Value) -> Value:
+    return b.ops.constant(np.array(value, like.get_element_type().to_dtype()))
+
+
+def _worst(data: Value, kind: str) -> float:
+    """The lowest finite value of the type for a maximum, the highest for a minimum."""
+    name = element_type(data)
+    if is_float(data):
+        dtype = ml_dtypes.bfloat16 if name == "bf16" else data.get_element_type().to_dtype()
+        return float(ml_dtypes.finfo(dtype).min if kind == "Max" else ml_dtypes.finfo(dtype).max)
+    limits = np.iinfo(data.get_element_type().to_dtype())
+    return int(limits.min if kind == "Max" else limits.max)
+
+
+def _infinity(kind: str) -> float:
+    return -np.inf if kind == "Max" else np.inf
+
+
+WRITERS: dict[str, Write] = {
+    **{f"Segment{kind}": partial(_sorted, kind=kind) for kind in ("Sum", "Mean", "Prod", "Max", "Min")},
+    **{f"UnsortedSegment{kind}": partial(_unsorted, kind=kind) for kind in ("Sum", "Prod", "Max", "Min")},
+}

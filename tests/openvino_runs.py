@@ -1,0 +1,66 @@
+"""Running models of the domain on OpenVINO's CPU plugin, through `extensions()`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import ModelProto
+
+from onnx_sparse.converters.openvino import extensions
+
+#: Without this the plugin may choose bfloat16 for its own speed.
+FLOAT32 = {"INFERENCE_PRECISION_HINT": "f32"}
+
+
+def run_model(model: ModelProto, inputs: Mapping[str, Any]) -> list[Any]:
+    """The outputs of an ONNX model, read with the extensions."""
+    import openvino as ov
+
+    core = ov.Core()
+    for extension in extensions():
+        core.add_extension(extension)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        onnx.save(model, path)
+        compiled = core.compile_model(core.read_model(path), "CPU", FLOAT32)
+    return outputs_of(compiled, inputs)
+
+
+def run_saved(model: ModelProto, inputs: Mapping[str, Any]) -> list[Any]:
+    """The outputs of an ONNX model that became an IR, which is read without the extensions."""
+    import openvino as ov
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        onnx.save(model, path)
+        ov.save_model(ov.convert_model(path, extension=extensions()), path.with_suffix(".xml"), compress_to_fp16=False)
+        core = ov.Core()
+        compiled = core.compile_model(core.read_model(path.with_suffix(".xml")), "CPU", FLOAT32)
+        return outputs_of(compiled, inputs)
+
+
+def outputs_of(compiled: Any, inputs: Mapping[str, Any]) -> list[Any]:
+    """The outputs of a compiled model, in order. numpy knows no bfloat16, so OpenVINO gets and gives its bits."""
+    request = compiled.create_infer_request()
+    request.infer({name: _tensor(value) for name, value in inputs.items()})
+    return [_array(request.get_output_tensor(k)) for k in range(len(compiled.outputs))]
+
+
+def _tensor(value: Any) -> Any:
+    import openvino as ov
+
+    array = np.ascontiguousarray(value).reshape(np.shape(value))
+    if array.dtype != ml_dtypes.bfloat16:
+        return ov.Tensor(array)
+    return ov.Tensor(array.view(np.uint16), array.shape, ov.Type.bf16)
+
+
+def _array(tensor: Any) -> Any:
+    bits = np.array(tensor.data)
+    return bits.view(ml_dtypes.bfloat16) if tensor.element_type.get_type_name() == "bf16" else bits
