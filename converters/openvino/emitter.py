@@ -70,12 +70,17 @@ class Emitter:
         **attributes: Any,
     ) -> tuple[Tensor, ...]:
         """Add a node as it is; one result per element type. None is an input left off."""
+        given = list(inputs)
+        while (
+            given and given[-1] is None
+        ):  # ONNX Runtime's Squeeze takes an axis without a name for one that is missing
+            given.pop()
         label = self.names.fresh(f"{self._prefix}/{op_type}")
         outputs = [Tensor(f"{label}:{k}" if k else label, dtype) for k, dtype in enumerate(dtypes)]
         self.nodes.append(
             helper.make_node(
                 op_type,
-                ["" if t is None else t.name for t in inputs],
+                ["" if t is None else t.name for t in given],
                 [t.name for t in outputs],
                 name=label,
                 domain=domain,

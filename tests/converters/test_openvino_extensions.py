@@ -35,7 +35,7 @@ GAPS: dict[tuple[bool, str | None], str] = {
 
 #: Nothing is shrunk: what fails, fails slowly here.
 SETTINGS = settings(
-    max_examples=12,
+    max_examples=8,
     deadline=None,
     derandomize=True,
     phases=[Phase.generate],
@@ -68,7 +68,7 @@ def test_equals_the_law(op: Op, binding: dict[str, int]) -> None:
     attributes = {a.name: st.sampled_from(a.choices) for a in op.attributes}
 
     @settings(
-        max_examples=12,
+        max_examples=8,
         deadline=None,
         derandomize=True,
         phases=[Phase.generate],

@@ -46,7 +46,7 @@ def max_pool_1(node: Node, emit: Emitter) -> Tensor:
     return _pool(node, emit, "MaxPool")[0]
 
 
-@converts("MaxPool", 8, 14, to="MaxPool", notes="Indices: axis 0 only.")
+@converts("MaxPool", 8, 14, to="MaxPool")
 def max_pool_8(node: Node, emit: Emitter) -> Tensor | tuple[Tensor, ...]:
     """MaxPool-8 and MaxPool-14: also the position of each maximum, which ONNX counts over the whole tensor."""
     values, indices = _pool(node, emit, "MaxPool")
@@ -56,11 +56,8 @@ def max_pool_8(node: Node, emit: Emitter) -> Tensor | tuple[Tensor, ...]:
     rank = node[0].rank("the data")
     if axis % rank == 0:
         return values, indices
-    dims = node[0].dims("the data")
-    size = 1
-    for dim in dims[axis % rank :]:
-        size *= dim
-    return values, emit.op("Mod", indices, emit.constant(size))
+    size = emit.op("ReduceProd", emit.shape_of(node[0], start=axis % rank), keepdims=0)
+    return values, emit.op("Mod", indices, size)
 
 
 @converts("AvgPool", 1, 14, to="AveragePool")

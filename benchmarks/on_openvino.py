@@ -1,0 +1,132 @@
+"""Times of EmbeddingSegmentsSum on OpenVINO beside the native kernel in ONNX Runtime, measured in one run.
+
+    python benchmarks/on_openvino.py [--threads 1 2] [--seconds N] [--json]
+
+Three contenders: the model on OpenVINO's CPU plugin through `extensions()`, the native kernel on the same inputs, and
+OpenVINO's own EmbeddingSegmentsSum-3. That one takes time in proportion to segments times indices (half a minute at the
+largest size), so it is timed at the smaller sizes only.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from contest import contest, progress, show
+
+Array = np.ndarray[Any, Any]
+#: Rows of the table, indices, segments, and whether OpenVINO's own operator ends in time.
+SIZES = ((100_000, 5_000, 1_000, True), (100_000, 50_000, 10_000, True), (1_000_000, 500_000, 100_000, False))
+WIDTH = 64
+
+
+def inputs_of(rows: int, entries: int, segments: int) -> dict[str, Array]:
+    """A table, random indices into it and sorted segment ids."""
+    random = np.random.default_rng(0)
+    return {
+        "emb_table": random.standard_normal((rows, WIDTH), np.float32),
+        "indices": random.integers(0, rows, entries),
+        "segment_ids": np.sort(random.integers(0, segments, entries)),
+        "num_segments": np.array(segments),
+    }
+
+
+def model_of(inputs: dict[str, Array]) -> Any:
+    """A model of one node; the number of indices is unknown to it."""
+    from onnx import helper
+
+    from onnx_sparse import DOMAIN, OPSET_VERSION
+
+    node = helper.make_node("EmbeddingSegmentsSum", list(inputs), ["output"], domain=DOMAIN)
+    values = [
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape if array.ndim != 1 else ["K"]
+        )
+        for name, array in inputs.items()
+    ]
+    result = helper.make_tensor_value_info("output", helper.np_dtype_to_tensor_dtype(np.dtype(np.float32)), None)
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid(DOMAIN, OPSET_VERSION)]
+    return helper.make_model(helper.make_graph([node], "g", values, [result]), ir_version=10, opset_imports=imports)
+
+
+def native(model: Any, inputs: dict[str, Array], threads: int) -> Callable[[], Any]:
+    """The native kernel on OrtValues."""
+    import onnxruntime as ort
+
+    import onnx_sparse
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnx_sparse.InferenceSession(model, options, backend="native")
+    feed = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in inputs.items()}
+    return lambda: session.run_with_ort_values(["output"], feed)
+
+
+def compiled(model: Any, inputs: dict[str, Array], threads: int) -> Callable[[], Any]:
+    """An OpenVINO model, on tensors that share the arrays' memory."""
+    import openvino as ov
+
+    hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
+    request = ov.Core().compile_model(model, "CPU", hints).create_infer_request()
+    given = {name: ov.Tensor(array, shared_memory=True) for name, array in inputs.items()}
+    return lambda: request.infer(given, share_outputs=True)
+
+
+def with_extensions(model: Any) -> Any:
+    """The model as OpenVINO's, through the extensions."""
+    import onnx
+    import openvino as ov
+
+    from onnx_sparse.converters.openvino import extensions
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        onnx.save(model, path)
+        return ov.convert_model(path, extension=extensions())
+
+
+def own_operator(inputs: dict[str, Array]) -> Any:
+    """OpenVINO's EmbeddingSegmentsSum-3."""
+    import openvino as ov
+    from openvino import opset3 as ops
+
+    parameters = [ops.parameter([-1] * a.ndim, a.dtype, name=name) for name, a in inputs.items()]
+    for parameter in parameters:
+        parameter.output(0).set_names({parameter.get_friendly_name()})
+    return ov.Model([ops.embedding_segments_sum(*parameters)], parameters, "own")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--seconds", type=float, default=4.0, help="how long each case is timed")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    results = []
+    for threads in arguments.threads:
+        for rows, entries, segments, ends in SIZES:
+            case = f"{rows:,} x {WIDTH}, {entries:,} ids, {segments:,} segments, {threads} threads"
+            progress(case)
+            inputs = inputs_of(rows, entries, segments)
+            model = model_of(inputs)
+            contenders = {
+                "extensions": compiled(with_extensions(model), inputs, threads),
+                "native": native(model, inputs, threads),
+            }
+            np.testing.assert_allclose(
+                list(contenders["extensions"]().values())[0], contenders["native"]()[0].numpy(), rtol=1e-4, atol=1e-5
+            )
+            if ends:
+                contenders["OpenVINO's own"] = compiled(own_operator(inputs), inputs, threads)
+            results.append(contest(case, contenders, arguments.seconds))
+    progress("")
+    show("EmbeddingSegmentsSum float32", results, arguments.json)
+
+
+if __name__ == "__main__":
+    main()
