@@ -118,9 +118,8 @@ def main() -> None:
                 "extensions": compiled(with_extensions(model), inputs, threads),
                 "native": native(model, inputs, threads),
             }
-            np.testing.assert_allclose(
-                list(contenders["extensions"]().values())[0], contenders["native"]()[0].numpy(), rtol=1e-4, atol=1e-5
-            )
+            got, want = next(iter(contenders["extensions"]().values())), contenders["native"]()[0].numpy()
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
             if ends:
                 contenders["OpenVINO's own"] = compiled(own_operator(inputs), inputs, threads)
             results.append(contest(case, contenders, arguments.seconds))

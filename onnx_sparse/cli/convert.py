@@ -1,9 +1,9 @@
 """Convert a model into an ONNX file with our operators, in canonical form: it runs on every backend.
 
-From a TensorFlow SavedModel, GraphDef or Keras model, from Ascend's ATB and GE graphs, or from an
-ONNX file, which is brought to canonical form. The output file is written when everything has
-succeeded, verification included; otherwise nothing is written and a file that was there stays as
-it was.
+From a TensorFlow SavedModel, GraphDef or Keras model, from Ascend's ATB and GE graphs, from an
+OpenVINO IR (the .xml; its .bin stands beside it), or from an ONNX file, which is brought to
+canonical form. The output file is written when everything has succeeded, verification included;
+otherwise nothing is written and a file that was there stays as it was.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ onnx-sparse convert saved_model/ -o model.onnx --verify-with inputs.npz
 onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs logits:0
 onnx-sparse convert model.onnx -o standard.onnx --lower
 onnx-sparse convert layer.json -o layer.onnx --input Layer_0_input_0:float16:2,3
+onnx-sparse convert model.xml -o model.onnx --verify
 """
 
 _SOURCES = ("tensorflow", "ascend", "openvino", "onnx")
@@ -54,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "source",
         type=Path,
         metavar="SRC",
-        help="a SavedModel folder, .pb, .pbtxt, .keras, .json, .air, .xml or .onnx file",
+        help="a SavedModel folder, .pb, .pbtxt, .keras, .json, .air, .xml (OpenVINO) or .onnx file",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.onnx", help="the file to write")
     parser.add_argument("--from", dest="origin", choices=_SOURCES, help="what SRC is (default: told from its name)")
@@ -120,16 +121,16 @@ def run(arguments: argparse.Namespace) -> int:
             given: Any = source
             if origin == "tensorflow":
                 progress("loading")
-                given, chosen = _converted(converter.load, source, **chosen), {}  # once, for models are large
+                given, chosen = _converted(origin, converter.load, source, **chosen), {}  # once, for models are large
                 more = {"explain": told, "tables": tables}
-            model = _converted(converter.convert, given, progress=progress, **chosen, **more)
+            model = _converted(origin, converter.convert, given, progress=progress, **chosen, **more)
         plain = model
         model = _in_form(plain, portable=arguments.portable, lower=arguments.lower)
         if verify:
             progress("verifying")
             feeds = _feeds(plain, arguments)
             beside = {"tables": tables} if tables else {}
-            records = _converted(converter.verify, given, model, feeds=feeds, **chosen, **beside)
+            records = _converted(origin, converter.verify, given, model, feeds=feeds, **chosen, **beside)
     agrees = all(record.ok for record in records)
     summary = _summary(model)
     if agrees:
@@ -189,7 +190,7 @@ def _converter(origin: str) -> Any:
         raise _missing(origin, error) from error
 
 
-def _converted(step: Any, *positional: Any, **named: Any) -> Any:
+def _converted(origin: str, step: Any, *positional: Any, **named: Any) -> Any:
     """The result of one step of a converter.
 
     Raises:
@@ -210,12 +211,12 @@ def _converted(step: Any, *positional: Any, **named: Any) -> Any:
             lines=[f"{node['op_type']} {node['node']}: {node['reason']}" for node in unsupported],
         ) from error
     except ImportError as error:
-        raise _missing("tensorflow", error) from error
+        raise _missing("openvino" if origin == "openvino" else "tensorflow", error) from error
 
 
 def _missing(origin: str, error: ImportError) -> output.CommandError:
     return output.CommandError(
-        f"converting from {origin} needs a package that is not installed ({error}): pip install 'onnx_sparse[{origin}]'"
+        f"this needs a package that is not installed ({error}): pip install 'onnx_sparse[{origin}]'"
     )
 
 

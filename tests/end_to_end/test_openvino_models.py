@@ -79,9 +79,9 @@ def test_a_convolutional_network(torch: Any, round_trip: Callable[..., Any]) -> 
             return x + self.body(x)
 
     network = nn.Sequential(
-        nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.ReLU(), Residual(8), nn.MaxPool2d(2), nn.Conv2d(8, 4, 3, dilation=2),
-        nn.ConvTranspose2d(4, 4, 2, stride=2), nn.Upsample(scale_factor=2, mode="bilinear"), nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(), nn.Linear(4, 5), nn.Softmax(-1),
+        nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.ReLU(), Residual(8), nn.MaxPool2d(2),
+        nn.Conv2d(8, 4, 3, dilation=2), nn.ConvTranspose2d(4, 4, 2, stride=2),
+        nn.Upsample(scale_factor=2, mode="bilinear"), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 5), nn.Softmax(-1),
     )  # fmt: skip
     round_trip(from_torch(network, normal(1, 3, 32, 32)), [normal(1, 3, 32, 32)], [normal(3, 3, 40, 28)])
 
