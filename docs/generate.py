@@ -60,6 +60,24 @@ def _ascend_coverage() -> str:
     return text
 
 
+_ON_OPENVINO = """
+## On OpenVINO
+
+`onnx_sparse.converters.openvino.extensions()` makes every operator of the domain a subgraph of OpenVINO's standard
+operators, with their optional inputs in every combination, int32 or int64 indices, static or dynamic shapes, no rows,
+no entries. What OpenVINO's CPU plugin (measured: 2026.4.1) does not do is not done there, either:
+
+- int64, uint64 and float64 are computed in 32 bits: values, indices, ids and positions must fit into int32. uint32 is
+  computed as int32: sums wrap as they should, but comparisons and quotients are those of negative numbers.
+- bfloat16 results of operators that compute may be cut off instead of rounded.
+- There are no strings; a model with them is refused, with the reason.
+- The rank of every tensor must be known: `Fill` needs `dims` of a known length, `SparseFillEmptyRows` with
+  `order` = `row_major` a known number of columns, and `SparseReshape` has ranks of at least 1.
+- An input with a static dimension of 0 is lost by OpenVINO's ONNX frontend; leave such a dimension dynamic.
+- Illegal input (ids that are not sorted, indices out of range) is not reported.
+"""
+
+
 def _openvino_coverage() -> str:
     rows = [
         (f"`{row.source}`", ", ".join(_linked(name) for name in row.target.split(", ")), row.notes)
@@ -68,7 +86,7 @@ def _openvino_coverage() -> str:
     return (
         "# OpenVINO operators converted\n\n"
         "A layer of a later operator set takes the newest version here that its set has. Generated from the registry "
-        "of handlers.\n\n" + table(("OpenVINO operator", "becomes", "notes"), rows) + "\n"
+        "of handlers.\n\n" + table(("OpenVINO operator", "becomes", "notes"), rows) + "\n" + _ON_OPENVINO
     )
 
 

@@ -1,4 +1,5 @@
-"""Whole models that OpenVINO itself converted from torch and TensorFlow: IR, then ONNX, with OpenVINO's own answers."""
+"""Whole models: what OpenVINO converted from torch and TensorFlow goes IR, then ONNX, and gives OpenVINO's own answers;
+what was converted here from TensorFlow gives TensorFlow's answers on OpenVINO."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from openvino_runs import FLOAT32, outputs_of
+from openvino_runs import FLOAT32, outputs_of, run_model, run_saved
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters.openvino import convert
@@ -81,7 +82,8 @@ def test_a_convolutional_network(torch: Any, round_trip: Callable[..., Any]) -> 
     network = nn.Sequential(
         nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.ReLU(), Residual(8), nn.MaxPool2d(2),
         nn.Conv2d(8, 4, 3, dilation=2), nn.ConvTranspose2d(4, 4, 2, stride=2),
-        nn.Upsample(scale_factor=2, mode="bilinear"), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 5), nn.Softmax(-1),
+        nn.Upsample(scale_factor=2, mode="bilinear"), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 5),
+        nn.Softmax(-1),
     )  # fmt: skip
     round_trip(from_torch(network, normal(1, 3, 32, 32)), [normal(1, 3, 32, 32)], [normal(3, 3, 40, 28)])
 
@@ -195,3 +197,46 @@ def test_a_keras_model(tf: Any, round_trip: Callable[..., Any]) -> None:
     )  # fmt: skip
     serve = tf.function(network, input_signature=[tf.TensorSpec([None, 12, 6], tf.float32)])
     round_trip(ov.convert_model(serve), [normal(2, 12, 6)], [normal(1, 12, 6)])
+
+
+@pytest.mark.parametrize("run", [run_model, run_saved], ids=["read", "saved as an IR"])
+@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+def test_tensorflow_lookups_on_openvino(tf: Any, run: Callable[..., Any], combiner: str) -> None:
+    """Converted from TensorFlow here, run there; OpenVINO's own conversion of these fails or differs."""
+    from onnx_sparse.converters import tensorflow
+
+    table = tf.constant(normal(20, 4))
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, 2], tf.int64, "indices"),
+            tf.TensorSpec([None], tf.int64, "ids"),
+            tf.TensorSpec([2], tf.int64, "shape"),
+            tf.TensorSpec([None], tf.float32, "weights"),
+        ]
+    )
+    def lookups(indices: Any, ids: Any, shape: Any, weights: Any) -> Any:
+        sparse, weighted = tf.SparseTensor(indices, ids, shape), tf.SparseTensor(indices, weights, shape)
+        filled, empty = tf.sparse.fill_empty_rows(tf.sparse.reshape(sparse, [-1]), tf.constant(9, tf.int64))
+        return (
+            tf.nn.safe_embedding_lookup_sparse(table, sparse, weighted, combiner=combiner),
+            tf.nn.safe_embedding_lookup_sparse(table, sparse, default_id=3, combiner=combiner),
+            filled.indices, filled.values, empty,
+        )  # fmt: skip
+
+    model = tensorflow.convert(lookups)
+    names = [value.name for value in model.graph.input]
+    for batch in (
+        [
+            np.int64([[0, 0], [0, 1], [2, 0], [3, 1]]),
+            np.int64([5, -1, 7, 2]),
+            np.int64([5, 3]),
+            np.float32([1, 2, -3, 4]),
+        ],
+        [np.zeros((0, 2), np.int64), np.zeros(0, np.int64), np.int64([3, 2]), np.zeros(0, np.float32)],
+    ):
+        wanted = [value.numpy() for value in lookups(*map(tf.constant, batch))]
+        for got, want in zip(run(model, dict(zip(names, batch, strict=True))), wanted, strict=True):
+            assert got.dtype == want.dtype
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, **TOLERANCE)

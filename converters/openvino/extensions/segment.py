@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-import ml_dtypes
 import numpy as np
 
+from onnx_sparse.converters.openvino.element_types import ONNX_TYPES
 from onnx_sparse.converters.openvino.extensions.subgraph import Subgraph, Value, Write, element_type, is_float
+from onnx_sparse.schemas.segment_body import highest, lowest
 
 
 def _last_and_one(b: Subgraph, segments: Value) -> Value:
@@ -87,12 +88,8 @@ def _constant(b: Subgraph, value: float, like: Value) -> Value:
 
 def _worst(data: Value, kind: str) -> float:
     """The lowest finite value of the type for a maximum, the highest for a minimum."""
-    name = element_type(data)
-    if is_float(data):
-        dtype = ml_dtypes.bfloat16 if name == "bf16" else data.get_element_type().to_dtype()
-        return float(ml_dtypes.finfo(dtype).min if kind == "Max" else ml_dtypes.finfo(dtype).max)
-    limits = np.iinfo(data.get_element_type().to_dtype())
-    return int(limits.min if kind == "Max" else limits.max)
+    dtype = ONNX_TYPES[element_type(data)]
+    return lowest(dtype) if kind == "Max" else highest(dtype)
 
 
 def _infinity(kind: str) -> float:
