@@ -67,8 +67,8 @@ _ON_OPENVINO = """
 operators, with their optional inputs in every combination, int32 or int64 indices, static or dynamic shapes, no rows,
 no entries. What OpenVINO's CPU plugin (measured: 2026.4.1) does not do is not done there, either:
 
-- int64, uint64 and float64 are computed in 32 bits: values, indices, ids and positions must fit into int32. uint32 is
-  computed as int32: sums wrap as they should, but comparisons and quotients are those of negative numbers.
+- int64, uint64 and float64 are computed in 32 bits: values, indices, ids and positions must fit into int32, and an
+  infinity in float64 becomes the largest float32. uint32 is computed as int32, and right where it is only moved.
 - bfloat16 results of operators that compute may be cut off instead of rounded.
 - There are no strings; a model with them is refused, with the reason.
 - The rank of every tensor must be known: `Fill` needs `dims` of a known length, `SparseFillEmptyRows` with

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from onnx_sparse.converters.openvino.extensions import embedding, fill, segment, sparse
@@ -32,7 +33,9 @@ def extensions() -> list[Any]:
         ImportError: The `openvino` package is not installed.
     """
     onnx_frontend = importlib.import_module("openvino.frontend.onnx")
-    operators = importlib.import_module("openvino.opset16")
+    # OpenVINO 2025's opset16 has only what is new in it.
+    older, newer = (vars(importlib.import_module(f"openvino.opset{number}")) for number in (15, 16))
+    operators = SimpleNamespace(**{**newer, **older})
     return [
         onnx_frontend.ConversionExtension(name, DOMAIN, partial(_convert, OPS[name], write, operators))
         for name, write in _WRITERS.items()
