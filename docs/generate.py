@@ -63,14 +63,14 @@ def _ascend_coverage() -> str:
 _ON_OPENVINO = """
 ## On OpenVINO
 
-`onnx_sparse.converters.openvino.extensions()` makes every operator of the domain a subgraph of OpenVINO's standard
+`onnx_sparse.converters.openvino.extensions()` makes every operator of the domain but those on strings a subgraph of OpenVINO's standard
 operators, with their optional inputs in every combination, int32 or int64 indices, static or dynamic shapes, no rows,
 no entries. What OpenVINO's CPU plugin (measured: 2026.4.1) does not do is not done there, either:
 
 - int64, uint64 and float64 are computed in 32 bits: values, indices, ids and positions must fit into int32, and an
   infinity in float64 becomes the largest float32. uint32 is computed as int32, and right where it is only moved.
 - bfloat16 results of operators that compute may be cut off instead of rounded.
-- There are no strings; a model with them is refused, with the reason.
+- There are no strings; a model with them (`StringToHashBucketFast`, say) is refused, with the reason.
 - The rank of every tensor must be known: `Fill` needs `dims` of a known length, `SparseFillEmptyRows` with
   `order` = `row_major` a known number of columns, and `SparseReshape` has ranks of at least 1.
 - An input with a static dimension of 0 is lost by OpenVINO's ONNX frontend; leave such a dimension dynamic.

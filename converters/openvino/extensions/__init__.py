@@ -37,9 +37,13 @@ def extensions() -> list[Any]:
     older, newer = (vars(importlib.import_module(f"openvino.opset{number}")) for number in (15, 16))
     operators = SimpleNamespace(**{**newer, **older})
     return [
-        onnx_frontend.ConversionExtension(name, DOMAIN, partial(_convert, OPS[name], write, operators))
-        for name, write in _WRITERS.items()
+        onnx_frontend.ConversionExtension(name, DOMAIN, partial(_convert, op, _WRITERS.get(name, _refuse), operators))
+        for name, op in OPS.items()
     ]
+
+
+def _refuse(b: Subgraph) -> list[Any]:
+    raise ValueError(f"{b.op.name}: OpenVINO's operators cannot express it")
 
 
 def _convert(op: Op, write: Write, operators: Any, node: Any) -> list[Any]:
