@@ -63,9 +63,10 @@ def _ascend_coverage() -> str:
 _ON_OPENVINO = """
 ## On OpenVINO
 
-`onnx_sparse.converters.openvino.extensions()` makes every operator of the domain but those on strings a subgraph of OpenVINO's standard
-operators, with their optional inputs in every combination, int32 or int64 indices, static or dynamic shapes, no rows,
-no entries. What OpenVINO's CPU plugin (measured: 2026.4.1) does not do is not done there, either:
+`onnx_sparse.converters.openvino.extensions()` makes every operator of the domain but those on strings a subgraph
+of OpenVINO's standard operators, with their optional inputs in every combination, int32 or int64 indices, static or
+dynamic shapes, no rows, no entries. What OpenVINO's CPU plugin (measured: 2026.4.1) does not do is not done there,
+either:
 
 - int64, uint64 and float64 are computed in 32 bits: values, indices, ids and positions must fit into int32, and an
   infinity in float64 becomes the largest float32. uint32 is computed as int32, and right where it is only moved.
