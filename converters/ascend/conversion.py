@@ -60,6 +60,10 @@ def convert(
     if fp16_overflow not in ("saturate", "ieee"):
         raise ValueError(f"fp16_overflow {fp16_overflow!r} is neither 'saturate' nor 'ieee'")
     source = Path(path)
+    if source.is_dir():
+        raise ConversionError(
+            f"{source} is a folder: convert a graph's file in it; a dump as a whole is for `onnx-sparse replay`"
+        )
     given = parse_inputs(inputs)
     if source.suffix.lower() == ".om":
         raise ConversionError(f"{source} is compiled for an NPU and cannot be converted; convert the graph before that")
@@ -108,7 +112,7 @@ def _convert_npu(source: Path, model: ModelProto, *, progress: Callable[[str], N
 def read_atb_graph(source: Path) -> AtbGraph:
     """The ATB graph in a file, whatever its spelling."""
     if source.suffix.lower() != ".onnx":
-        return read_graph(read_json(source))
+        return read_graph(read_json(source), source)
     model = read_onnx(source)
     if not is_viewer_onnx(model):
         raise ConversionError(f"{source} is an ONNX file, but not one that msit made of an ATB graph")

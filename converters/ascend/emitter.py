@@ -17,6 +17,8 @@ Array = np.ndarray[Any, Any]
 
 #: The default opset of the models: the first with LayerNormalization; reductions take their axes as attributes.
 OPSET = 17
+#: How many elements the constants may have that handlers compute: a small file must not become a large model.
+_MOST_COMPUTED = 2**25
 #: A stand-in for "as broadcast from the inputs", for None means unknown.
 _BROADCAST: Any = object()
 
@@ -44,6 +46,7 @@ class Emitter:
         self._prefixes: dict[str, int] = {}
         self._start = 0
         self._count = 0
+        self._computed = 0
 
     def begin(self, name: str) -> None:
         """The nodes that follow belong to a node of the source."""
@@ -134,6 +137,18 @@ class Emitter:
         if key is not None:
             self._constants[key] = tensor
         return tensor
+
+    def spend(self, elements: int) -> None:
+        """Ask, before a constant of so many elements is computed, whether it may be.
+
+        Raises:
+            Unsupported: The graph's computed constants would become too large.
+        """
+        self._computed += elements
+        if self._computed > _MOST_COMPUTED:
+            raise Unsupported(
+                f"computed constants have {self._computed} elements; up to {_MOST_COMPUTED} are made"
+            )
 
     def like(self, value: float, tensor: Tensor) -> Tensor:
         """A scalar of a tensor's element type."""

@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
-from onnx_sparse.converters.ascend.atb.handlers.activation import fast_gelu, gelu
-from onnx_sparse.converters.ascend.atb.handlers.indexing import one_hot
+from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, one_hot, range_filled
 from onnx_sparse.converters.ascend.emitter import OPSET, Emitter
 from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE_HANDLERS
 from onnx_sparse.converters.ascend.ge.handlers import Operator
-from onnx_sparse.converters.ascend.ge.handlers.fill import range_filled
 from onnx_sparse.converters.ascend.model import value_info
 from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
@@ -52,8 +50,18 @@ def _handles(*op_types: str, to: str) -> Callable[[HandlerFunction], HandlerFunc
 
 
 def has_npu_nodes(model: ModelProto) -> bool:
-    """Whether a model has operators of torch_npu."""
-    return any(node.domain == DOMAIN for node in model.graph.node)
+    """Whether a model has operators of torch_npu, also in the bodies of control flow."""
+    return any(node.domain == DOMAIN for node in model.graph.node) or bool(_in_bodies(model.graph))
+
+
+def _in_bodies(graph: GraphProto) -> list[NodeProto]:
+    """The operators of torch_npu in the bodies of a graph's nodes."""
+    found = []
+    for node in graph.node:
+        for attribute in node.attribute:
+            for body in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+                found += [inner for inner in body.node if inner.domain == DOMAIN] + _in_bodies(body)
+    return found
 
 
 def convert_npu(path: Path) -> ModelProto:
@@ -69,11 +77,13 @@ def convert_npu(path: Path) -> ModelProto:
             model = onnx.version_converter.convert_version(model, OPSET)
     except Exception as error:  # onnx has no base of its own for what goes wrong in it
         raise ConversionError(f"{path} cannot be brought to opset {OPSET}: {' '.join(str(error).split())}") from error
+    if inner := _in_bodies(model.graph):
+        reason = "it is in the body of control flow, which is not converted"
+        raise ConversionError("", [UnsupportedNode(_label(node), f"npu::{node.op_type}", reason) for node in inner])
     model.ir_version = max(model.ir_version, _IR_VERSION)
     waiting = -1
     failures: list[UnsupportedNode] = []
-    while has_npu_nodes(model):
-        left = sum(node.domain == DOMAIN for node in model.graph.node)
+    while left := sum(node.domain == DOMAIN for node in model.graph.node):
         if left == waiting:
             raise ConversionError("", failures)
         waiting = left
@@ -84,6 +94,10 @@ def convert_npu(path: Path) -> ModelProto:
     del model.opset_import[:]
     model.opset_import.extend(imports)
     return model
+
+
+def _label(node: NodeProto) -> str:
+    return node.name or next(iter(node.output), "?")
 
 
 def _rewrite(model: ModelProto) -> list[UnsupportedNode]:
@@ -100,10 +114,12 @@ def _rewrite(model: ModelProto) -> list[UnsupportedNode]:
             nodes.append(node)
             continue
         start = len(emit.nodes)
-        emit.begin(node.name or node.output[0])
+        emit.begin(_label(node))
         try:
             results = _results(node, known, emit)
             outputs = [name for name in node.output if name]
+            if len(outputs) > len(results):
+                raise Unsupported(f"it has {len(outputs)} outputs, {len(results)} expected")
             for tensor in emit.name_outputs(results[: len(outputs)], outputs):
                 known[tensor.name] = tensor
                 if tensor.name not in types:
@@ -112,7 +128,7 @@ def _rewrite(model: ModelProto) -> list[UnsupportedNode]:
         except Unsupported as reason:
             del emit.nodes[start:]
             nodes.append(node)
-            failures.append(UnsupportedNode(node.name or node.output[0], f"npu::{node.op_type}", str(reason)))
+            failures.append(UnsupportedNode(_label(node), f"npu::{node.op_type}", str(reason)))
     copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(copies)
@@ -136,7 +152,7 @@ def _results(node: NodeProto, known: dict[str, Tensor], emit: Emitter) -> Result
 
 def _tensor(value: ValueInfoProto) -> Tensor | None:
     kind = value.type.tensor_type
-    if not kind.elem_type:
+    if not kind.elem_type or kind.elem_type not in TensorProto.DataType.values():
         return None
     if not kind.HasField("shape"):
         return Tensor(value.name, kind.elem_type)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto
 
+from onnx_sparse.converters.ascend.wire import check_fields
 from onnx_sparse.converters.errors import ConversionError
 
 #: A graph of 5,000 operations is 2 MB of JSON. Python needs some ten times the size of what it parses.
@@ -49,6 +50,11 @@ def is_ge_onnx(path: Path) -> bool:
     return path.suffix.lower() == ".pbtxt" and _GE_TYPE in read_bytes(path, MOST_TEXT_BYTES)[:_SNIFFED_BYTES]
 
 
+def inside(path: Path, root: Path | None) -> bool:
+    """Whether a path is in a folder, symbolic links followed; any is where there is no folder."""
+    return root is None or path.resolve().is_relative_to(root.resolve())
+
+
 def read_bytes(path: Path, most: int) -> bytes:
     """The content of a file that is not too large."""
     try:
@@ -74,8 +80,25 @@ def read_json(path: Path) -> Any:
 def read_onnx(path: Path) -> ModelProto:
     """The model in an ONNX file, without its external data."""
     model = ModelProto()
+    data = read_bytes(path, MOST_BINARY_BYTES)
     try:
-        model.ParseFromString(read_bytes(path, MOST_BINARY_BYTES))
+        check_fields(data, ModelProto.DESCRIPTOR)
+        model.ParseFromString(data)
+        _check_names(model.graph)
         return model
-    except DecodeError as error:
-        raise ConversionError(f"{path} is no ONNX file") from error
+    except (DecodeError, ValueError) as error:
+        raise ConversionError(f"{path} is no ONNX file: {error}") from error
+
+
+def _check_names(graph: GraphProto) -> None:
+    """Names that are not UTF-8 come as bytes, which no name is compared with."""
+    values = (*graph.input, *graph.output, *graph.value_info, *graph.initializer)
+    texts = [graph.name, *(value.name for value in values)]
+    for node in graph.node:
+        texts += [node.name, node.op_type, node.domain, *node.input, *node.output, *(a.name for a in node.attribute)]
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _check_names(attribute.g)
+    wrong = next((text for text in texts if not isinstance(text, str)), None)
+    if wrong is not None:
+        raise ValueError(f"the name {wrong[:40]!r} is not UTF-8")

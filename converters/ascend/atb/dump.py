@@ -19,7 +19,8 @@ from pathlib import Path
 from onnx_sparse.converters.ascend.atb.graph import AtbGraph
 from onnx_sparse.converters.ascend.atb.records import OperationRecord, Path_, Records, TensorRecord
 from onnx_sparse.converters.ascend.atb.tables import read_table
-from onnx_sparse.converters.ascend.atb.tensor_file import inside, read_record
+from onnx_sparse.converters.ascend.atb.tensor_file import read_record
+from onnx_sparse.converters.ascend.source import inside
 from onnx_sparse.converters.errors import ConversionError
 
 _DATA_FOLDERS = ("tensors", "data")

@@ -15,8 +15,8 @@ from onnx_sparse.converters.errors import ConversionError
 #: Deeper graphs in graphs are not what ATB makes.
 _MOST_LEVELS = 32
 _MODEL_INPUTS = ("inTensors", "weightTensors", "kCacheTensors", "vCacheTensors")
-#: A tensor id is an index into the names of a graph's tensors; a graph that claims more is not one.
-_MOST_TENSORS = 10_000_000
+#: A graph that claims more inputs, outputs or inner tensors is none.
+_MOST_TENSORS = 1_000_000
 
 
 def is_atb_json(document: Any) -> bool:
@@ -28,17 +28,18 @@ def is_atb_json(document: Any) -> bool:
     ) or (isinstance(document, Mapping) and "opType" in document and "nodes" not in document)
 
 
-def read_graph(document: Any) -> AtbGraph:
+def read_graph(document: Any, where: object = "this JSON") -> AtbGraph:
     """The graph that a JSON document holds.
 
     Args:
         document: The parsed JSON: a graph, or a single operation, which is a graph of one.
+        where: What to call it in messages: its file.
 
     Raises:
         ConversionError: It is not an ATB graph or contradicts itself.
     """
     if not is_atb_json(document):
-        raise ConversionError("this JSON is no ATB graph: an ATB graph has nodes and opName, opType or modelName")
+        raise ConversionError(f"{where} is no ATB graph: an ATB graph has nodes and opName, opType or modelName")
     try:
         if "nodes" not in document:
             document = _graph_of_one(document)
@@ -48,7 +49,7 @@ def read_graph(document: Any) -> AtbGraph:
             return _read_ids(document, name, op_type)
         return _read_names(document, name, op_type)
     except (TypeError, ValueError) as error:
-        raise ConversionError(f"this ATB graph is malformed: {error}") from error
+        raise ConversionError(f"{where} is a malformed ATB graph: {error}") from error
 
 
 def _graph_of_one(operation: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -82,10 +83,10 @@ def _collect_ids(
 ) -> None:
     """Append the operations of a graph whose inputs and outputs have the names `known`."""
     _check_depth(path, scope)
-    tensors = known + [f"{scope}_internal_{i}" for i in range(_count(graph, "internalTensorNum"))]
+    inner = _count(graph, "internalTensorNum")
     for position, node in enumerate(_nodes(graph)):
         label = _text(node, "opName") or _text(node, "name") or f"node {position} of {scope}"
-        inputs, outputs = (_by_id(node, key, label, tensors) for key in ("inTensorIds", "outTensorIds"))
+        inputs, outputs = (_by_id(node, key, label, known, scope, inner) for key in ("inTensorIds", "outTensorIds"))
         here = (*path, (position, _text(node, "opType")))
         if isinstance(node.get("nodes"), list):
             ports = (_count(node, "inTensorNum"), _count(node, "outTensorNum"))
@@ -96,17 +97,19 @@ def _collect_ids(
             nodes.append(AtbNode(label, _text(node, "opType"), node.get("param"), tuple(inputs), tuple(outputs), here))
 
 
-def _by_id(node: Mapping[str, Any], key: str, label: str, tensors: list[str]) -> list[str]:
+def _by_id(node: Mapping[str, Any], key: str, label: str, known: list[str], scope: str, inner: int) -> list[str]:
+    """Names of tensors: the known ones have the first ids, the inner ones those behind them."""
     ids = node.get(key) or []
     if not isinstance(ids, list) or any(isinstance(i, bool) or not isinstance(i, int) for i in ids):
         raise TypeError(f"{key} of {label} is no list of numbers")
-    wrong = [i for i in ids if not 0 <= i < len(tensors)]
+    count = len(known) + inner
+    wrong = [i for i in ids if not 0 <= i < count]
     if wrong:
-        raise ValueError(f"{key} of {label}: tensor id {wrong[0]} is out of range [0, {len(tensors)})")
+        raise ValueError(f"{key} of {label}: tensor id {wrong[0]} is out of range [0, {count})")
     declared = node.get(key.replace("Ids", "Num"))
     if isinstance(declared, int) and declared != len(ids):
         raise ValueError(f"{label} declares {declared} {key} and has {len(ids)}")
-    return [tensors[i] for i in ids]
+    return [known[i] if i < len(known) else f"{scope}_internal_{i - len(known)}" for i in ids]
 
 
 # --- with names ------------------------------------------------------------------------------------------------------

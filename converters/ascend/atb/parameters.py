@@ -6,11 +6,12 @@ ATB's dumps have camelCase keys and enums as numbers; MindIE has the enums' name
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from onnx_sparse.converters.ascend.tensors import Unsupported
+
+_INT64_END = 2.0**63
 
 
 class Parameters:
@@ -50,7 +51,7 @@ class Parameters:
             raise Unsupported(f"{self._within}{key} is null: an infinity or NaN that the dump could not write")
         if not isinstance(value, int | float):
             raise Unsupported(f"{self._within}{key} is no number: {_short(value)}")
-        return float(value)
+        return self._float(key, value)
 
     def integer(self, key: str, default: int) -> int:
         """A whole number."""
@@ -80,18 +81,18 @@ class Parameters:
 
     def integers(self, key: str) -> list[int]:
         """A list of whole numbers; one alone is a list of one."""
-        return [self._whole(key, number) for number in self._numbers(key) if number is not None]
+        numbers = self.numbers(key)
+        if None in numbers:
+            raise Unsupported(f"{self._within}{key} is no list of whole numbers: {_short(self._raw[key])}")
+        return [self._whole(key, number) for number in numbers if number is not None]
 
     def numbers(self, key: str) -> list[float | None]:
         """A list of numbers; one alone is a list of one; None is a null."""
-        return self._numbers(key)
-
-    def _numbers(self, key: str) -> list[float | None]:
         value = self._raw.get(key, [])
         items = value if isinstance(value, list) else [value]
         if any(isinstance(item, bool) or not isinstance(item, int | float | None) for item in items):
             raise Unsupported(f"{self._within}{key} is no list of numbers: {_short(value)}")
-        return items
+        return [None if item is None else self._float(key, item) for item in items]
 
     def _scalar(self, key: str) -> Any:
         value = self._raw[key]
@@ -101,9 +102,15 @@ class Parameters:
             raise Unsupported(f"{self._within}{key} is no single value: {_short(value)}")
         return value[0] if value else 0
 
+    def _float(self, key: str, number: float) -> float:
+        try:
+            return float(number)
+        except OverflowError as error:  # JSON's integers have no bound
+            raise Unsupported(f"{self._within}{key} is too large: {_short(number)}") from error
+
     def _whole(self, key: str, number: float) -> int:
-        if not math.isfinite(number) or number != int(number):
-            raise Unsupported(f"{self._within}{key} is no whole number: {number}")
+        if not abs(number) < _INT64_END or number != int(number):
+            raise Unsupported(f"{self._within}{key} is no whole number of 64 bits: {number}")
         return int(number)
 
 

@@ -16,9 +16,9 @@ from onnx_sparse.converters.ascend.atb.graph import AtbGraph
 from onnx_sparse.converters.ascend.atb.handlers import Choices
 from onnx_sparse.converters.ascend.atb.json_graph import is_atb_json, read_graph
 from onnx_sparse.converters.ascend.atb.records import Records, TensorRecord
-from onnx_sparse.converters.ascend.atb.tensor_file import inside, read_tensor
+from onnx_sparse.converters.ascend.atb.tensor_file import read_tensor
 from onnx_sparse.converters.ascend.model import notes, value_info
-from onnx_sparse.converters.ascend.source import read_json
+from onnx_sparse.converters.ascend.source import inside, read_json
 from onnx_sparse.converters.errors import ConversionError
 
 Array = np.ndarray[Any, Any]
@@ -91,7 +91,7 @@ def find_graphs(folder: Path, wanted: str = "") -> list[tuple[Path, AtbGraph, Re
         document = read_json(path)
         if not is_atb_json(document):
             continue
-        graph = read_graph(document)
+        graph = read_graph(document, path)
         seen.append(graph.name)
         if wanted and wanted != graph.name:
             continue

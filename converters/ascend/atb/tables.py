@@ -9,8 +9,8 @@ from itertools import zip_longest
 from pathlib import Path
 
 from onnx_sparse.converters.ascend.atb.records import OperationRecord, TensorRecord
-from onnx_sparse.converters.ascend.atb.tensor_file import inside
 from onnx_sparse.converters.ascend.dtypes import dtype_of_name
+from onnx_sparse.converters.ascend.source import inside
 from onnx_sparse.converters.errors import ConversionError
 
 _MOST_BYTES = 256 * 2**20

@@ -15,6 +15,7 @@ import numpy as np
 
 from onnx_sparse.converters.ascend.atb.records import TensorRecord
 from onnx_sparse.converters.ascend.dtypes import ACL, FORMATS
+from onnx_sparse.converters.ascend.source import inside
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
@@ -74,11 +75,6 @@ def read_tensor(file: Path, root: Path | None) -> np.ndarray[Any, Any]:
     if len(data) != length:
         raise ConversionError(f"{file} is truncated")
     return np.frombuffer(data, dtype).reshape(header.shape)
-
-
-def inside(path: Path, root: Path | None) -> bool:
-    """Whether a path is in a folder, symbolic links followed; any is where there is no folder."""
-    return root is None or path.resolve().is_relative_to(root.resolve())
 
 
 def _other_file(file: Path, text: str, root: Path | None) -> Path:

@@ -24,6 +24,9 @@ from onnx_sparse.schemas.declaration import dtype_name
 UNKNOWN_DOMAIN = "ascend.ge"
 _CONSTANTS = ("Const", "Constant")
 _INPUTS = ("Data", "RefData")
+#: Operators that run other graphs of the file; `subgraph` is what ge_onnx dumps call the body.
+_CALLS = frozenset({"If", "StatelessIf", "While", "StatelessWhile", "Case", "For", "PartitionedCall",
+                    "StatefulPartitionedCall", "subgraph"})  # fmt: skip
 
 
 class _Conversion:
@@ -53,7 +56,10 @@ class _Conversion:
             raise ConversionError(f"{self.graph.name} has no outputs")
         if self.unsupported:
             raise ConversionError("", self.unsupported)
-        values = [value_info(self._output(source, number)) for number, source in enumerate(outputs)]
+        try:
+            values = [value_info(self._output(source, number)) for number, source in enumerate(outputs)]
+        except Unsupported as reason:
+            raise ConversionError(f"the outputs of {self.graph.name}: {reason}") from reason
         inputs = [value_info(tensor) for tensor in self.inputs.values()]
         return make_model(self.emit, self.graph.name, inputs, values, source="a GE graph")
 
@@ -80,7 +86,7 @@ class _Conversion:
             if results is None:
                 self.lost.add(node.name)
                 return
-            named = [node.name] + [f"{node.name}:{i}" for i in range(1, len(results))]
+            named = [node.name] + [self.emit.fresh(f"{node.name}:{i}") for i in range(1, len(results))]
             self.results[node.name] = self.emit.name_outputs(results, named)
         except Unsupported as reason:
             self.unsupported.append(UnsupportedNode(node.name, node.op_type, str(reason)))
@@ -96,6 +102,8 @@ class _Conversion:
     def _results(self, node: GeNode) -> tuple[Tensor, ...] | None:
         """What a node makes; None where what it reads is lost already."""
         handler = HANDLERS.get(node.op_type)
+        if node.op_type in _CALLS:
+            raise Unsupported("it runs another graph of the file; only the file's first graph is converted")
         if handler is None and not self.keep_unknown:
             raise Unsupported("this operator is not converted")
         if any(source is not None and source.node in self.lost for source in node.inputs):
@@ -128,7 +136,7 @@ class _Conversion:
         return replace(result, shape=tuple(b if a is None else a for a, b in pairs))
 
     def _result(self, source: Source) -> Tensor:
-        results = self.results[source.node]
+        results = self.results.get(source.node, ())
         if source.position >= len(results):
             raise Unsupported(f"it reads result {source.position} of {source.node}, which has {len(results)}")
         return results[source.position]

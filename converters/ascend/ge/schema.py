@@ -16,6 +16,8 @@ from google.protobuf import (  # type: ignore[import-untyped]
     text_format,
 )
 
+from onnx_sparse.converters.ascend.wire import check_fields
+
 _PACKAGE = "onnx_sparse.ge"
 
 #: ge.proto.DataType, by number.
@@ -65,6 +67,7 @@ def parse_binary(kind: str, data: bytes) -> Any:
         ValueError: The bytes are none.
     """
     result = new(kind)
+    check_fields(data, result.DESCRIPTOR)
     try:
         result.ParseFromString(data)
     except (message.DecodeError, RuntimeError) as error:

@@ -30,6 +30,8 @@ from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 _PREFIX = "ge:"
+#: The type of a node that holds the body of an If or While.
+_BODY = "subgraph"
 _MOST_RESULTS = 10_000
 
 
@@ -43,7 +45,7 @@ def read_ge_onnx(path: Path) -> GeGraph:
         model = parse_text_into(ModelProto(), read_bytes(path, MOST_TEXT_BYTES).decode("utf-8"))
     except ValueError as error:
         raise ConversionError(f"{path} is no ge_onnx dump: {error}") from error
-    if not model.graph.node or not all(node.op_type.startswith(_PREFIX) for node in model.graph.node):
+    if not model.graph.node or not all(node.op_type.startswith((_PREFIX, _BODY)) for node in model.graph.node):
         raise ConversionError(f"{path} is no ge_onnx dump: its nodes are not of types ge:...")
     return in_order(model.graph.name or path.stem, [_node(node) for node in model.graph.node])
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from onnx_sparse.converters.ascend.atb.tensor_file import inside
 from onnx_sparse.converters.ascend.ge.graph import GeNode
+from onnx_sparse.converters.ascend.source import inside
 from onnx_sparse.converters.ascend.tensors import Unsupported, shape_text
 from onnx_sparse.schemas.declaration import numpy_dtype
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Results, handles, refuse
+from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, swish
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
 
@@ -57,32 +57,6 @@ def _function(op: Operation, emit: Emitter, kind: int) -> Callable[[Tensor], Ten
     if kind == _TYPES["SWIGLU_BACKWARD"]:
         raise Unsupported("SWIGLU_BACKWARD is for training")
     refuse("ERROR_INVALID_PARAM", f"activationType {kind} is not one of ATB's")
-
-
-def swish(emit: Emitter, x: Tensor, scale: float = 1.0) -> Tensor:
-    """X / (1 + exp(-scale * x))."""
-    inner = x if scale == 1.0 else emit.op("Mul", x, emit.like(scale, x))
-    return emit.op("Mul", x, emit.op("Sigmoid", inner))
-
-
-def gelu(emit: Emitter, x: Tensor, *, exact: bool) -> Tensor:
-    """Gelu by the error function, or by its approximation with tanh."""
-    half = emit.op("Mul", x, emit.like(0.5, x))
-    if exact:
-        curve = emit.op("Erf", emit.op("Mul", x, emit.like(math.sqrt(0.5), x)))
-    else:
-        cube = emit.op("Mul", emit.op("Mul", x, x), x)
-        inner = emit.op("Add", x, emit.op("Mul", cube, emit.like(0.044715, x)))
-        curve = emit.op("Tanh", emit.op("Mul", inner, emit.like(math.sqrt(2 / math.pi), x)))
-    return emit.op("Mul", half, emit.op("Add", curve, emit.like(1.0, x)))
-
-
-def fast_gelu(emit: Emitter, x: Tensor) -> Tensor:
-    """X * exp(0.851 * (x - |x|)) * sigmoid(1.702 * |x|): no exponential overflows."""
-    size = emit.op("Abs", x)
-    decay = emit.op("Exp", emit.op("Mul", emit.op("Sub", x, size), emit.like(0.851, x)))
-    gate = emit.op("Sigmoid", emit.op("Mul", size, emit.like(1.702, x)))
-    return emit.op("Mul", emit.op("Mul", x, decay), gate)
 
 
 def _swiglu(emit: Emitter, x: Tensor, dim: int) -> Tensor:

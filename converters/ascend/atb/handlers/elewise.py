@@ -7,6 +7,7 @@ from collections.abc import Callable
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Results, handles, refuse
+from onnx_sparse.converters.ascend.compositions import select
 from onnx_sparse.converters.ascend.dtypes import ACL, dtype_of_name
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
@@ -62,14 +63,6 @@ def where(op: Operation, emit: Emitter) -> Results:
     """WhereOperation: x where the int8 condition is not 0, else y."""
     condition, x, y = op.take(3)
     return (select(emit, emit.cast(condition, TensorProto.BOOL), x, y),)
-
-
-def select(emit: Emitter, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """ONNX Where, which ONNX Runtime lacks for bfloat16."""
-    if x.dtype != y.dtype:
-        raise Unsupported(f"its inputs are of different element types: {x}, {y}")
-    chosen = emit.op("Where", condition, emit.wide(x), emit.wide(y), dtype=emit.wide(x).dtype)
-    return emit.cast(chosen, x.dtype)
 
 
 def _cast(op: Operation, emit: Emitter) -> Results:

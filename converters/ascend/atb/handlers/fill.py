@@ -6,6 +6,8 @@ element types and format, the chip's support of bfloat16, shapes (InferShape), t
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from onnx import TensorProto
 
@@ -21,8 +23,8 @@ _FLOAT16_MAX = 65504.0
 _INT32_RANGE = 2.0**31
 _X_TYPES = (TensorProto.FLOAT16, TensorProto.INT32, TensorProto.BFLOAT16)
 _MASK_TYPES = (TensorProto.INT8, TensorProto.BOOL)
-#: Chips without bfloat16, as `SocVersion` names them. Ascend910B and Ascend910_93 have it; Ascend910A is Ascend910 too.
-_WITHOUT_BFLOAT16 = ("ascend310", "ascend910a", "ascend910proa", "ascend910prob")
+#: Chips without bfloat16, as `SocVersion` names them: Ascend910 is Ascend910A; Ascend910B and Ascend910_93 have it.
+_WITHOUT_BFLOAT16 = re.compile(r"ascend(310.*|910|910a.*|910pro[ab].*)", re.IGNORECASE)
 
 
 @handles("Fill", to="MaskedFill, Fill", notes="float16 values saturate; --fp16-overflow ieee for Ascend 950")
@@ -94,9 +96,7 @@ def _check_tensors(op: Operation, x: Tensor, mask: Tensor) -> None:
             refuse("ERROR_INVALID_TENSOR_INI_MATCH", f"{name} is {dtype_name(tensor.dtype)}; {expected} expected")
     for name, record in zip(("x", "mask"), op.record.inputs, strict=False):
         _check_format(name, record)
-    if x.dtype == TensorProto.BFLOAT16 and op.record.soc.lower().startswith(_WITHOUT_BFLOAT16):
-        refuse("ERROR_INVALID_TENSOR_DTYPE", f"{op.record.soc} has no bfloat16")
-    if x.dtype == TensorProto.BFLOAT16 and op.record.soc.lower() == "ascend910":
+    if x.dtype == TensorProto.BFLOAT16 and _WITHOUT_BFLOAT16.fullmatch(op.record.soc):
         refuse("ERROR_INVALID_TENSOR_DTYPE", f"{op.record.soc} has no bfloat16")
     if x.shape is not None and mask.shape is not None:
         _check_mask_shape(x.shape, mask.shape)

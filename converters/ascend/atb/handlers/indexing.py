@@ -7,8 +7,9 @@ import math
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Results, handles, refuse
+from onnx_sparse.converters.ascend.compositions import batched_gather, one_hot
 from onnx_sparse.converters.ascend.emitter import Emitter
-from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
+from onnx_sparse.converters.ascend.tensors import Unsupported
 
 _INDEX_TYPES = {"UNDEFINED": 0, "INDEX_ADD": 1, "INDEX_ADD_VALID": 2}
 
@@ -23,40 +24,6 @@ def gather(op: Operation, emit: Emitter) -> Results:
     return (batched_gather(emit, x, indices, axis, batch),)
 
 
-def batched_gather(emit: Emitter, x: Tensor, indices: Tensor, axis: int, batch: int) -> Tensor:
-    """Gather along an axis whose first `batch` axes are in step with those of the indices."""
-    dims = x.shape or ()
-    if batch == 0:
-        shape = None if indices.shape is None else (*dims[:axis], *indices.shape, *dims[axis + 1 :])
-        return emit.op("Gather", x, indices, shape=shape, axis=axis)
-    if not 0 < batch <= min(axis, indices.rank) or x.dims[:batch] != indices.dims[:batch]:
-        raise Unsupported(f"batchDims {batch} does not fit {x}, {indices} and axis {axis}")
-    # One axis of batch x size: each batch's indices are shifted to where its rows begin.
-    front = [*range(batch), axis]
-    rest = [i for i in range(x.rank) if i not in front]
-    rows = emit.transpose(x, front + rest)
-    batches, size = math.prod(x.dims[:batch]), x.dims[axis]
-    inner = indices.dims[batch:]
-    kept = [x.dims[i] for i in rest]
-    flat = emit.reshape(rows, [batches * size, *kept])
-    begins = emit.constant([[b * size] for b in range(batches)])
-    wide = emit.reshape(emit.cast(indices, TensorProto.INT64), [batches, math.prod(inner)])
-    if_negative = emit.op("Less", wide, emit.constant(0), dtype=TensorProto.BOOL)
-    wrapped = emit.op("Where", if_negative, emit.op("Add", wide, emit.constant(size)), wide, dtype=TensorProto.INT64)
-    picked = emit.op("Gather", flat, emit.op("Add", wrapped, begins), shape=(batches, math.prod(inner), *kept), axis=0)
-    whole = emit.reshape(picked, [*x.dims[:batch], *inner, *kept])
-    # The axes that stood between the batch and `axis` go back to before the indices.
-    between = axis - batch
-    first = batch + len(inner)
-    perm = [
-        *range(batch),
-        *range(first, first + between),
-        *range(batch, first),
-        *range(first + between, len(whole.dims)),
-    ]
-    return emit.transpose(whole, perm)
-
-
 @handles("Onehot", to="OneHot")
 def onehot(op: Operation, emit: Emitter) -> Results:
     """OnehotOperation: `one` at the index along a new axis of size `depth`, `zero` elsewhere."""
@@ -65,25 +32,6 @@ def onehot(op: Operation, emit: Emitter) -> Results:
     if depth <= 0:
         refuse("ERROR_INVALID_PARAM", f"depth is {depth}")
     return (one_hot(emit, x, one, zero, depth, op.params.integer("axis", 0)),)
-
-
-def one_hot(emit: Emitter, x: Tensor, one: Tensor, zero: Tensor, depth: int, axis: int) -> Tensor:
-    """ONNX OneHot in int64, the one combination of types that every version of ONNX Runtime has for integers."""
-    rank = x.rank + 1
-    if not -rank <= axis < rank:
-        raise Unsupported(f"axis {axis} is out of range for a result of rank {rank}")
-    axis %= rank
-    values = [emit.reshape(emit.cast(v, TensorProto.INT64), [1]) for v in (zero, one)]
-    dims = x.shape or ()
-    made = emit.op(
-        "OneHot",
-        emit.cast(x, TensorProto.INT64),
-        emit.constant(depth),
-        emit.concat(values, 0),
-        shape=(*dims[:axis], depth, *dims[axis:]),
-        axis=axis,
-    )
-    return emit.cast(made, one.dtype)
 
 
 @handles("Nonzero", to="NonZero, Pad")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Results, handles
+from onnx_sparse.converters.ascend.compositions import swapped
 from onnx_sparse.converters.ascend.dtypes import FLOATS
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
@@ -31,21 +32,14 @@ def linear(op: Operation, emit: Emitter) -> Results:
     left = emit.cast(x, TensorProto.FLOAT)
     right = _plain_weight(emit, x, emit.cast(weight, TensorProto.FLOAT), op)
     if params.flag("transposeB", True):
-        right = _swapped(emit, right)
+        right = swapped(emit, right)
     if params.enum("matmulType", _MATMUL_TYPES, 0) == _MATMUL_TYPES["EIN_SUM"]:  # mbk,bkn->mbn
         y = emit.transpose(emit.matmul(emit.transpose(left, [1, 0, 2]), right), [1, 0, 2])
     else:
-        y = emit.matmul(_swapped(emit, left) if params.flag("transposeA", False) else left, right)
+        y = emit.matmul(swapped(emit, left) if params.flag("transposeA", False) else left, right)
     for addend in rest:
         y = emit.op("Add", y, emit.cast(addend, TensorProto.FLOAT))
     return (y if accumulates else emit.cast(y, x.dtype),)
-
-
-def _swapped(emit: Emitter, tensor: Tensor) -> Tensor:
-    last = tensor.rank - 1
-    if last < 1:
-        raise Unsupported(f"{tensor} is no matrix")
-    return emit.transpose(tensor, [*range(last - 1), last, last - 1])
 
 
 def _plain_weight(emit: Emitter, x: Tensor, weight: Tensor, op: Operation) -> Tensor:

@@ -6,6 +6,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Results, handles, refuse
 from onnx_sparse.converters.ascend.atb.parameters import Parameters
+from onnx_sparse.converters.ascend.compositions import layer_normalized, rms_normalized
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
 
@@ -38,14 +39,6 @@ def rms_norm(op: Operation, emit: Emitter) -> Results:
     return (result, emit.cast(total, x.dtype)) if kind == _PRENORM else (result,)
 
 
-def rms_normalized(emit: Emitter, x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-    """The float32 x normalised over its last axis and scaled, and 1 / sqrt(mean(x^2) + epsilon)."""
-    mean = emit.reduce("ReduceMean", emit.op("Mul", x, x), [x.rank - 1], keepdims=True)
-    root = emit.op("Sqrt", emit.op("Add", mean, emit.like(epsilon, x)))
-    scaled = emit.op("Mul", emit.op("Div", x, root), gamma)
-    return scaled, emit.op("Reciprocal", root)
-
-
 @handles("LayerNorm", to="LayerNormalization", weights=(1, 2), notes="without quantisation")
 def layer_norm(op: Operation, emit: Emitter) -> Results:
     """LayerNormOperation; PRENORM and POSTNORM add zoomScaleValue * residual first."""
@@ -62,17 +55,6 @@ def layer_norm(op: Operation, emit: Emitter) -> Results:
     total = emit.op("Add", emit.cast(x, TensorProto.FLOAT), zoomed)
     result = emit.cast(layer_normalized(emit, total, gamma, beta, x.rank - 1, epsilon), x.dtype)
     return (result, emit.cast(total, x.dtype)) if kind == _PRENORM else (result,)
-
-
-def layer_normalized(emit: Emitter, x: Tensor, gamma: Tensor, beta: Tensor, axis: int, epsilon: float) -> Tensor:
-    """The float32 x normalised over its axes from `axis` on."""
-    if (x.shape or ())[axis:] == gamma.shape == beta.shape:
-        scale, bias = gamma, beta
-    else:  # gammas of shape [1, n] are common
-        rest = list(x.dims[axis:])
-        scale, bias = emit.reshape(gamma, rest), emit.reshape(beta, rest)
-    arguments = (x, emit.cast(scale, x.dtype), emit.cast(bias, x.dtype))
-    return emit.op("LayerNormalization", *arguments, shape=x.shape, axis=axis, epsilon=epsilon)
 
 
 def _kind(op: Operation, types: dict[str, int]) -> tuple[int, Parameters]:

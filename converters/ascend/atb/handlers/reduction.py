@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Results, handles, refuse
+from onnx_sparse.converters.ascend.compositions import softmax_over, top_k
 from onnx_sparse.converters.ascend.emitter import Emitter
-from onnx_sparse.converters.ascend.tensors import Tensor
 
 _REDUCTIONS = {"MAX": 1, "MIN": 2, "SUM": 3}
 _ONNX_REDUCTIONS = {1: "ReduceMax", 2: "ReduceMin", 3: "ReduceSum"}
@@ -29,21 +27,10 @@ def reduce(op: Operation, emit: Emitter) -> Results:
 def softmax(op: Operation, emit: Emitter) -> Results:
     """SoftmaxOperation over one axis or several consecutive ones, in float32."""
     (x,) = op.take(1)
-    return (softmax_over(emit, x, op.params.integers("axes")),)
-
-
-def softmax_over(emit: Emitter, x: Tensor, axes: list[int]) -> Tensor:
-    """Softmax over consecutive axes as if they were one."""
-    ordered = [x.axis(axis) for axis in axes]
-    if not ordered or ordered != list(range(ordered[0], ordered[0] + len(ordered))):
+    axes = [x.axis(axis) for axis in op.params.integers("axes")]
+    if not axes or axes != list(range(axes[0], axes[0] + len(axes))):
         refuse("ERROR_INVALID_PARAM", f"axes {axes} are not consecutive and ascending")
-    first = ordered[0]
-    if len(ordered) == 1:
-        return emit.in_float32(lambda wide: emit.op("Softmax", wide, axis=first), x)
-    dims = x.dims
-    merged = [*dims[:first], math.prod(dims[a] for a in ordered), *dims[first + len(ordered) :]]
-    one_axis = emit.reshape(emit.wide(x), merged)
-    return emit.cast(emit.reshape(emit.op("Softmax", one_axis, axis=first), dims), x.dtype)
+    return (softmax_over(emit, x, axes),)
 
 
 @handles("Cumsum", to="CumSum")
@@ -70,20 +57,3 @@ def sort(op: Operation, emit: Emitter) -> Results:
         refuse("ERROR_INVALID_PARAM", f"num {num[0]} is more than the last axis of {x} has")
     values, positions = top_k(emit, x, num[0], axis=-1, largest=True)
     return (values, emit.cast(positions, TensorProto.INT32))
-
-
-def top_k(emit: Emitter, x: Tensor, k: int, *, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
-    """ONNX TopK in descending (or ascending) order; equal values by position."""
-    axis = x.axis(axis)
-    dims = x.shape or ()
-    shape = (*dims[:axis], k, *dims[axis + 1 :])
-    wide = emit.wide(x)
-    values, positions = emit.node(
-        "TopK",
-        [wide, emit.constant([k])],
-        [(wide.dtype, shape), (TensorProto.INT64, shape)],
-        axis=axis,
-        largest=int(largest),
-        sorted=1,
-    )
-    return emit.cast(values, x.dtype), positions

@@ -10,9 +10,6 @@ from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Resul
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
 
-#: AsStrided's indices are a constant of the model; a larger one is not made.
-_MOST_INDICES = 2**24
-
 
 @handles("Transpose", to="Transpose")
 def transpose(op: Operation, emit: Emitter) -> Results:
@@ -86,21 +83,20 @@ def repeat(op: Operation, emit: Emitter) -> Results:
     return (emit.cast(emit.op("Tile", emit.wide(x), emit.constant(multiples), shape=shape), x.dtype),)
 
 
-@handles("AsStrided", to="Reshape, Gather", notes="up to 2^24 elements")
+@handles("AsStrided", to="Reshape, Gather", notes="up to 2^25 elements in a graph")
 def as_strided(op: Operation, emit: Emitter) -> Results:
     """AsStridedOperation of a contiguous tensor: element i is at offset + sum(i * stride)."""
     (x,) = op.take(1)
     size, stride, offset = (op.params.integers(key) for key in ("size", "stride", "offset"))
     if len(size) != len(stride) or len(offset) > 1 or not size or min(size) <= 0:
         refuse("ERROR_INVALID_PARAM", f"size {size}, stride {stride} and offset {offset} do not fit together")
-    if math.prod(size) > _MOST_INDICES:
-        raise Unsupported(f"size {size} has more than {_MOST_INDICES} elements")
     first = offset[0] if offset else 0
     ends = [(dim - 1) * step for dim, step in zip(size, stride, strict=True)]
     lowest, highest = first + sum(min(e, 0) for e in ends), first + sum(max(e, 0) for e in ends)
     count = math.prod(x.dims)
     if lowest < 0 or highest >= count:
         refuse("ERROR_INVALID_PARAM", f"it reads elements {lowest} to {highest} of {count}")
+    emit.spend(math.prod(size))
     positions = np.full(size, first, np.int64)
     for axis, step in enumerate(stride):
         positions += (np.arange(size[axis]) * step).reshape([-1] + [1] * (len(size) - axis - 1))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.atb.handlers.activation import gelu as gelu_of
-from onnx_sparse.converters.ascend.atb.handlers.elewise import select
+from onnx_sparse.converters.ascend.compositions import gelu as gelu_of
+from onnx_sparse.converters.ascend.compositions import select
 from onnx_sparse.converters.ascend.dtypes import ACL, FLOATS
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.fill import constant_of

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.converters.ascend.compositions import range_filled, scalar
 from onnx_sparse.converters.ascend.dtypes import ACL, FLOATS
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Operator, Results, handles
@@ -84,38 +85,6 @@ def masked_fill_range(op: Operator, emit: Emitter) -> Results:
     return (range_filled(emit, x, start, end, value, op.integer("axis", -1)),)
 
 
-def range_filled(emit: Emitter, x: Tensor, start: Tensor, end: Tensor, value: Tensor, axis: int) -> Tensor:
-    """For each i, in turn, and each row j of x: x[j, ..., start[i, j]:end[i, j]] = value[i], the range along `axis`.
-
-    start and end are [count, rows]. Rows of x beyond theirs stay as they are. With axis 0 there are no rows: start and
-    end must be [count, 1].
-    """
-    axis = x.axis(axis)
-    if start.rank != 2 or start.dims != end.dims or value.dims != start.dims[:1]:
-        raise Unsupported(f"{start}, {end}, {value}: [count, rows] twice and [count] expected")
-    count, rows = start.dims
-    all_rows = 1 if axis == 0 else x.dims[0]
-    if rows > all_rows:
-        raise Unsupported(f"{start} has more rows than {x}" + (" along axis 0" if axis == 0 else ""))
-    size = x.dims[axis]
-    places = np.arange(size).reshape([size if i == axis else 1 for i in range(x.rank)])
-    positions = emit.constant(places, TensorProto.INT64)
-    bounds = []
-    for bound in (start, end):
-        wide = emit.cast(bound, TensorProto.INT64)
-        if rows < all_rows:  # the range 0:0 is empty
-            wide = emit.concat([wide, emit.constant(np.zeros((count, all_rows - rows), np.int64))], 1)
-        bounds.append(wide)
-    column = [all_rows if i == 0 and axis != 0 else 1 for i in range(x.rank)]
-    for i in range(count):
-        first, last = (emit.reshape(emit.slice(bound, [i], [i + 1], [0]), column) for bound in bounds)
-        reached = emit.op("GreaterOrEqual", positions, first, dtype=TensorProto.BOOL)
-        mask = emit.op("And", reached, emit.op("Less", positions, last, dtype=TensorProto.BOOL))
-        one = scalar(emit, emit.cast(emit.slice(value, [i], [i + 1], [0]), x.dtype))
-        x = emit.domain_op("MaskedFill", x, mask, one, shape=x.shape)
-    return x
-
-
 def filled(op: Operator, emit: Emitter, dims: Tensor | list[int], value: Tensor) -> Tensor:
     """The domain's Fill; its shape is known where the dims are a constant, or where the graph says it."""
     shape: Shape | None = op.results[0].shape if op.results else None
@@ -140,11 +109,6 @@ def filled_like(op: Operator, emit: Emitter, x: Tensor, value: float) -> Tensor:
     )
     result = filled(op, emit, dims, constant_of(emit, value, x.dtype))
     return Tensor(result.name, result.dtype, x.shape)
-
-
-def scalar(emit: Emitter, value: Tensor) -> Tensor:
-    """A value of one element as a scalar."""
-    return value if value.shape == () else emit.reshape(value, [])
 
 
 def constant_of(emit: Emitter, value: float, dtype: DType) -> Tensor:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.atb.handlers.indexing import batched_gather, one_hot
-from onnx_sparse.converters.ascend.atb.handlers.reduction import top_k
+from onnx_sparse.converters.ascend.compositions import batched_gather, one_hot, scalar, select, top_k
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Operator, Results, handles
 from onnx_sparse.converters.ascend.tensors import Unsupported
@@ -73,9 +72,5 @@ def onehot(op: Operator, emit: Emitter) -> Results:
     if on.dtype not in (TensorProto.INT32, TensorProto.INT64, TensorProto.INT8, TensorProto.UINT8):
         # Selected instead of cast: the values are not whole numbers.
         chosen = one_hot(emit, x, emit.constant(1), emit.constant(0), op.number(depth, "depth"), op.integer("axis", -1))
-        flags = emit.cast(chosen, TensorProto.BOOL)
-        wide = emit.op(
-            "Where", flags, emit.wide(emit.reshape(on, [])), emit.wide(emit.reshape(off, [])), dtype=emit.wide(on).dtype
-        )
-        return (emit.cast(wide, on.dtype),)
+        return (select(emit, emit.cast(chosen, TensorProto.BOOL), scalar(emit, on), scalar(emit, off)),)
     return (one_hot(emit, x, on, off, op.number(depth, "depth"), op.integer("axis", -1)),)

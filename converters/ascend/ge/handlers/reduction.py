@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.atb.handlers.normalization import layer_normalized, rms_normalized
-from onnx_sparse.converters.ascend.atb.handlers.reduction import softmax_over
+from onnx_sparse.converters.ascend.compositions import layer_normalized, rms_normalized, softmax_over, swapped
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Operator, Results, handles
-from onnx_sparse.converters.ascend.tensors import Tensor
 
 
 @handles("ReduceSum", "ReduceSumD", to="ReduceSum")
@@ -52,18 +50,13 @@ def matmul(op: Operator, emit: Emitter) -> Results:
     x, y, *bias = op.take(2, 3)
     name = "adj_x" if op.op_type.startswith("Batch") else "transpose_x"
     factors = [
-        _swapped(emit, emit.wide(tensor)) if op.flag(f"{name}{number}") else emit.wide(tensor)
+        swapped(emit, emit.wide(tensor)) if op.flag(f"{name}{number}") else emit.wide(tensor)
         for number, tensor in ((1, x), (2, y))
     ]
     product = emit.matmul(*factors)
     for addend in bias:
         product = emit.op("Add", product, emit.cast(addend, product.dtype))
     return (emit.cast(product, x.dtype),)
-
-
-def _swapped(emit: Emitter, tensor: Tensor) -> Tensor:
-    last = tensor.axis(-1)
-    return emit.transpose(tensor, [*range(last - 1), last, last - 1])
 
 
 @handles("LayerNormV3", to="LayerNormalization", notes="mean and rstd are computed, too")

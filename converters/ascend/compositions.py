@@ -1,0 +1,200 @@
+"""Functions that ONNX has no one operator for, or ONNX Runtime not for every type; what ATB, GE and torch_npu share."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
+
+#: Each range of a MaskedFillRange becomes some nodes; a graph that has more is not written out.
+_MOST_RANGES = 4096
+
+
+def select(emit: Emitter, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """ONNX Where, which ONNX Runtime lacks for bfloat16."""
+    if x.dtype != y.dtype:
+        raise Unsupported(f"its inputs are of different element types: {x}, {y}")
+    chosen = emit.op("Where", condition, emit.wide(x), emit.wide(y), dtype=emit.wide(x).dtype)
+    return emit.cast(chosen, x.dtype)
+
+
+def scalar(emit: Emitter, value: Tensor) -> Tensor:
+    """A value of one element as a scalar."""
+    return value if value.shape == () else emit.reshape(value, [])
+
+
+def swapped(emit: Emitter, tensor: Tensor) -> Tensor:
+    """The matrices of a tensor transposed."""
+    last = tensor.rank - 1
+    if last < 1:
+        raise Unsupported(f"{tensor} is no matrix")
+    return emit.transpose(tensor, [*range(last - 1), last, last - 1])
+
+
+def swish(emit: Emitter, x: Tensor, scale: float = 1.0) -> Tensor:
+    """X / (1 + exp(-scale * x))."""
+    inner = x if scale == 1.0 else emit.op("Mul", x, emit.like(scale, x))
+    return emit.op("Mul", x, emit.op("Sigmoid", inner))
+
+
+def gelu(emit: Emitter, x: Tensor, *, exact: bool) -> Tensor:
+    """Gelu by the error function, or by its approximation with tanh."""
+    half = emit.op("Mul", x, emit.like(0.5, x))
+    if exact:
+        curve = emit.op("Erf", emit.op("Mul", x, emit.like(math.sqrt(0.5), x)))
+    else:
+        cube = emit.op("Mul", emit.op("Mul", x, x), x)
+        inner = emit.op("Add", x, emit.op("Mul", cube, emit.like(0.044715, x)))
+        curve = emit.op("Tanh", emit.op("Mul", inner, emit.like(math.sqrt(2 / math.pi), x)))
+    return emit.op("Mul", half, emit.op("Add", curve, emit.like(1.0, x)))
+
+
+def fast_gelu(emit: Emitter, x: Tensor) -> Tensor:
+    """X * exp(0.851 * (x - |x|)) * sigmoid(1.702 * |x|): no exponential overflows."""
+    size = emit.op("Abs", x)
+    decay = emit.op("Exp", emit.op("Mul", emit.op("Sub", x, size), emit.like(0.851, x)))
+    gate = emit.op("Sigmoid", emit.op("Mul", size, emit.like(1.702, x)))
+    return emit.op("Mul", emit.op("Mul", x, decay), gate)
+
+
+def rms_normalized(emit: Emitter, x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    """The float32 x normalised over its last axis and scaled, and 1 / sqrt(mean(x^2) + epsilon)."""
+    mean = emit.reduce("ReduceMean", emit.op("Mul", x, x), [x.rank - 1], keepdims=True)
+    root = emit.op("Sqrt", emit.op("Add", mean, emit.like(epsilon, x)))
+    scaled = emit.op("Mul", emit.op("Div", x, root), gamma)
+    return scaled, emit.op("Reciprocal", root)
+
+
+def layer_normalized(emit: Emitter, x: Tensor, gamma: Tensor, beta: Tensor, axis: int, epsilon: float) -> Tensor:
+    """The float32 x normalised over its axes from `axis` on."""
+    if (x.shape or ())[axis:] == gamma.shape == beta.shape:
+        scale, bias = gamma, beta
+    else:  # gammas of shape [1, n] are common
+        rest = list(x.dims[axis:])
+        scale, bias = emit.reshape(gamma, rest), emit.reshape(beta, rest)
+    arguments = (x, emit.cast(scale, x.dtype), emit.cast(bias, x.dtype))
+    return emit.op("LayerNormalization", *arguments, shape=x.shape, axis=axis, epsilon=epsilon)
+
+
+def softmax_over(emit: Emitter, x: Tensor, axes: list[int]) -> Tensor:
+    """Softmax over consecutive axes as if they were one."""
+    ordered = [x.axis(axis) for axis in axes]
+    if not ordered or ordered != list(range(ordered[0], ordered[0] + len(ordered))):
+        raise Unsupported(f"axes {axes} are not consecutive and ascending")
+    first = ordered[0]
+    if len(ordered) == 1:
+        return emit.in_float32(lambda wide: emit.op("Softmax", wide, axis=first), x)
+    dims = x.dims
+    merged = [*dims[:first], math.prod(dims[a] for a in ordered), *dims[first + len(ordered) :]]
+    one_axis = emit.reshape(emit.wide(x), merged)
+    return emit.cast(emit.reshape(emit.op("Softmax", one_axis, axis=first), dims), x.dtype)
+
+
+def top_k(emit: Emitter, x: Tensor, k: int, *, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
+    """ONNX TopK in descending (or ascending) order; equal values by position."""
+    axis = x.axis(axis)
+    dims = x.shape or ()
+    shape = (*dims[:axis], k, *dims[axis + 1 :])
+    wide = emit.wide(x)
+    values, positions = emit.node(
+        "TopK",
+        [wide, emit.constant([k])],
+        [(wide.dtype, shape), (TensorProto.INT64, shape)],
+        axis=axis,
+        largest=int(largest),
+        sorted=1,
+    )
+    return emit.cast(values, x.dtype), positions
+
+
+def one_hot(emit: Emitter, x: Tensor, one: Tensor, zero: Tensor, depth: int, axis: int) -> Tensor:
+    """ONNX OneHot in int64, the one combination of types that every version of ONNX Runtime has for integers."""
+    rank = x.rank + 1
+    if not -rank <= axis < rank:
+        raise Unsupported(f"axis {axis} is out of range for a result of rank {rank}")
+    axis %= rank
+    values = [emit.reshape(emit.cast(v, TensorProto.INT64), [1]) for v in (zero, one)]
+    dims = x.shape or ()
+    made = emit.op(
+        "OneHot",
+        emit.cast(x, TensorProto.INT64),
+        emit.constant(depth),
+        emit.concat(values, 0),
+        shape=(*dims[:axis], depth, *dims[axis:]),
+        axis=axis,
+    )
+    return emit.cast(made, one.dtype)
+
+
+def batched_gather(emit: Emitter, x: Tensor, indices: Tensor, axis: int, batch: int) -> Tensor:
+    """Gather along an axis whose first `batch` axes are in step with those of the indices."""
+    dims = x.shape or ()
+    if batch == 0:
+        shape = None if indices.shape is None else (*dims[:axis], *indices.shape, *dims[axis + 1 :])
+        return emit.op("Gather", x, indices, shape=shape, axis=axis)
+    if not 0 < batch <= min(axis, indices.rank) or x.dims[:batch] != indices.dims[:batch]:
+        raise Unsupported(f"batchDims {batch} does not fit {x}, {indices} and axis {axis}")
+    # One axis of batch x size: each batch's indices are shifted to where its rows begin.
+    front = [*range(batch), axis]
+    rest = [i for i in range(x.rank) if i not in front]
+    rows = emit.transpose(x, front + rest)
+    batches, size = math.prod(x.dims[:batch]), x.dims[axis]
+    emit.spend(batches)
+    inner = indices.dims[batch:]
+    kept = [x.dims[i] for i in rest]
+    flat = emit.reshape(rows, [batches * size, *kept])
+    begins = emit.constant([[b * size] for b in range(batches)])
+    wide = emit.reshape(emit.cast(indices, TensorProto.INT64), [batches, math.prod(inner)])
+    if_negative = emit.op("Less", wide, emit.constant(0), dtype=TensorProto.BOOL)
+    wrapped = emit.op("Where", if_negative, emit.op("Add", wide, emit.constant(size)), wide, dtype=TensorProto.INT64)
+    picked = emit.op("Gather", flat, emit.op("Add", wrapped, begins), shape=(batches, math.prod(inner), *kept), axis=0)
+    whole = emit.reshape(picked, [*x.dims[:batch], *inner, *kept])
+    # The axes that stood between the batch and `axis` go back to before the indices.
+    between = axis - batch
+    first = batch + len(inner)
+    perm = [
+        *range(batch),
+        *range(first, first + between),
+        *range(batch, first),
+        *range(first + between, len(whole.dims)),
+    ]
+    return emit.transpose(whole, perm)
+
+
+def range_filled(emit: Emitter, x: Tensor, start: Tensor, end: Tensor, value: Tensor, axis: int) -> Tensor:
+    """For each i, in turn, and each row j of x: x[j, ..., start[i, j]:end[i, j]] = value[i], the range along `axis`.
+
+    start and end are [count, rows]. Rows of x beyond theirs stay as they are. With axis 0 there are no rows: start and
+    end must be [count, 1].
+    """
+    axis = x.axis(axis)
+    if start.rank != 2 or start.dims != end.dims or value.dims != start.dims[:1]:
+        raise Unsupported(f"{start}, {end}, {value}: [count, rows] twice and [count] expected")
+    count, rows = start.dims
+    all_rows = 1 if axis == 0 else x.dims[0]
+    if rows > all_rows:
+        raise Unsupported(f"{start} has more rows than {x}" + (" along axis 0" if axis == 0 else ""))
+    size = x.dims[axis]
+    if count > _MOST_RANGES:
+        raise Unsupported(f"{start}: more than {_MOST_RANGES} ranges one after the other")
+    emit.spend(size + count * all_rows)
+    places = np.arange(size).reshape([size if i == axis else 1 for i in range(x.rank)])
+    positions = emit.constant(places, TensorProto.INT64)
+    bounds = []
+    for bound in (start, end):
+        wide = emit.cast(bound, TensorProto.INT64)
+        if rows < all_rows:  # the range 0:0 is empty
+            wide = emit.concat([wide, emit.constant(np.zeros((count, all_rows - rows), np.int64))], 1)
+        bounds.append(wide)
+    column = [all_rows if i == 0 and axis != 0 else 1 for i in range(x.rank)]
+    for i in range(count):
+        first, last = (emit.reshape(emit.slice(bound, [i], [i + 1], [0]), column) for bound in bounds)
+        reached = emit.op("GreaterOrEqual", positions, first, dtype=TensorProto.BOOL)
+        mask = emit.op("And", reached, emit.op("Less", positions, last, dtype=TensorProto.BOOL))
+        one = scalar(emit, emit.cast(emit.slice(value, [i], [i + 1], [0]), x.dtype))
+        x = emit.domain_op("MaskedFill", x, mask, one, shape=x.shape)
+    return x
