@@ -146,9 +146,7 @@ class Emitter:
         """
         self._computed += elements
         if self._computed > _MOST_COMPUTED:
-            raise Unsupported(
-                f"computed constants have {self._computed} elements; up to {_MOST_COMPUTED} are made"
-            )
+            raise Unsupported(f"computed constants have {self._computed} elements; up to {_MOST_COMPUTED} are made")
 
     def like(self, value: float, tensor: Tensor) -> Tensor:
         """A scalar of a tensor's element type."""
@@ -192,6 +190,8 @@ class Emitter:
         """The tensor with its axes in another order; itself when they are in order."""
         if list(perm) == list(range(tensor.rank)):
             return tensor
+        if sorted(perm) != list(range(tensor.rank)):
+            raise Unsupported(f"{list(perm)} is no permutation of the axes of {tensor}")
         shape = tensor.shape or ()
         return self.op("Transpose", tensor, shape=tuple(shape[axis] for axis in perm), perm=list(perm))
 

@@ -71,8 +71,8 @@ def check(origin: str, arguments: argparse.Namespace) -> None:
     if origin == "ascend":
         if arguments.verify or arguments.verify_with or arguments.signature or arguments.inputs or arguments.outputs:
             raise output.UsageError(
-                "--verify, --signature, --inputs and --outputs are not for Ascend's graphs; "
-                "`onnx-sparse replay` compares with a dump's own tensors"
+                "--verify, --signature, --inputs and --outputs are not for Ascend's graphs: their inputs are given as "
+                "--input NAME:DTYPE:2,3, and `onnx-sparse replay` compares with a dump's own tensors"
             )
         return
     given = [name for name, default in _DEFAULTS.items() if getattr(arguments, name) != default]
@@ -93,6 +93,11 @@ def recognises(source: Path) -> bool:
     from onnx_sparse.converters.ascend.source import is_ascend
 
     return is_ascend(source)
+
+
+def is_dump(folder: Path) -> bool:
+    """Whether a folder is laid out as ATB's dump tools do it."""
+    return any((folder / name).is_dir() for name in ("layer", "model", "info", "operation_io_tensors"))
 
 
 def notes(model: ModelProto) -> dict[str, list[str]]:

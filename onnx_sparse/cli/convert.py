@@ -169,6 +169,10 @@ def detect(source: Path) -> str:
     if source.is_dir():
         if any((source / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
             return "tensorflow"
+        if ascend_options.is_dump(source):
+            raise output.CommandError(
+                f"{source} is a dump of Ascend: `onnx-sparse replay` runs it; to convert, give one of its graphs' files"
+            )
         raise output.CommandError(f"{source} is not a SavedModel: there is no saved_model.pb in it")
     origin = "ascend" if ascend_options.recognises(source) else _SUFFIXES.get(source.suffix.lower())
     if origin is None:

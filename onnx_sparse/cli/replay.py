@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from onnx_sparse.cli import ascend_options, output
 
 if TYPE_CHECKING:
+    from onnx_sparse.converters import ConversionError
     from onnx_sparse.converters.ascend.atb.replay import Comparison, Replay
 
 NAME = "replay"
@@ -53,26 +54,37 @@ def run(arguments: argparse.Namespace) -> int:
     from onnx_sparse.converters.ascend.atb.replay import find_graphs, replay
 
     if not arguments.dump.is_dir():
-        raise output.CommandError(f"{arguments.dump}: no such directory")
+        reason = "a file; give the dump's folder" if arguments.dump.exists() else "no such directory"
+        raise output.CommandError(f"{arguments.dump}: {reason}")
     backend = chosen_backend(arguments.backend)
     choices = Choices(arguments.fill_value, arguments.fp16_overflow)
     replays: list[Replay] = []
+    failures: dict[str, ConversionError] = {}
     with output.progress(f"reading {arguments.dump}", quiet=arguments.json) as progress:
         try:
-            for path, graph, records in find_graphs(arguments.dump, arguments.layer):
-                progress(f"running {graph.name}")
-                replays.append(replay(path, graph, records, choices, backend=backend, tolerance=arguments.tolerance))
+            found = find_graphs(arguments.dump, arguments.layer)
         except ConversionError as error:
-            raise output.CommandError(
-                str(error).partition("\n")[0], lines=[str(node) for node in error.unsupported]
-            ) from error
+            raise output.CommandError(error) from error
+        for path, graph, records in found:
+            progress(f"running {graph.name}")
+            try:
+                replays.append(replay(path, graph, records, choices, backend=backend, tolerance=arguments.tolerance))
+            except ConversionError as error:  # the other layers are run all the same
+                failures[graph.name] = error
     layers = [_document(replayed) for replayed in replays]
-    document = {"dump": str(arguments.dump), "backend": backend, "layers": layers}
+    document = {
+        "dump": str(arguments.dump),
+        "backend": backend,
+        "layers": layers,
+        "not_run": {name: str(error) for name, error in failures.items()},
+    }
     if not arguments.json:
         for position, layer in enumerate(layers):
             if position:
                 output.write_line()
             _show(layer)
+    if failures:
+        _raise_for(failures, document)
     differing = [(r, c) for r in replays for c in r.comparisons if not c.ok]
     if differing:
         first_layer, first = differing[0]
@@ -84,6 +96,20 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         output.write_json(document)
     return output.DONE
+
+
+def _raise_for(failures: dict[str, ConversionError], document: dict[str, Any]) -> NoReturn:
+    """Say of each layer that was not run why."""
+    lines = []
+    for name, error in failures.items():
+        lines.append(f"{name}: {str(error).partition(chr(10))[0]}")
+        lines += [f"  {node}" for node in error.unsupported]
+    count = len(failures)
+    raise output.CommandError(
+        f"{count} layer{'s were' if count > 1 else ' was'} not run, {len(document['layers'])} were",
+        details=document,
+        lines=lines,
+    )
 
 
 def _document(replayed: Replay) -> dict[str, Any]:

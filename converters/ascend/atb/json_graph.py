@@ -15,6 +15,8 @@ from onnx_sparse.converters.errors import ConversionError
 #: Deeper graphs in graphs are not what ATB makes.
 _MOST_LEVELS = 32
 _MODEL_INPUTS = ("inTensors", "weightTensors", "kCacheTensors", "vCacheTensors")
+#: Whole models have some ten thousand operations.
+_MOST_NODES = 200_000
 #: A graph that claims more inputs, outputs or inner tensors is none.
 _MOST_TENSORS = 1_000_000
 
@@ -158,6 +160,8 @@ def _collect_names(
 
 def _nodes(graph: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     nodes: list[Mapping[str, Any]] = graph["nodes"]
+    if len(nodes) > _MOST_NODES:
+        raise ValueError(f"it has {len(nodes)} operations; up to {_MOST_NODES} are read")
     for node in nodes:
         if not isinstance(node, Mapping):
             raise TypeError(f"a node is no object: {str(node)[:60]!r}")

@@ -92,7 +92,7 @@ def filled(op: Operator, emit: Emitter, dims: Tensor | list[int], value: Tensor)
         shape = tuple(dims)
         dims = emit.constant(dims)
     elif dims.name in op.constants:
-        shape = tuple(int(dim) for dim in op.constants[dims.name].reshape(-1))
+        shape = tuple(op.whole_numbers(dims, "dims"))
     if shape is not None and any(dim is not None and dim < 0 for dim in shape):
         raise Unsupported(f"dims {list(shape)} have a negative dimension")
     if dims.dtype not in (TensorProto.INT32, TensorProto.INT64):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from typing import Any
+
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.compositions import batched_gather, one_hot, scalar, select, top_k
@@ -15,7 +17,7 @@ from onnx_sparse.converters.ascend.tensors import Unsupported
 def gather_v2(op: Operator, emit: Emitter) -> Results:
     """GatherV2(x, indices, axis | batch_dims)."""
     x, indices, axis = op.take(3)
-    return (batched_gather(emit, x, indices, x.axis(op.number(axis, "axis")), op.integer("batch_dims", 0)),)
+    return (batched_gather(emit, x, indices, x.axis(op.whole_number(axis, "axis")), op.integer("batch_dims", 0)),)
 
 
 @handles("GatherElements", to="GatherElements")
@@ -32,12 +34,16 @@ def range_(op: Operator, emit: Emitter) -> Results:
     dtype = bounds[0].dtype
     shape = op.results[0].shape if op.results else (None,)
     if all(bound.name in op.constants for bound in bounds):
-        start, limit, delta = (op.numbers(bound, "bound")[0] for bound in bounds)
-        if not delta:
-            raise Unsupported("delta is 0")
-        shape = (max(0, int(np.ceil((limit - start) / delta))),)
+        shape = (_range_size(*(op.numbers(bound, "bound") for bound in bounds)),)
     arguments = [emit.cast(emit.wide(emit.reshape(bound, [])), emit.wide(bounds[0]).dtype) for bound in bounds]
     return (emit.cast(emit.op("Range", *arguments, shape=shape), dtype),)
+
+
+def _range_size(*bounds: list[Any]) -> int:
+    if any(len(bound) != 1 or not math.isfinite(bound[0]) for bound in bounds) or not bounds[2][0]:
+        raise Unsupported(f"start, limit and delta are {', '.join(map(str, bounds))}")
+    (start,), (limit,), (delta,) = bounds
+    return max(0, int(-((start - limit) // delta)))
 
 
 @handles("Tril", "Triu", to="Trilu")
@@ -61,16 +67,18 @@ def where(op: Operator, emit: Emitter) -> Results:
 def top_k_v2(op: Operator, emit: Emitter) -> Results:
     """TopKV2(x, k | dim, largest): values and int32 positions."""
     x, k = op.take(2)
-    values, positions = top_k(emit, x, op.number(k, "k"), axis=op.integer("dim", -1), largest=op.flag("largest", True))
+    count, axis, largest = op.whole_number(k, "k"), op.integer("dim", -1), op.flag("largest", True)
+    values, positions = top_k(emit, x, count, axis=axis, largest=largest)
     return (values, emit.cast(positions, TensorProto.INT32))
 
 
 @handles("OneHot", to="OneHot, Where")
 def onehot(op: Operator, emit: Emitter) -> Results:
     """OneHot(x, depth, on_value, off_value | axis)."""
-    x, depth, on, off = op.take(4)
-    if on.dtype not in (TensorProto.INT32, TensorProto.INT64, TensorProto.INT8, TensorProto.UINT8):
-        # Selected instead of cast: the values are not whole numbers.
-        chosen = one_hot(emit, x, emit.constant(1), emit.constant(0), op.number(depth, "depth"), op.integer("axis", -1))
-        return (select(emit, emit.cast(chosen, TensorProto.BOOL), scalar(emit, on), scalar(emit, off)),)
-    return (one_hot(emit, x, on, off, op.number(depth, "depth"), op.integer("axis", -1)),)
+    x, size, on, off = op.take(4)
+    depth, axis = op.whole_number(size, "depth"), op.integer("axis", -1)
+    if on.dtype in (TensorProto.INT32, TensorProto.INT64, TensorProto.INT8, TensorProto.UINT8):
+        return (one_hot(emit, x, on, off, depth, axis),)
+    # Selected instead of cast: the values are not whole numbers.
+    chosen = one_hot(emit, x, emit.constant(1), emit.constant(0), depth, axis)
+    return (select(emit, emit.cast(chosen, TensorProto.BOOL), scalar(emit, on), scalar(emit, off)),)

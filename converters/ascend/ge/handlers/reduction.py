@@ -17,7 +17,7 @@ from onnx_sparse.converters.ascend.ge.handlers.registry import Operator, Results
 def reduce(op: Operator, emit: Emitter) -> Results:
     """ReduceSum(x, axes | keep_dims) and its kind; those on D have the axes as an attribute."""
     x, *given = op.take(1, 2)
-    axes = [int(axis) for axis in op.numbers(given[0], "axes")] if given else op.integers("axes")
+    axes = op.whole_numbers(given[0], "axes") if given else op.integers("axes")
     places = sorted({x.axis(axis) for axis in axes})
     if not places:
         return (x,)
@@ -29,7 +29,7 @@ def reduce(op: Operator, emit: Emitter) -> Results:
 def cumsum(op: Operator, emit: Emitter) -> Results:
     """Cumsum(x, axis | exclusive, reverse)."""
     x, axis = op.take(2)
-    place = emit.constant(x.axis(op.number(axis, "axis")))
+    place = emit.constant(x.axis(op.whole_number(axis, "axis")))
     flags = {name: int(op.flag(name)) for name in ("exclusive", "reverse")}
     return (emit.in_float32(lambda wide: emit.op("CumSum", wide, place, shape=x.shape, **flags), x),)
 

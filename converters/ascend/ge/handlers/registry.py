@@ -60,16 +60,26 @@ class Operator:
         values: list[Any] = self.constants[tensor.name].reshape(-1).tolist()
         return values
 
-    def number(self, tensor: Tensor, what: str) -> int:
-        """The one element of an input that must be a constant."""
+    def whole_numbers(self, tensor: Tensor, what: str) -> list[int]:
+        """The elements of an input that must be a constant of an integer type."""
         values = self.numbers(tensor, what)
+        if not all(isinstance(value, int) for value in values):
+            raise Unsupported(f"{what} is {tensor}; an integer type expected")
+        return values
+
+    def whole_number(self, tensor: Tensor, what: str) -> int:
+        """The one element of an input that must be a constant of an integer type."""
+        values = self.whole_numbers(tensor, what)
         if len(values) != 1:
             raise Unsupported(f"{what} is no single number")
-        return int(values[0])
+        return values[0]
 
     def integer(self, name: str, default: int | None = None) -> int:
         """An attribute that is a whole number."""
-        return int(self._number(name, default))
+        value = self._number(name, default)
+        if not isinstance(value, int):
+            raise Unsupported(f"attribute {name} is {value}; a whole number expected")
+        return value
 
     def real(self, name: str, default: float | None = None) -> float:
         """An attribute that is a number."""

@@ -11,12 +11,15 @@ from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Operator, Results, handles
 from onnx_sparse.converters.ascend.tensors import Shape, Tensor, Unsupported, broadcast, element_count
 
+#: Each part of a split is a result of its node; a number in a file must not become a graph without end.
+_MOST_PARTS = 65536
+
 
 @handles("Transpose", "TransposeD", to="Transpose")
 def transpose(op: Operator, emit: Emitter) -> Results:
     """Transpose(x, perm), TransposeD(x | perm)."""
     x, *more = op.take(1, 2)
-    perm = [int(p) for p in op.numbers(more[0], "perm")] if more else op.integers("perm")
+    perm = op.whole_numbers(more[0], "perm") if more else op.integers("perm")
     if sorted(p % max(x.rank, 1) for p in perm) != list(range(x.rank)):
         raise Unsupported(f"perm {perm} is no permutation of the axes of {x}")
     return (emit.transpose(x, [p % x.rank for p in perm]),)
@@ -30,7 +33,7 @@ def reshape(op: Operator, emit: Emitter) -> Results:
         raise Unsupported("axis and num_axes are not converted")
     known: Shape | None = op.results[0].shape if op.results else None
     if shape.name in op.constants:
-        wanted = [int(dim) for dim in op.numbers(shape, "shape")]
+        wanted = op.whole_numbers(shape, "shape")
         count = element_count(x.shape)
         if wanted.count(-1) == 1 and count is not None and 0 not in wanted:
             rest = -math.prod(wanted)
@@ -55,7 +58,7 @@ def unsqueeze(op: Operator, emit: Emitter) -> Results:
     """ExpandDims(x, axis), Unsqueeze(x | axes)."""
     if op.op_type == "ExpandDims":
         x, axis = op.take(2)
-        axes = [op.number(axis, "axis")]
+        axes = [op.whole_number(axis, "axis")]
     else:
         (x,) = op.take(1)
         axes = op.integers("axes")
@@ -90,7 +93,7 @@ def squeezed(emit: Emitter, x: Tensor, axes: list[int]) -> Tensor:
 def concat(op: Operator, emit: Emitter) -> Results:
     """ConcatV2(x..., concat_dim), ConcatD(x... | concat_dim)."""
     tensors = list(op.take(1, len(op.inputs)))
-    axis = op.number(tensors.pop(), "concat_dim") if op.op_type == "ConcatV2" else op.integer("concat_dim")
+    axis = op.whole_number(tensors.pop(), "concat_dim") if op.op_type == "ConcatV2" else op.integer("concat_dim")
     if not tensors:
         raise Unsupported("it has no inputs")
     return (emit.concat(tensors, tensors[0].axis(axis)),)
@@ -101,8 +104,8 @@ def split(op: Operator, emit: Emitter) -> Results:
     """SplitV(x, size_splits, split_dim), SplitD(x | split_dim, num_split), Split(split_dim, x | num_split)."""
     if op.op_type == "SplitV":
         x, given, dim = op.take(3)
-        axis = x.axis(op.number(dim, "split_dim"))
-        sizes = [int(size) for size in op.numbers(given, "size_splits")]
+        axis = x.axis(op.whole_number(dim, "split_dim"))
+        sizes = op.whole_numbers(given, "size_splits")
         if sizes.count(-1) == 1:
             rest = x.dims[axis] - sum(sizes) - 1
             sizes = [rest if size == -1 else size for size in sizes]
@@ -112,11 +115,11 @@ def split(op: Operator, emit: Emitter) -> Results:
         axis = x.axis(op.integer("split_dim"))
     else:
         dim, x = op.take(2)
-        axis = x.axis(op.number(dim, "split_dim"))
+        axis = x.axis(op.whole_number(dim, "split_dim"))
     count = op.integer("num_split")
     size = x.dims[axis]
-    if count <= 0 or size % count:
-        raise Unsupported(f"axis {axis} of {x} does not split into {count} equal parts")
+    if not 0 < count <= _MOST_PARTS or size % count:
+        raise Unsupported(f"axis {axis} of {x} does not split into {count} equal parts (at most {_MOST_PARTS})")
     return emit.split(x, axis, [size // count] * count)
 
 
@@ -124,7 +127,7 @@ def split(op: Operator, emit: Emitter) -> Results:
 def slice_(op: Operator, emit: Emitter) -> Results:
     """Slice(x, offsets, size); a size of -1 is to the end."""
     x, offsets, size = op.take(3)
-    starts, sizes = ([int(n) for n in op.numbers(t, what)] for t, what in ((offsets, "offsets"), (size, "size")))
+    starts, sizes = (op.whole_numbers(t, what) for t, what in ((offsets, "offsets"), (size, "size")))
     if not len(starts) == len(sizes) == x.rank:
         raise Unsupported(f"offsets {starts} and size {sizes} are not of the rank of {x}")
     ends = [dim if n == -1 else start + n for start, n, dim in zip(starts, sizes, x.dims, strict=True)]
@@ -135,8 +138,8 @@ def slice_(op: Operator, emit: Emitter) -> Results:
 def strided_slice(op: Operator, emit: Emitter) -> Results:
     """StridedSlice(x, begin, end, strides | begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)."""
     x, *rest = op.take(3, 4)
-    begin, end = ([int(n) for n in op.numbers(t, what)] for t, what in zip(rest, ("begin", "end"), strict=False))
-    strides = [int(n) for n in op.numbers(rest[2], "strides")] if len(rest) == 3 else [1] * len(begin)
+    begin, end = (op.whole_numbers(t, what) for t, what in zip(rest, ("begin", "end"), strict=False))
+    strides = op.whole_numbers(rest[2], "strides") if len(rest) == 3 else [1] * len(begin)
     if not len(begin) == len(end) == len(strides) or 0 in strides:
         raise Unsupported(f"begin {begin}, end {end} and strides {strides} do not fit together")
     masks = {name: op.integer(f"{name}_mask", 0) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
@@ -190,7 +193,7 @@ def strided_slice(op: Operator, emit: Emitter) -> Results:
 def tile(op: Operator, emit: Emitter) -> Results:
     """Tile(x, multiples)."""
     x, multiples = op.take(2)
-    times = [int(n) for n in op.numbers(multiples, "multiples")]
+    times = op.whole_numbers(multiples, "multiples")
     if len(times) != x.rank or min(times, default=0) < 0:
         raise Unsupported(f"multiples {times} do not fit {x}")
     shape = tuple(None if dim is None else dim * n for dim, n in zip(x.shape or (), times, strict=True))
@@ -219,7 +222,9 @@ def broadcast_to(op: Operator, emit: Emitter) -> Results:
     x, shape = op.take(2)
     known = op.results[0].shape if op.results else None
     if shape.name in op.constants:
-        dims = tuple(int(dim) for dim in op.numbers(shape, "shape"))
+        dims = tuple(op.whole_numbers(shape, "shape"))
+        if min(dims, default=0) < 0:
+            raise Unsupported(f"shape {list(dims)} has a negative dimension")
         known = broadcast(x.shape, dims)
         if known is not None and known != dims:
             raise Unsupported(f"{x} is not broadcast to {list(dims)}")
@@ -233,7 +238,7 @@ def pad(op: Operator, emit: Emitter) -> Results:
     x, paddings, *value = op.take(2, 3)
     if op.attributes.get("mode", "constant") not in ("constant", ""):
         raise Unsupported(f"mode {op.attributes['mode']} is not converted")
-    amounts = [int(n) for n in op.numbers(paddings, "paddings")]
+    amounts = op.whole_numbers(paddings, "paddings")
     if len(amounts) != 2 * x.rank or min(amounts, default=0) < 0:
         raise Unsupported(f"paddings {amounts} do not fit {x}")
     pairs = list(zip(amounts[::2], amounts[1::2], strict=True))
