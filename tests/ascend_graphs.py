@@ -109,7 +109,20 @@ def write_tensors(folder: Path, inputs: list[np.ndarray], outputs: list[np.ndarr
 def random(rng: np.random.Generator, dtype: Any, shape: tuple[int, ...], scale: float = 2.0) -> np.ndarray:
     kind = np.dtype(dtype)
     if kind.name in ("bool", "int8"):
-        return rng.integers(0, 2, shape).astype(kind)
+        return np.asarray(rng.integers(0, 2, shape)).astype(kind)
     if kind.kind in "iu":
-        return rng.integers(0, 10, shape).astype(kind)
-    return (rng.standard_normal(shape) * scale).astype(kind)
+        return np.asarray(rng.integers(0, 10, shape)).astype(kind)
+    return np.asarray(rng.standard_normal(shape) * scale).astype(kind)
+
+
+def wide(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float64)
+
+
+def close(actual: np.ndarray, expected: np.ndarray, dtype: object = None) -> None:
+    """Equal up to two units in the last place of the element type, for results that are rounded once from float32."""
+    dtype = np.dtype(dtype if dtype is not None else actual.dtype)
+    assert actual.dtype == dtype
+    assert actual.shape == expected.shape
+    tolerance = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 2e-6}[dtype.name]
+    np.testing.assert_allclose(actual.astype(np.float64), expected.astype(np.float64), tolerance, tolerance)

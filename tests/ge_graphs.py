@@ -12,7 +12,21 @@ import numpy as np
 from onnx_sparse.converters.ascend import convert
 from onnx_sparse.converters.ascend.ge import schema
 
-GE_NUMBERS = {"float32": 1, "float16": 2, "int8": 3, "uint8": 4, "int32": 7, "int64": 8, "bool": 11, "bfloat16": 27}
+GE_NUMBERS = {
+    "float32": 1,
+    "float16": 2,
+    "int8": 3,
+    "uint8": 4,
+    "int16": 5,
+    "uint16": 6,
+    "int32": 7,
+    "int64": 8,
+    "uint32": 9,
+    "uint64": 10,
+    "bool": 11,
+    "float64": 12,
+    "bfloat16": 27,
+}
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 

@@ -101,6 +101,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _raise_for(failures: dict[str, ConversionError], document: dict[str, Any]) -> NoReturn:
     """Say of each layer that was not run why."""
     lines = []
+    if not document["layers"] and len(failures) == 1:
+        ((name, error),) = failures.items()
+        reasons = [str(node) for node in error.unsupported]
+        raise output.CommandError(f"{name}: {str(error).partition(chr(10))[0]}", details=document, lines=reasons)
     for name, error in failures.items():
         lines.append(f"{name}: {str(error).partition(chr(10))[0]}")
         lines += [f"  {node}" for node in error.unsupported]

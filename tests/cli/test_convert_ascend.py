@@ -75,7 +75,7 @@ class TestRefusals:
             (["fill_nomask.atb_raw.json", "--input", "nonsense"], 1, "NAME:DTYPE:2,3"),
             (["fill_nomask.atb_raw.json", "--tensors", "nowhere", *FILL], 1, "no such file"),
             (["fill_nomask.atb_raw.json", "--verify", *FILL], 2, "replay"),
-            (["fill_nomask.atb_raw.json", "--inputs", "a:0", *FILL], 2, "not for Ascend"),
+            (["fill_nomask.atb_raw.json", "--inputs", "a:0", *FILL], 2, "--input NAME:DTYPE:2,3"),
             (["GoLse_0.msprobe_layer.json", *GO_LSE], 1, "--fill-value"),
             (["ge_onnx_00000000_graph_1_PreRunBegin.level2.pbtxt"], 1, "DUMP_GE_GRAPH=1"),
         ],
@@ -85,6 +85,11 @@ class TestRefusals:
         assert result.code == code
         assert message in result.err
         assert not out.exists()
+
+    def test_a_whole_dump(self, cli, out, tmp_path):
+        (tmp_path / "dump/info/layer").mkdir(parents=True)
+        assert "onnx-sparse replay" in cli("convert", tmp_path / "dump", "-o", out).error
+        assert "is a folder" in cli("convert", tmp_path / "dump", "-o", out, "--from", "ascend").error
 
     def test_truncated_json(self, cli, out, tmp_path):
         text = (SAMPLES / "fill_nomask.atb_raw.json").read_text()

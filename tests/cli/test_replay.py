@@ -112,6 +112,7 @@ class TestRefusals:
     def test_no_dump(self, cli, tmp_path):
         assert "is no dump" in cli("replay", tmp_path).error
         assert "no such directory" in cli("replay", tmp_path / "nowhere").error
+        assert "give the dump's folder" in cli("replay", write(tmp_path, {}, "graph.json")).error
 
     def test_no_tensors(self, cli, tmp_path, layout):
         write(layout[0].parent, layer(["x"], ["x"], [], "FillLayer_0"), layout[0].name)
@@ -132,7 +133,7 @@ class TestRefusals:
         dump(layout)
         for file in (layout[1] / "before/intensor3.bin", layout[1] / "3_LinearOperation/before/intensor1.bin"):
             file.unlink()
-        assert "the inputs w are not in the graph" in cli("replay", tmp_path).error
+        assert "FillLayer_0: the dump has no data of the input w" in cli("replay", tmp_path).error
 
     def test_operations_that_are_not_converted(self, cli, tmp_path, layout):
         dump(layout)
@@ -140,4 +141,18 @@ class TestRefusals:
         write(layout[0].parent, layer(["x"], ["z"], nodes, "FillLayer_0"), layout[0].name)
         result = cli("replay", tmp_path)
         assert result.code == 1
+        assert "FillLayer_0: 1 node cannot be converted" in result.err
         assert "MlaOperation_0_0 (MlaOperation): this operation is not converted" in result.err
+
+    def test_one_layer_does_not_stop_the_others(self, cli, tmp_path, layout):
+        dump(layout)
+        nodes = [operation("MlaOperation", ["x"], ["z"], {}, "MlaOperation_1_0")]
+        write(layout[0].parent, layer(["x"], ["z"], nodes, "Attention_1"), "Attention_1.json")
+        write_tensors(layout[1].parent / "1_Attention", [np.ones(2, F16)], [np.ones(2, F16)])
+        result = cli("replay", tmp_path)
+        assert result.code == 1
+        assert "1 layer was not run, 1 were" in result.err
+        assert "FillOperation_0_1" in result.out
+        document = cli("replay", tmp_path, "--json").json
+        assert [layer["layer"] for layer in document["layers"]] == ["FillLayer_0"]
+        assert "MlaOperation" in document["not_run"]["Attention_1"]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from ascend_graphs import BFLOAT16, evaluate, layer, one_operation, operation, run, spec, write
 
+import onnx_sparse
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert
 
@@ -208,6 +209,22 @@ class TestErrors:
     def test_sizes_without_mask(self, refused, dims, error):
         assert refused(without_mask([1.0], dims)).startswith(f"{error}:")
 
+    def test_more_than_256_gib(self, tmp_path):
+        """The limit is of bytes: so many int32 are too many, as many float16 are not."""
+        path = write(
+            tmp_path, layer(["x", "m"], ["y"], [operation("FillOperation", ["x", "m"], ["y"], with_mask([1.0]))])
+        )
+        assert convert(path, inputs=["x:float16:1048576,131072", "m:int8:1"]).graph.node
+        with pytest.raises(ConversionError, match="ERROR_INVALID_TENSOR_SIZE: x "):
+            convert(path, inputs=["x:int32:1048576,131072", "m:int8:1"])
+
+    @pytest.mark.parametrize("dims", [[2, None], [2.5], ["2"], [2**64], 10**400, {}])
+    def test_dims_that_are_none(self, refused, dims):
+        assert "outDim" in refused(without_mask([1.0], dims))
+
+    def test_a_value_without_bounds(self, refused):
+        assert "value is too large" in refused(with_mask([10**400]), X, MASK)
+
     def test_the_order_of_checks(self, refused):
         """Parameters, then the number of inputs, then sizes, then element types, then shapes."""
         empty, wrong = np.zeros((0,), np.float32), np.zeros((5, 5), np.float32)
@@ -241,6 +258,8 @@ class TestDeclarationsOfACsv:
             ("", True),
             ("Ascend310P", False),
             ("Ascend910A", False),
+            ("Ascend910", False),
+            ("Ascend910ProA", False),
             ("Ascend310B", False),
         ],
     )
@@ -254,35 +273,66 @@ class TestDeclarationsOfACsv:
             reason = refused(with_mask([1.0]), X.astype(BFLOAT16), MASK, csv=csv)
             assert reason.startswith("ERROR_INVALID_TENSOR_DTYPE")
 
-    def test_the_output_without_mask(self, refused):
-        csv = f"{HEAD}\nFillOperation_0_0||||bf16|nd|2,3|Ascend910B\n"
-        assert refused(without_mask([1.0], [2, 3]), csv=csv).startswith("ERROR_INVALID_TENSOR_INI_MATCH")
+    @pytest.mark.parametrize(
+        ("output", "error"),
+        [
+            ("bf16|nd|2,3", "INI_MATCH"),
+            ("float16|nchw|2,3", "INI_MATCH"),
+            ("float16|nd|3,2", "DIM"),
+            ("float16|nd|6", "DIM"),
+        ],
+    )
+    def test_the_output_without_mask(self, refused, output, error):
+        csv = f"{HEAD}\nFillOperation_0_0||||{output}|Ascend910B\n"
+        assert refused(without_mask([1.0], [2, 3]), csv=csv).startswith(f"ERROR_INVALID_TENSOR_{error}:")
 
 
-SHAPES = [(4,), (2, 3), (2, 1, 3), (3, 2, 2, 2), (1, 2, 1, 2, 1, 2, 1, 3)]
+SHAPES = [(4,), (2, 3), (2, 1, 3), (3, 2, 2), (1, 2, 1, 2, 1, 2, 1, 3)]
+
+
+def masks(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Every shape that broadcasts to this one: of each rank up to its own, each dimension whole or 1."""
+    suffixes = (shape[-rank:] for rank in range(1, len(shape) + 1))
+    return sorted({dims for suffix in suffixes for dims in itertools.product(*({1, size} for size in suffix))})
 
 
 @pytest.mark.parametrize("backend", ["native", "python"])
-def test_random_fills_against_numpy(tmp_path, backend):
-    """Every element type of x and mask, every way in which a mask of these shapes broadcasts."""
-    import onnx_sparse
-
+def test_every_element_type_and_broadcast_against_numpy(tmp_path, backend):
+    """One layer of a Fill for each element type of x and of the mask and each pair of shapes, and some without mask."""
     if backend == "native":
         try:
             onnx_sparse.get_library_path()
         except FileNotFoundError:
             pytest.skip("this installation has no native library")
     rng = np.random.default_rng(5)
-    for count, (dtype, mask_dtype, shape) in enumerate(
-        itertools.product([np.float16, np.int32, BFLOAT16], [np.int8, bool], SHAPES)
+    pairs = [(shape, mask) for shape in SHAPES for mask in masks(shape)]
+    feeds: dict[str, np.ndarray] = {}
+    expected: dict[str, np.ndarray] = {}
+    nodes = []
+    for dtype, mask_dtype, (shape, mask_shape) in itertools.product(
+        [np.float16, np.int32, BFLOAT16], [np.int8, bool], pairs
     ):
-        kept = rng.integers(0, len(shape)) if len(shape) > 1 else 0
-        mask_shape = tuple(dim if rng.random() < 0.6 else 1 for dim in shape[kept:])
-        x = (rng.standard_normal(shape) * 100).astype(dtype)
-        mask = rng.integers(0, 2, mask_shape).astype(mask_dtype)
+        number = len(nodes)
+        x, mask = (rng.standard_normal(shape) * 100).astype(dtype), rng.integers(0, 2, mask_shape).astype(mask_dtype)
         value = float(np.float32(rng.standard_normal() * 1000))
-        model = one_operation(tmp_path, "FillOperation", with_mask([value]), [x, mask])
-        (y,) = run(model, x, mask, backend=backend)
-        assert (y.dtype, y.shape) == (x.dtype, x.shape)
-        expected = golden(x, mask, int(value) if dtype is np.int32 else value)
-        np.testing.assert_array_equal(y.astype(np.float64), expected.astype(np.float64), err_msg=f"case {count}")
+        feeds |= {f"x{number}": x, f"m{number}": mask}
+        expected[f"y{number}"] = golden(x, mask, int(value) if dtype is np.int32 else value)
+        nodes.append(operation("FillOperation", [f"x{number}", f"m{number}"], [f"y{number}"], with_mask([value])))
+    for shape in SHAPES:
+        number, value = len(nodes), float(np.float32(rng.standard_normal() * 1000))
+        expected[f"y{number}"] = np.full(shape, value, np.float16)
+        nodes.append(operation("FillOperation", [], [f"y{number}"], without_mask([value], list(shape))))
+    path = write(tmp_path, layer(list(feeds), list(expected), nodes))
+    model = convert(path, inputs={name: spec(array) for name, array in feeds.items()})
+    for (name, wanted), actual in zip(expected.items(), run(model, *feeds.values(), backend=backend), strict=True):
+        assert (actual.dtype, actual.shape) == (wanted.dtype, wanted.shape), name
+        np.testing.assert_array_equal(actual.astype(np.float64), wanted.astype(np.float64), err_msg=name)
+
+
+@pytest.mark.parametrize("wrong", [2, -1])
+def test_masks_hold_0_and_1_only(tmp_path, wrong):
+    """The specification's constraint on an int8 mask."""
+    mask = MASK.copy()
+    mask[1, 2] = wrong
+    with pytest.raises(onnx_sparse.KernelError, match=rf"mask\[1,2\] = {wrong}"):
+        evaluate(tmp_path, "FillOperation", with_mask([1.0]), X, mask)

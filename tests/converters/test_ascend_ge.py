@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ascend_graphs import random, run
-from ge_graphs import BFLOAT16, Graph, described, evaluate
+from ge_graphs import Graph, described
 from onnx import ModelProto, helper
 
 from onnx_sparse.converters import ConversionError
@@ -13,27 +13,6 @@ from onnx_sparse.converters.ascend import convert
 
 F16, F32, I32, I64 = np.float16, np.float32, np.int32, np.int64
 RNG = np.random.default_rng(17)
-
-
-def close(actual: np.ndarray, expected: np.ndarray, dtype: object) -> None:
-    dtype = np.dtype(dtype)
-    assert (actual.dtype, actual.shape) == (dtype, expected.shape)
-    tolerance = {"float16": 2e-3, "bfloat16": 1.6e-2}.get(dtype.name, 2e-6)
-    np.testing.assert_allclose(actual.astype(np.float64), expected.astype(np.float64), tolerance, tolerance)
-
-
-def wide(array: np.ndarray) -> np.ndarray:
-    return array.astype(np.float64)
-
-
-@pytest.fixture
-def one(tmp_path):
-    """The first result of one operator."""
-
-    def one(op_type, *inputs, **options):
-        return evaluate(tmp_path, run, op_type, list(inputs), **options)[0]
-
-    return one
 
 
 @pytest.fixture
@@ -160,8 +139,25 @@ class TestFiles:
         graph.op("FlashAttentionScore", "x", "x", name="attention")
         message = refused(graph)
         assert message.startswith("2 nodes cannot be converted")
-        assert "call (PartitionedCall)" in message
+        assert "call (PartitionedCall): it runs another graph of the file" in message
         assert "attention (FlashAttentionScore)" in message
+
+    def test_outputs_that_are_not_there(self, refused):
+        for wrong in ("sum:3", "nowhere:0"):
+            graph = fills()
+            del graph.graph.op[-1]  # NetOutput
+            graph.graph.output.append(wrong)
+            assert "the outputs of graph_1: it reads result" in refused(graph)
+
+    def test_a_node_named_like_another_ones_result(self, tmp_path):
+        graph = Graph()
+        graph.data("x", F32, (4,))
+        graph.op("TopKV2", "x", graph.const("k", np.array(2, I32)), name="top")
+        graph.op("Neg", "x", name="top:1")
+        x = np.array([1, 4, 2, 3], F32)
+        values, negated = run(convert(graph.output("top:0", "top:1:0").write(tmp_path)), x)
+        np.testing.assert_array_equal(values, [4, 3])
+        np.testing.assert_array_equal(negated, -x)
 
     def test_kept_unconverted(self, tmp_path):
         graph = Graph()
@@ -259,96 +255,14 @@ class TestGeOnnx:
         (y,) = run(convert(tmp_path / "ge_onnx_1.pbtxt"), np.zeros((2, 3), F32))
         np.testing.assert_array_equal(y, [[1.5, 2.5, 3.5]] * 2)
 
+    def test_control_flow(self, tmp_path):
+        """Bodies of control flow are nodes of the type `subgraph`, which has no prefix."""
+        body = '  node { name: "body" op_type: "subgraph" output: "body:0" }\n}\n'
+        (tmp_path / "ge_onnx_1.pbtxt").write_text(self.text().rstrip().removesuffix("}") + body)
+        with pytest.raises(ConversionError, match=r"body \(subgraph\): it runs another graph"):
+            convert(tmp_path / "ge_onnx_1.pbtxt")
+
     def test_without_weights(self, tmp_path):
         (tmp_path / "ge_onnx_1.pbtxt").write_text(self.text(level=2))
         with pytest.raises(ConversionError, match="the data of 1 constants are not in the file"):
             convert(tmp_path / "ge_onnx_1.pbtxt")
-
-
-class TestFills:
-    @pytest.mark.parametrize("dtype", [F16, BFLOAT16, F32, np.int8, I32, I64, bool])
-    def test_fill(self, one, dtype):
-        value = np.array(1, dtype)
-        for dims_type in (I32, I64):
-            dims = np.array([2, 3], dims_type)
-            for constants in ((0, 1), (0,), ()):
-                y = one("Fill", dims, value, constants=constants, result=(dtype, (2, 3)))
-                assert y.dtype == value.dtype
-                np.testing.assert_array_equal(wide(y), np.full((2, 3), 1.0))
-        np.testing.assert_array_equal(wide(one("FillD", value.reshape(1), dims=[3])), [1, 1, 1])
-
-    def test_fill_v2(self, one):
-        for dtype, expected in ((F32, 2.5), (I32, 2)):
-            y = one("FillV2", np.array([4]), constants=(0,), result=(dtype, (4,)), value=2.5)
-            np.testing.assert_array_equal(y, np.full(4, expected, dtype))
-        np.testing.assert_array_equal(one("FillV2D", dims=[2], value=1.0, result=(F16, (2,))), [1, 1])
-
-    @pytest.mark.parametrize("dtype", [F16, BFLOAT16, F32, I32, I64])
-    def test_likes(self, one, dtype):
-        x = np.arange(6).reshape(2, 3).astype(dtype)
-        for op_type, attributes, expected in (
-            ("ZerosLike", {}, 0),
-            ("OnesLike", {}, 1),
-            ("Fills", {"value": -3.0}, -3),
-        ):
-            y = one(op_type, x, **attributes)
-            assert y.dtype == x.dtype
-            np.testing.assert_array_equal(wide(y), np.full((2, 3), expected))
-
-    def test_empty(self, one):
-        np.testing.assert_array_equal(one("Empty", np.array([2, 2]), constants=(0,), dtype=3), np.zeros((2, 2), I32))
-
-    @pytest.mark.parametrize(
-        ("x", "mask"), [((2, 3), (2, 3)), ((2, 3), (3,)), ((1, 3), (2, 1)), ((3,), (4, 2, 3)), ((2, 1), (3,))]
-    )
-    @pytest.mark.parametrize("dtype", [F16, BFLOAT16, F32, I32, I64, np.int8])
-    def test_masked_fill(self, one, dtype, x, mask):
-        """Unlike ATB's, x is broadcast, too; the value becomes x's type."""
-        data, flags = random(RNG, dtype, x), RNG.integers(0, 2, mask).astype(bool)
-        for value in (np.array(-7, dtype), np.array([-7], F32)):
-            y = one("MaskedFill", data, flags, value)
-            assert y.dtype == data.dtype
-            np.testing.assert_array_equal(wide(y), np.where(flags, -7, wide(data)))
-
-    def test_masked_fill_with_a_tensor(self, one):
-        data, flags, value = random(RNG, F16, (2, 3)), RNG.integers(0, 2, (3,)).astype(bool), random(RNG, F16, (2, 1))
-        np.testing.assert_array_equal(one("MaskedFill", data, flags, value), np.where(flags, value, data))
-
-    @pytest.mark.parametrize(("shape", "axis"), [((4, 5), 1), ((4, 2, 5), -1), ((4, 5, 2), 1), ((5,), 0), ((5, 2), 0)])
-    def test_masked_fill_range(self, one, shape, axis):
-        """Plain loops: for i, for each row j, the range [start, end) along the axis; the last i wins."""
-        x, value = random(RNG, F32, shape), np.array([10.0, 20.0], F32)
-        rows = 1 if axis == 0 else 3  # the fourth row has no range
-        start = RNG.integers(0, 3, (2, rows)).astype(I32)
-        end = start + RNG.integers(0, 3, (2, rows)).astype(I32)
-        y = one("MaskedFillRange", x, start, end, value, axis=axis)
-        expected = x.copy()
-        for i in range(2):
-            for j in range(rows):
-                row = expected if axis == 0 else expected[j]
-                place = [slice(None)] * row.ndim
-                place[axis % x.ndim - (axis != 0)] = slice(start[i, j], end[i, j])
-                row[tuple(place)] = value[i]
-        np.testing.assert_array_equal(y, expected)
-
-    @pytest.mark.parametrize(
-        ("op_type", "inputs", "options"),
-        [
-            ("Fill", [np.array([-1]), np.array(1, F32)], {"constants": (0,)}),
-            ("Fill", [np.array([1], F32), np.array(1, F32)], {}),
-            ("Fill", [np.array([1])], {}),
-            ("Fill", [np.array([1]), None], {}),
-            ("FillV2", [np.array([1])], {}),
-            ("FillV2", [np.array([1], F32), np.array(1, F32)], {"result": (F32, (1,))}),
-            ("Fills", [np.array([1], F32)], {}),
-            ("Empty", [np.array([1])], {"dtype": 99}),
-            ("MaskedFill", [np.zeros(2, F16), np.zeros(3, bool), np.array(1, F16)], {}),
-            ("MaskedFillRange", [np.zeros((2, 2), F16), np.zeros((1, 3), I32), np.zeros((1, 3), I32), np.zeros(1, F16)],
-             {"axis": 1}),
-            ("Cast", [np.array([1], F32)], {"dst_type": 16}),
-            ("Cast", [np.array([1], F32)], {}),
-        ],
-    )  # fmt: skip
-    def test_what_is_refused(self, one, op_type, inputs, options):
-        with pytest.raises(ConversionError, match="1 node cannot be converted"):
-            one(op_type, *inputs, **options)

@@ -209,3 +209,21 @@ def test_strided_slice(tmp_path, begin, end, strides, masks, index):
 def test_what_is_refused(tmp_path, op_type, inputs, options):
     with pytest.raises(ConversionError, match="1 node cannot be converted"):
         evaluate(tmp_path, run, op_type, inputs, **options)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "options"),
+    [
+        ("Transpose", [X, np.array([np.nan, 0, 1])], AT),
+        ("ReduceSum", [X, np.array([np.inf], F32)], AT),
+        ("BroadcastTo", [X, np.array([1.5], F32)], AT),
+        ("Squeeze", [X], {"axis": 0.5}),
+        ("GatherElements", [X, POSITIONS], {"dim": float("nan")}),
+        ("Range", [np.array(v, F32) for v in (0, np.inf, 1)], {"constants": (0, 1, 2)}),
+        ("Range", [np.array(v, F32) for v in (0, 1, np.nan)], {"constants": (0, 1, 2)}),
+        ("Range", [c(), n(1), n(1)], {"constants": (0, 1, 2)}),
+    ],
+)
+def test_numbers_that_are_not_whole(tmp_path, op_type, inputs, options):
+    with pytest.raises(ConversionError, match=r"integer type expected|whole numbers?|start, limit and delta are"):
+        evaluate(tmp_path, run, op_type, inputs, **options)

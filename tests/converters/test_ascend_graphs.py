@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import numpy as np
@@ -199,108 +198,6 @@ class TestNames:
         (y,) = run(converted(tmp_path, layer(["x"], ["y"], nodes), x=X), X)
         assert y.dtype == np.float32
         np.testing.assert_array_equal(y, [3, 6, 9])
-
-
-class TestRefusals:
-    def test_all_of_them_at_once(self, tmp_path):
-        nodes = [
-            operation("SelfAttentionOperation", ["x"], ["a"], {}, "Attention_0_0"),
-            operation("ElewiseOperation", ["a"], ["b"], NEG),  # not a fault of its own
-            operation("FillOperation", ["x", "x"], ["c"], fill(0), "Fill_0_2"),
-            operation("MlaOperation", ["b"], ["d"], {}, "Mla_0_3"),
-            {"name": "PluginNode", "inTensors": ["x"], "outTensors": ["e"]},
-        ]
-        with pytest.raises(ConversionError) as caught:
-            converted(tmp_path, layer(["x"], ["c", "d", "e"], nodes), x=X)
-        assert [node.node for node in caught.value.unsupported] == [
-            "Attention_0_0",
-            "Fill_0_2",
-            "Mla_0_3",
-            "PluginNode",
-        ]
-        assert "plugin" in caught.value.unsupported[3].reason
-
-    def test_kept_as_a_foreign_node(self, tmp_path):
-        nodes = [operation("MlaOperation", ["x"], ["y"], {"headNum": 4})]
-        model = convert(write(tmp_path, layer(["x"], ["y"], nodes)), inputs=["x:float16:3"], keep_unknown=True)
-        (node,) = model.graph.node
-        assert (node.domain, node.op_type) == ("ascend.atb", "MlaOperation")
-        assert json.loads(helper.get_attribute_value(node.attribute[0])) == {"headNum": 4}
-
-    @pytest.mark.parametrize(
-        ("document", "message"),
-        [
-            ("", "is not JSON"),
-            ("{", "is not JSON"),
-            ("[" * 100_000, "nested too deeply"),
-            ("[]", "no ATB graph"),
-            ("{}", "no ATB graph"),
-            ('{"nodes": []}', "no ATB graph"),
-            ('{"openapi": "3.0", "paths": {}}', "no ATB graph"),
-            ('{"opName": "L", "nodes": [1]}', "a node is no object"),
-            ('{"opName": 3, "nodes": []}', "opName is no text"),
-            ('{"opName": "L", "nodes": [{"opType": "X", "inTensors": "x"}]}', "expected a list of names"),
-            ('{"opName": "L", "inTensors": [1], "nodes": []}', "expected a list of names"),
-        ],
-    )
-    def test_what_is_no_graph(self, refused, document, message):
-        assert message in refused(document)
-
-    def test_undefined_name(self, refused):
-        nodes = [operation("ElewiseOperation", ["x", "nowhere"], ["y"], ADD)]
-        assert "reads nowhere, which is no input" in refused(layer(["x"], ["y"], nodes))
-
-    def test_a_cycle(self, refused):
-        nodes = [
-            operation("ElewiseOperation", ["x", "b"], ["a"], ADD),
-            operation("ElewiseOperation", ["a"], ["b"], NEG),
-        ]
-        assert "a cycle" in refused(layer(["x"], ["b"], nodes))
-
-    def test_an_output_that_is_never_written(self, refused):
-        nodes = [operation("ElewiseOperation", ["x"], ["y"], NEG)]
-        assert "no operation writes the graph's output z" in refused(layer(["x"], ["y", "z"], nodes))
-
-    def test_duplicate_outputs(self, refused):
-        split = operation("SplitOperation", ["x"], ["y", "y"], {"splitDim": 0, "splitNum": 2})
-        assert "writes one tensor twice" in refused(layer(["x"], ["y"], [split]))
-        twice = [
-            operation("ElewiseOperation", ["x"], ["y"], NEG),
-            operation("ElewiseOperation", ["x", "x"], ["y"], ADD),
-        ]
-        assert "both write y" in refused(layer(["x"], ["y"], twice))
-        assert "listed twice" in refused(layer(["x"], ["y", "y"], twice[:1]))
-
-    def test_inputs_without_types(self, refused):
-        nodes = [operation("ElewiseOperation", ["x", "y"], ["z"], ADD)]
-        message = refused(layer(["x", "y"], ["z"], nodes), inputs=["x:fp16:3"])
-        assert "--input y:float16:2,3" in message
-        assert "inputs y are" in message
-
-    @pytest.mark.parametrize("text", ["x", "x:fp17:3", "x:fp16:3,a b", "x:fp16:-1", ":fp16:3", "x:fp16:1e3"])
-    def test_inputs_that_are_malformed(self, refused, text):
-        assert repr(text) in refused(layer(["x"], ["x"], []), inputs=[text])
-
-    def test_an_input_that_is_not_there(self, refused):
-        assert "has no input q" in refused(layer(["x"], ["x"], []), inputs=["q:fp16:3"])
-
-    def test_operations_that_do_not_fit(self, refused):
-        nodes = [operation("ElewiseOperation", ["x", "y"], ["z"], ADD)]
-        assert "do not broadcast" in refused(layer(["x", "y"], ["z"], nodes), inputs=["x:fp16:3", "y:fp16:4"])
-        assert "different element types" in refused(layer(["x", "y"], ["z"], nodes), inputs=["x:fp16:3", "y:int64:3"])
-
-    def test_a_huge_file(self, tmp_path, monkeypatch):
-        path = tmp_path / "huge.json"
-        with path.open("wb") as stream:
-            stream.truncate(500 * 2**20)
-        with pytest.raises(ConversionError, match="524288000 bytes; a file of this kind is read up to"):
-            convert(path)
-
-    def test_graphs_nested_too_deeply(self, refused):
-        node = operation("ElewiseOperation", ["x"], ["y"], NEG)
-        for _ in range(100):
-            node = operation("Graph", ["x"], ["y"]) | {"nodes": [node]}
-        assert "nested more than" in refused(layer(["x"], ["y"], [node]))
 
 
 def test_the_drawing_of_msit(tmp_path):

@@ -108,3 +108,19 @@ def test_refusals(tmp_path):
     onnx.save(helper.make_model(helper.make_graph([], "g", [], [])), tmp_path / "plain.onnx")
     with pytest.raises(ConversionError, match="neither msit's of an ATB graph nor one of torch_npu"):
         convert(tmp_path / "plain.onnx")
+
+
+def test_operators_in_bodies_of_control_flow(tmp_path):
+    """They are named, not left in the model."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
+    bodies = {
+        branch: helper.make_graph([helper.make_node(op_type, ["x"], ["t"], domain=domain, name=branch)], branch, [], [
+            helper.make_tensor_value_info("t", TensorProto.FLOAT, [2])])
+        for branch, op_type, domain in (("then_branch", "NPUMish", "npu"), ("else_branch", "Neg", ""))
+    }  # fmt: skip
+    flag = helper.make_tensor_value_info("flag", TensorProto.BOOL, [])
+    graph = helper.make_graph([helper.make_node("If", ["flag"], ["y"], **bodies)], "g", [flag, x], [y])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("npu", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=imports), tmp_path / "m.onnx")
+    with pytest.raises(ConversionError, match=r"then_branch \(npu::NPUMish\): it is in the body of control flow"):
+        convert(tmp_path / "m.onnx")

@@ -126,13 +126,13 @@ def replay(
     Raises:
         ConversionError: It cannot be converted, or an input's tensor is not in the dump.
     """
+    read = {name for node in graph.nodes for name in node.inputs}
+    for name in (name for name in graph.inputs if name in read):
+        _input_file(graph, name, records)
     conversion = convert_graph(graph, given={}, records=records, choices=choices, weights_from_dump=False)
     feeds = {}
     for value in conversion.model.graph.input:
-        record = input_record(conversion.graph, value.name, records)
-        if record is None or record.file is None:
-            raise ConversionError(f"{path}: the dump has no data of the input {value.name}")
-        feeds[value.name] = read_tensor(record.file, records.root)
+        feeds[value.name] = read_tensor(_input_file(conversion.graph, value.name, records), records.root)
     expected = list(_expected(conversion, records))
     results = _run(conversion, feeds, [name for _, name, _ in expected], backend)
     comparisons = []
@@ -140,6 +140,14 @@ def replay(
         assert record.file is not None
         comparisons.append(compare(operation, name, results[name], read_tensor(record.file, records.root), tolerance))
     return Replay(graph.name, path, tuple(comparisons), tuple(notes(conversion.model)))
+
+
+def _input_file(graph: AtbGraph, name: str, records: Records) -> Path:
+    """The file with an input's tensor."""
+    record = input_record(graph, name, records)
+    if record is None or record.file is None:
+        raise ConversionError(f"the dump has no data of the input {name}")
+    return record.file
 
 
 def compare(operation: str, tensor: str, actual: Array, expected: Array, tolerance: float | None) -> Comparison:

@@ -86,7 +86,7 @@ class _Conversion:
             if results is None:
                 self.lost.add(node.name)
                 return
-            named = [node.name] + [self.emit.fresh(f"{node.name}:{i}") for i in range(1, len(results))]
+            named = [self.emit.fresh(f"{node.name}:{i}") if i else node.name for i in range(len(results))]
             self.results[node.name] = self.emit.name_outputs(results, named)
         except Unsupported as reason:
             self.unsupported.append(UnsupportedNode(node.name, node.op_type, str(reason)))
