@@ -98,6 +98,9 @@ def top_k(emit: Emitter, x: Tensor, k: int, *, axis: int, largest: bool) -> tupl
     """ONNX TopK in descending (or ascending) order; equal values by position."""
     axis = x.axis(axis)
     dims = x.shape or ()
+    size = dims[axis]
+    if k < 0 or (size is not None and k > size):
+        raise Unsupported(f"k {k} is not from 0 to the size of axis {axis} of {x}")
     shape = (*dims[:axis], k, *dims[axis + 1 :])
     wide = emit.wide(x)
     values, positions = emit.node(

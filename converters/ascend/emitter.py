@@ -9,6 +9,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from onnx_sparse.converters.ascend.dtypes import HALF_FLOATS
+from onnx_sparse.converters.ascend.standard_types import check_types
 from onnx_sparse.converters.ascend.tensors import Shape, Tensor, Unsupported, broadcast, element_count, shape_text
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType, dtype_name, numpy_dtype
@@ -89,9 +90,15 @@ class Emitter:
         version: int = 1,
         **attributes: Any,
     ) -> tuple[Tensor, ...]:
-        """Add a node; its results have the given element types and shapes."""
+        """Add a node; its results have the given element types and shapes.
+
+        Raises:
+            Unsupported: It is a standard operator that does not take inputs of these element types.
+        """
         if domain:
             self.domains[domain] = version
+        else:
+            check_types(op_type, inputs, OPSET)
         self._count += 1
         label = f"{self._prefix}/{op_type}_{self._count}"
         outputs = [

@@ -144,6 +144,11 @@ class TestRefusals:
         assert "FillLayer_0: 1 node cannot be converted" in result.err
         assert "MlaOperation_0_0 (MlaOperation): this operation is not converted" in result.err
 
+    def test_inputs_that_an_operator_refuses(self, cli, tmp_path, layout):
+        dump(layout)
+        (layout[1] / "before/intensor1.bin").write_bytes(bin_bytes(np.full(6, 7, np.int8)))
+        assert "does not run on the dump's inputs: MaskedFill: mask[0] = 7" in cli("replay", tmp_path).error
+
     def test_one_layer_does_not_stop_the_others(self, cli, tmp_path, layout):
         dump(layout)
         nodes = [operation("MlaOperation", ["x"], ["z"], {}, "MlaOperation_1_0")]

@@ -227,3 +227,21 @@ def test_what_is_refused(tmp_path, op_type, inputs, options):
 def test_numbers_that_are_not_whole(tmp_path, op_type, inputs, options):
     with pytest.raises(ConversionError, match=r"integer type expected|whole numbers?|start, limit and delta are"):
         evaluate(tmp_path, run, op_type, inputs, **options)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "options", "message"),
+    [
+        ("Sqrt", [POSITIONS], {}, r"Sqrt takes no d0 int32\[2, 3\]"),
+        ("LogicalAnd", [POSITIONS, POSITIONS], {}, "And takes no d0 int32"),
+        ("MatMul", [POSITIONS, POSITIONS.T.astype(I64)], {}, r"MatMul takes d0 .* and d1 .* of one element type only"),
+        ("Tril", [GAMMA], {}, "is no matrix"),
+        ("Reshape", [X, n(24)], AT, "a list of dimensions expected"),
+        ("BroadcastTo", [GAMMA, n(4)], AT, "a list of dimensions expected"),
+        ("TopKV2", [X, n(5)], AT, "k 5 is not from 0"),
+    ],
+)
+def test_what_onnx_does_not_take(tmp_path, op_type, inputs, options, message):
+    """Refused at conversion: otherwise a session would refuse the model, which is hard to trace back."""
+    with pytest.raises(ConversionError, match=message):
+        evaluate(tmp_path, run, op_type, inputs, **options)

@@ -124,7 +124,7 @@ def replay(
         tolerance: How far a floating tensor may be from the NPU's; by its element type when None.
 
     Raises:
-        ConversionError: It cannot be converted, or an input's tensor is not in the dump.
+        ConversionError: It cannot be converted, an input's tensor is not in the dump, or it does not run on them.
     """
     read = {name for node in graph.nodes for name in node.inputs}
     for name in (name for name in graph.inputs if name in read):
@@ -134,7 +134,10 @@ def replay(
     for value in conversion.model.graph.input:
         feeds[value.name] = read_tensor(_input_file(conversion.graph, value.name, records), records.root)
     expected = list(_expected(conversion, records))
-    results = _run(conversion, feeds, [name for _, name, _ in expected], backend)
+    try:
+        results = _run(conversion, feeds, [name for _, name, _ in expected], backend)
+    except Exception as error:  # onnxruntime's have no base of their own
+        raise ConversionError(f"it is converted but does not run on the dump's inputs: {error}") from error
     comparisons = []
     for operation, name, record in expected:
         assert record.file is not None

@@ -31,6 +31,8 @@ def reshape(op: Operator, emit: Emitter) -> Results:
     x, shape = op.take(2)
     if op.integer("axis", 0) or op.integer("num_axes", -1) != -1:
         raise Unsupported("axis and num_axes are not converted")
+    if shape.shape is not None and len(shape.shape) != 1:
+        raise Unsupported(f"shape is {shape}; a list of dimensions expected")
     known: Shape | None = op.results[0].shape if op.results else None
     if shape.name in op.constants:
         wanted = op.whole_numbers(shape, "shape")
@@ -221,6 +223,8 @@ def broadcast_to(op: Operator, emit: Emitter) -> Results:
     """BroadcastTo(x, shape)."""
     x, shape = op.take(2)
     known = op.results[0].shape if op.results else None
+    if shape.shape is not None and len(shape.shape) != 1:
+        raise Unsupported(f"shape is {shape}; a list of dimensions expected")
     if shape.name in op.constants:
         dims = tuple(op.whole_numbers(shape, "shape"))
         if min(dims, default=0) < 0:

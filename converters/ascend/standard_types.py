@@ -1,0 +1,36 @@
+"""Which element types ONNX's operators take: others are refused at conversion, not when a session loads the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from onnx.defs import OpSchema, get_schema
+
+from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
+from onnx_sparse.schemas.declaration import dtype_name
+
+
+def check_types(op_type: str, inputs: Sequence[Tensor], opset: int) -> None:
+    """Refuse inputs that a standard operator does not take.
+
+    Raises:
+        Unsupported: One is of a type of its own accord, or by comparison with another, that the operator does not take.
+    """
+    bound: dict[str, Tensor] = {}
+    for tensor, (name, allowed, same) in zip(inputs, _parameters(op_type, opset, len(inputs)), strict=True):
+        if not tensor.dtype:  # the result of an operation that was kept unconverted
+            continue
+        if f"tensor({dtype_name(tensor.dtype)})" not in allowed:
+            raise Unsupported(f"{op_type} takes no {tensor}")
+        if same and bound.setdefault(name, tensor).dtype != tensor.dtype:
+            raise Unsupported(f"{op_type} takes {bound[name]} and {tensor} of one element type only")
+
+
+@lru_cache(maxsize=512)
+def _parameters(op_type: str, opset: int, count: int) -> tuple[tuple[str, frozenset[str], bool], ...]:
+    """For each input the name of its type, what that can be, and whether all of that name are of one type."""
+    declared = get_schema(op_type, opset).inputs
+    places = [declared[min(position, len(declared) - 1)] for position in range(count)]
+    variadic = OpSchema.FormalParameterOption.Variadic
+    return tuple((p.type_str, frozenset(p.types), p.option != variadic or p.is_homogeneous) for p in places)
