@@ -1,6 +1,6 @@
 """Times of the native kernels beside those of other libraries, measured in one run.
 
-    python benchmarks/native.py [--threads 1 2] [--only WORD] [--json FILE] [--repeat N]
+    python benchmarks/native.py [--threads 1 2] [--only WORD] [--repeat N] [--json FILE] [--svg FILE]
 
 Every line is a case: the median time of the native kernel, that time over its limit, and the native time over each
 peer's: below 1 is faster than it. The limit is a copy of as many bytes as must be moved, measured in the same run;
@@ -16,304 +16,19 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-
-Array = np.ndarray[Any, Any]
-Run = Callable[[], Any]
+from native_cases import Array, Case, Run, cases
+from native_plot import plot
 
 #: A peer is timed for no longer than this at a case.
 _SECONDS = 4.0
 #: Seconds between two libraries, and how often one is then timed.
 _PAUSE = 0.1
 _RUNS = 3
-
-
-@dataclass
-class Case:
-    """One line of the table.
-
-    Attributes:
-        name: What the line says.
-        op: The operator.
-        inputs: Its inputs by name.
-        bytes_moved: How many bytes must be read or written at least; 0 where that does not matter.
-        peers: Other ways to the same answer, by library.
-        attributes: The operator's attributes.
-    """
-
-    name: str
-    op: str
-    inputs: dict[str, Array]
-    bytes_moved: int
-    peers: dict[str, Run] = field(default_factory=dict)
-    attributes: dict[str, str] = field(default_factory=dict)
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        return None
-    return torch
-
-
-def _tensorflow() -> Any:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    try:
-        import tensorflow
-    except ImportError:
-        return None
-    return tensorflow
-
-
-def cases(threads: int) -> Iterator[Case]:
-    """Every case; the peers are set to the number of threads."""
-    torch, tf = _torch(), _tensorflow()
-    if torch is not None:
-        torch.set_num_threads(threads)
-        torch.set_grad_enabled(False)
-    random = np.random.default_rng(0)
-    yield from _fill_empty_rows(random, tf)
-    yield from _embedding(random, torch, tf)
-    yield from _segments(random, torch, tf)
-    yield from _masks(random, torch, tf)
-    yield from _strings(random, tf)
-    yield from _small(random, torch, tf)
-
-
-def _fill_empty_rows(random: Array, tf: Any) -> Iterator[Case]:
-    count, rows = 1_000_000, 200_000
-    present = np.flatnonzero(random.random(rows) > 0.3)
-    at = np.sort(random.choice(present, count))
-    indices = np.stack([at, random.integers(0, 1000, count)], axis=1)
-    indices = indices[np.lexsort((indices[:, 1], indices[:, 0]))]
-    values = random.standard_normal(count).astype(np.float32)
-    empty = rows - len(np.unique(at))
-    moved = indices.nbytes + values.nbytes + (count + empty) * 20 + rows + count * 8
-    shuffled = random.permutation(count)
-    for name, order in (("sorted", np.arange(count)), ("shuffled", shuffled)):
-        inputs = {
-            "values": values[order],
-            "dense_shape": np.array([rows, 1000]),
-            "indices": indices[order],
-            "default_value": np.array(0, np.float32),
-        }
-        for attribute in ("row_major", "row_stable"):
-            peers: dict[str, Run] = {"numpy": _numpy_fill_empty_rows(inputs)}
-            if tf is not None and (name, attribute) != ("shuffled", "row_major"):  # it does not sort within rows
-                given = [tf.constant(inputs[n]) for n in ("indices", "values", "dense_shape", "default_value")]
-                peers["tensorflow"] = lambda given=given: tf.raw_ops.SparseFillEmptyRows(
-                    indices=given[0], values=given[1], dense_shape=given[2], default_value=given[3]
-                )
-            yield Case(
-                f"SparseFillEmptyRows 1M of 200k rows, {name}, {attribute}",
-                "SparseFillEmptyRows",
-                inputs,
-                moved,
-                peers,
-                {"order": attribute},
-            )
-
-
-def _numpy_fill_empty_rows(inputs: dict[str, Array]) -> Run:
-    def run() -> Any:
-        rows = inputs["indices"][:, 0]
-        empty = np.ones(inputs["dense_shape"][0], bool)
-        empty[rows] = False
-        missing = np.flatnonzero(empty)
-        filled = np.zeros((len(rows) + len(missing), 2), np.int64)
-        filled[: len(rows)] = inputs["indices"]
-        filled[len(rows) :, 0] = missing
-        order = np.argsort(filled[:, 0] * 1000 + filled[:, 1], kind="stable")
-        values = np.concatenate([inputs["values"], np.zeros(len(missing), np.float32)])[order]
-        inverse = np.empty(len(order), np.int64)
-        inverse[order] = np.arange(len(order))
-        return filled[order], values, empty, inverse[: len(rows)]
-
-    return run
-
-
-def _embedding(random: Any, torch: Any, tf: Any) -> Iterator[Case]:
-    entries, segments, width = 500_000, 100_000, 64
-    table = random.standard_normal((1_000_000, width)).astype(np.float32)
-    indices = random.integers(0, len(table), entries)
-    ids = np.sort(random.integers(0, segments, entries))
-    weights = random.random(entries).astype(np.float32)
-    skewed = np.sort(np.concatenate([np.full(100_000, 7), random.integers(0, segments, entries - 100_000)]))
-    for name, dtype in (("float32", np.float32), ("float16", np.float16), ("int8", np.int8)):
-        for weighted in (False, True):
-            if weighted and dtype == np.int8:
-                continue
-            data = (table * 20).astype(np.int8) if dtype == np.int8 else table.astype(dtype)
-            yield _embedding_case(
-                f"EmbeddingSegmentsSum {name}{', weighted' if weighted else ''}",
-                data, indices, ids, weights.astype(dtype) if weighted else None, segments, torch, tf,
-            )  # fmt: skip
-    yield _embedding_case(
-        "EmbeddingSegmentsSum float32, one segment of 100k", table, indices, skewed, None, segments, torch, tf
-    )
-    narrow = np.ascontiguousarray(table[:, :3])
-    yield _embedding_case(
-        "EmbeddingSegmentsSum float32, width 3, one segment of 100k",
-        narrow, indices, skewed, None, segments, torch, tf,
-    )  # fmt: skip
-
-
-def _embedding_case(
-    name: str,
-    table: Array,
-    indices: Array,
-    ids: Array,
-    weights: Array | None,
-    segments: int,
-    torch: Any,
-    tf: Any,
-) -> Case:
-    inputs = {"emb_table": table, "indices": indices, "segment_ids": ids, "num_segments": np.array(segments)}
-    if weights is not None:
-        inputs["per_sample_weights"] = weights
-    row = table.nbytes // len(table)
-    peers: dict[str, Run] = {}
-    starts = np.searchsorted(ids, np.arange(segments))
-
-    def with_numpy() -> Any:
-        rows = table[indices] if weights is None else table[indices] * weights[:, None]
-        summed = np.add.reduceat(rows, np.minimum(starts, len(ids) - 1), axis=0)
-        summed[np.diff(starts, append=len(ids)) == 0] = 0
-        return summed
-
-    peers["numpy"] = with_numpy
-    if torch is not None and table.dtype != np.int8:
-        given = [torch.from_numpy(a) for a in (indices, table, starts)]
-        samples = None if weights is None else torch.from_numpy(weights)
-        peers["torch"] = lambda: torch.nn.functional.embedding_bag(
-            given[0], given[1], given[2], mode="sum", per_sample_weights=samples
-        )
-    if tf is not None and weights is None and table.dtype != np.int8:
-        known = [tf.constant(a) for a in (table, indices, ids, np.array(segments))]
-        peers["tensorflow"] = lambda: tf.raw_ops.SparseSegmentSumWithNumSegments(
-            data=known[0], indices=known[1], segment_ids=known[2], num_segments=known[3]
-        )
-    return Case(name, "EmbeddingSegmentsSum", inputs, len(indices) * (row + 16) + segments * row, peers)
-
-
-def _segments(random: Any, torch: Any, tf: Any) -> Iterator[Case]:
-    entries, segments, width = 500_000, 100_000, 64
-    data = random.standard_normal((entries, width)).astype(np.float32)
-    ids = np.sort(random.integers(0, segments, entries))
-    shuffled = random.permutation(ids)
-    moved = data.nbytes + ids.nbytes + segments * width * 4
-    starts = np.searchsorted(ids, np.arange(segments))
-    lengths = np.diff(starts, append=entries)
-    for op, reduce, torch_name in (("SegmentMax", np.maximum, "max"), ("SegmentSum", np.add, "sum")):
-        peers: dict[str, Run] = {
-            "numpy": lambda reduce=reduce: reduce.reduceat(data, np.minimum(starts, entries - 1), axis=0)
-        }
-        if torch is not None:
-            given = [torch.from_numpy(a) for a in (data, lengths)]
-            peers["torch"] = lambda given=given, name=torch_name: torch.segment_reduce(
-                given[0], name, lengths=given[1], axis=0, unsafe=True
-            )
-        if tf is not None:
-            known = [tf.constant(data), tf.constant(ids)]
-            peers["tensorflow"] = lambda known=known, op=op: getattr(tf.raw_ops, op)(
-                data=known[0], segment_ids=known[1]
-            )
-        attributes = {"fill_mode": "ZERO"} if op == "SegmentMax" else {}
-        inputs = {"data": data, "segment_ids": ids, "num_segments": np.array(segments)}
-        yield Case(f"{op} 500k x 64", op, inputs, moved, peers, attributes)
-    flat = np.ascontiguousarray(data[:, 0])
-    yield Case(
-        "SegmentSum 500k x 1",
-        "SegmentSum",
-        {"data": flat, "segment_ids": ids, "num_segments": np.array(segments)},
-        flat.nbytes + ids.nbytes + segments * 4,
-        {"numpy": lambda: np.add.reduceat(flat, np.minimum(starts, entries - 1))},
-    )
-
-    def with_numpy() -> Any:
-        output = np.zeros((segments, width), np.float32)
-        np.add.at(output, shuffled, data)
-        return output
-
-    peers = {"numpy": with_numpy}
-    if torch is not None:
-        given = [torch.from_numpy(a) for a in (data, shuffled)]
-        wide = given[1][:, None].expand(-1, width)
-        peers["torch"] = lambda: torch.zeros(segments, width).scatter_reduce_(0, wide, given[0], "sum")
-        peers["torch index_add"] = lambda: torch.zeros(segments, width).index_add_(0, given[1], given[0])
-    if tf is not None:
-        known = [tf.constant(data), tf.constant(shuffled), tf.constant(segments)]
-        peers["tensorflow"] = lambda: tf.raw_ops.UnsortedSegmentSum(
-            data=known[0], segment_ids=known[1], num_segments=known[2]
-        )
-    inputs = {"data": data, "segment_ids": shuffled, "num_segments": np.array(segments)}
-    yield Case("UnsortedSegmentSum 500k x 64", "UnsortedSegmentSum", inputs, moved, peers)
-
-
-def _masks(random: Any, torch: Any, tf: Any) -> Iterator[Case]:
-    size = 1 << 24
-    for name, dtype in (("float32", np.float32), ("float16", np.float16)):
-        x = random.standard_normal(size, np.float32).astype(dtype).reshape(-1, 4096)
-        value = np.array(7, dtype)
-        for mask_name, mask in (
-            ("full", random.random(x.shape, np.float32) < 0.5),
-            ("broadcast over rows", random.random(4096) < 0.5),
-            ("broadcast over columns", random.random((len(x), 1)) < 0.5),
-        ):
-            peers: dict[str, Run] = {"numpy": lambda x=x, mask=mask, value=value: np.where(mask, value, x)}
-            if torch is not None:
-                given = [torch.from_numpy(a) for a in (x, mask)]
-                peers["torch"] = lambda given=given: given[0].masked_fill(given[1], 7.0)
-            if tf is not None:
-                known = [tf.constant(a) for a in (mask, value, x)]
-                peers["tensorflow"] = lambda known=known: tf.where(*known)
-            yield Case(
-                f"MaskedFill 16M {name}, mask {mask_name}",
-                "MaskedFill",
-                {"x": x, "mask": mask, "value": value},
-                2 * x.nbytes + mask.nbytes,
-                peers,
-            )
-        peers = {"numpy": lambda dtype=dtype: np.full((4096, 4096), 7, dtype)}
-        if torch is not None:
-            kind = getattr(torch, name)
-            peers["torch"] = lambda kind=kind: torch.full((4096, 4096), 7.0, dtype=kind)
-        if tf is not None:
-            filled = [tf.constant([4096, 4096]), tf.constant(value)]
-            peers["tensorflow"] = lambda filled=filled: tf.fill(*filled)
-        inputs = {"dims": np.array([4096, 4096]), "value": value}
-        yield Case(f"Fill 16M {name}", "Fill", inputs, size * value.nbytes, peers)
-
-
-def _strings(random: Any, tf: Any) -> Iterator[Case]:
-    count, buckets = 1_000_000, 100_000
-    for name, pattern in (("12", "user_{:07}"), ("100", "https://example.com/" + "path/" * 14 + "{:010}")):
-        words = np.array([pattern.format(k) for k in random.integers(0, 10**7, count)], object)
-        peers: dict[str, Run] = {}
-        if tf is not None:
-            known = tf.constant(words)
-            peers["tensorflow"] = lambda known=known: tf.strings.to_hash_bucket_fast(known, buckets)
-        yield Case(
-            f"StringToHashBucketFast 1M strings of {name} bytes",
-            "StringToHashBucketFast",
-            {"input": words, "num_buckets": np.array(buckets)},
-            sum(map(len, words)) + count * 8,
-            peers,
-        )
-
-
-def _small(random: Any, torch: Any, tf: Any) -> Iterator[Case]:
-    table = random.standard_normal((100, 16)).astype(np.float32)
-    indices, ids = random.integers(0, 100, 10), np.sort(random.integers(0, 5, 10))
-    case = _embedding_case("EmbeddingSegmentsSum of 10 rows (latency)", table, indices, ids, None, 5, torch, tf)
-    case.bytes_moved = 0
-    yield case
 
 
 def native_run(case: Case, threads: int) -> Run:
@@ -369,6 +84,17 @@ def _model(case: Case) -> Any:
     )
     imports = [helper.make_opsetid("", 18), helper.make_opsetid(DOMAIN, OPSET_VERSION)]
     return helper.make_model(graph, ir_version=10, opset_imports=imports)
+
+
+def openvino_run(case: Case, threads: int) -> Run | None:
+    """OpenVINO, which has the operators by way of `extensions()`."""
+    try:
+        from on_openvino import compiled, with_extensions
+
+        return compiled(with_extensions(_model(case)), case.inputs, threads)
+    except Exception as error:  # not installed, or a type or an operator that it does not have
+        print(f"not on OpenVINO: {case.name}: {str(error).strip().splitlines()[-1][:100]}", file=sys.stderr)
+        return None
 
 
 def identity_run(case: Case, threads: int) -> Run:
@@ -449,9 +175,8 @@ def measure(threads: int, only: str, repeat: int, portable: bool) -> list[dict[s
         small = case.bytes_moved == 0
         runs = {"native": native_run(case, threads), **case.peers}
         runs["limit"] = identity_run(case, threads) if small else copy_run(case.bytes_moved, threads)
-        body = portable_run(case, threads) if portable else None
-        if body is not None:
-            runs["portable"] = body
+        others = {"portable": portable_run, "openvino": openvino_run} if portable else {}
+        runs |= {name: run for name, make in others.items() if (run := make(case, threads)) is not None}
         times = median_times(runs, repeat * 10 if small else repeat)
         lines.append({"case": case.name, "threads": threads, "seconds": times})
         print(_line(lines[-1]), flush=True)
@@ -473,34 +198,32 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--only", default="", help="only the cases whose name has this word")
     parser.add_argument("--repeat", type=int, default=9)
-    parser.add_argument("--no-portable", action="store_true", help="leave the portable bodies out")
+    parser.add_argument("--no-portable", action="store_true", help="leave the portable bodies and OpenVINO out")
     parser.add_argument("--json", type=Path, help="write the times to this file, too")
+    parser.add_argument("--svg", type=Path, help="draw the times in this file, too")
     arguments = parser.parse_args()
-    if "ONNX_SPARSE_BENCHMARK_THREADS" not in os.environ:
-        # TensorFlow's threads cannot be changed once it has run, so each number has a process.
-        print(f"{'case':62} {'th':>2}  {'native':>12}   /limit  native / peer", flush=True)
-        lines = []
-        for threads in arguments.threads:
-            environment = os.environ | {"ONNX_SPARSE_BENCHMARK_THREADS": str(threads)}
-            part = Path(f"{arguments.json}.{threads}") if arguments.json else None
-            command = [sys.executable, __file__, "--only", arguments.only, "--repeat", str(arguments.repeat)]
-            command += ["--no-portable"] if arguments.no_portable else []
-            command += ["--json", str(part)] if part else []
-            subprocess.run(command, env=environment, check=True)
-            if part:
-                lines += json.loads(part.read_text())
-                part.unlink()
-        if arguments.json:
-            arguments.json.write_text(json.dumps(lines, indent=1) + "\n")
+    if "ONNX_SPARSE_BENCHMARK_THREADS" in os.environ:
+        threads = int(os.environ["ONNX_SPARSE_BENCHMARK_THREADS"])
+        lines = measure(threads, arguments.only, arguments.repeat, not arguments.no_portable)
+        arguments.json.write_text(json.dumps(lines))
         return
-    threads = int(os.environ["ONNX_SPARSE_BENCHMARK_THREADS"])
-    tf = _tensorflow()
-    if tf is not None:
-        tf.config.threading.set_intra_op_parallelism_threads(threads)
-        tf.config.threading.set_inter_op_parallelism_threads(1)
-    lines = measure(threads, arguments.only, arguments.repeat, not arguments.no_portable)
+    print(f"{'case':62} {'th':>2}  {'native':>12}   /limit  native / peer", flush=True)
+    lines = []
+    for threads in arguments.threads:  # TensorFlow's cannot be changed once it has run, so each number has a process
+        lines += _measured_apart(threads, arguments)
     if arguments.json:
         arguments.json.write_text(json.dumps(lines, indent=1) + "\n")
+    if arguments.svg:
+        arguments.svg.write_text(plot(lines))
+
+
+def _measured_apart(threads: int, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    with TemporaryDirectory() as folder:
+        part = Path(folder) / "lines.json"
+        command = [sys.executable, __file__, "--only", arguments.only, "--repeat", str(arguments.repeat)]
+        command += ["--json", str(part), *(["--no-portable"] if arguments.no_portable else [])]
+        subprocess.run(command, env=os.environ | {"ONNX_SPARSE_BENCHMARK_THREADS": str(threads)}, check=True)
+        return list(json.loads(part.read_text()))
 
 
 if __name__ == "__main__":

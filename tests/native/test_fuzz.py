@@ -132,7 +132,7 @@ def check(op: Op, inputs: dict[str, Array], attributes: dict[str, str]) -> str:
         assert got.dtype == wanted.dtype, declared.name
         assert got.shape == wanted.shape, declared.name
         if got.dtype.kind in "iubO":
-            assert got.tolist() == wanted.tolist(), declared.name
+            assert got.reshape(-1).tolist() == wanted.reshape(-1).tolist(), declared.name  # shapes may be absurd
         else:
             assert got.tobytes() == wanted.tobytes() or np.allclose(
                 got.astype(np.float64),
