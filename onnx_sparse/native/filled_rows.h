@@ -279,7 +279,10 @@ class RowFiller {
     const int64_t first = begin_of(part, parts_);
     int64_t row = first == 0 ? -1 : row_of(first - 1);
     int64_t shift = row + 1 - rows_before_[part];  // how many rows so far are empty
-    for (int64_t k = first, end = begin_of(part + 1, parts_); k < end; ++k) {
+    const int64_t end = begin_of(part + 1, parts_);
+    int64_t k = first;
+    for (; k < end && row_of(k) == row; ++k) write_entry<rank>(k, k + shift, out, values);  // begun by the part before
+    for (; k < end; ++k) {
       const int64_t next = row_of(k);
       for (++row; row < next; ++row, ++shift) write_empty<rank>(row, k + shift, out, values);
       row = next;
@@ -297,13 +300,14 @@ class RowFiller {
 
   template <size_t rank, class MoveValues>
   void write_rows(int64_t row, int64_t end, const FilledRows<Index>& out, const MoveValues& values) const {
+    const int64_t limit = starts_[static_cast<size_t>(end)];
     for (; row < end; ++row) {
       const int64_t start = starts_[static_cast<size_t>(row)];
       const int64_t next = starts_[static_cast<size_t>(row) + 1];
       out.empty[row] = next_of(sort_parts_ - 1)[row] == start;
       if (out.empty[row]) write_empty<rank>(row, start, out, values);
       if (out.empty[row] || sources_ == nullptr) continue;
-      for (int64_t position = start; position < next; ++position) prefetch(position + kPrefetchDistance);
+      for (int64_t position = start; position < next; ++position) prefetch(position + kPrefetchDistance, limit);
       if (next - start > 1) sort_row(start, next);
       for (int64_t position = start; position < next; ++position) {
         write_entry<rank>(sources_[static_cast<size_t>(position)], position, out, values);
@@ -311,9 +315,10 @@ class RowFiller {
     }
   }
 
-  // Fetches the entry that goes to a position of the output.
-  void prefetch(int64_t position) const {
-    if (position >= starts_[static_cast<size_t>(rows_)]) return;
+  // Fetches the entry that goes to a position of the output, which must be one of the task's own: others are being
+  // sorted.
+  void prefetch(int64_t position, int64_t limit) const {
+    if (position >= limit) return;
     const int64_t source = sources_[static_cast<size_t>(position)];
     if (source >= 0) __builtin_prefetch(entry(source));
   }
