@@ -86,9 +86,6 @@ def _other_operators(random: Any, threads: int) -> Iterator[tuple[str, list[Arra
     words = np.array(["x" * int(n) for n in random.integers(0, 100, 20_000)], object)
     hashed = {"input": words, "num_buckets": np.array(1000)}
     yield "StringToHashBucketFast", run("StringToHashBucketFast", hashed, threads=threads)
-    words = np.array([f"word {k}" * (k % 20) for k in range(60_000)], object)
-    hashed = run("StringToHashBucketFast", {"input": words, "num_buckets": np.array(10**6)}, threads=threads)
-    yield "StringToHashBucketFast", hashed
     yield "Fill", run("Fill", {"dims": np.array([700, 1001]), "value": np.array(3, np.int16)}, threads=threads)
 
 
