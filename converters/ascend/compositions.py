@@ -117,6 +117,8 @@ def top_k(emit: Emitter, x: Tensor, k: int, *, axis: int, largest: bool) -> tupl
 def one_hot(emit: Emitter, x: Tensor, one: Tensor, zero: Tensor, depth: int, axis: int) -> Tensor:
     """ONNX OneHot in int64, the one combination of types that every version of ONNX Runtime has for integers."""
     rank = x.rank + 1
+    if rank == 1:
+        raise Unsupported(f"{x} is a scalar, which ONNX's OneHot does not take")
     if not -rank <= axis < rank:
         raise Unsupported(f"axis {axis} is out of range for a result of rank {rank}")
     axis %= rank

@@ -62,6 +62,8 @@ class TestTables:
             ("a,b\n1,2\n", "is neither"),
             (f"{HEAD}\n1|Other_0|1|float16|nd|2|1|float16|nd|2|\n", "holds no tensors of Layer_0"),
             (f"{HEAD}\n{ROW.replace('2,3;', '2,three;')}\n", "invalid literal"),
+            (f"{HEAD}\n{ROW.replace('2,3;', '2,-3;')}\n", "2,-3 is no shape"),
+            (f"{HEAD}\n{ROW.replace('2,3;', '2,9223372036854775808;')}\n", "is no shape"),
         ],
     )
     def test_what_is_no_table_of_this_graph(self, tmp_path, add_layer, text, message):
@@ -213,6 +215,7 @@ class TestTensorFiles:
             ({"dims": "2,4"}, "is 16 bytes; the header says 12"),
             ({"dims": "1000000000,1000000000"}, "is 2000000000000000000 bytes"),
             ({"dims": "-2,3"}, "malformed"),
+            ({"dims": "9223372036854775808"}, "malformed"),
             ({"dims": "a"}, "malformed"),
             ({"dims": ",".join("1" * 100)}, "malformed"),
             ({"dtype": "999"}, "not one that ONNX has"),

@@ -112,7 +112,7 @@ def _header(file: Path, root: Path | None) -> _Header:
         dtype, layout = int(fields.get("dtype", "-1")), int(fields.get("format", "-1"))
     except ValueError as error:
         raise ConversionError(f"{file}: its header is malformed: {error}") from error
-    if len(shape) > _MOST_DIMS or min(shape, default=0) < 0 or (data is not None and len(data) != 2):
+    if len(shape) > _MOST_DIMS or any(not 0 <= dim < 2**63 for dim in shape) or (data is not None and len(data) != 2):
         raise ConversionError(f"{file}: its header is malformed: dims {list(shape)[:8]}, data {data}")
     place = None if data is None else (data[0], data[1])
     elsewhere = fields.get("data", "") if place is None else ""
