@@ -140,3 +140,13 @@ def test_ge(name, evaluate):
 def test_ge_without_weights():
     with pytest.raises(ConversionError, match="DUMP_GE_GRAPH=1"):
         convert(SAMPLES / "ge_onnx_00000000_graph_1_PreRunBegin.level2.pbtxt")
+
+
+def test_npu_masked_fill_range(evaluate):
+    """torch_npu's own example: the diagonal of the first three rows is filled."""
+    model = convert(SAMPLES / "npu_masked_fill_range.onnx")
+    onnx.checker.check_model(model)
+    x = np.random.default_rng(3).standard_normal((4, 4)).astype(np.float32)
+    start = np.array([[0, 1, 2]], np.int32)
+    (y,) = evaluate(model, x, start, start + 1, np.array([1], np.float32))
+    np.testing.assert_array_equal(y, np.where(np.diag([True] * 3 + [False]), np.float32(1), x))
