@@ -15,8 +15,8 @@ from onnx import ModelProto
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.openvino.ir import read_ir
 from onnx_sparse.converters.openvino.known_faults import faults_of
-from onnx_sparse.converters.tensorflow.sample_inputs import KINDS, sample
-from onnx_sparse.converters.tensorflow.verify import Record, compare
+from onnx_sparse.converters.verification.comparison import Record, compare, merge
+from onnx_sparse.converters.verification.sample_inputs import KINDS, sample
 
 Array = np.ndarray[Any, Any]
 
@@ -34,9 +34,10 @@ def verify(
 ) -> list[Record]:
     """Run an IR in OpenVINO and its model in ONNX Runtime on the same inputs and compare the outputs.
 
-    Data types and shapes must be equal, and so must integers and booleans. Floats may differ as in
-    `onnx_sparse.converters.tensorflow.verify`. Where something differs, the faults that OpenVINO's CPU plugin is known
-    to have in the IR's operators are named in the note; they do not make a difference pass.
+    Data types and shapes must be equal, and so must integers and booleans. Floats may differ by 1e-5 of their value
+    (4e-3 for float16, 3e-2 for bfloat16) or a tenth of that of the output's largest value. Where something differs, the
+    faults that OpenVINO's CPU plugin is known to have in the IR's operators are named in the note; they do not make a
+    difference pass.
 
     Args:
         source: The .xml that was given to `convert`.
@@ -99,23 +100,10 @@ def _compare(
             triples = zip(outputs, expected, actual, strict=True)
             records = [compare(name, want, got, kind) for name, want, got in triples]
         for record in records:
-            found[record.output] = _worse(found.get(record.output), record)
+            found[record.output] = merge(found.get(record.output), record)
     if not found:
         return [Record(name, "", (), ok=False, note="; ".join(skipped)) for name in outputs]
     return [replace(record, note="; ".join(filter(None, (record.note, *skipped)))) for record in found.values()]
-
-
-def _worse(before: Record | None, after: Record) -> Record:
-    if before is None:
-        return after
-    return replace(
-        before,
-        max_abs=max(before.max_abs, after.max_abs),
-        worst=after.worst if after.max_abs > before.max_abs else before.worst,
-        max_rel=max(before.max_rel, after.max_rel),
-        ok=before.ok and after.ok,
-        note="; ".join(filter(None, (before.note, after.note))),
-    )
 
 
 def _last_line(error: BaseException) -> str:

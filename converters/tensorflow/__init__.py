@@ -10,6 +10,7 @@ from onnx_sparse.converters.tensorflow.conversion import convert
 from onnx_sparse.converters.tensorflow.coverage import CoverageRow, coverage
 from onnx_sparse.converters.tensorflow.explanation import Explanation
 from onnx_sparse.converters.tensorflow.load import load
-from onnx_sparse.converters.tensorflow.verify import Record, verify
+from onnx_sparse.converters.tensorflow.verify import verify
+from onnx_sparse.converters.verification.comparison import Record
 
 __all__ = ["CoverageRow", "Explanation", "Record", "convert", "coverage", "load", "verify"]

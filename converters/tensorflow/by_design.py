@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import ModelProto
 
-from onnx_sparse.converters.tensorflow.naming import graphs
+from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.tensorflow.source import Array
 from onnx_sparse.schemas import DOMAIN
 

@@ -10,8 +10,9 @@ import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto, defs
 
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
+from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.tensorflow.explanation import Explanation, count_nodes, count_source_nodes
-from onnx_sparse.converters.tensorflow.naming import graphs, name_ends
+from onnx_sparse.converters.tensorflow.naming import name_ends
 from onnx_sparse.converters.tensorflow.quiet import quietly, require
 from onnx_sparse.converters.tensorflow.source import Array, Frozen, Source
 from onnx_sparse.schemas import DOMAIN, OPS

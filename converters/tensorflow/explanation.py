@@ -9,7 +9,7 @@ from typing import Any
 
 from onnx import ModelProto
 
-from onnx_sparse.converters.tensorflow.naming import graphs
+from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.tensorflow.rewriting.rule import Attempt
 
 #: Nodes that compute nothing.

@@ -11,7 +11,6 @@ from onnx_sparse.converters.tensorflow.freeze import freeze_function
 from onnx_sparse.converters.tensorflow.quiet import require
 from onnx_sparse.converters.tensorflow.source import (
     Array,
-    CompositeSpecs,
     Frozen,
     Port,
     Shape,
@@ -19,6 +18,7 @@ from onnx_sparse.converters.tensorflow.source import (
     distinct,
     select,
 )
+from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
 
 
 class FunctionSource(Source):

@@ -15,7 +15,6 @@ from onnx_sparse.converters.tensorflow.large_tables import set_aside, with_rows
 from onnx_sparse.converters.tensorflow.quiet import require
 from onnx_sparse.converters.tensorflow.source import (
     Array,
-    CompositeSpecs,
     Frozen,
     Port,
     Source,
@@ -23,6 +22,7 @@ from onnx_sparse.converters.tensorflow.source import (
     refuse_repeated,
     refuse_unknown,
 )
+from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
 
 _NO_RESULT = ("Const", "NoOp", "Assert", "Placeholder", "PlaceholderWithDefault")
 

@@ -6,16 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from onnx import GraphProto, ModelProto, ValueInfoProto, helper
 
+from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.tensorflow.source import Frozen
-
-
-def graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """A graph and every graph inside it."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
-                yield from graphs(inner)
 
 
 def name_ends(model: ModelProto, frozen: Frozen) -> Mapping[str, str]:

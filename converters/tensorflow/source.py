@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.tensorflow.derived_tables import Derivation
@@ -56,19 +57,6 @@ class Frozen:
     derivation: Derivation
     lookup_tables: Mapping[bytes, tuple[Array, Array]] = field(default_factory=dict)
     embedding_tables: Mapping[str, Array] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class CompositeSpecs:
-    """What the specs of sparse and ragged tensors say about the inputs that are their parts.
-
-    Attributes:
-        dense_shapes: The static shape, by the input that is the dense shape.
-        row_splits: The inputs that are row splits, with the input of the values.
-    """
-
-    dense_shapes: Mapping[str, Shape] = field(default_factory=dict)
-    row_splits: Mapping[str, str] = field(default_factory=dict)
 
 
 class Source(ABC):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,36 +12,9 @@ from onnx import ModelProto, helper
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow.by_design import Design, first_line
 from onnx_sparse.converters.tensorflow.quiet import quietly, require
-from onnx_sparse.converters.tensorflow.sample_inputs import KINDS, sample
 from onnx_sparse.converters.tensorflow.source import Array, Source
-
-#: Half floats differ by a few units in the last place, for TensorFlow rounds at every step.
-_RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2}
-
-
-@dataclass(frozen=True)
-class Record:
-    """The comparison of one output over all rounds.
-
-    Attributes:
-        output: The output's name.
-        dtype: numpy's name of TensorFlow's element type; `"string"` for strings.
-        shape: Its shape in the first round.
-        max_abs: The largest absolute difference; 0 for anything but numbers.
-        max_rel: The largest relative difference.
-        ok: Whether dtype, shape and values agreed in every round, and there was one.
-        note: What differed, what differs by design, or why a round was skipped.
-        worst: The batch with the largest difference; empty where there is none.
-    """
-
-    output: str
-    dtype: str
-    shape: tuple[int, ...]
-    max_abs: float = 0.0
-    max_rel: float = 0.0
-    ok: bool = True
-    note: str = ""
-    worst: str = ""
+from onnx_sparse.converters.verification.comparison import Record, compare, dtype_name, merge
+from onnx_sparse.converters.verification.sample_inputs import KINDS, sample
 
 
 def verify(
@@ -132,7 +105,7 @@ def _compare_rounds(
         except Exception as error:  # whatever ONNX Runtime raises
             note = f"ONNX Runtime refuses the batch {kind!r}: {first_line(error)}"
             found = [
-                Record(port.name, _dtype_name(want), want.shape, ok=False, note=note)
+                Record(port.name, dtype_name(want), want.shape, ok=False, note=note)
                 for port, want in zip(loaded.outputs, expected, strict=True)
             ]
         else:
@@ -141,7 +114,7 @@ def _compare_rounds(
                 for port, want, got in zip(loaded.outputs, expected, actual, strict=True)
             ]
         for record in found:
-            records[record.output] = _merge(records.get(record.output), record)
+            records[record.output] = merge(records.get(record.output), record)
     note = "; ".join(skipped)
     if not records:
         return [Record(port.name, port.dtype, (), ok=False, note=note) for port in loaded.outputs]
@@ -153,34 +126,6 @@ def _compare_by(design: Design, output: str, want: Array, got: Array, feeds: Map
     return compare(output, want, got, kind, note)
 
 
-def compare(output: str, want: Array, got: Array, kind: str, note: str = "") -> Record:
-    """Compare TensorFlow's value of an output with ONNX Runtime's in the batch `kind`; `note` is put to it."""
-    record = Record(output, _dtype_name(want), want.shape, note=note)
-    if _dtype_name(want) != _dtype_name(got):
-        return replace(record, ok=False, note=f"dtype is {_dtype_name(got)} in the batch {kind!r}")
-    if want.shape != got.shape:
-        return replace(record, ok=False, note=f"shape is {got.shape}, not {want.shape}, in the batch {kind!r}")
-    if not _is_float(want):
-        equal = bool(np.array_equal(want, got))
-        return replace(record, ok=equal, note="" if equal else f"values differ in the batch {kind!r}")
-    relative = _RELATIVE.get(_dtype_name(want), 1e-5)
-    wide_want, wide_got = want.astype(np.float64), got.astype(np.float64)
-    finite = np.isfinite(wide_want)
-    same = np.array_equal(wide_want[~finite], wide_got[~finite], equal_nan=True) and np.isfinite(wide_got[finite]).all()
-    error = np.abs(wide_want[finite] - wide_got[finite])
-    size = np.abs(wide_want[finite])
-    largest = max(1.0, size.max(initial=0))
-    ok = bool(same and (error <= relative * (size + 0.1 * largest)).all())
-    return replace(
-        record,
-        max_abs=float(error.max(initial=0)),
-        max_rel=float((error / np.where(size == 0, 1, size)).max(initial=0)),
-        ok=ok,
-        note=note if ok else f"values differ in the batch {kind!r}",
-        worst=kind if error.max(initial=0) > 0 else "",
-    )
-
-
 def _normal(value: Array) -> Array:
     """Strings as text: TensorFlow gives bytes."""
     if value.dtype != object and value.dtype.kind not in "SU":
@@ -189,25 +134,3 @@ def _normal(value: Array) -> Array:
     array = np.empty(value.size, object)
     array[:] = text
     return array.reshape(value.shape)
-
-
-def _dtype_name(array: Array) -> str:
-    return "string" if array.dtype == object else array.dtype.name
-
-
-def _is_float(array: Array) -> bool:
-    return array.dtype.name in _RELATIVE or array.dtype.kind == "f"
-
-
-def _merge(before: Record | None, after: Record) -> Record:
-    if before is None:
-        return after
-    worse = after.max_abs > before.max_abs
-    return replace(
-        before,
-        worst=after.worst if worse else before.worst,
-        max_abs=max(before.max_abs, after.max_abs),
-        max_rel=max(before.max_rel, after.max_rel),
-        ok=before.ok and after.ok,
-        note="; ".join(filter(None, (before.note, after.note))),
-    )

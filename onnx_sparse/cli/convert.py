@@ -232,7 +232,7 @@ def _feeds(model: ModelProto, arguments: argparse.Namespace) -> dict[str, Any] |
         return read_feeds(model, arguments.verify_with)
     if arguments.lower:
         # What valid inputs are is read from our operators, which the lowered model no longer has.
-        from onnx_sparse.converters.tensorflow.sample_inputs import sample
+        from onnx_sparse.converters.verification.sample_inputs import sample
 
         return sample(model, seed=0, kind="with empty rows")
     return None

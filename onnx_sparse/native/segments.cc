@@ -22,6 +22,21 @@ constexpr int64_t kBlockSumBytes = 1 << 20;
 constexpr int64_t kPrefetchBytes = 8192;
 constexpr int64_t kMostPrefetched = 64;
 
+// The first number below `end` whose value reaches `wanted`, or `end`; values do not fall.
+template <class ValueOf>
+int64_t first_reaching(int64_t wanted, int64_t end, const ValueOf& value_of) {
+  int64_t low = 0;
+  while (low < end) {
+    const int64_t middle = low + (end - low) / 2;
+    if (value_of(middle) >= wanted) {
+      end = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
 // Where the entries of each segment stand: the sorted ids say it ...
 template <class Id>
 struct SortedIds {
@@ -59,16 +74,7 @@ struct SortedIds {
   int64_t segment_at(int64_t entry) const { return ids[entry]; }
   // A segment before which there are about `wanted` entries and segments together; it grows with `wanted`.
   int64_t split(int64_t wanted) const {
-    int64_t low = 0;
-    int64_t high = kept;
-    while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
-      if (ids[middle] + middle >= wanted) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
+    const int64_t low = first_reaching(wanted, kept, [this](int64_t k) { return ids[k] + k; });
     return std::min(std::max(wanted - low, low == 0 ? 0 : int64_t{ids[low - 1]} + 1), segments);
   }
 };
@@ -94,17 +100,7 @@ struct Starts {
     return std::upper_bound(starts, starts + segments + 1, entry) - starts - 1;
   }
   int64_t split(int64_t wanted) const {
-    int64_t low = 0;
-    int64_t high = segments;
-    while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
-      if (starts[middle] + middle >= wanted) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    return low;
+    return first_reaching(wanted, segments, [this](int64_t s) { return starts[s] + s; });
   }
 };
 

@@ -8,10 +8,10 @@ tf = pytest.importorskip("tensorflow")
 
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
-from onnx_sparse.converters.tensorflow.input_roles import find_roles  # noqa: E402
-from onnx_sparse.converters.tensorflow.sample_inputs import KINDS, sample  # noqa: E402
 from onnx_sparse.converters.tensorflow.source import CompositeSpecs  # noqa: E402
-from onnx_sparse.converters.tensorflow.verify import compare  # noqa: E402
+from onnx_sparse.converters.verification.comparison import compare  # noqa: E402
+from onnx_sparse.converters.verification.input_roles import find_roles  # noqa: E402
+from onnx_sparse.converters.verification.sample_inputs import KINDS, sample  # noqa: E402
 
 VOCABULARY = 10
 

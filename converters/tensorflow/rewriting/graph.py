@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
-from onnx_sparse.converters.tensorflow.naming import graphs
+from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.tensorflow.source import Array
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import DType, numpy_dtype

@@ -12,7 +12,7 @@ from typing import Any
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
-from onnx_sparse.converters.tensorflow.naming import graphs
+from onnx_sparse.converters.graphs import graphs
 
 #: The rows of a table that is an input, where its shape does not say.
 TABLE_ROWS = 7

@@ -6,15 +6,33 @@ sorted, ids lie inside the vocabulary, segment ids are sorted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
-from onnx_sparse.converters.tensorflow.input_roles import FEWEST_SEGMENTS, TABLE_ROWS, find_roles
-from onnx_sparse.converters.tensorflow.naming import graphs
-from onnx_sparse.converters.tensorflow.source import Array, CompositeSpecs
+from onnx_sparse.converters.graphs import graphs
+from onnx_sparse.converters.verification.input_roles import FEWEST_SEGMENTS, TABLE_ROWS, find_roles
 from onnx_sparse.schemas.declaration import numpy_dtype
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int | None, ...] | None
+
+
+@dataclass(frozen=True)
+class CompositeSpecs:
+    """What the specs of sparse and ragged tensors say about the inputs that are their parts.
+
+    Attributes:
+        dense_shapes: The static shape, by the input that is the dense shape.
+        row_splits: The inputs that are row splits, with the input of the values.
+    """
+
+    dense_shapes: Mapping[str, Shape] = field(default_factory=dict)
+    row_splits: Mapping[str, str] = field(default_factory=dict)
+
 
 #: What the rounds have in common with real batches, in turn.
 KINDS = ("ordinary", "with empty rows", "without entries", "of one row", "of no rows")

@@ -1,0 +1,90 @@
+"""The comparison of a converted model's outputs with those of the model it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+#: Half floats differ by a few units in the last place, for frameworks round at every step.
+_RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2}
+
+
+@dataclass(frozen=True)
+class Record:
+    """The comparison of one output over all rounds.
+
+    Attributes:
+        output: The output's name.
+        dtype: numpy's name of the source's element type; `"string"` for strings.
+        shape: Its shape in the first round.
+        max_abs: The largest absolute difference; 0 for anything but numbers.
+        max_rel: The largest relative difference.
+        ok: Whether dtype, shape and values agreed in every round, and there was one.
+        note: What differed, what differs by design, or why a round was skipped.
+        worst: The batch with the largest difference; empty where there is none.
+    """
+
+    output: str
+    dtype: str
+    shape: tuple[int, ...]
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    ok: bool = True
+    note: str = ""
+    worst: str = ""
+
+
+def compare(output: str, want: Array, got: Array, kind: str, note: str = "") -> Record:
+    """Compare the source's value of an output with ONNX Runtime's in the batch `kind`; `note` is put to it."""
+    record = Record(output, dtype_name(want), want.shape, note=note)
+    if dtype_name(want) != dtype_name(got):
+        return replace(record, ok=False, note=f"dtype is {dtype_name(got)} in the batch {kind!r}")
+    if want.shape != got.shape:
+        return replace(record, ok=False, note=f"shape is {got.shape}, not {want.shape}, in the batch {kind!r}")
+    if not _is_float(want):
+        equal = bool(np.array_equal(want, got))
+        return replace(record, ok=equal, note="" if equal else f"values differ in the batch {kind!r}")
+    relative = _RELATIVE.get(dtype_name(want), 1e-5)
+    wide_want, wide_got = want.astype(np.float64), got.astype(np.float64)
+    finite = np.isfinite(wide_want)
+    same = np.array_equal(wide_want[~finite], wide_got[~finite], equal_nan=True) and np.isfinite(wide_got[finite]).all()
+    error = np.abs(wide_want[finite] - wide_got[finite])
+    size = np.abs(wide_want[finite])
+    largest = max(1.0, size.max(initial=0))
+    ok = bool(same and (error <= relative * (size + 0.1 * largest)).all())
+    return replace(
+        record,
+        max_abs=float(error.max(initial=0)),
+        max_rel=float((error / np.where(size == 0, 1, size)).max(initial=0)),
+        ok=ok,
+        note=note if ok else f"values differ in the batch {kind!r}",
+        worst=kind if error.max(initial=0) > 0 else "",
+    )
+
+
+def merge(before: Record | None, after: Record) -> Record:
+    """One record of what two rounds found about an output."""
+    if before is None:
+        return after
+    worse = after.max_abs > before.max_abs
+    return replace(
+        before,
+        worst=after.worst if worse else before.worst,
+        max_abs=max(before.max_abs, after.max_abs),
+        max_rel=max(before.max_rel, after.max_rel),
+        ok=before.ok and after.ok,
+        note="; ".join(filter(None, (before.note, after.note))),
+    )
+
+
+def dtype_name(array: Array) -> str:
+    """numpy's name of an array's element type; `"string"` for strings."""
+    return "string" if array.dtype == object else array.dtype.name
+
+
+def _is_float(array: Array) -> bool:
+    return array.dtype.name in _RELATIVE or array.dtype.kind == "f"
