@@ -12,23 +12,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from contest import median_times
 from native_cases import Array, Case, Run, cases
 from native_plot import plot
-
-#: A peer is timed for no longer than this at a case.
-_SECONDS = 4.0
-#: Seconds between two libraries, and how often one is then timed.
-_PAUSE = 0.1
-_RUNS = 3
 
 
 def native_run(case: Case, threads: int) -> Run:
@@ -130,27 +123,6 @@ def _ort_value(ort: Any, array: Array) -> Any:
     graph = helper.make_graph([constant], "strings", [], [output])
     model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
     return ort.InferenceSession(model.SerializeToString()).run_with_ort_values(["strings"], {})[0]
-
-
-def median_times(runs: dict[str, Run], repeat: int) -> dict[str, float]:
-    """The median seconds of each, taken in turns: what else the machine does meets all alike.
-
-    Threads of a library spin for a while when their work is done, ONNX Runtime's for about 60 ms; a pause and a run
-    that is not timed let each begin with its own threads awake and the others' asleep.
-    """
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for run in runs.values():
-        run()
-    for _ in range(repeat):
-        for name, run in runs.items():
-            if sum(times[name]) < _SECONDS:
-                time.sleep(_PAUSE)
-                run()
-                for _ in range(_RUNS):
-                    start = time.perf_counter()
-                    run()
-                    times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def copy_run(size: int, threads: int) -> Run:

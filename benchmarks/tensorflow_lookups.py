@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from native import median_times
+from contest import median_times
 
 Array = np.ndarray[Any, Any]
 
