@@ -5,7 +5,8 @@
 #
 # address: AddressSanitizer and UndefinedBehaviorSanitizer, on the contract suite and the tests of the library.
 # thread:  ThreadSanitizer, on the tests that use several threads.
-# Without pytest arguments it takes a few minutes. The package must be installed (pip install -e .).
+# Without pytest arguments it takes a few minutes. The package must be installed (pip install -e .). Exits with 77 where the
+# compiler or the system cannot run programs with these sanitizers.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 kind=${1:?address or thread}
@@ -17,6 +18,13 @@ case $kind in
   thread) sanitizers=thread runtime=libtsan.so ;;
   *) echo "unknown: $kind" >&2; exit 2 ;;
 esac
+
+probe=$(mktemp)
+trap 'rm -f "$probe"' EXIT
+if ! echo 'int main() {}' | "${CXX:-c++}" -fsanitize=$sanitizers -x c++ -o "$probe" - || ! "$probe"; then
+  echo "programs with the $kind sanitizer cannot be built or run here" >&2
+  exit 77
+fi
 
 cmake -S "$root/onnx_sparse/native" -B "$build" -DCMAKE_BUILD_TYPE=Debug -DONNX_SPARSE_SANITIZE=$sanitizers
 cmake --build "$build" --parallel
