@@ -5,8 +5,8 @@
 #
 # address: AddressSanitizer and UndefinedBehaviorSanitizer, on the contract suite and the tests of the library.
 # thread:  ThreadSanitizer, on the tests that use several threads.
-# Without pytest arguments it takes a few minutes. The package must be installed (pip install -e .). Exits with 77 where the
-# compiler or the system cannot run programs with these sanitizers.
+# Without pytest arguments it takes a few minutes. The package must be installed (pip install -e .). Exits with 77 where
+# the compiler or the system cannot run programs with these sanitizers.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 kind=${1:?address or thread}
