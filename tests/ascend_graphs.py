@@ -24,6 +24,9 @@ ACL_NUMBERS = {
     "bfloat16": 27,
 }
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+ADD, MUL, NEG = {"elewiseType": 8}, {"elewiseType": 9}, {"elewiseType": 5}
+X = np.array([1, 2, 3], np.float16)
+Y = np.array([4, 5, 6], np.float16)
 
 
 def operation(op_type: str, inputs: list[str], outputs: list[str], param: Any = "", name: str = "") -> dict[str, Any]:
@@ -126,3 +129,11 @@ def close(actual: np.ndarray, expected: np.ndarray, dtype: object = None) -> Non
     assert actual.shape == expected.shape
     tolerance = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 2e-6}[dtype.name]
     np.testing.assert_allclose(actual.astype(np.float64), expected.astype(np.float64), tolerance, tolerance)
+
+
+def fill(value: float) -> dict[str, object]:
+    return {"withMask": True, "value": [value], "outDim": []}
+
+
+def converted(tmp_path, graph, **inputs):
+    return convert(write(tmp_path, graph), inputs={name: spec(array) for name, array in inputs.items()})

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from ascend_graphs import write
 
 import onnx_sparse
+from onnx_sparse.converters import ConversionError
+from onnx_sparse.converters.ascend import convert as convert_ascend
 
 
 def _text(array: Any) -> np.ndarray:
@@ -56,3 +60,15 @@ def agree(run) -> Callable[..., Any]:
         return model
 
     return agree
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Callable[..., str]:
+    """The message with which an Ascend graph is refused."""
+
+    def refused(document: Any, **options: Any) -> str:
+        with pytest.raises(ConversionError) as caught:
+            convert_ascend(write(tmp_path, document), **options)
+        return str(caught.value)
+
+    return refused

@@ -5,35 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from ascend_graphs import layer, operation, run, spec, write
+from ascend_graphs import ADD, MUL, NEG, X, Y, converted, fill, layer, operation, run, write
 from onnx import helper
 
-from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert
-
-ADD, MUL, NEG = {"elewiseType": 8}, {"elewiseType": 9}, {"elewiseType": 5}
-X = np.array([1, 2, 3], np.float16)
-Y = np.array([4, 5, 6], np.float16)
-
-
-def fill(value: float) -> dict[str, object]:
-    return {"withMask": True, "value": [value], "outDim": []}
-
-
-def converted(tmp_path, graph, **inputs):
-    return convert(write(tmp_path, graph), inputs={name: spec(array) for name, array in inputs.items()})
-
-
-@pytest.fixture
-def refused(tmp_path):
-    """The message of a refusal."""
-
-    def refused(document, **options):
-        with pytest.raises(ConversionError) as caught:
-            convert(write(tmp_path, document), **options)
-        return str(caught.value)
-
-    return refused
 
 
 def ids(op_type, inputs, outputs, param="", **others):

@@ -7,38 +7,14 @@ import json
 import random as randomness
 from pathlib import Path
 
-import numpy as np
 import pytest
-from ascend_graphs import layer, operation, spec, write
+from ascend_graphs import ADD, NEG, X, converted, fill, layer, operation, write
 from onnx import helper
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert, wire
 
 SAMPLES = Path(__file__).parent.parent / "data" / "ascend"
-ADD, MUL, NEG = {"elewiseType": 8}, {"elewiseType": 9}, {"elewiseType": 5}
-X = np.array([1, 2, 3], np.float16)
-Y = np.array([4, 5, 6], np.float16)
-
-
-def fill(value: float) -> dict[str, object]:
-    return {"withMask": True, "value": [value], "outDim": []}
-
-
-def converted(tmp_path, graph, **inputs):
-    return convert(write(tmp_path, graph), inputs={name: spec(array) for name, array in inputs.items()})
-
-
-@pytest.fixture
-def refused(tmp_path):
-    """The message of a refusal."""
-
-    def refused(document, **options):
-        with pytest.raises(ConversionError) as caught:
-            convert(write(tmp_path, document), **options)
-        return str(caught.value)
-
-    return refused
 
 
 def test_all_of_them_at_once(tmp_path):
