@@ -6,21 +6,20 @@
 namespace onnx_sparse {
 namespace {
 
-struct Values {
-  template <class T>
-  static std::vector<char> row(T zero, T one, T lowest, T highest, Constant value, size_t width) {
-    const T all[] = {zero, one, lowest, highest};
-    std::vector<char> made(width * sizeof(T));
-    for (size_t i = 0; i < width; ++i) std::memcpy(made.data() + i * sizeof(T), &all[static_cast<int>(value)], sizeof(T));
-    return made;
-  }
+// `constants` in the order of Constant.
+template <class T>
+std::vector<char> row(const T (&constants)[4], Constant value, size_t width) {
+  const T element = constants[static_cast<size_t>(value)];
+  std::vector<char> made(width * sizeof(T));
+  for (size_t i = 0; i < width; ++i) std::memcpy(made.data() + i * sizeof(T), &element, sizeof(T));
+  return made;
+}
 
-  template <class T>
-  static std::vector<char> row_of(Constant value, size_t width) {
-    using Limits = std::numeric_limits<T>;
-    return row<T>(T{0}, T{1}, Limits::lowest(), Limits::max(), value, width);
-  }
-};
+template <class T>
+std::vector<char> row_of(Constant value, size_t width) {
+  using Limits = std::numeric_limits<T>;
+  return row<T>({T{0}, T{1}, Limits::lowest(), Limits::max()}, value, width);
+}
 
 }  // namespace
 
@@ -56,29 +55,29 @@ Element element_of(OrtElementType type) {
 std::vector<char> constant_row(OrtElementType type, Constant value, size_t width) {
   switch (element_of(type)) {
     case Element::float16:
-      return Values::row<uint16_t>(0, 0x3c00, 0xfbff, 0x7bff, value, width);
+      return row<uint16_t>({0, 0x3c00, 0xfbff, 0x7bff}, value, width);
     case Element::bfloat16:
-      return Values::row<uint16_t>(0, 0x3f80, 0xff7f, 0x7f7f, value, width);
+      return row<uint16_t>({0, 0x3f80, 0xff7f, 0x7f7f}, value, width);
     case Element::float32:
-      return Values::row_of<float>(value, width);
+      return row_of<float>(value, width);
     case Element::float64:
-      return Values::row_of<double>(value, width);
+      return row_of<double>(value, width);
     case Element::int8:
-      return Values::row_of<int8_t>(value, width);
+      return row_of<int8_t>(value, width);
     case Element::int16:
-      return Values::row_of<int16_t>(value, width);
+      return row_of<int16_t>(value, width);
     case Element::int32:
-      return Values::row_of<int32_t>(value, width);
+      return row_of<int32_t>(value, width);
     case Element::int64:
-      return Values::row_of<int64_t>(value, width);
+      return row_of<int64_t>(value, width);
     case Element::uint8:
-      return Values::row_of<uint8_t>(value, width);
+      return row_of<uint8_t>(value, width);
     case Element::uint16:
-      return Values::row_of<uint16_t>(value, width);
+      return row_of<uint16_t>(value, width);
     case Element::uint32:
-      return Values::row_of<uint32_t>(value, width);
+      return row_of<uint32_t>(value, width);
     case Element::uint64:
-      return Values::row_of<uint64_t>(value, width);
+      return row_of<uint64_t>(value, width);
   }
   return {};
 }

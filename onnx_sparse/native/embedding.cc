@@ -31,18 +31,19 @@ void embedding_segments(const Call& call, Finish unweighted, Finish weighted) {
   const std::vector<char> zeros = constant_row(table.type, Constant::zero, default_row < 0 ? width : 0);
   const char* empty_row =
       default_row < 0 ? zeros.data() : table.as<char>() + static_cast<size_t>(default_row) * width * element_size;
-  const RowReduction reduction{weights ? Reduction::add_weighted : Reduction::add,
-                               weights ? weighted : unweighted,
-                               element_of(table.type),
-                               width,
-                               table.as<char>(),
-                               table.dims[0],
-                               indices.type == ORT_INT32 ? IndexWidth::int32 : IndexWidth::int64,
-                               indices.data,
-                               weights.as<char>(),
-                               empty_row,
-                               output};
-  if (!reduce_sorted(call, reduction, segment_ids, kept, segments)) {
+  SegmentReduction work{};
+  work.reduction = weights ? Reduction::add_weighted : Reduction::add;
+  work.finish = weights ? weighted : unweighted;
+  work.element = element_of(table.type);
+  work.width = width;
+  work.table = table.as<char>();
+  work.rows = table.dims[0];
+  work.index_width = indices.type == ORT_INT32 ? IndexWidth::int32 : IndexWidth::int64;
+  work.indices = indices.data;
+  work.weights = weights.as<char>();
+  work.empty_row = empty_row;
+  work.output = output;
+  if (!reduce_sorted(call, work, segment_ids, kept, segments)) {
     require_in_range("indices", indices, kept, table.dims[0]);
   }
 }

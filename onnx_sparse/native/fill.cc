@@ -95,18 +95,6 @@ class MaskedRuns {
   std::vector<Dimension> dimensions_;
 };
 
-// Calls work(first, end) for parts of `size` elements.
-template <class Work>
-void for_parts(const Call& call, int64_t size, int64_t bytes, const Work& work) {
-  if (size == 0) return;
-  const auto tasks = std::min(static_cast<int64_t>(task_count(bytes)), size);
-  call.parallel_for(static_cast<size_t>(tasks), [&](size_t task) {
-    const int64_t part = size / tasks;
-    const int64_t first = part * static_cast<int64_t>(task);
-    work(first, static_cast<int64_t>(task) + 1 == tasks ? size : first + part);
-  });
-}
-
 }  // namespace
 
 void fill(const Call& call) {
@@ -126,7 +114,7 @@ void fill(const Call& call) {
   void* data = nullptr;
   call.check(call.api().GetTensorMutableData(output, &data));
   const size_t element_size = size_of(value.type);
-  for_parts(call, size, size * static_cast<int64_t>(element_size), [&](int64_t first, int64_t end) {
+  call.for_parts(size, size * static_cast<int64_t>(element_size), [&](int64_t first, int64_t end) {
     loops().fill[log2_of(element_size)](value.data, static_cast<size_t>(end - first),
                                         static_cast<char*>(data) + static_cast<size_t>(first) * element_size);
   });
@@ -148,8 +136,8 @@ void masked_fill(const Call& call) {
   const int64_t size = x.size();
   if (size == 0) return;
   const MaskedRuns runs(x, mask, value, output);
-  for_parts(call, size, 2 * size * static_cast<int64_t>(element_size),
-            [&](int64_t first, int64_t end) { runs.run(first, end); });
+  call.for_parts(size, 2 * size * static_cast<int64_t>(element_size),
+                 [&](int64_t first, int64_t end) { runs.run(first, end); });
 }
 
 }  // namespace onnx_sparse

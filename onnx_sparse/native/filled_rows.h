@@ -244,12 +244,8 @@ class RowFiller {
     // The rows after the last entry are all empty, and may be many.
     const int64_t last = entries_.count == 0 ? 0 : row_of(entries_.count - 1) + 1;
     const int64_t shift = entries_.count - rows_before_.back();
-    const auto tasks = static_cast<int64_t>(task_count((rows_ - last) * 16));
-    call_.parallel_for(static_cast<size_t>(tasks), [&](size_t task) {
-      const int64_t length = (rows_ - last) / tasks;
-      const int64_t first = last + length * static_cast<int64_t>(task);
-      const int64_t end = static_cast<int64_t>(task) + 1 == tasks ? rows_ : first + length;
-      for (int64_t row = first; row < end; ++row) write_empty<rank>(row, row + shift, out, values);
+    call_.for_parts(rows_ - last, (rows_ - last) * 16, [&](int64_t first, int64_t end) {
+      for (int64_t row = last + first; row < last + end; ++row) write_empty<rank>(row, row + shift, out, values);
     });
   }
 
@@ -294,7 +290,8 @@ class RowFiller {
   // Where the rows of a task begin, each task having as many entries of the output.
   int64_t row_split(size_t task, size_t tasks) const {
     if (task == tasks) return rows_;
-    const int64_t wanted = starts_[static_cast<size_t>(rows_)] / static_cast<int64_t>(tasks) * static_cast<int64_t>(task);
+    const int64_t size = starts_[static_cast<size_t>(rows_)];
+    const int64_t wanted = size / static_cast<int64_t>(tasks) * static_cast<int64_t>(task);
     return std::lower_bound(starts_.get(), starts_.get() + rows_, wanted) - starts_.get();
   }
 

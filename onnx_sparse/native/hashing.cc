@@ -1,7 +1,5 @@
 // StringToHashBucketFast.
 
-#include <algorithm>
-
 #include "farmhash.h"
 #include "kernels.h"
 #include "string_tensor.h"
@@ -21,13 +19,10 @@ void string_to_hash_bucket_fast(const Call& call) {
   auto* output = static_cast<int64_t*>(
       call.allocate(0, shape, sizeof(int64_t), "input of shape " + text_of(input.dims, input.rank)));
   const Strings texts(call, input);
-  if (texts.size() == 0) return;
-  const size_t tasks = task_count(static_cast<int64_t>(texts.size() * kStringBytes + texts.length()));
-  const size_t part = (texts.size() + tasks - 1) / tasks;
-  call.parallel_for(tasks, [&](size_t task) {
-    const size_t end = std::min(texts.size(), (task + 1) * part);
-    for (size_t i = task * part; i < end; ++i) {
-      output[i] = static_cast<int64_t>(fingerprint64(texts[i]) % buckets);
+  const auto bytes = static_cast<int64_t>(texts.size() * kStringBytes + texts.length());
+  call.for_parts(static_cast<int64_t>(texts.size()), bytes, [&](int64_t first, int64_t end) {
+    for (int64_t i = first; i < end; ++i) {
+      output[i] = static_cast<int64_t>(fingerprint64(texts[static_cast<size_t>(i)]) % buckets);
     }
   });
 }

@@ -30,18 +30,15 @@ Call::Call(const OrtApi& api, OrtKernelContext* context, const Declaration& op, 
   check(api_.KernelContext_GetOutputCount(context_, &output_count_));
   size_t given_count = 0;
   check(api_.KernelContext_GetInputCount(context_, &given_count));
-  std::array<InputInfo, kMostInputs> seen{};
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (i < given_count) read_input(i);
-    const Tensor& tensor = inputs_[i];
-    if (!tensor && !op.inputs[i].optional()) {
+    if (!inputs_[i] && !op.inputs[i].optional()) {
       throw LawError{"input " + std::string(op.inputs[i].name) + " is required"};
     }
-    seen[i] = {static_cast<bool>(tensor), tensor.type, tensor.dims, tensor.rank, tensor.data};
   }
-  check_inputs(op, seen.data());
+  check_inputs(op, inputs_.data());
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (inputs_[i] && is_sentinel(op.inputs[i], seen[i])) inputs_[i] = Tensor();
+    if (inputs_[i] && is_sentinel(op.inputs[i], inputs_[i])) inputs_[i] = Tensor();
   }
 }
 

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -12,41 +13,13 @@
 
 #include "declaration.h"
 #include "law.h"
+#include "tensor.h"
 
 namespace onnx_sparse {
 
 // A failed call of ONNX Runtime's own.
 struct OrtFailure {
   OrtStatus* status;
-};
-
-// An input: a view of memory that ONNX Runtime holds. A string tensor has no data; see string_tensor.h.
-struct Tensor {
-  const OrtValue* value = nullptr;
-  OrtElementType type = ORT_UNDEFINED;
-  const int64_t* dims = nullptr;
-  size_t rank = 0;
-  const void* data = nullptr;
-
-  explicit operator bool() const { return value != nullptr; }
-
-  template <class T>
-  const T* as() const {
-    return static_cast<const T*>(data);
-  }
-
-  // The number of elements of the dimensions from one axis on.
-  int64_t size_from(size_t axis) const {
-    int64_t size = 1;
-    for (size_t i = axis; i < rank; ++i) size *= dims[i];
-    return size;
-  }
-  int64_t size() const { return size_from(0); }
-
-  // An element of an int32 or int64 tensor.
-  int64_t integer(size_t position = 0) const {
-    return type == ORT_INT32 ? as<int32_t>()[position] : as<int64_t>()[position];
-  }
 };
 
 // A point at which one thread hands over to others. ONNX Runtime orders what comes before, in and after tasks;
@@ -67,6 +40,10 @@ inline Handover end_of_tasks;
 constexpr size_t kMostInputs = 6;
 constexpr size_t kMostAttributes = 1;
 
+// Into how many tasks to divide work: as many as have enough bytes to move each to be worth another thread's attention.
+// The number depends on the work alone, never on the number of threads.
+size_t task_count(int64_t bytes);
+
 // Which choice each attribute of a node is.
 using Choices = std::array<int, kMostAttributes>;
 
@@ -85,8 +62,8 @@ class Call {
   // Whether somebody takes an optional output.
   bool wants_output(size_t index) const { return index < output_count_; }
 
-  // An output, null where the node does not name it, and an output's memory, which is there in any case. `cause` is what
-  // asks for its size: "num_segments = 7". Throws a LawError where it cannot be allocated.
+  // An output, null where the node does not name it, and an output's memory, which is there in any case. `cause` is
+  // what asks for its size: "num_segments = 7". Throws a LawError where it cannot be allocated.
   OrtValue* allocate_value(size_t index, const std::vector<int64_t>& dims, size_t element_size,
                            const std::string& cause) const;
   void* allocate(size_t index, const std::vector<int64_t>& dims, size_t element_size, const std::string& cause) const;
@@ -107,6 +84,17 @@ class Call {
       check(api_.KernelContext_ParallelFor(context_, call_task, count, 0, data));
       end_of_tasks.acquire();
     }
+  }
+
+  // Calls work(first, end) for neighbouring parts of `size` items, the work on all of which moves so many bytes.
+  template <class Work>
+  void for_parts(int64_t size, int64_t bytes, const Work& work) const {
+    const int64_t parts = std::min(static_cast<int64_t>(task_count(bytes)), size);
+    parallel_for(static_cast<size_t>(parts), [&](size_t task) {
+      const auto part = static_cast<int64_t>(task);
+      const int64_t length = size / parts;
+      work(part * length, part + 1 == parts ? size : (part + 1) * length);
+    });
   }
 
   void check(OrtStatus* status) const {
@@ -131,9 +119,5 @@ using Compute = void (*)(const Call& call);
 
 // The size of an element in an output.
 size_t size_of(OrtElementType type);
-
-// Into how many tasks to divide work: as many as have enough bytes to move each to be worth another thread's attention.
-// The number depends on the work alone, never on the number of threads.
-size_t task_count(int64_t bytes);
 
 }  // namespace onnx_sparse

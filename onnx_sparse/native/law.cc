@@ -1,7 +1,6 @@
 #include "law.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace onnx_sparse {
 namespace {
@@ -10,45 +9,25 @@ namespace {
 
 std::string operator+(std::string text, std::string_view more) { return text.append(more.data(), more.size()); }
 
-int64_t integer_at(const InputInfo& input, size_t position) {
-  if (input.type == ORT_INT32) {
-    int32_t value;
-    std::memcpy(&value, static_cast<const char*>(input.data) + position * sizeof value, sizeof value);
-    return value;
-  }
-  int64_t value;
-  std::memcpy(&value, static_cast<const char*>(input.data) + position * sizeof value, sizeof value);
-  return value;
-}
-
-size_t element_count(const InputInfo& input) {
-  size_t count = 1;
-  for (size_t axis = 0; axis < input.rank; ++axis) count *= static_cast<size_t>(input.dims[axis]);
-  return count;
-}
-
-void check_types(const Declaration& op, const InputInfo* inputs) {
+void check_types(const Declaration& op, const Tensor* inputs) {
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (!inputs[i].given) continue;
+    if (!inputs[i]) continue;
     const Input& declared = op.inputs[i];
     const auto variable = std::find_if(op.types.begin(), op.types.end(),
                                        [&](const TypeVariable& v) { return v.name == declared.type; });
     const bool fixed = variable == op.types.end();
-    const bool legal = fixed ? inputs[i].type == declared.fixed_type
-                             : std::find(variable->types.begin(), variable->types.end(), inputs[i].type) !=
-                                   variable->types.end();
-    if (!legal) {
-      std::string expected(fixed ? declared.type : std::string_view());
-      if (!fixed) {
-        for (const OrtElementType type : variable->types) {
-          expected = std::move(expected) + (expected.empty() ? "" : ", ") + name_of(type);
-        }
+    const OrtElementType* first_legal = fixed ? &declared.fixed_type : variable->types.begin();
+    const OrtElementType* end_of_legal = fixed ? first_legal + 1 : variable->types.end();
+    if (std::find(first_legal, end_of_legal, inputs[i].type) == end_of_legal) {
+      std::string expected;
+      for (const OrtElementType* type = first_legal; type != end_of_legal; ++type) {
+        expected = std::move(expected) + (expected.empty() ? "" : ", ") + name_of(*type);
       }
       fail("input " + std::string(declared.name) + " is " + name_of(inputs[i].type) +
            "; expected one of: " + expected);
     }
     for (size_t first = 0; first < i; ++first) {
-      if (inputs[first].given && op.inputs[first].type == declared.type && inputs[first].type != inputs[i].type) {
+      if (inputs[first] && op.inputs[first].type == declared.type && inputs[first].type != inputs[i].type) {
         fail("input " + std::string(declared.name) + " is " + name_of(inputs[i].type) + " but " +
              op.inputs[first].name + " is " + name_of(inputs[first].type) + "; both must have the same type");
       }
@@ -59,7 +38,7 @@ void check_types(const Declaration& op, const InputInfo* inputs) {
 // What each letter and group of a declaration stands for.
 class Dimensions {
  public:
-  void unify(const Input& declared, const InputInfo& input) {
+  void unify(const Input& declared, const Tensor& input) {
     const List<std::string_view>& items = declared.items;
     const auto fixed = static_cast<size_t>(
         std::count_if(items.begin(), items.end(), [](std::string_view item) { return !is_group(item); }));
@@ -95,7 +74,7 @@ class Dimensions {
     }
   }
 
-  void check_broadcast(const Input& declared, const InputInfo& input) const {
+  void check_broadcast(const Input& declared, const Tensor& input) const {
     const Group* target = find(groups_, declared.shape);
     if (target == nullptr) return;
     bool fits = input.rank <= target->rank;
@@ -153,11 +132,11 @@ class Dimensions {
   std::vector<Group> groups_;
 };
 
-void check_sizes(const Input& declared, const InputInfo& input) {
+void check_sizes(const Input& declared, const Tensor& input) {
   size_t least_at = 0;
   int64_t least = declared.low;
-  for (size_t i = 0, count = element_count(input); i < count; ++i) {
-    const int64_t value = integer_at(input, i);
+  for (size_t i = 0, count = static_cast<size_t>(input.size()); i < count; ++i) {
+    const int64_t value = input.integer(i);
     if (value < least) {
       least = value;
       least_at = i;
@@ -205,14 +184,14 @@ int check_attribute(const Attribute& declared, const std::string* value) {
   fail("attribute " + std::string(declared.name) + " = '" + *value + "' is not one of " + declared.choices_text);
 }
 
-void check_inputs(const Declaration& op, const InputInfo* inputs) {
+void check_inputs(const Declaration& op, const Tensor* inputs) {
   check_types(op, inputs);
   Dimensions dimensions;
   for (int turn = 0; turn < 3; ++turn) {
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const Input& declared = op.inputs[i];
-      const InputInfo& input = inputs[i];
-      if (!input.given || turn_of(declared) != turn) continue;
+      const Tensor& input = inputs[i];
+      if (!input || turn_of(declared) != turn) continue;
       if (declared.broadcasts) {
         dimensions.check_broadcast(declared, input);
       } else if (!(declared.sentinel == Sentinel::empty && is_sentinel(declared, input))) {
@@ -223,12 +202,12 @@ void check_inputs(const Declaration& op, const InputInfo* inputs) {
   }
 }
 
-bool is_sentinel(const Input& declared, const InputInfo& input) {
+bool is_sentinel(const Input& declared, const Tensor& input) {
   switch (declared.sentinel) {
     case Sentinel::none:
       return false;
     case Sentinel::minus_one:
-      return input.rank == 0 && integer_at(input, 0) == -1;
+      return input.rank == 0 && input.integer() == -1;
     case Sentinel::empty:
       return input.rank == 1 && input.dims[0] == 0;
   }

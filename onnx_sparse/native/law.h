@@ -8,21 +8,13 @@
 #include <vector>
 
 #include "declaration.h"
+#include "tensor.h"
 
 namespace onnx_sparse {
 
 // An input breaks an operator's law. The message lacks the operator's name, which the guard at the ABI puts in front.
 struct LawError {
   std::string message;
-};
-
-// One input as the law sees it.
-struct InputInfo {
-  bool given;
-  OrtElementType type;
-  const int64_t* dims;
-  size_t rank;
-  const void* data;  // read for sizes only
 };
 
 // "[2, 3]"
@@ -34,10 +26,10 @@ std::string_view name_of(OrtElementType type);
 // The choice that an attribute's value is; null stands for an attribute that is not there.
 int check_attribute(const Attribute& declared, const std::string* value);
 
-// Throws a LawError where the inputs' types, shapes or sizes are not the declared ones.
-void check_inputs(const Declaration& op, const InputInfo* inputs);
+// Throws a LawError where the inputs' types, shapes or sizes are not the declared ones. One that is left off is null.
+void check_inputs(const Declaration& op, const Tensor* inputs);
 
 // Whether an input that is there says that it is not.
-bool is_sentinel(const Input& declared, const InputInfo& input);
+bool is_sentinel(const Input& declared, const Tensor& input);
 
 }  // namespace onnx_sparse

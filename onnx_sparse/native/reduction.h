@@ -10,25 +10,30 @@
 namespace onnx_sparse::ONNX_SPARSE_INSTRUCTIONS {
 namespace {
 
+template <class T>
+constexpr bool is_half_float = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+
+// Zero of the type that T is computed in: float for half floats, unsigned integers (which wrap) for sums and products.
+template <class T, bool is_order>
+constexpr auto compute_zero() {
+  if constexpr (is_half_float<T>) {
+    return 0.0f;
+  } else if constexpr (std::is_integral_v<T> && !is_order) {
+    return std::make_unsigned_t<T>{0};
+  } else {
+    return T{0};
+  }
+}
+
 // How the rows of an element type are reduced.
 template <class T, class Join, bool is_weighted>
 struct RowReduction {
   using Element = T;
-  static constexpr bool is_half = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+  static constexpr bool is_half = is_half_float<T>;
   static constexpr bool is_order = std::is_same_v<Join, Maximum> || std::is_same_v<Join, Minimum>;
   static constexpr bool weighted = is_weighted;
 
-  // What T is computed in: float for half floats, unsigned integers (which wrap) for sums and products.
-  template <class U, bool wraps>
-  struct ComputeOf {
-    using type = U;
-  };
-  template <class U>
-  struct ComputeOf<U, true> {
-    using type = std::make_unsigned_t<U>;
-  };
-  using Compute = std::conditional_t<
-      is_half, float, typename ComputeOf<std::conditional_t<is_half, float, T>, std::is_integral_v<T> && !is_order>::type>;
+  using Compute = decltype(compute_zero<T, is_order>());
 
   template <class V>
   static ONNX_SPARSE_INLINE V join(V a, V b) {

@@ -1,6 +1,5 @@
 #include "requirements.h"
 
-#include <algorithm>
 #include <atomic>
 
 #include "loops.h"
@@ -11,11 +10,8 @@ namespace {
 // Whether `holds(first, count)` for all parts of `size` values, which are looked at in parallel.
 template <class Holds>
 bool holds_for_all(const Call& call, int64_t size, size_t value_bytes, const Holds& holds) {
-  const size_t tasks = task_count(size * static_cast<int64_t>(value_bytes));
   std::atomic<bool> all{true};
-  call.parallel_for(tasks, [&](size_t task) {
-    const int64_t first = size / static_cast<int64_t>(tasks) * static_cast<int64_t>(task);
-    const int64_t end = task + 1 == tasks ? size : first + size / static_cast<int64_t>(tasks);
+  call.for_parts(size, size * static_cast<int64_t>(value_bytes), [&](int64_t first, int64_t end) {
     if (!holds(first, static_cast<size_t>(end - first))) all.store(false, std::memory_order_relaxed);
   });
   return all.load();

@@ -37,9 +37,15 @@ void segment(const Call& call, Reduction reduction, Finish finish, Constant empt
   auto* output = static_cast<char*>(call.allocate(0, shape, size_of(data.type), cause));
 
   const std::vector<char> empty_row = constant_row(data.type, empty, width);
-  const RowReduction rows{reduction,       finish,  element_of(data.type), width, data.as<char>(), -1,
-                          IndexWidth::own, nullptr, nullptr,               empty_row.data(), output};
-  reduce_sorted(call, rows, segment_ids, count_below(segment_ids, segments), segments);
+  SegmentReduction work{};
+  work.reduction = reduction;
+  work.finish = finish;
+  work.element = element_of(data.type);
+  work.width = width;
+  work.table = data.as<char>();
+  work.empty_row = empty_row.data();
+  work.output = output;
+  reduce_sorted(call, work, segment_ids, count_below(segment_ids, segments), segments);
 }
 
 // The attribute fill_mode: ZERO, or the extremum that every number is beyond.

@@ -55,8 +55,8 @@ struct SortedIds {
     while (end < near && ids[end] == segment) ++end;
     return end < near || near == kept ? end : begin_of(segment + 1);
   }
-  // Writes where the next segments' entries begin, and returns for how many: for `most` or fewer, up to the one in which
-  // kBatchEntries are reached. One store an entry: a branch would be predicted wrongly once in every segment.
+  // Writes where the next segments' entries begin, and returns for how many: for `most` or fewer, up to the one in
+  // which kBatchEntries are reached. One store an entry: a branch would be predicted wrongly once in every segment.
   int64_t starts_of(int64_t segment, int64_t most, int64_t entry, int64_t* starts) const {
     const int64_t limit = std::min(kept, entry + kBatchEntries);
     const int64_t stop = segment + most;
@@ -120,7 +120,7 @@ struct Columns {
 template <class Grouping>
 class Reducer {
  public:
-  Reducer(const Call& call, const RowReduction& reduction, const Grouping& grouping)
+  Reducer(const Call& call, const SegmentReduction& reduction, const Grouping& grouping)
       : call_(call),
         reduction_(reduction),
         grouping_(grouping),
@@ -248,7 +248,8 @@ class Reducer {
     SegmentBatch some = batch(columns);
     int64_t entry = grouping_.begin_of(segment);
     while (segment < segments_end) {
-      const int64_t count = grouping_.starts_of(segment, std::min(kBatchSegments, segments_end - segment), entry, starts);
+      const int64_t most = std::min(kBatchSegments, segments_end - segment);
+      const int64_t count = grouping_.starts_of(segment, most, entry, starts);
       entry = starts[count];
       // Only the last can be a long segment, which has its turn when the others are done.
       const int64_t reduced = starts[count] - starts[count - 1] > kLongSegment ? count - 1 : count;
@@ -312,7 +313,7 @@ class Reducer {
   }
 
   const Call& call_;
-  const RowReduction& reduction_;
+  const SegmentReduction& reduction_;
   const Grouping grouping_;
   const size_t size_;
   const int64_t row_bytes_;
@@ -322,7 +323,7 @@ class Reducer {
 };
 
 template <class Grouping>
-bool run_reducer(const Call& call, const RowReduction& reduction, const Grouping& grouping) {
+bool run_reducer(const Call& call, const SegmentReduction& reduction, const Grouping& grouping) {
   const Reducer<Grouping> reducer(call, reduction, grouping);
   reducer.run();
   return reducer.all_in_range();
@@ -330,7 +331,7 @@ bool run_reducer(const Call& call, const RowReduction& reduction, const Grouping
 
 }  // namespace
 
-bool reduce_sorted(const Call& call, const RowReduction& reduction, const Tensor& ids, int64_t kept,
+bool reduce_sorted(const Call& call, const SegmentReduction& reduction, const Tensor& ids, int64_t kept,
                    int64_t segments) {
   return ids.type == ORT_INT32
              ? run_reducer(call, reduction, SortedIds<int32_t>{ids.as<int32_t>(), kept, segments})
@@ -343,7 +344,7 @@ int64_t count_below(const Tensor& ids, int64_t segments) {
                                : SortedIds<int64_t>{ids.as<int64_t>(), size, 0}.begin_of(segments);
 }
 
-void reduce_ordered(const Call& call, const RowReduction& reduction, const int64_t* starts, int64_t segments) {
+void reduce_ordered(const Call& call, const SegmentReduction& reduction, const int64_t* starts, int64_t segments) {
   run_reducer(call, reduction, Starts{starts, segments});
 }
 

@@ -202,10 +202,8 @@ void sparse_reshape(const Call& call) {
   }
   const std::vector<int64_t> from = strides_of(before);
   const std::vector<int64_t> to = strides_of(after);
-  const auto tasks = static_cast<int64_t>(task_count(count * static_cast<int64_t>(from.size() + 4 * to.size()) * 8));
-  call.parallel_for(static_cast<size_t>(tasks), [&](size_t task) {
-    const int64_t first = count / tasks * static_cast<int64_t>(task);
-    const int64_t end = static_cast<int64_t>(task) + 1 == tasks ? count : first + count / tasks;
+  const int64_t bytes = count * static_cast<int64_t>(from.size() + 4 * to.size()) * 8;
+  call.for_parts(count, bytes, [&](int64_t first, int64_t end) {
     for (int64_t k = first; k < end; ++k) {
       const int64_t* coordinates = input + k * static_cast<int64_t>(from.size());
       // Coordinates are not validated: what overflows wraps, which signed numbers must not.

@@ -62,9 +62,17 @@ void unsorted_segment(const Call& call, Reduction reduction, Constant initial) {
   const Order order = narrow ? order_by_segment<int32_t>(segment_ids, segments)
                              : order_by_segment<int64_t>(segment_ids, segments);
   const std::vector<char> empty_row = constant_row(data.type, initial, width);
-  const RowReduction rows{reduction,         Finish::join_empty,  element_of(data.type), width, data.as<char>(), -1,
-                          IndexWidth::int64, order.entries.get(), nullptr,               empty_row.data(), output};
-  reduce_ordered(call, rows, order.starts.get(), segments);
+  SegmentReduction work{};
+  work.reduction = reduction;
+  work.finish = Finish::join_empty;
+  work.element = element_of(data.type);
+  work.width = width;
+  work.table = data.as<char>();
+  work.index_width = IndexWidth::int64;
+  work.indices = order.entries.get();
+  work.empty_row = empty_row.data();
+  work.output = output;
+  reduce_ordered(call, work, order.starts.get(), segments);
 }
 
 }  // namespace
