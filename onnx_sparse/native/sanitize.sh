@@ -26,7 +26,8 @@ if ! echo 'int main() {}' | "${CXX:-c++}" -fsanitize=$sanitizers -x c++ -o "$pro
   exit 77
 fi
 
-cmake -S "$root/onnx_sparse/native" -B "$build" -DCMAKE_BUILD_TYPE=Debug -DONNX_SPARSE_SANITIZE=$sanitizers
+cmake -S "$root/onnx_sparse/native" -B "$build" -DCMAKE_BUILD_TYPE=Debug -DONNX_SPARSE_SANITIZE=$sanitizers \
+  -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 cmake --build "$build" --parallel
 export ONNX_SPARSE_LIBRARY=$build/libonnx_sparse_native.so
 
