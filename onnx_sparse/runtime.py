@@ -15,7 +15,7 @@ from onnx import ModelProto
 from onnx_sparse import bfloat16
 from onnx_sparse.graphs import all_initializers
 from onnx_sparse.large_models import detach_large_tensors
-from onnx_sparse.native.errors import law_errors_raised, law_message
+from onnx_sparse.native.errors import law_message, raise_law_error
 from onnx_sparse.native.location import library_path
 from onnx_sparse.python.guard import Guard
 from onnx_sparse.python.guarded_model import guarded_model
@@ -132,14 +132,18 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
             source = model.SerializeToString() if isinstance(model, ModelProto) else model
             if isinstance(source, (str, os.PathLike)) and not os.path.exists(source):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
-            with law_errors_raised():
+            try:
                 super().__init__(source, options, providers, **kwargs)
-            return
-        self._guard = Guard()
-        proto, folder = _read_model(model)
-        serialized = guarded_model(proto, self._guard.number).SerializeToString()
-        with _external_data_found(proto, folder, options), _double_registration_explained():
-            super().__init__(serialized, options, providers, **kwargs)
+            except Exception as error:
+                raise_law_error(error)
+                raise
+        else:
+            self._guard = Guard()
+            proto, folder = _read_model(model)
+            serialized = guarded_model(proto, self._guard.number).SerializeToString()
+            with _external_data_found(proto, folder, options), _double_registration_explained():
+                super().__init__(serialized, options, providers, **kwargs)
+        self._has_bfloat16 = bfloat16.needs_conversion(self)
 
     def run(self, output_names: Sequence[str] | None, input_feed: Any, run_options: Any = None) -> Any:
         """As ONNX Runtime's, and bfloat16 arrays are those of ml_dtypes.
@@ -147,7 +151,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         Raises:
             KernelError: The input breaks an operator's law.
         """
-        if not bfloat16.needs_conversion(self):
+        if not self._has_bfloat16:
             return self._guarded(super().run, output_names, input_feed, run_options)
         feed = {name: bfloat16.to_ort_value(value) for name, value in input_feed.items()}
         names = output_names or [output.name for output in self.get_outputs()]
@@ -204,8 +208,11 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
     def _guarded(self, run: Callable[..., Any], *arguments: Any) -> Any:
         """Call one of ONNX Runtime's ways to run; its last argument are the run options."""
         if self._guard is None:
-            with law_errors_raised():
+            try:
                 return run(*arguments)
+            except Exception as error:
+                raise_law_error(error)
+                raise
         *rest, options = arguments
         options = ort.RunOptions() if options is None else options
         with self._guard.run(options):

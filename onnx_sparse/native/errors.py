@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.law import KernelError
@@ -20,13 +18,8 @@ def law_message(text: str) -> str | None:
     return found[1].strip() if found else None
 
 
-@contextmanager
-def law_errors_raised() -> Iterator[None]:
-    """Raise a native kernel's error as `onnx_sparse.KernelError`; other errors stay."""
-    try:
-        yield
-    except Exception as error:
-        message = law_message(str(error))
-        if message is None:
-            raise
+def raise_law_error(error: Exception) -> None:
+    """Raise `onnx_sparse.KernelError` where a native kernel's error is behind what ONNX Runtime has raised."""
+    message = law_message(str(error))
+    if message is not None:
         raise KernelError(message) from None
