@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, inliner
 
-from onnx_sparse.schemas import DOMAIN, OPS
+from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType, Op
 from onnx_sparse.schemas.law import KernelError
 
@@ -56,9 +56,18 @@ def domain_nodes(model: ModelProto) -> Iterator[DomainNode]:
     """The domain's nodes in the model's graph and its subgraphs, in order.
 
     Raises:
-        ValueError: A node's op_type is not an operator of the domain.
+        ValueError: A node's op_type is not an operator of the domain, or the model imports a later opset of it, in
+            which the same operators may have another law.
     """
+    for imported in model.opset_import:
+        if imported.domain == DOMAIN and imported.version > OPSET_VERSION:
+            raise ValueError(unknown_opset(imported.version))
     yield from _walk(model.graph, {})
+
+
+def unknown_opset(version: int) -> str:
+    """What is wrong with a model that imports another opset of the domain than this version knows."""
+    return f"opset {version} of domain {DOMAIN}; this version of onnx_sparse has {OPSET_VERSION}"
 
 
 def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:

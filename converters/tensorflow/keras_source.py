@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ def from_keras_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequen
         ConversionError: If Keras cannot read it.
     """
     keras = require("keras")
+    if not zipfile.is_zipfile(path):  # Keras says of these that they are not there
+        raise ConversionError(f"{path} is no Keras 3 model: it is damaged, cut short, or something else")
     try:
         model = keras.saving.load_model(path, compile=False)
     except Exception as error:  # Keras raises whatever its layers raise

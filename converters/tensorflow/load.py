@@ -60,6 +60,10 @@ def _load_path(path: Path, signature: str | None, ends: dict[str, Sequence[str] 
         from onnx_sparse.converters.tensorflow.graph_source import from_graph_file
 
         return from_graph_file(path, **ends)
+    if path.suffix in (".h5", ".hdf5"):
+        raise ConversionError(
+            f"{path} is an HDF5 file; load it in Keras and save it as .keras, or give the model itself"
+        )
     raise ConversionError(f"{path} is no SavedModel directory, .keras file or GraphDef (.pb, .pbtxt)")
 
 
@@ -69,6 +73,8 @@ def _load_saved_model(path: Path, signature: str | None, ends: dict[str, Sequenc
     tf = require("tensorflow")
     if not any((path / name).exists() for name in ("saved_model.pb", "saved_model.pbtxt")):
         raise ConversionError(f"{path} is not a SavedModel: it holds no saved_model.pb")
+    if not any(file.stat().st_size for file in path.glob("saved_model.pb*")):
+        raise ConversionError(f"{path} is not a SavedModel: its saved_model.pb is empty")
     try:
         model = tf.saved_model.load(str(path))
     except Exception as error:  # TensorFlow raises OSError, ValueError, OpError, DecodeError, ... for damaged files

@@ -56,23 +56,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         0 done, 1 failed, 2 wrong usage.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character gets an escape, not a traceback
-            stream.reconfigure(errors="backslashreplace")
+    _prepare_streams()
     debug = False
     try:
         try:
             arguments = _parser().parse_args(argv)
         except SystemExit as stop:  # argparse has said all there is to say
-            return stop.code if isinstance(stop.code, int) else output.FAILED
-        debug = arguments.debug
-        code = _run(arguments)
-        sys.stdout.flush()
+            code = stop.code if isinstance(stop.code, int) else output.FAILED
+        else:
+            debug = arguments.debug
+            code = _run(arguments)
+        output.flush()
         return code
-    except BrokenPipeError:
-        # The reader has seen enough (`| head`). What is still buffered must not fail again when Python exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader has seen enough (`| head`)
+        _discard_stdout()
         return _PIPE_CLOSED
+    except output.StdoutError as error:
+        _discard_stdout()
+        output.write_error(f"onnx-sparse: error: {error}")
+        return output.FAILED
     except KeyboardInterrupt:
         if debug:
             traceback.print_exc()
@@ -80,14 +82,37 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
 
 
+def _prepare_streams() -> None:
+    """Make writing safe: to streams that were closed (`>&-`), and of characters that a terminal cannot show."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # for as long as the process lives
+        stream = getattr(sys, name)
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _discard_stdout() -> None:
+    """What is still buffered for stdout must not fail again when Python exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _run(arguments: argparse.Namespace) -> int:
     command: _Command = arguments.command
     try:
         return command.run(arguments)
-    except BrokenPipeError:
+    except (BrokenPipeError, output.StdoutError):
         raise
     except output.CommandError as error:
         failure = error
+    except MemoryError as error:
+        failure = output.CommandError(f"not enough memory: {error}" if str(error) else "not enough memory")
+        failure.__cause__ = error
+    except OSError as error:
+        # A name that is too long, a disk that fails: the system says what, and there is nothing to debug.
+        named = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+        failure = output.CommandError(f"{named}{error.strerror or error}")
+        failure.__cause__ = error
     except Exception as error:
         failure = output.CommandError(f"unexpected {type(error).__name__}: {error} (--debug shows where)")
         failure.__cause__ = error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,17 @@ from onnx_sparse.cli.output import CommandError, printable
 Array = np.ndarray[Any, Any]
 
 #: What numpy raises for files that are damaged or none of its own.
-_READ_ERRORS = (ValueError, OSError, EOFError, KeyError, SyntaxError, NotImplementedError, zipfile.BadZipFile)
+_READ_ERRORS = (
+    ValueError,
+    OSError,
+    EOFError,
+    KeyError,
+    SyntaxError,
+    NotImplementedError,
+    MemoryError,  # the header claims more than there can be
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def read_npz(path: Path) -> Iterator[tuple[str, Array]]:

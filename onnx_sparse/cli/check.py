@@ -26,6 +26,7 @@ onnx-sparse check model.onnx --json | jq '.findings[].message'
 """
 
 _ERROR, _WARNING = "error", "warning"
+_MODEL = "model"
 _STYLES = {_ERROR: "bold red", _WARNING: "yellow"}
 
 
@@ -73,12 +74,25 @@ def find(model: ModelProto, path: Path) -> Iterator[Finding]:
         model: The model, without its external data.
         path: Its file; the checker looks for external data beside it.
     """
-    yield from _versions(model)
+    yield from _runtime_errors(model)
+    yield from _opset_errors(model)
     unknown = list(_unknown_operators(model))
     unlawful = list(_broken_laws(model))
     yield from (*unknown, *unlawful)
     yield from _checker(model, path, {f.message for f in unlawful}, unknown_operators=bool(unknown))
+    yield from _external_data(model, path)
     yield from _canonical_form(model)
+
+
+def refuse_domain_errors(model: ModelProto, path: Path) -> None:
+    """Refuse nodes of our domain that this version does not know, which ONNX Runtime says less clearly, or not at all.
+
+    Raises:
+        CommandError: The model is of another opset, or has operators that do not exist.
+    """
+    for finding in (*_opset_errors(model), *_unknown_operators(model)):
+        node = "" if finding.where == _MODEL else f", node {finding.where}"
+        raise output.CommandError(f"{path}{node}: {finding.message}")
 
 
 def _verdict(errors: int, warnings: int) -> str:
@@ -88,29 +102,36 @@ def _verdict(errors: int, warnings: int) -> str:
     return ", ".join(counts) or "ok"
 
 
-def _versions(model: ModelProto) -> Iterator[Finding]:
-    from onnx_sparse.cli.model_graph import nodes, opset_imports
+def _runtime_errors(model: ModelProto) -> Iterator[Finding]:
+    """What is beyond the installed ONNX Runtime."""
+    from onnx_sparse.cli.model_graph import opset_imports
     from onnx_sparse.cli.ort_limits import find_limits
-    from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 
     limits = find_limits()
     if model.ir_version > limits.ir_version:
         yield Finding(
             _ERROR,
-            "model",
+            _MODEL,
             f"IR version {model.ir_version}; the installed ONNX Runtime takes {limits.ir_version} at most",
         )
     opsets = opset_imports(model)
     if opsets.get("ai.onnx", 0) > limits.opset:
         yield Finding(
-            _ERROR, "model", f"opset {opsets['ai.onnx']}; the installed ONNX Runtime takes {limits.opset} at most"
+            _ERROR, _MODEL, f"opset {opsets['ai.onnx']}; the installed ONNX Runtime takes {limits.opset} at most"
         )
+
+
+def _opset_errors(model: ModelProto) -> Iterator[Finding]:
+    from onnx_sparse.cli.model_graph import nodes, opset_imports
+    from onnx_sparse.graphs import unknown_opset
+    from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
+
+    opsets = opset_imports(model)
     if DOMAIN in opsets:
         if opsets[DOMAIN] != OPSET_VERSION:
-            message = f"opset {opsets[DOMAIN]} of domain {DOMAIN}; this version of onnx_sparse has {OPSET_VERSION}"
-            yield Finding(_ERROR, "model", message)
+            yield Finding(_ERROR, _MODEL, unknown_opset(opsets[DOMAIN]))
     elif any(placed.is_ours for placed in nodes(model)):
-        yield Finding(_ERROR, "model", f"nodes of domain {DOMAIN}, but the model does not import its opset")
+        yield Finding(_ERROR, _MODEL, f"nodes of domain {DOMAIN}, but the model does not import its opset")
 
 
 def _unknown_operators(model: ModelProto) -> Iterator[Finding]:
@@ -151,7 +172,11 @@ def _checker(model: ModelProto, path: Path, said: set[str], *, unknown_operators
     """What onnx says beyond what is said; its functions stop at the first thing that they find."""
     import onnx
 
-    binary = onnx.serialization.registry.get_format_from_file_extension(path.suffix) in (None, "protobuf")
+    from onnx_sparse.cli.model_file import has_utf8_name
+
+    binary = has_utf8_name(path) and (
+        onnx.serialization.registry.get_format_from_file_extension(path.suffix) in (None, "protobuf")
+    )
     steps = (
         # By its path the checker finds external data, and a model of any size.
         lambda: onnx.checker.check_model(str(path) if binary else model),
@@ -163,8 +188,24 @@ def _checker(model: ModelProto, path: Path, said: set[str], *, unknown_operators
         except Exception as error:  # the bindings raise exceptions of their own, and UnicodeDecodeError on bad names
             message = _clean(str(error))
             if message not in said and not (unknown_operators and "No Op registered" in message):
-                yield Finding(_ERROR, "model", message)
+                yield Finding(_ERROR, _MODEL, message)
                 said.add(message)
+
+
+def _external_data(model: ModelProto, path: Path) -> Iterator[Finding]:
+    """Tensors that are cut short in the files beside the model; onnx's checker looks whether those are there."""
+    from onnx.external_data_helper import ExternalDataInfo
+
+    from onnx_sparse.graphs import all_initializers
+
+    for tensor in all_initializers(model.graph):
+        if not tensor.external_data:
+            continue
+        data = ExternalDataInfo(tensor)
+        file, end = path.parent / data.location, (data.offset or 0) + (data.length or 0)
+        if file.is_file() and file.stat().st_size < end:
+            message = f"its data end at byte {end} of {file}, which has {file.stat().st_size} bytes"
+            yield Finding(_ERROR, f"tensor {output.printable(tensor.name)}", output.one_line(message))
 
 
 def _clean(message: str) -> str:

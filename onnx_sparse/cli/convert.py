@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_sparse.cli import ascend_options, explanation, output
+from onnx_sparse.cli import ascend_options, explanation, output, verification
 from onnx_sparse.cli.model_file import ONNX_SUFFIXES
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ _SUFFIXES = {
     ".pb": "tensorflow",
     ".pbtxt": "tensorflow",
     ".keras": "tensorflow",
+    ".h5": "tensorflow",
+    ".hdf5": "tensorflow",
     ".json": "ascend",
     ".om": "ascend",
     ".air": "ascend",
     ".xml": "openvino",
     **dict.fromkeys(ONNX_SUFFIXES, "onnx"),
 }
-_VERDICTS = {True: "ok", False: "DIFFERS"}
-_STYLES = {"ok": "green", "DIFFERS": "bold red"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,6 +94,7 @@ def _names(text: str) -> list[str]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert and write the model."""
+    from onnx_sparse.cli.feeds import read_files
     from onnx_sparse.cli.model_file import check_writable, save_model
 
     source: Path = arguments.source
@@ -105,7 +106,10 @@ def run(arguments: argparse.Namespace) -> int:
     explanation.check(origin, arguments)
     if origin == "onnx" and (verify or arguments.signature or arguments.inputs or arguments.outputs):
         raise output.UsageError("--verify, --signature, --inputs and --outputs are for other sources than ONNX files")
-    check_writable(arguments.output)  # before minutes of work are done for it
+    keep: list[str | Path] = []
+    if origin != "onnx":  # that is converted in place, too
+        keep = [*_parts(source), *read_files(arguments.verify_with)]
+    check_writable(arguments.output, keep=keep)  # before minutes of work are done for it
     records: Sequence[Any] = ()
     told = explanation.Told()
     tables: dict[str, Any] = {}  # of a model beyond what one message holds: they never go into it
@@ -141,7 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
         "output": str(arguments.output) if agrees else None,
         **summary,
         **told.document(),
-        "verification": [_record(record) for record in records] if verify else None,
+        "verification": [verification.document(record) for record in records] if verify else None,
         **ascend_options.notes(model),
     }
     if not arguments.json:
@@ -157,6 +161,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         output.write_json(document)
     return output.DONE
+
+
+def _parts(source: Path) -> list[Path]:
+    """The files and folders that a source consists of: those of a SavedModel, or an IR with its weights."""
+    if source.is_dir():
+        return [source / part for part in ("saved_model.pb", "saved_model.pbtxt", "variables", "assets")]
+    return [source, source.with_suffix(".bin")]
 
 
 def detect(source: Path) -> str:
@@ -240,9 +251,11 @@ def _feeds(model: ModelProto, arguments: argparse.Namespace) -> dict[str, Any] |
 
 def _from_onnx(source: Path) -> ModelProto:
     import onnx_sparse
+    from onnx_sparse.cli.check import refuse_domain_errors
     from onnx_sparse.cli.model_file import load_model
 
     model = load_model(source, external_data=True)
+    refuse_domain_errors(model, source)
     try:
         return onnx_sparse.canonicalize(model)
     except Exception as error:
@@ -273,18 +286,11 @@ def _summary(model: ModelProto) -> dict[str, Any]:
     }
 
 
-def _record(record: Any) -> dict[str, Any]:
-    fields = ("output", "dtype", "shape", "max_abs", "max_rel", "ok", "note")
-    values = {name: getattr(record, name) for name in fields}
-    values["worst"] = getattr(record, "worst", "")
-    return {**values, "dtype": str(values["dtype"]), "shape": [int(d) for d in values["shape"]], "ok": bool(record.ok)}
-
-
 def _show(document: dict[str, Any], *, agrees: bool) -> None:
     from onnx_sparse.cli.model_file import size_text
 
     if document["verification"] is not None:
-        show_verification(document["verification"])
+        verification.show(document["verification"])
         output.write_line()
     if not agrees:
         return
@@ -301,27 +307,3 @@ def _show(document: dict[str, Any], *, agrees: bool) -> None:
     output.write_line(f"  size      {size_text(document['size'])}")
     for note in document.get("notes", ()):
         output.write_line(f"  note      {output.printable(note)}")
-
-
-def show_verification(records: Sequence[dict[str, Any]]) -> None:
-    """Print how far the two models' answers are apart, output by output."""
-    rows = [
-        [
-            record["output"],
-            record["dtype"],
-            f"[{', '.join(map(str, record['shape']))}]",
-            _distance(record["max_abs"]),
-            _distance(record["max_rel"]),
-            _VERDICTS[record["ok"]],
-            record["worst"],
-            record["note"] or "",
-        ]
-        for record in records
-    ]
-    output.table(
-        ["output", "type", "shape", ">max abs", ">max rel", "verdict", "worst batch", "note"], rows, styles=_STYLES
-    )
-
-
-def _distance(value: float | None) -> str:
-    return "-" if value is None else "0" if value == 0 else f"{value:.2g}"

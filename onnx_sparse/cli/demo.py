@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import shlex
 import tempfile
 from dataclasses import dataclass
 from importlib import resources
@@ -187,7 +188,7 @@ def _show(document: dict[str, Any], node_count: int) -> None:
     output.write_line()
     _show_verdict(document)
     if document["kept"]:
-        model, inputs, *_ = document["kept"]
+        model, inputs, *_ = (shlex.quote(output.printable(path)) for path in document["kept"])
         output.write_line()
         output.write_line("Try them:")
         output.write_line(f"  onnx-sparse inspect {model}")

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,13 @@ def read_feeds(model: ModelProto, sources: Sequence[str]) -> dict[str, Array]:
         names = ", ".join(map(printable, missing))
         raise CommandError(f"input{'s' * (len(missing) > 1)} {names} not given; {_expected(model)}")
     return feeds
+
+
+def read_files(sources: Iterable[str]) -> Iterator[str]:
+    """The paths of the files that sources name; texts among them that are JSON name none."""
+    for source in sources:
+        yield source
+        yield source.partition("=")[2]
 
 
 def _expected(model: ModelProto) -> str:

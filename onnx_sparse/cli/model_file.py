@@ -6,11 +6,11 @@ import contextlib
 import os
 import secrets
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from onnx_sparse.cli.output import CommandError
+from onnx_sparse.cli.output import CommandError, UsageError
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -38,6 +38,15 @@ def existing_file(path: Path) -> Path:
     return path
 
 
+def has_utf8_name(path: Path) -> bool:
+    """Whether C++ libraries can be told the path: Linux's file names may be any bytes."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
     """Read an ONNX file: binary, or one of onnx's text forms by its name.
 
@@ -54,24 +63,44 @@ def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # onnx calls its own text form experimental
-            model = onnx.load(os.fspath(path), load_external_data=external_data)
+            model = onnx.load(os.fspath(path), load_external_data=False)
     except OSError as error:
         raise CommandError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except onnx.checker.ValidationError as error:
-        raise CommandError(f"{path}: its external data cannot be read: {error}") from error
     except Exception as error:  # protobuf and the text forms have parsers of their own, each with its exception
-        raise CommandError(f"{path} is not an ONNX model, or only a part of one: {error}") from error
+        raise CommandError(f"{path} is not an ONNX model, or only a part of one: {_parser_message(error)}") from error
     if not model.HasField("graph") or not model.ir_version:
-        raise CommandError(f"{path} is not an ONNX model: it has no graph")
+        missing = "IR version" if model.HasField("graph") else "graph"
+        raise CommandError(f"{path} is not an ONNX model: it has no {missing}")
+    if external_data:
+        try:
+            onnx.load_external_data_for_model(model, os.fspath(path.parent))
+        except Exception as error:  # OSError, and onnx's own for paths out of the folder and files that are too short
+            raise CommandError(f"{path}: its external data cannot be read: {error}") from error
     return model
 
 
-def check_writable(path: Path) -> None:
+def _parser_message(error: Exception) -> str:
+    """What a parser says; the one of onnx's text form says it in bytes."""
+    said = error.args[0] if error.args else error
+    return said.decode(errors="backslashreplace") if isinstance(said, bytes) else str(error)
+
+
+def check_writable(path: Path, *, keep: Iterable[str | Path] = ()) -> None:
     """Refuse a path that cannot be written, before any work is done for it.
+
+    Args:
+        path: The file to write.
+        keep: What the command reads: files, folders, or texts that are neither.
 
     Raises:
         CommandError: There is no such folder, it cannot be written to, or the path is no regular file.
+        UsageError: What the command reads would be lost.
     """
+    for source in filter(os.path.exists, keep):
+        real = os.path.realpath(source)
+        if os.path.commonpath([real, os.path.realpath(path)]) == real:
+            where = "in " if os.path.isdir(real) else ""
+            raise UsageError(f"cannot write {path}: it is {where}what this command reads")
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         raise CommandError(f"cannot write {path}: there is no directory {folder}")

@@ -10,7 +10,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 if TYPE_CHECKING:
@@ -50,6 +50,10 @@ class UsageError(CommandError):
     exit_code = USAGE
 
 
+class StdoutError(Exception):
+    """What the command has to say cannot be written."""
+
+
 def printable(value: object) -> str:
     """A text in which every character can be shown; others are escaped. Bytes are what a name of no legal UTF-8 is."""
     text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
@@ -78,17 +82,43 @@ def json_value(value: Any) -> Any:
 
 def write_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
     """Write the one JSON document of a command."""
-    sys.stdout.write(json.dumps(json_value(document), indent=2, allow_nan=False) + "\n")
+    _write(json.dumps(json_value(document), indent=2, allow_nan=False) + "\n")
 
 
 def write_line(text: str = "") -> None:
     """Write one line to stdout."""
-    sys.stdout.write(text + "\n")
+    _write(text + "\n")
 
 
 def write_error(text: str) -> None:
-    """Write one line to stderr."""
-    sys.stderr.write(text + "\n")
+    """Write one line to stderr; when that fails there is nobody left to tell but the exit code."""
+    with suppress(OSError):
+        sys.stderr.write(text + "\n")
+
+
+def flush() -> None:
+    """Write what is still buffered for stdout.
+
+    Raises:
+        StdoutError: It cannot be written.
+    """
+    with _stdout() as stream:
+        stream.flush()
+
+
+def _write(text: str) -> None:
+    with _stdout() as stream:
+        stream.write(text)
+
+
+@contextmanager
+def _stdout() -> Iterator[TextIO]:
+    try:
+        yield sys.stdout
+    except BrokenPipeError:  # not a failure: `main` ends quietly
+        raise
+    except OSError as error:
+        raise StdoutError(f"cannot write to stdout: {error.strerror or error}") from error
 
 
 def console(stream: TextIO, width: int | None = None) -> Console:
@@ -105,10 +135,10 @@ def show(*renderables: RenderableType, width: int | None = None) -> None:
     rich ends the process when the reader of a pipe is gone; written by us, `main` hears of it.
     """
     target = console(sys.stdout, width)
-    with target.capture() as captured:
+    with _stdout(), target.capture() as captured:  # it flushes what was written before
         for renderable in renderables:
             target.print(renderable)
-    sys.stdout.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
+    _write("\n".join(line.rstrip() for line in captured.get().split("\n")))
 
 
 def show_prose(markdown: str) -> None:

@@ -9,6 +9,7 @@ behind it: look at the first one in execution order, which the last line names.
 from __future__ import annotations
 
 import argparse
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layer", default="", metavar="NAME", help="this layer only (default: all that have tensors)")
     parser.add_argument(
         "--tolerance",
-        type=float,
+        type=_tolerance,
         metavar="NUMBER",
         help="how far a floating tensor may be from the NPU's, relative to the largest value in it "
         "(default: 4e-3 for float16, 3e-2 for bfloat16, 1e-4 for float32)",
@@ -44,6 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--backend", choices=("auto", "native", "python"), default="auto", help="the kernels (default: %(default)s)"
     )
+
+
+def _tolerance(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if float(text) >= 0:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of zero or more")
 
 
 def run(arguments: argparse.Namespace) -> int:

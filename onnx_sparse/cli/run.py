@@ -53,13 +53,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the model."""
     from onnx_sparse.cli.array_file import save_npz
-    from onnx_sparse.cli.feeds import read_feeds
+    from onnx_sparse.cli.check import refuse_domain_errors
+    from onnx_sparse.cli.feeds import read_feeds, read_files
     from onnx_sparse.cli.model_file import check_writable, load_model
     from onnx_sparse.cli.who_runs import chosen_backend
 
     if arguments.output:
-        check_writable(arguments.output)
+        check_writable(arguments.output, keep=[arguments.model, *read_files(arguments.input)])
     model = load_model(arguments.model)
+    refuse_domain_errors(model, arguments.model)
     feeds = read_feeds(model, arguments.input)
     backend = chosen_backend(arguments.backend)
     with output.progress(f"running {arguments.model}", quiet=arguments.json):
@@ -97,9 +99,9 @@ def _evaluate(path: Path, model: ModelProto, feeds: dict[str, Array], backend: s
         session = onnx_sparse.InferenceSession(_loadable(path, model), options, backend=backend)
     except Exception as error:  # ONNX Runtime's exceptions have no base of their own
         raise output.CommandError(f"{path} does not load: {_ort_message(error)}") from error
-    names = [value.name for value in session.get_outputs()]
     start = time.perf_counter()
     try:
+        names = [value.name for value in session.get_outputs()]
         values = _run_with_ort_values(session, names, feeds) if _has_bfloat16(model) else session.run(names, feeds)
     except Exception as error:
         raise output.CommandError(f"{path}: {_ort_message(error)}") from error
@@ -107,15 +109,27 @@ def _evaluate(path: Path, model: ModelProto, feeds: dict[str, Array], backend: s
 
 
 def _loadable(path: Path, model: ModelProto) -> str | ModelProto:
-    """What a session takes: the path, by which external data are found, or the model that one of onnx's texts says."""
-    return str(path) if path.suffix in ("", ".onnx") else model
+    """What a session takes: the path, by which external data are found; else the model.
+
+    ONNX Runtime reads neither onnx's text forms nor files whose name is not UTF-8.
+    """
+    from onnx_sparse.cli.model_file import has_utf8_name
+
+    return str(path) if path.suffix in ("", ".onnx") and has_utf8_name(path) else model
 
 
 def _ort_message(error: Exception) -> str:
-    """An exception's message without ONNX Runtime's prefix: `[ONNXRuntimeError] : 1 : FAIL : `."""
+    """An exception's message without what is of use to ONNX Runtime's developers only."""
     import re
 
-    return re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", output.one_line(error))
+    message = output.one_line(error)
+    for noise in (
+        r"^\[ONNXRuntimeError\] : \d+ : \w+ : ",
+        r"^Load model from .*? failed: ?",
+        r"\S+\.(cc|h):\d+ [\w:~<>&*, ]*\([^\"]*?\)( const)? ",  # where in its source, with the function's signature
+    ):
+        message = re.sub(noise, "", message, count=1)
+    return message
 
 
 def _has_bfloat16(model: ModelProto) -> bool:

@@ -137,6 +137,25 @@ def test_external_data_outside_the_folder_are_refused(cli, save, segment_model):
     assert "secret" in result.out
 
 
+def test_external_data_that_are_cut_short(cli, save, segment_model):
+    model = segment_model()
+    tensor = model.graph.initializer.add(name="table", data_type=TensorProto.FLOAT, dims=[2])
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", "table.data"), ("offset", "4"), ("length", "8")):
+        tensor.external_data.add(key=key, value=value)
+    path = save(model)
+    data = path.parent / "table.data"
+    data.write_bytes(b"12345678")
+    result = cli("check", path, "--json")
+    assert result.code == 1
+    (finding,) = result.json["findings"]
+    assert finding["where"] == "tensor table"
+    assert finding["message"] == f"its data end at byte 12 of {data}, which has 8 bytes"
+    assert "its external data cannot be read" in cli("convert", path, "-o", path.parent / "out.onnx").error
+    data.write_bytes(b"123456789012")
+    assert cli("check", path).code == 0
+
+
 @pytest.mark.parametrize("command", ["check", "inspect"])
 class TestFilesThatAreNoModels:
     def test_missing(self, cli, command, tmp_path):
@@ -155,7 +174,8 @@ class TestFilesThatAreNoModels:
 
     def test_other_text(self, cli, command, tmp_path):
         (tmp_path / "m.onnxtxt").write_text("hello")
-        assert "is not an ONNX model" in cli(command, tmp_path / "m.onnxtxt").error
+        error = cli(command, tmp_path / "m.onnxtxt").error
+        assert "is not an ONNX model, or only a part of one: [ParseError at position (line: 1" in error
 
     def test_name_that_is_no_utf8(self, cli, command, segment_max):
         segment_max.write_bytes(segment_max.read_bytes().replace(b"highest", b"high\xff\xfet"))

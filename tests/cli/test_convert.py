@@ -52,6 +52,13 @@ class TestFromOnnx:
         assert cli("convert", segment_max, "-o", tmp_path / "out.onnxtxt").code == 0
         assert "onnx_sparse.SegmentMax" in (tmp_path / "out.onnxtxt").read_text()
 
+    def test_an_opset_of_ours_that_is_not_there_yet(self, cli, segment_max, tmp_path):
+        model = onnx.load(segment_max)
+        model.opset_import[1].version = 2
+        onnx.save(model, segment_max)
+        result = cli("convert", segment_max, "-o", tmp_path / "out.onnx")
+        assert result.error == f"{segment_max}: opset 2 of domain onnx_sparse; this version of onnx_sparse has 1"
+
     def test_through_a_link(self, cli, segment_max, tmp_path):
         target, link = tmp_path / "target.onnx", tmp_path / "link.onnx"
         target.touch()
@@ -141,6 +148,29 @@ class TestOutputPath:
 
     def test_a_directory(self, cli, segment_max, tmp_path):
         assert cli("convert", segment_max, "-o", tmp_path).error == f"cannot write {tmp_path}: it is a directory"
+
+    @pytest.mark.parametrize(
+        ("source", "out"),
+        [
+            ("saved", "saved/saved_model.pb"),
+            ("saved", "saved/variables/variables.index"),
+            ("saved", "saved/assets/../saved_model.pb"),
+            ("frozen.pb", "frozen.pb"),
+            ("model.xml", "model.bin"),
+            ("layer.json", "layer.json"),
+        ],
+    )
+    def test_a_source_is_not_overwritten(self, cli, tmp_path, source, out):
+        for folder in ("saved/variables", "saved/assets"):
+            (tmp_path / folder).mkdir(parents=True)
+        for name in ("saved/saved_model.pb", "saved/variables/variables.index", "frozen.pb", "model.xml", "model.bin"):
+            (tmp_path / name).write_text("source")
+        (tmp_path / "layer.json").write_text("source")
+        result = cli("convert", tmp_path / source, "-o", tmp_path / out)
+        assert result.code == 2
+        assert "it is " in result.error
+        assert "what this command reads" in result.error
+        assert (tmp_path / out).read_text() == "source"
 
     def test_a_full_disk_leaves_nothing(self, cli, segment_max, tmp_path, monkeypatch):
         def full(*_):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 
@@ -45,6 +46,13 @@ def test_keep(cli, tmp_path):
     assert f"onnx-sparse run {folder}/baskets.onnx --input {folder}/inputs.npz" in result.out
     ran = cli("run", folder / "baskets.onnx", "--input", folder / "inputs.npz", "--json").json
     assert ran["outputs"][0]["shape"] == [4, 2]
+
+
+def test_what_there_is_to_try_can_be_pasted_into_a_shell(cli, tmp_path):
+    folder = tmp_path / "a b"
+    shown = cli("demo", "--recorded", "--keep", folder).out
+    line = next(line for line in shown.splitlines() if line.startswith("  onnx-sparse run"))
+    assert cli(*shlex.split(line)[1:]).code == 0
 
 
 def test_keep_in_a_file(cli, tmp_path):

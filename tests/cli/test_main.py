@@ -107,6 +107,41 @@ def test_a_reader_that_leaves_is_no_error():
     assert process.wait(timeout=60) == 128 + signal.SIGPIPE
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+@pytest.mark.parametrize("arguments", [["ops"], ["ops", "--json"], ["ops", "Fill"], ["ops", "Nope", "--json"]])
+def test_a_full_disk_behind_stdout(arguments):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "onnx_sparse", *arguments], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "onnx-sparse: error: cannot write to stdout: No space left on device"
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no shell")
+@pytest.mark.parametrize(("arguments", "code"), [("ops", 0), ("ops --json", 0), ("ops Nope", 1), ("", 2)])
+def test_streams_that_are_closed(arguments, code):
+    command = f"{sys.executable} -m onnx_sparse {arguments} >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert subprocess.run(["sh", "-c", f"{command} 2>&-"]).returncode == code
+
+
+def test_what_the_system_refuses_is_no_bug_of_ours(cli):
+    name = "x" * 300 + ".onnx"
+    assert cli("check", name).error == f"{name}: File name too long"
+
+
+def test_too_little_memory(cli, monkeypatch, segment_max):
+    def no_memory(*_: object) -> None:
+        raise MemoryError("Unable to allocate 7.28 TiB")
+
+    monkeypatch.setattr(check, "find", no_memory)
+    assert cli("check", segment_max).error == "not enough memory: Unable to allocate 7.28 TiB"
+
+
 def test_an_ascii_terminal_gets_escapes():
     done = start("ops", "EmbeddingSegmentsSqrtN", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0

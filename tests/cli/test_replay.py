@@ -114,6 +114,12 @@ class TestRefusals:
         assert "no such directory" in cli("replay", tmp_path / "nowhere").error
         assert "give the dump's folder" in cli("replay", write(tmp_path, {}, "graph.json")).error
 
+    @pytest.mark.parametrize("tolerance", ["-1", "nan", "much"])
+    def test_a_tolerance_that_is_none(self, cli, tmp_path, tolerance):
+        result = cli("replay", tmp_path, f"--tolerance={tolerance}")
+        assert result.code == 2
+        assert f"{tolerance!r} is no number of zero or more" in result.err
+
     def test_no_tensors(self, cli, tmp_path, layout):
         write(layout[0].parent, layer(["x"], ["x"], [], "FillLayer_0"), layout[0].name)
         assert "has no tensors of FillLayer_0" in cli("replay", tmp_path).error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx
 import pytest
@@ -98,3 +100,13 @@ def test_bodies_in_the_model_are_written_again_to_fit() -> None:
 def test_what_cannot_be_canonical_says_why(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         onnx_sparse.canonicalize(model(text))
+
+
+@pytest.mark.parametrize("function", [onnx_sparse.canonicalize, onnx_sparse.embed_functions, onnx_sparse.lower])
+def test_a_later_opset_is_refused(function: Callable[[onnx.ModelProto], onnx.ModelProto]) -> None:
+    """Its operators may have another law."""
+    later = onnx.ModelProto()
+    later.CopyFrom(SEGMENT_SUM)
+    next(i for i in later.opset_import if i.domain == onnx_sparse.DOMAIN).version = 2
+    with pytest.raises(ValueError, match="opset 2 of domain onnx_sparse; this version of onnx_sparse has 1"):
+        function(later)

@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -118,10 +119,15 @@ def test_a_directory_that_is_no_saved_model(tmp_path):
 def test_a_damaged_saved_model(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"\xff\xff\xff")
     assert line(tmp_path).startswith(f"{tmp_path} cannot be read as a SavedModel: ")
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    assert line(tmp_path) == f"{tmp_path} is not a SavedModel: its saved_model.pb is empty"
 
 
 def test_a_file_of_another_kind(tmp_path):
     path = tmp_path / "model.h5"
+    path.write_bytes(b"")
+    assert line(path).startswith(f"{path} is an HDF5 file; load it in Keras and save it as .keras")
+    path = path.with_suffix(".tflite")
     path.write_bytes(b"")
     assert line(path) == f"{path} is no SavedModel directory, .keras file or GraphDef (.pb, .pbtxt)"
 
@@ -153,7 +159,11 @@ def test_a_pbtxt_that_is_not_text(tmp_path):
 
 def test_a_keras_file_that_is_none(tmp_path):
     path = tmp_path / "model.keras"
-    path.write_bytes(b"no zip")
+    for content in (b"", b"no zip"):
+        path.write_bytes(content)
+        assert line(path) == f"{path} is no Keras 3 model: it is damaged, cut short, or something else"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("readme.txt", "no model")
     assert line(path).startswith(f"{path} cannot be read as a Keras model: ")
 
 
