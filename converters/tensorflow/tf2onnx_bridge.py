@@ -3,13 +3,16 @@
 - Its public entry points log what they cannot convert and write the model regardless; here every such node is recorded,
   and `to_onnx` raises them all at once.
 - It loses a node's domain when it moves the node into the body of an If or a Loop.
+- It counts a loop in int64 and leaves the int32 that TensorFlow's condition compares that with.
 - It takes bfloat16 for float16.
+- It is told the shapes of what tables hold, which the handlers of other operators need.
 - It uses names that numpy 2 no longer has.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
@@ -22,11 +25,16 @@ from onnx_sparse.converters.tensorflow.handlers import HANDLERS, Handler
 from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
 from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS, SourceNode, Tensor, Unsupported
 from onnx_sparse.converters.tensorflow.quiet import require
-from onnx_sparse.converters.tensorflow.source import Frozen
+from onnx_sparse.converters.tensorflow.source import Array, Frozen
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType, dtype_name, numpy_dtype
 
+#: Keys and values of lookup tables, by shared name.
+_Tables = Mapping[bytes, tuple[Array, Array]]
+
 _COMPLEX = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
+
+_COMPARISONS = ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal")
 
 #: The newest opset that tf2onnx writes.
 OPSET = 18
@@ -46,12 +54,14 @@ def to_onnx(frozen: Frozen) -> ModelProto:
     with tf.Graph().as_default() as graph, _repaired(recorder):
         try:
             tf.import_graph_def(_without_defaults(frozen), name="")
+            _tell_shapes_of_lookups(graph)
+            converter = functools.partial(_convert_node, tables=frozen.lookup_tables)
             converted = tfonnx.process_tf_graph(
                 graph,
                 opset=OPSET,
                 extra_opset=[helper.make_opsetid(DOMAIN, OPSET_VERSION)],
                 custom_op_handlers={
-                    op_type: (_convert_node, []) for op_type, handler in HANDLERS.items() if not handler.partial
+                    op_type: (converter, []) for op_type, handler in HANDLERS.items() if not handler.partial
                 },
                 input_names=[*(p.tensor for p in frozen.inputs), *(f"{name}:0" for name in frozen.embedding_tables)],
                 output_names=list(dict.fromkeys(p.tensor for p in frozen.outputs)),
@@ -64,7 +74,7 @@ def to_onnx(frozen: Frozen) -> ModelProto:
                 raise _failure(error) from error
         if recorder.unsupported:
             raise ConversionError(unsupported=dict.fromkeys(recorder.unsupported))
-        _restore_domain(converted)
+        _repair_bodies(converted)
         try:
             model: ModelProto = optimizer.optimize_graph(converted).make_model("")
         except Exception as error:  # tf2onnx raises whatever its passes raise
@@ -92,6 +102,14 @@ def _with_defaults(frozen: Frozen) -> list[str]:
     """The placeholders with a default that are no inputs; they are their default, whatever they are called."""
     inputs = {port.tensor.partition(":")[0] for port in frozen.inputs}
     return [n.name for n in frozen.graph_def.node if n.op == "PlaceholderWithDefault" and n.name not in inputs]
+
+
+def _tell_shapes_of_lookups(graph: Any) -> None:
+    """Say what TensorFlow does not infer in a graph without its tables: one value, shaped as the default, per key."""
+    for operation in graph.get_operations():
+        if operation.type == "LookupTableFindV2":
+            _, keys, default = operation.inputs
+            operation.outputs[0].set_shape(keys.shape.concatenate(default.shape))
 
 
 class _Recorder:
@@ -167,17 +185,17 @@ def _shared(op_type: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
     def shared(graph: Any, node: Any, **kwargs: Any) -> None:
         if dtype_name(graph.get_dtype(node.input[0])) in types:
-            _convert_node(graph, node, node.name, None)
+            _convert_node(graph, node, node.name, tables={})
         else:
             function(graph, node, **kwargs)
 
     return shared
 
 
-def _convert_node(graph: Any, node: Any, name: str, arguments: Any) -> None:
+def _convert_node(graph: Any, node: Any, name: str, _: Any = None, *, tables: _Tables) -> None:
     """Replace a TensorFlow node by what its handler writes; tf2onnx calls this for every operator in the registry."""
     handler = HANDLERS[node.type]
-    results = handler.convert(_source_node(graph, node, handler), _GraphEmitter(graph, name))
+    results = handler.convert(_source_node(graph, node, handler, tables), _GraphEmitter(graph, name))
     outputs = list(node.output)
     shapes = [graph.get_shape(output) for output in outputs]
     dtypes = [graph.get_dtype(output) for output in outputs]
@@ -189,7 +207,7 @@ def _convert_node(graph: Any, node: Any, name: str, arguments: Any) -> None:
         graph.make_node("Identity", [result.name], outputs=[output], shapes=[shape], dtypes=[dtype])
 
 
-def _source_node(graph: Any, node: Any, handler: Handler) -> SourceNode:
+def _source_node(graph: Any, node: Any, handler: Handler, tables: _Tables) -> SourceNode:
     inputs = {}
     for name, tensor in zip(handler.names(len(node.input)), node.input, strict=True):
         dtype, shape = graph.get_dtype(tensor), graph.get_shape(tensor)
@@ -202,7 +220,18 @@ def _source_node(graph: Any, node: Any, handler: Handler) -> SourceNode:
         value = maker.get_tensor_value(as_list=False) if maker is not None and maker.is_const() else None
         inputs[name] = Tensor(tensor, dtype, known, value)
     attributes = {name: helper.get_attribute_value(attribute) for name, attribute in node.attr.items()}
-    return SourceNode(node.name, node.type, inputs, attributes)
+    table = _table(node.inputs[0], tables) if "table_handle" in handler.inputs else None
+    return SourceNode(node.name, node.type, inputs, attributes, table)
+
+
+def _table(handle: Any, tables: _Tables) -> tuple[Array, Array] | None:
+    """The table that a node hands out, where its contents are known."""
+    while handle.type == "Identity":
+        handle = handle.inputs[0]
+    name = handle.get_attr_value("shared_name")
+    if not isinstance(name, bytes):
+        raise Unsupported("the table is handed into a loop or branch; look keys up before it")
+    return tables.get(name)
 
 
 class _GraphEmitter(Emitter):
@@ -237,15 +266,32 @@ class _GraphEmitter(Emitter):
         return Tensor(made.output[0], helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
 
 
-def _restore_domain(graph: Any) -> None:
-    """Give operators their domain back where the graph was moved into a body."""
+def _repair_bodies(graph: Any) -> None:
+    """Cure what goes wrong where a graph is moved into a body."""
     for node in graph.get_nodes():
         if node.domain == "" and node.type in OPS:
             node.domain = DOMAIN
-        elif node.domain == "" and node.type == "LabelEncoder":
+        elif node.type == "LabelEncoder":
             node.domain = "ai.onnx.ml"
         for body in (node.get_body_graphs() or {}).values():
-            _restore_domain(body)
+            if node.type == "Loop":
+                _compare_counter_as_int64(body)
+            _repair_bodies(body)
+
+
+def _compare_counter_as_int64(body: Any) -> None:
+    """Compare the counter of a loop with an int64, whatever its type was in TensorFlow."""
+    counter = body.input_names[0]
+    for node in [node for node in body.get_nodes() if node.type in _COMPARISONS]:
+        if counter in [_origin(body, name) for name in node.input]:
+            for name in dict.fromkeys(node.input):
+                body.insert_new_node_on_input(node, "Cast", name, to=TensorProto.INT64)
+
+
+def _origin(graph: Any, name: str) -> str:
+    """The tensor that a tensor is a copy of."""
+    maker = graph.get_node_by_output(name, search_in_parent_graphs=False)
+    return _origin(graph, maker.input[0]) if maker is not None and maker.type == "Identity" else name
 
 
 def _reason(error: BaseException) -> str:

@@ -57,6 +57,7 @@ class Roles:
         counts: Scalars that say how many segments or rows there are.
         tables: Embedding tables.
         bounds: Ids, with the number of rows of the table they look up (of segments, where they are in any order).
+        keys: Integers that are looked up in a dictionary, with some that it knows.
         most_segments: The smallest number of segments that is a constant in the model.
     """
 
@@ -68,6 +69,7 @@ class Roles:
     tables: set[str]
     bounds: dict[str, int]
     splits: set[str] = field(default_factory=set)
+    keys: dict[str, list[int]] = field(default_factory=dict)
     most_segments: int | None = None
 
     def limit_segments(self, count: int | None) -> None:
@@ -105,6 +107,10 @@ def find_roles(model: ModelProto) -> Roles:
         elif node.op_type.startswith("Segment"):
             roles.entries |= trace.sources(node.input[0])
             roles.segments |= _known(names[1])
+        elif node.op_type == "LabelEncoder" and names[0] is not None:
+            keys = next((a.ints for a in node.attribute if a.name == "keys_int64s"), ())
+            if keys:
+                roles.keys[names[0]] = list(keys[:20])
         elif node.op_type == "ScatterElements" and node.output[0] in counted:
             roles.splits |= _known(names[1])  # as the rule `rows-of-splits` leaves them
         elif node.op_type == "ScatterND" and names[1] is not None and trace.rank(names[1]) == 2:

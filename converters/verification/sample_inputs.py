@@ -143,6 +143,8 @@ class _Sampler:
             return self.rng.choice(np.array(self.words, object), shape)
         if dtype == TensorProto.BOOL:
             return self.rng.integers(0, 2, shape)
+        if name in roles.keys:
+            return self.rng.choice([*roles.keys[name], max(roles.keys[name]) + 1], shape)
         if np.issubdtype(numpy_dtype(dtype), np.integer):
             return self.rng.integers(0, roles.bounds.get(name, 4), shape)
         return self.rng.standard_normal(shape)
@@ -169,6 +171,6 @@ def _vocabulary(model: ModelProto) -> list[str]:
             words += _HASHED
         for node in graph.node:
             for attribute in node.attribute:
-                if node.op_type == "CategoryMapper" and attribute.name == "cats_strings":
+                if node.op_type == "LabelEncoder" and attribute.name == "keys_strings":
                     words += [word.decode() for word in attribute.strings[:20]]
     return words

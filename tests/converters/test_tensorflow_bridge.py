@@ -197,7 +197,7 @@ def test_lookup_tables_of_a_function(agree):
 
     words = np.array(["blue", "green", "red"], object)
     for _ in range(2):
-        assert [node.op_type for node in agree(look_up, words).graph.node] == ["CategoryMapper"]
+        assert [node.op_type for node in agree(look_up, words).graph.node] == ["LabelEncoder"]
 
 
 def test_lookup_tables_of_a_saved_model(tmp_path, run):

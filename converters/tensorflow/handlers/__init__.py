@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from onnx_sparse.converters.tensorflow.handlers import (  # noqa: F401 - imported for what they register
+    arithmetic,
     counting,
     dense,
     embedding,
     fill,
+    lookup,
     segment,
     selection,
+    shaping,
     sparse,
     sparse_layout,
     sparse_math,

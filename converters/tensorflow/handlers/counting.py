@@ -1,4 +1,4 @@
-"""tf.raw_ops.Bincount, DenseBincount, SparseBincount, Bucketize."""
+"""tf.raw_ops.Bincount, DenseBincount, SparseBincount, Bucketize, LowerBound, UpperBound."""
 
 from __future__ import annotations
 
@@ -91,3 +91,16 @@ def bucketize(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     below = emit.standard("Less", numbers, limits, dtype=TensorProto.BOOL)
     reached = emit.cast(emit.like("Not", below), TensorProto.INT32)
     return (emit.like("ReduceSum", reached, emit.integers(-1), keepdims=0),)
+
+
+@handles("LowerBound", "UpperBound", inputs=("sorted_inputs", "values"), to="Less", dtypes=_COUNTED)
+def bound(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """How many numbers of a row are below each value of that row, or not above it."""
+    limits = emit.like("Unsqueeze", node["sorted_inputs"], emit.integers(1))
+    numbers = emit.like("Unsqueeze", node["values"], emit.integers(2))
+    if node.op_type == "LowerBound":
+        reached = emit.standard("Less", limits, numbers, dtype=TensorProto.BOOL)
+    else:
+        reached = emit.standard("LessOrEqual", limits, numbers, dtype=TensorProto.BOOL)
+    dtype = int(node.attributes.get("out_type", TensorProto.INT32))
+    return (emit.like("ReduceSum", emit.cast(reached, dtype), emit.integers(2), keepdims=0),)

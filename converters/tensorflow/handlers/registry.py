@@ -49,12 +49,16 @@ class Tensor:
 
 @dataclass(frozen=True)
 class SourceNode:
-    """A TensorFlow node as its handler sees it: `node["indices"]` is the input that TensorFlow calls `indices`."""
+    """A TensorFlow node as its handler sees it: `node["indices"]` is the input that TensorFlow calls `indices`.
+
+    Of a node with a lookup table, `table` holds its keys and values; None where they are not known.
+    """
 
     name: str
     op_type: str
     inputs: Mapping[str, Tensor]
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    table: tuple[Array, Array] | None = field(default=None, compare=False)
 
     def __getitem__(self, input_name: str) -> Tensor:
         return self.inputs[input_name]

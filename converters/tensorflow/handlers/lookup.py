@@ -1,0 +1,60 @@
+"""tf.raw_ops.LookupTableFindV2: a dictionary whose keys and values become part of the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
+from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, Unsupported, handles
+from onnx_sparse.schemas.declaration import DType, dtype_name
+
+#: What LabelEncoder calls its lists of a type, and its default of that type.
+_LISTS: dict[DType, tuple[str, str]] = {
+    TensorProto.STRING: ("strings", "default_string"),
+    TensorProto.INT64: ("int64s", "default_int64"),
+    TensorProto.FLOAT: ("floats", "default_float"),
+}
+
+
+@handles(
+    "LookupTableFindV2",
+    inputs=("table_handle", "keys", "default_value"),
+    to="LabelEncoder",
+    dtypes=("every type",),
+    notes="keys are int32, int64 or string; a mutable table is read when the model is converted",
+)
+def lookup_table_find(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """The value of each key, or the default; by way of the value's place where a dictionary cannot hold it."""
+    if node.table is None:
+        raise Unsupported("the contents of the table are not in the graph; convert the SavedModel that it comes from")
+    known, held = node.table
+    if known.ndim != 1:
+        raise Unsupported("a DenseHashTable is not converted; a StaticHashTable or MutableHashTable is")
+    keys, default = node["keys"], node["default_value"]
+    if keys.dtype == TensorProto.INT32:
+        keys = emit.cast(keys, TensorProto.INT64)
+    if keys.dtype not in (TensorProto.INT64, TensorProto.STRING):
+        raise Unsupported(f"ONNX Runtime has no dictionary with keys of type {dtype_name(keys.dtype)}")
+    if not len(known):
+        shape = emit.ints("Concat", emit.ints("Shape", keys), emit.ints("Shape", default), axis=0)
+        return (emit.like("Expand", default, shape),)
+    if default.dtype in _LISTS and default.value is not None and held.ndim == 1:
+        return (_encode(keys, known, held, default.value.item(), default.dtype, emit),)
+    # The default stands behind the last value.
+    places = _encode(keys, known, np.arange(len(known)), len(known), TensorProto.INT64, emit)
+    values = emit.like("Concat", emit.constant(held), emit.like("Unsqueeze", default, emit.integers(0)), axis=0)
+    return (emit.like("Gather", values, places, axis=0),)
+
+
+def _encode(keys: Tensor, known: Any, values: Any, default: Any, dtype: DType, emit: Emitter) -> Tensor:
+    lists, default_name = _LISTS[dtype]
+    attributes = {
+        f"keys_{_LISTS[keys.dtype][0]}": known.tolist(),
+        f"values_{lists}": values.tolist(),
+        default_name: default,
+    }
+    (found,) = emit.node("ai.onnx.ml", "LabelEncoder", [keys], [dtype], attributes)
+    return found

@@ -1,0 +1,16 @@
+"""tf.raw_ops.Reshape: a 0 in the shape is a 0."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
+from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, handles
+
+
+@handles("Reshape", inputs=("tensor", "shape"), to="Reshape", dtypes=("every type",))
+def reshape(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """To ONNX, a 0 stands for the dimension at its place unless told otherwise: the size of an empty batch is one."""
+    target = node["shape"]
+    attributes = {} if target.value is not None and target.value.all() else {"allowzero": 1}
+    return (emit.like("Reshape", node["tensor"], emit.cast(target, TensorProto.INT64), **attributes),)
