@@ -11,6 +11,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, defs
 
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
 from onnx_sparse.converters.graphs import graphs
+from onnx_sparse.converters.tensorflow.axes import count_axes_from_the_front
 from onnx_sparse.converters.tensorflow.explanation import Explanation, count_nodes, count_source_nodes
 from onnx_sparse.converters.tensorflow.naming import name_ends
 from onnx_sparse.converters.tensorflow.quiet import quietly, require
@@ -80,6 +81,7 @@ def convert(
         model.graph.name, model.graph.doc_string = frozen.name, ""
         _drop_unused_imports(model)
         model = _inferred(model)
+        count_axes_from_the_front(model)
         nodes_before = count_nodes(model)
         attempts = rewrite(model)
         tell("checking")

@@ -1,0 +1,163 @@
+"""Standard operators that tf2onnx writes with other answers than TensorFlow's, or ONNX Runtime with other shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+keras = pytest.importorskip("keras")
+
+from onnx_sparse.converters import ConversionError  # noqa: E402
+from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
+
+SIGNED = (tf.int8, tf.int16, tf.int32, tf.int64)
+UNSIGNED = (tf.uint8, tf.uint16, tf.uint32, tf.uint64)
+FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
+
+
+def by_name(dtype):
+    return getattr(dtype, "name", None)
+
+
+def function(*specs):
+    """Decorate a function of tensors `(shape, dtype)`."""
+    return tf.function(input_signature=[tf.TensorSpec(shape, dtype) for shape, dtype in specs])
+
+
+@pytest.mark.parametrize("dtype", [*SIGNED, *FLOATS], ids=by_name)
+def test_quotients_are_rounded_down(agree, dtype):
+    @function(([None], dtype), ([None], dtype))
+    def divide(x, y):
+        return tf.math.floordiv(x, y), tf.math.floormod(x, y)
+
+    x = np.array([7, -7, 7, -7, 6, -6, 6, -6, 0], dtype.as_numpy_dtype)
+    agree(divide, x, np.array([3, 3, -3, -3, 3, 3, -3, -3, 3], dtype.as_numpy_dtype))
+    agree(divide, x[:0], x[:0])
+
+
+@pytest.mark.parametrize("dtype", UNSIGNED, ids=by_name)
+def test_quotients_of_unsigned_integers(agree, dtype):
+    @function(([None], dtype), ([], dtype))
+    def divide(x, y):
+        return tf.math.floordiv(x, y), tf.math.floormod(x, y)
+
+    agree(divide, np.array([0, 6, 7, dtype.max], dtype.as_numpy_dtype), np.array(3, dtype.as_numpy_dtype))
+
+
+def test_quotients_of_the_smallest_integer(agree):
+    @function(
+        ([None], tf.int64),
+    )
+    def divide(x):
+        return x // 7, x % 7, x // -7, x % -7
+
+    agree(divide, np.array([-(2**63), 2**63 - 1]))
+
+
+def test_rests_of_fractions_and_large_numbers(agree):
+    @function(([None], tf.float64), ([None], tf.float64))
+    def rest(x, y):
+        return tf.math.floormod(x, y)
+
+    agree(rest, np.array([1e17, -1e17, 5.5, -5.5, np.inf]), np.array([3.0, 3.0, 2.5, 2.5, 1.0]))
+
+
+@pytest.mark.parametrize("index", [tf.int32, tf.int64], ids=by_name)
+@pytest.mark.parametrize("dtype", [*SIGNED, *UNSIGNED, *FLOATS], ids=by_name)
+def test_scatter_nd_adds_up(agree, index, dtype):
+    @function(([None, 1], index), ([None, 2], dtype), ([2], index))
+    def scatter(indices, updates, shape):
+        return tf.scatter_nd(indices, updates, shape)
+
+    kinds = index.as_numpy_dtype, dtype.as_numpy_dtype
+    shape = np.array([4, 2], kinds[0])
+    agree(scatter, np.array([[1], [1], [3]], kinds[0]), np.arange(1, 7).reshape(3, 2).astype(kinds[1]), shape)
+    agree(scatter, np.zeros((0, 1), kinds[0]), np.zeros((0, 2), kinds[1]), shape)
+
+
+def test_scatter_nd_of_elements(agree):
+    @function(([None, 2], tf.int64), ([None], tf.float32))
+    def scatter(indices, updates):
+        return tf.scatter_nd(indices, updates, [2, 3])
+
+    agree(scatter, np.array([[0, 1], [1, 2], [0, 1]]), np.array([1.0, 2.0, 4.0], np.float32))
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float32], ids=by_name)
+def test_erfc(run, dtype):
+    @function(([None], dtype))
+    def rest(x):
+        return {"y": tf.math.erfc(x)}
+
+    x = np.linspace(-4, 4, 33).astype(dtype.as_numpy_dtype)
+    got, want = run(convert(rest), x=x)["y"], rest(x)["y"].numpy()
+    assert got.dtype == want.dtype
+    tolerance = 2e-7 if dtype == tf.float32 else 4e-3
+    np.testing.assert_allclose(got.astype(float), want.astype(float), rtol=tolerance, atol=tolerance)
+
+
+def test_erfc_of_double_is_refused():
+    rest = function(([None], tf.float64))(lambda x: tf.math.erfc(x))
+    with pytest.raises(ConversionError, match="ONNX Runtime has no error function of double"):
+        convert(rest)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.float32, tf.float64], ids=by_name)
+def test_searchsorted(agree, dtype, side):
+    @function(([None], dtype))
+    def search(x):
+        return tf.searchsorted(tf.constant([1, 3, 3, 5], dtype), x, side=side, out_type=tf.int64)
+
+    agree(search, np.array([0, 1, 2, 3, 4, 5, 9], dtype.as_numpy_dtype))
+    agree(search, np.zeros(0, dtype.as_numpy_dtype))
+
+
+def test_searchsorted_row_by_row(agree):
+    @function(([None, 3], tf.float32), ([None, 2], tf.float32))
+    def search(limits, x):
+        return tf.searchsorted(limits, x)
+
+    agree(search, np.array([[0, 1, 2], [5, 6, 7]], np.float32), np.array([[1.5, -1], [5, 9]], np.float32))
+
+
+def test_reductions_of_nothing_along_the_last_axis(agree):
+    """ONNX Runtime leaves a negative axis where it is when there is nothing to reduce."""
+
+    @function(([None, 3, 4], tf.float32))
+    def reduce(x):
+        return tf.reduce_sum(x, -1), tf.reduce_max(x, [-1, -2]), tf.argmax(x, -1), tf.reduce_mean(x, 2, keepdims=True)
+
+    agree(reduce, np.zeros((0, 3, 4), np.float32))
+    agree(reduce, np.arange(24, dtype=np.float32).reshape(2, 3, 4))
+
+
+def test_the_size_of_an_empty_batch_is_no_place_to_copy_from(agree):
+    @function(([None, 2], tf.float32), ([None], tf.int64))
+    def reshape(x, like):
+        return tf.reshape(x, tf.concat([[2], tf.shape(like)], 0))
+
+    agree(reshape, np.zeros((0, 2), np.float32), np.zeros(0, np.int64))
+    agree(reshape, np.zeros((3, 2), np.float32), np.zeros(3, np.int64))
+
+
+class TestLoops:
+    """TensorFlow counts a loop in int32, ONNX in int64."""
+
+    def test_map_fn(self, agree):
+        @function(([None, 3], tf.float32))
+        def reduce(x):
+            return tf.map_fn(lambda row: tf.math.unsorted_segment_sum(row, tf.constant([0, 1, 0]), 2), x)
+
+        agree(reduce, np.arange(6, dtype=np.float32).reshape(2, 3))
+
+    @pytest.mark.parametrize("cell", [keras.layers.GRU, keras.layers.LSTM], ids=lambda layer: layer.__name__)
+    @pytest.mark.parametrize("mask", [True, False])
+    def test_recurrent_layers(self, cell, mask):
+        ids = keras.Input((None,), dtype="int64", name="ids")
+        model = keras.Model(ids, cell(3)(keras.layers.Embedding(5, 2, mask_zero=mask)(ids)))
+        (record,) = verify(model, convert(model))
+        assert record.ok, record.note
+        untried = cell is keras.layers.LSTM and not mask
+        assert ("the batch 'of no rows' is not tried: LSTM" in record.note) == untried
