@@ -12,6 +12,7 @@ from onnx_sparse.schemas.registration import op_schema, register
 
 __all__ = [
     "DOMAIN",
+    "FAMILIES",
     "OPS",
     "OPSET_VERSION",
     "Attribute",

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 
 from onnx_sparse.schemas import OPS
-from onnx_sparse.schemas.declaration import Attribute, Input, Op, Output, dtype_name
+from onnx_sparse.schemas.declaration import Attribute, Input, Op, Output, dtype_name, shape_items
 
 _HEAD = """\
 // The operators' declarations. Written by `python -m onnx_sparse.schemas.cpp_table`; do not edit.
@@ -23,7 +23,10 @@ def table() -> str:
 
 def _declaration(op: Op) -> str:
     arrays = [
-        *(_array("std::string_view", f"k{op.name}_{i.name}", [_text(t) for t in _items(i.shape)]) for i in op.inputs),
+        *(
+            _array("std::string_view", f"k{op.name}_{i.name}", [_text(t) for t in shape_items(i.shape)])
+            for i in op.inputs
+        ),
         *(
             _array("OrtElementType", f"k{op.name}_{v}", [f"ORT_{dtype_name(t).upper()}" for t in types])
             for v, types in op.types.items()
@@ -92,10 +95,6 @@ def _attribute(op: Op, declared: Attribute) -> str:
 def _element_type(op: Op, type_name: str) -> str:
     """The element type of a type that is no variable."""
     return "ORT_UNDEFINED" if type_name in op.types else f"ORT_{type_name.upper()}"
-
-
-def _items(shape: str) -> list[str]:
-    return [item.strip() for item in shape.split(",")] if shape else []
 
 
 def _text(text: str) -> str:

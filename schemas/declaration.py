@@ -61,6 +61,16 @@ def element_type(dtype: np.dtype[Any]) -> DType:
         return int(TensorProto.UNDEFINED)
 
 
+def shape_items(shape: str) -> list[str]:
+    """The items of a declared shape: `["K", "..."]` of `"K, ..."`."""
+    return [item.strip() for item in shape.split(",")] if shape else []
+
+
+def is_group(item: str) -> bool:
+    """Whether an item of a declared shape stands for any number of dimensions."""
+    return item == "..." or item.startswith("*")
+
+
 @dataclass(frozen=True)
 class Values:
     """Which values of an input are legal, as far as a word can say it. The law says the rest.
@@ -111,6 +121,10 @@ class Input:
         if array is None or self.sentinel is None:
             return array is None
         return array.size == 0 if self.sentinel == () else bool(array == self.sentinel)
+
+    def sentinel_array(self, dtype: DType) -> np.ndarray[Any, Any]:
+        """What stands for "not given" in canonical form, of the element type that the node's other inputs ask for."""
+        return np.array(self.sentinel, numpy_dtype(dtype))
 
 
 @dataclass(frozen=True)
@@ -189,6 +203,10 @@ class Op:
     def bind(self, type_name: str, binding: Mapping[str, DType]) -> DType:
         """The element type of an input or output under one binding of the type variables."""
         return binding[type_name] if type_name in binding else self.element_types(type_name)[0]
+
+    def with_defaults(self, attributes: Mapping[str, str]) -> dict[str, str]:
+        """The attributes of a node, those that it leaves off at their defaults; one without a default stays off."""
+        return {a.name: a.default for a in self.attributes if a.default is not None} | dict(attributes)
 
     def type_bindings(self) -> Iterator[dict[str, DType]]:
         """Every legal binding of the type variables."""

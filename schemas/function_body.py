@@ -115,7 +115,7 @@ def function_proto(
     """
     if op.body is None:
         return None
-    values = {a.name: a.default for a in op.attributes if a.default is not None} | dict(attributes or {})
+    values = op.with_defaults(attributes or {})
     present = frozenset(i.name for i in op.inputs) if given is None else given
     body = Body(op, types, values, present)
     op.body(body)

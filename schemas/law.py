@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_sparse.schemas.declaration import DType, Input, Op, dtype_name
+from onnx_sparse.schemas.declaration import DType, Input, Op, dtype_name, is_group, shape_items
 
 Dim = int | str | None
 Shape = list[Dim]
@@ -83,7 +83,7 @@ class Dimensions:
         self.sizes: dict[str, tuple[Dim, str]] = {}
         self.groups: dict[str, tuple[Shape, str]] = {}
         # An input with one group tells its length to an input with two ("*S" before "*S, ...").
-        for declared in sorted(op.inputs, key=lambda i: (i.broadcasts, len(_groups(i.shape)) > 1)):
+        for declared in sorted(op.inputs, key=lambda i: (i.broadcasts, sum(map(is_group, shape_items(i.shape))) > 1)):
             shape = self.shapes.get(declared.name)
             if shape is not None and declared.broadcasts:
                 self._check_broadcast(declared, shape)
@@ -96,8 +96,8 @@ class Dimensions:
     def resolve(self, declared: str) -> Shape | None:
         """The shape that a declared output shape stands for; None where its rank is unknown."""
         shape: Shape = []
-        for item in _items(declared):
-            if item == "..." or item.startswith("*"):
+        for item in shape_items(declared):
+            if is_group(item):
                 group = self._group(item)
                 if group is None:
                     return None
@@ -130,37 +130,36 @@ class Dimensions:
     def _unify(self, declared: Input, shape: Shape) -> None:
         if declared.sentinel == () and shape == [0]:
             return
-        items = _items(declared.shape)
-        fixed = [i for i in items if not (i == "..." or i.startswith("*"))]
-        spare = len(shape) - len(fixed)
-        if spare < 0 or (spare and len(fixed) == len(items)):
-            wanted = "a scalar" if not items else f"rank {'>= ' if len(fixed) < len(items) else ''}{len(fixed)}"
+        items = shape_items(declared.shape)
+        groups = [item for item in items if is_group(item)]
+        fixed = len(items) - len(groups)
+        spare = len(shape) - fixed  # how many dimensions are left for the groups
+        if spare < 0 or (spare and not groups):
+            wanted = "a scalar" if not items else f"rank {'>= ' if groups else ''}{fixed}"
             raise KernelError(f"input {declared.name} has rank {len(shape)}; expected {wanted} [{declared.shape}]")
         axis = 0
-        for position, item in enumerate(items):
-            if item == "..." or item.startswith("*"):
-                last_group = not any(i == "..." or i.startswith("*") for i in items[position + 1 :])
-                if last_group:
-                    length = spare
-                elif item in self.groups:
-                    length = len(self.groups[item][0])
-                    if length > spare:
-                        raise KernelError(
-                            f"input {declared.name} has rank {len(shape)}, less than the rank "
-                            f"{length} of {self.groups[item][1]}"
-                        )
-                else:
-                    return
-                self._bind_group(item, shape[axis : axis + length], declared.name)
-                spare -= length
-                axis += length
-            else:
+        for item in items:
+            if not is_group(item):
                 self._bind_size(item, shape[axis], declared.name, axis)
                 axis += 1
+                continue
+            length = spare
+            if item != groups[-1]:
+                if item not in self.groups:
+                    return  # where the next item begins is not known
+                dims, owner = self.groups[item]
+                length = len(dims)
+                if length > spare:
+                    raise KernelError(
+                        f"input {declared.name} has rank {len(shape)}, less than the rank {length} of {owner}"
+                    )
+            self._bind_group(item, shape[axis : axis + length], declared.name)
+            spare -= length
+            axis += length
 
     def _bind_size(self, letter: str, size: Dim, input_name: str, axis: int) -> None:
         known, owner = self.sizes.get(letter, (None, ""))
-        if isinstance(known, int) and isinstance(size, int) and known != size:
+        if _differ(known, size):
             raise KernelError(
                 f"dimension {axis} of {input_name} is {size} but {owner} has {known} for the same dimension {letter}"
             )
@@ -169,9 +168,7 @@ class Dimensions:
 
     def _bind_group(self, item: str, dims: Shape, input_name: str) -> None:
         known, owner = self.groups.setdefault(item, (list(dims), input_name))
-        if len(known) != len(dims) or any(
-            isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(known, dims, strict=False)
-        ):
+        if len(known) != len(dims) or any(map(_differ, known, dims)):
             raise KernelError(f"{input_name} has dimensions {dims} where {owner} has {known} for the same {item}")
         self.groups[item] = ([b if isinstance(b, int) else a for a, b in zip(known, dims, strict=True)], owner)
 
@@ -181,9 +178,7 @@ class Dimensions:
             return
         target, owner = group
         pairs = zip(reversed(shape), reversed(target), strict=False)
-        if len(shape) > len(target) or any(
-            isinstance(a, int) and a != 1 and isinstance(b, int) and a != b for a, b in pairs
-        ):
+        if len(shape) > len(target) or any(a != 1 and _differ(a, b) for a, b in pairs):
             raise KernelError(f"{declared.name} of shape {shape} does not broadcast to {target}, the shape of {owner}")
 
     def _check_sizes(self, declared: Input, sizes: np.ndarray[Any, Any]) -> None:
@@ -203,9 +198,6 @@ class Dimensions:
                     raise KernelError(f"{name} has {shape[0]} elements; at least {int(element) + 1} expected")
 
 
-def _items(shape: str) -> list[str]:
-    return [item.strip() for item in shape.split(",")] if shape else []
-
-
-def _groups(shape: str) -> list[str]:
-    return [item for item in _items(shape) if item == "..." or item.startswith("*")]
+def _differ(one: Dim, other: Dim) -> bool:
+    """Whether two dimensions are known to be different."""
+    return isinstance(one, int) and isinstance(other, int) and one != other

@@ -19,9 +19,9 @@ def page(op: Op) -> str:
         op.law,
         f"Source: {op.source}.",
         "## Inputs",
-        table(("name", "type", "shape", "meaning"), [_input_row(i) for i in op.inputs]),
+        _parameter_table(op.inputs),
         "## Outputs",
-        table(("name", "type", "shape", "meaning"), [_output_row(o) for o in op.outputs]),
+        _parameter_table(op.outputs),
     ]
     if op.attributes:
         rows = [(f"`{a.name}`", _choices(a.choices), _default(a.default), a.doc) for a in op.attributes]
@@ -78,15 +78,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def _input_row(declared: Input) -> tuple[str, str, str, str]:
-    name = f"`{declared.name}`" + (" (optional)" if declared.optional else "")
-    shape = f"[{declared.shape}]" + (", broadcast" if declared.broadcasts else "")
-    return name, declared.type, shape, declared.doc
-
-
-def _output_row(declared: Output) -> tuple[str, str, str, str]:
-    name = f"`{declared.name}`" + (" (optional)" if declared.optional else "")
-    return name, declared.type, f"[{declared.shape}]", declared.doc
+def _parameter_table(parameters: Iterable[Input | Output]) -> str:
+    rows = []
+    for declared in parameters:
+        name = f"`{declared.name}`" + (" (optional)" if declared.optional else "")
+        broadcasts = isinstance(declared, Input) and declared.broadcasts
+        shape = f"[{declared.shape}]" + (", broadcast" if broadcasts else "")
+        rows.append((name, declared.type, shape, declared.doc))
+    return table(("name", "type", "shape", "meaning"), rows)
 
 
 def _portable(op: Op) -> str:

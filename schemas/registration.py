@@ -8,7 +8,7 @@ from typing import Any
 
 from onnx import defs, helper
 
-from onnx_sparse.schemas.declaration import DOMAIN, OPSET_VERSION, Op, dtype_name
+from onnx_sparse.schemas.declaration import DOMAIN, OPSET_VERSION, Attribute, Input, Op, Output, dtype_name
 from onnx_sparse.schemas.shape_inference import infer
 
 _Option = defs.OpSchema.FormalParameterOption
@@ -21,37 +21,12 @@ def op_schema(op: Op) -> defs.OpSchema:
         DOMAIN,
         OPSET_VERSION,
         f"{op.summary}\n\n{op.law}",
-        inputs=[
-            defs.OpSchema.FormalParameter(
-                i.name,
-                _type_name(op, i.type),
-                i.doc,
-                param_option=_Option.Optional if i.optional else _Option.Single,
-            )
-            for i in op.inputs
-        ],
-        outputs=[
-            defs.OpSchema.FormalParameter(
-                o.name,
-                _type_name(op, o.type),
-                o.doc,
-                param_option=_Option.Optional if o.optional else _Option.Single,
-            )
-            for o in op.outputs
-        ],
+        inputs=[_parameter(op, i) for i in op.inputs],
+        outputs=[_parameter(op, o) for o in op.outputs],
         type_constraints=[
             (variable, [f"tensor({dtype_name(t)})" for t in types], "") for variable, types in op.types.items()
         ],
-        attributes=[
-            defs.OpSchema.Attribute(
-                a.name, defs.OpSchema.AttrType.STRING, f"{a.doc} One of {', '.join(a.choices)}.", required=True
-            )
-            if a.default is None
-            else defs.OpSchema.Attribute(
-                a.name, helper.make_attribute(a.name, a.default), f"{a.doc} One of {', '.join(a.choices)}."
-            )
-            for a in op.attributes
-        ],
+        attributes=[_attribute(a) for a in op.attributes],
     )
     schema.set_type_and_shape_inference_function(_inference_function(op))
     return schema
@@ -66,9 +41,18 @@ def register(ops: tuple[Op, ...]) -> None:
             atexit.register(defs.deregister_schema, op.name, OPSET_VERSION, DOMAIN)
 
 
+def _parameter(op: Op, declared: Input | Output) -> defs.OpSchema.FormalParameter:
+    type_name = declared.type if declared.type in op.types else f"tensor({declared.type})"
+    option = _Option.Optional if declared.optional else _Option.Single
+    return defs.OpSchema.FormalParameter(declared.name, type_name, declared.doc, param_option=option)
+
+
+def _attribute(declared: Attribute) -> defs.OpSchema.Attribute:
+    doc = f"{declared.doc} One of {', '.join(declared.choices)}."
+    if declared.default is None:
+        return defs.OpSchema.Attribute(declared.name, defs.OpSchema.AttrType.STRING, doc, required=True)
+    return defs.OpSchema.Attribute(declared.name, helper.make_attribute(declared.name, declared.default), doc)
+
+
 def _inference_function(op: Op) -> Callable[[Any], None]:
     return lambda context: infer(op, context)
-
-
-def _type_name(op: Op, type_name: str) -> str:
-    return type_name if type_name in op.types else f"tensor({type_name})"

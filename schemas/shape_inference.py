@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, TensorProto, TypeProto, numpy_helper
+from onnx import AttributeProto, TensorProto, TypeProto, helper, numpy_helper
 from onnx.shape_inference import InferenceError
 
 from onnx_sparse.schemas.declaration import Attribute, DType, Input, Op
@@ -39,7 +39,7 @@ def _infer(op: Op, context: Any) -> None:
             break
         tensor_type = context.get_input_type(position)
         if tensor_type is not None:
-            _read_type(op, declared, tensor_type, types, shapes)
+            _read_type(declared, tensor_type, types, shapes)
         if declared.values.kind == "size":  # nothing else has a say in shapes, and tables are large
             data = context.get_input_data(position)
             if data is not None and data.data_location != TensorProto.EXTERNAL:
@@ -54,18 +54,7 @@ def _infer(op: Op, context: Any) -> None:
         element = binding.get(output.type, elements[0] if len(elements) == 1 else None)
         if element is None:
             continue
-        inferred = TypeProto()
-        inferred.tensor_type.elem_type = element
-        shape = dims.resolve(output.shape)
-        if shape is not None:
-            inferred.tensor_type.shape.SetInParent()
-            for dim in shape:
-                proto = inferred.tensor_type.shape.dim.add()
-                if isinstance(dim, int):
-                    proto.dim_value = dim
-                elif isinstance(dim, str):
-                    proto.dim_param = dim
-        context.set_output_type(position, inferred)
+        context.set_output_type(position, helper.make_tensor_type_proto(element, dims.resolve(output.shape)))
 
 
 def _attribute(context: Any, declared: Attribute) -> str | None:
@@ -77,9 +66,7 @@ def _attribute(context: Any, declared: Attribute) -> str | None:
     return str(attribute.s.decode(errors="replace"))
 
 
-def _read_type(
-    op: Op, declared: Input, tensor_type: TypeProto, types: dict[str, DType], shapes: dict[str, Shape]
-) -> None:
+def _read_type(declared: Input, tensor_type: TypeProto, types: dict[str, DType], shapes: dict[str, Shape]) -> None:
     if not tensor_type.HasField("tensor_type"):
         raise KernelError(f"input {declared.name} must be a tensor")
     if tensor_type.tensor_type.elem_type != TensorProto.UNDEFINED:

@@ -55,14 +55,16 @@ def _prod_body(b: Body) -> None:
 
 
 def _max_body(b: Body) -> None:
-    rows, ids, one_more, size = _rows(b)
-    reduced = extremum(b, "max", rows, ids, one_more, b.compute_type("T"), lowest(b.types["T"]))
-    b.output("output", first(b, reduced, size))
+    _extremum_body(b, "max", lowest(b.types["T"]))
 
 
 def _min_body(b: Body) -> None:
+    _extremum_body(b, "min", highest(b.types["T"]))
+
+
+def _extremum_body(b: Body, reduction: str, initial: float) -> None:
     rows, ids, one_more, size = _rows(b)
-    reduced = extremum(b, "min", rows, ids, one_more, b.compute_type("T"), highest(b.types["T"]))
+    reduced = extremum(b, reduction, rows, ids, one_more, b.compute_type("T"), initial)
     b.output("output", first(b, reduced, size))
 
 
