@@ -63,6 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             arguments = _parser().parse_args(argv)
         except SystemExit as stop:  # argparse has said all there is to say
             code = stop.code if isinstance(stop.code, int) else output.FAILED
+            if code == output.USAGE and "--json" in (sys.argv[1:] if argv is None else argv):
+                output.write_json({"error": "wrong usage: stderr says what is expected"})
         else:
             debug = arguments.debug
             code = _run(arguments)

@@ -31,7 +31,7 @@ onnx-sparse demo --keep try_it     then: onnx-sparse inspect try_it/baskets.onnx
 """
 
 _CODE = """\
-filled, was_empty = tf.sparse.fill_empty_rows(baskets, default_value=0)   # 0: water
+filled, was_empty = tf.sparse.fill_empty_rows(baskets, default_value=0)
 totals = tf.sparse.segment_sum(table, filled.values, filled.indices[:, 0])"""
 
 
@@ -172,9 +172,10 @@ def _show(document: dict[str, Any], node_count: int) -> None:
         output.show(Text(f"    {line}", style="cyan", no_wrap=True))
     output.write_line()
     ours = " and ".join(document["our_nodes"])
-    output.write_line(f"Converted to ONNX: {node_count} nodes, among them {ours}.")
+    output.write_line(f"Converted to ONNX: {node_count} nodes, with {ours}.")
     if document["recorded"]:
-        output.write_line(f"TensorFlow's answers are recorded ({tensorflow}); ONNX Runtime's are computed now.")
+        version = document["tensorflow"]
+        output.write_line(f"TensorFlow's answers are recorded ({version}); ONNX Runtime's are computed now.")
     output.write_line()
     theirs, mine = (document[f"{name}_answers"] for name in ("tensorflow", "onnxruntime"))
     rows = [
@@ -188,11 +189,13 @@ def _show(document: dict[str, Any], node_count: int) -> None:
     output.write_line()
     _show_verdict(document)
     if document["kept"]:
-        model, inputs, *_ = (shlex.quote(output.printable(path)) for path in document["kept"])
+        model, inputs, *saved_model = (shlex.quote(output.printable(path)) for path in document["kept"])
         output.write_line()
         output.write_line("Try them:")
         output.write_line(f"  onnx-sparse inspect {model}")
         output.write_line(f"  onnx-sparse run {model} --input {inputs}")
+        for source in saved_model:
+            output.write_line(f"  onnx-sparse convert {source} -o again.onnx --verify")
 
 
 def _show_verdict(document: dict[str, Any]) -> None:

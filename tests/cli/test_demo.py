@@ -19,6 +19,10 @@ def test_recorded(cli):
     assert "The answers are the same, to the last bit." in result.out
 
 
+def test_it_fits_a_terminal_of_80_columns(cli):
+    assert max(map(len, cli("demo", "--recorded").out.splitlines())) <= 80
+
+
 def test_recorded_where_tensorflow_is_not_installed(cli, monkeypatch):
     monkeypatch.setattr(demo, "_has_tensorflow", lambda: False)
     assert cli("demo", "--json").json["recorded"]
@@ -86,4 +90,4 @@ def test_live(cli, tmp_path):
     result = cli("demo", "--keep", tmp_path)
     assert result.code == 0
     assert "recorded" not in result.out
-    assert (tmp_path / "saved_model" / "saved_model.pb").is_file()
+    assert f"  onnx-sparse convert {tmp_path}/saved_model -o again.onnx --verify" in result.out

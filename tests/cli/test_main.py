@@ -49,6 +49,12 @@ def test_wrong_usage_is_2(cli, arguments):
     assert result.out == ""
 
 
+def test_wrong_usage_as_json(cli):
+    result = cli("convert", "--json")
+    assert result.code == 2
+    assert "error" in result.json
+
+
 def test_a_failure_is_1_and_one_line(cli, tmp_path):
     result = cli("check", tmp_path / "none.onnx")
     assert result.code == 1

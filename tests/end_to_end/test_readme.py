@@ -1,0 +1,73 @@
+"""Every line of the README's worked examples, run as it stands there, from the first to the last."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from ascend_graphs import layer, operation, write, write_tensors
+from openvino_irs import IrBuilder
+
+import onnx_sparse
+from onnx_sparse.cli import main
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def blocks() -> list[tuple[str, str]]:
+    """The language and the text of each fenced block of the section that shows how to use it."""
+    section = README[README.index("## Use it") : README.index("## The operators")]
+    return re.findall(r"^```(\w*)\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+
+
+def write_what_the_reader_has(folder: Path) -> None:
+    """The files that the README speaks of and a reader has: an Ascend layer with its dump, an .air, an IR."""
+    x = np.ones((2, 3), np.float16)
+    graph = layer(["x"], ["y"], [operation("ElewiseOperation", ["x", "x"], ["y"], {"elewiseType": 8})])
+    write(folder, graph)
+    write_tensors(folder / "dump", [x], [x + x])
+    dump = folder / "msit_dump_20260101_120000"
+    write(dump / "layer/77", graph, "Layer_0.json")
+    write_tensors(dump / "tensors/0_77/0/0_Layer", [x], [x + x])
+    shutil.copy(ROOT / "tests/data/ascend/fill_family.air", folder / "export.air")
+    (folder / "tests").symlink_to(ROOT / "tests")
+    net = IrBuilder()
+    data, ids = net.parameter("data", "f32", [-1, 2]), net.parameter("segment_ids", "i64", [-1])
+    net.result(net.layer("SegmentMax", "opset16", [data, ids], [("f32", [-1, 2])], {"fill_mode": "zero"}))
+    net.save(folder)
+
+
+def test_every_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("tensorflow", "tf2onnx", "openvino"):
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    write_what_the_reader_has(tmp_path)
+    names: dict[str, Any] = {}
+    found = blocks()
+    assert len(found) > 8
+    for position, (language, text) in enumerate(found):
+        if language == "sh":
+            for line in text.splitlines():
+                command, *arguments = shlex.split(line, comments=True)
+                assert command == "onnx-sparse"
+                assert main(arguments) == 0, line
+        elif language == "python":
+            following, shown = found[position + 1] if position + 1 < len(found) else ("", "")
+            if following == "" and shown.startswith("onnx_sparse.KernelError: "):
+                with pytest.raises(onnx_sparse.KernelError) as raised:
+                    exec(text, names)
+                assert shown == f"onnx_sparse.KernelError: {raised.value}\n"
+                assert names["was_empty"].tolist() == [False, True, False, False]
+            else:
+                exec(text, names)
+    for path in tmp_path.glob("*.onnx"):
+        onnx.checker.check_model(path, full_check=True)
+    assert {"portable.onnx", "plain.onnx", "fill.onnx", "for_openvino.xml"} <= set(os.listdir(tmp_path))
