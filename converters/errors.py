@@ -1,4 +1,4 @@
-"""What a converter raises."""
+"""What converters raise, and how they cite what others have raised."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ class UnsupportedNode:
         return f"{self.node} ({self.op_type}): {self.reason}"
 
 
+class Unsupported(Exception):  # noqa: N818 - a verdict on a node, not a failure of the program
+    """The reason why a node of the source cannot be converted: handlers raise it, drivers collect it."""
+
+
 class ConversionError(Exception):
     """A source that cannot be converted.
 
@@ -39,3 +43,8 @@ class ConversionError(Exception):
             message = "1 node cannot be converted" if count == 1 else f"{count} nodes cannot be converted"
         lines = [f"{message}:" if self.unsupported else message]
         super().__init__("\n  ".join(lines + [str(node) for node in self.unsupported]))
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an exception says; its type where it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -11,8 +11,9 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 from onnx_sparse.converters.ascend.dtypes import HALF_FLOATS
 from onnx_sparse.converters.ascend.standard_types import check_types
 from onnx_sparse.converters.ascend.tensors import Shape, Tensor, Unsupported, broadcast, element_count, shape_text
+from onnx_sparse.converters.domain_types import bound_types
 from onnx_sparse.schemas import DOMAIN, OPS
-from onnx_sparse.schemas.declaration import DType, dtype_name, numpy_dtype
+from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
 Array = np.ndarray[Any, Any]
 
@@ -121,12 +122,7 @@ class Emitter:
     def domain_op(self, op_type: str, *inputs: Tensor, shape: Shape | None) -> Tensor:
         """Add a node of the domain whose only result has the type that its schema says."""
         op = OPS[op_type]
-        types: dict[str, DType] = {}
-        for declared, given in zip(op.inputs, inputs, strict=True):
-            if given.dtype not in op.element_types(declared.type):
-                raise Unsupported(f"{op_type} takes no {dtype_name(given.dtype)} {declared.name}")
-            if types.setdefault(declared.type, given.dtype) != given.dtype:
-                raise Unsupported(f"{op_type}: {declared.name} is {dtype_name(given.dtype)}")
+        types = bound_types(op, {i.name: tensor.dtype for i, tensor in zip(op.inputs, inputs, strict=True)})
         result = (op.bind(op.outputs[0].type, types), shape)
         return self.node(op_type, inputs, [result], domain=DOMAIN)[0]
 

@@ -1,18 +1,15 @@
-"""A tensor of the graph that is being built, and why a node of the source cannot be converted."""
+"""A tensor of the graph that is being built; what is not known of it and must be makes a node `Unsupported`."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 
+from onnx_sparse.converters.errors import Unsupported as Unsupported
 from onnx_sparse.schemas.declaration import DType, dtype_name
 
 #: Dimensions; None is one that is not known.
 Shape = tuple[int | None, ...]
-
-
-class Unsupported(Exception):  # noqa: N818 - a verdict on a node, not a failure of the program
-    """The reason why a node cannot be converted."""
 
 
 @dataclass(frozen=True)

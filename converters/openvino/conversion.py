@@ -10,7 +10,7 @@ from types import MappingProxyType
 import onnx
 from onnx import ModelProto, TensorProto, helper
 
-from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
+from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
 from onnx_sparse.converters.openvino.element_types import ONNX_TYPES
 from onnx_sparse.converters.openvino.emitter import Emitter, value_info
 from onnx_sparse.converters.openvino.ends import end_names, name_outputs, parameter, port_shape
@@ -175,5 +175,5 @@ def _checked(model: ModelProto) -> ModelProto:
         model = onnx.shape_inference.infer_shapes(model)
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        raise ConversionError(f"the converted model is not valid: {str(error).splitlines()[0]}") from error
+        raise ConversionError(f"the converted model is not valid: {first_line(error)}") from error
     return model

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+from onnx_sparse.converters.domain_types import bound_types
 from onnx_sparse.converters.openvino.kernels import computed_in
 from onnx_sparse.converters.openvino.tensors import Array, Shape, Tensor, Unsupported
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
-from onnx_sparse.schemas.declaration import DType, dtype_name, numpy_dtype
+from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
 #: The default opset of the models: the first in which every reduction takes its axes as an input.
 OPSET = 18
@@ -71,9 +72,7 @@ class Emitter:
     ) -> tuple[Tensor, ...]:
         """Add a node as it is; one result per element type. None is an input left off."""
         given = list(inputs)
-        while (
-            given and given[-1] is None
-        ):  # ONNX Runtime's Squeeze takes an axis without a name for one that is missing
+        while given and given[-1] is None:  # ONNX Runtime's Squeeze takes an axis that is there without a name for none
             given.pop()
         label = self.names.fresh(f"{self._prefix}/{op_type}")
         outputs = [Tensor(f"{label}:{k}" if k else label, dtype) for k, dtype in enumerate(dtypes)]
@@ -171,26 +170,14 @@ class Emitter:
             Unsupported: The operator does not take an input's element type.
         """
         op = OPS[op_type]
-        types: dict[str, DType] = {}
-        for declared in op.inputs:
-            tensor = inputs.get(declared.name)
-            if tensor is None:
-                continue
-            legal = op.element_types(declared.type)
-            wanted = types.setdefault(declared.type, tensor.dtype)
-            if tensor.dtype not in legal or tensor.dtype != wanted:
-                expected = dtype_name(wanted) if tensor.dtype != wanted else ", ".join(map(dtype_name, legal))
-                raise Unsupported(f"input {declared.name} is {dtype_name(tensor.dtype)}; {op_type} takes {expected}")
+        types = bound_types(op, {name: tensor.dtype for name, tensor in inputs.items() if tensor is not None})
         arguments = []
         for declared in op.inputs:
-            tensor = inputs.get(declared.name)
-            if tensor is None:
-                tensor = self.constant(declared.sentinel, types.get(declared.type, TensorProto.INT64))
-            arguments.append(tensor)
+            dtype = types.get(declared.type, TensorProto.INT64)
+            arguments.append(inputs.get(declared.name) or self.constant(declared.sentinel_array(dtype), dtype))
         self.domains[DOMAIN] = OPSET_VERSION
-        values = {a.name: a.default for a in op.attributes} | dict(attributes or {})
         dtypes = [op.bind(o.type, types) for o in op.outputs]
-        return self.node(op_type, arguments, dtypes, domain=DOMAIN, **values)
+        return self.node(op_type, arguments, dtypes, domain=DOMAIN, **op.with_defaults(attributes or {}))
 
     def graph(
         self,

@@ -1,4 +1,4 @@
-"""A tensor of the graph that is being built, and why a layer cannot be converted."""
+"""A tensor of the graph that is being built; what is not known of it and must be makes a layer `Unsupported`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from onnx_sparse.converters.errors import Unsupported as Unsupported
 from onnx_sparse.schemas.declaration import DType
 
 Array = np.ndarray[Any, Any]
 #: Dimensions; None is one that is not known.
 Shape = tuple[int | None, ...]
-
-
-class Unsupported(Exception):  # noqa: N818 - a verdict on a layer, not a failure of the program
-    """The reason why a layer cannot be converted."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto
 
-from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.openvino.ir import read_ir
 from onnx_sparse.converters.openvino.known_faults import faults_of
 from onnx_sparse.converters.verification.comparison import Record, compare, merge
@@ -93,7 +93,7 @@ def _compare(
         try:
             actual = session.run(outputs, {name: batch[name] for name in names})
         except Exception as error:  # whatever ONNX Runtime raises
-            note = f"ONNX Runtime refuses the batch {kind!r}: {str(error).splitlines()[0]}"
+            note = f"ONNX Runtime refuses the batch {kind!r}: {first_line(error)}"
             pairs = zip(outputs, expected, strict=True)
             records = [Record(name, want.dtype.name, want.shape, ok=False, note=note) for name, want in pairs]
         else:

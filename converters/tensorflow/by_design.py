@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,10 +19,6 @@ from onnx import ModelProto
 from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.tensorflow.source import Array
 from onnx_sparse.schemas import DOMAIN
-
-_HEADING = re.compile(
-    r"^(Graph execution error:.*|Detected at node .*|<stack traces unavailable>|File .*|\{\{function_node .*?\}\})"
-)
 
 _OUT_OF_RANGE = ("out of range", "must be < num_segments", "is invalid")
 
@@ -63,9 +58,3 @@ class Design:
         if self.lookups and any(text in str(error) for text in _OUT_OF_RANGE):
             return " (by design: the model drops entries of segments that do not exist)"
         return ""
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an exception that says what is wrong: TensorFlow puts headings before it."""
-    lines = [_HEADING.sub("", line.strip()).strip() for line in str(error).strip().splitlines()]
-    return next(filter(None, lines), type(error).__name__)

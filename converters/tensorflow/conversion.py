@@ -1,4 +1,4 @@
-"""The drive: load, freeze, convert, check."""
+"""`convert`: a TensorFlow model is loaded, frozen, converted, rewritten and checked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto, defs
 
-from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
+from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
 from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.tensorflow.axes import count_axes_from_the_front
 from onnx_sparse.converters.tensorflow.explanation import Explanation, count_nodes, count_source_nodes
@@ -104,8 +104,7 @@ def _frozen(source: Source) -> Frozen:
     except ConversionError:
         raise
     except Exception as error:  # TensorFlow raises ValueError, OpError, RuntimeError, ... for what it cannot freeze
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise ConversionError(f"TensorFlow cannot freeze {source.name}: {reason}") from error
+        raise ConversionError(f"TensorFlow cannot freeze {source.name}: {first_line(error)}") from error
 
 
 def _inferred(model: ModelProto) -> ModelProto:
@@ -138,7 +137,7 @@ def _check(model: ModelProto) -> None:
         try:
             onnx.checker.check_model(model)
         except onnx.checker.ValidationError as error:
-            raise ConversionError(f"the converted model is not valid: {str(error).splitlines()[0]}") from error
+            raise ConversionError(f"the converted model is not valid: {first_line(error)}") from error
 
 
 def _has(node: onnx.NodeProto, versions: dict[str, int]) -> bool:

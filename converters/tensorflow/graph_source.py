@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensorflow.derived_tables import derive_tables
 from onnx_sparse.converters.tensorflow.large_tables import set_aside, with_rows
 from onnx_sparse.converters.tensorflow.quiet import require
@@ -45,7 +45,7 @@ class GraphSource(Source):
             with self._graph.as_default():
                 tf.import_graph_def(graph_def, name="")
         except (ValueError, tf.errors.OpError) as error:
-            raise ConversionError(f"{name} is no valid graph: {str(error).strip().splitlines()[0]}") from error
+            raise ConversionError(f"{name} is no valid graph: {first_line(error)}") from error
         self.inputs = self._ports(self._placeholders() if inputs is None else inputs, "input")
         self.outputs = self._ports(self._unconsumed() if outputs is None else outputs, "output")
         # ONNX wants all names to differ, also those of an input that is an output as well.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensorflow.function_source import FunctionSource
 from onnx_sparse.converters.tensorflow.quiet import require
 
@@ -24,7 +24,7 @@ def from_keras_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequen
     try:
         model = keras.saving.load_model(path, compile=False)
     except Exception as error:  # Keras raises whatever its layers raise
-        raise ConversionError(f"{path} cannot be read as a Keras model: {_first_line(error)}") from error
+        raise ConversionError(f"{path} cannot be read as a Keras model: {first_line(error)}") from error
     return from_keras_model(model, inputs=inputs, outputs=outputs)
 
 
@@ -77,7 +77,3 @@ def _layer_names(model: Any, concrete: Any) -> list[str] | None:
         return None
     names = [tensor._keras_history.operation.name for tensor in model.outputs]
     return names if len(names) == len(concrete.outputs) else None
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)

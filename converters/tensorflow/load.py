@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensorflow.quiet import quietly, require
 from onnx_sparse.converters.tensorflow.source import Source, refuse_what_onnx_lacks
 
@@ -78,8 +78,7 @@ def _load_saved_model(path: Path, signature: str | None, ends: dict[str, Sequenc
     try:
         model = tf.saved_model.load(str(path))
     except Exception as error:  # TensorFlow raises OSError, ValueError, OpError, DecodeError, ... for damaged files
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise ConversionError(f"{path} cannot be read as a SavedModel: {reason}") from error
+        raise ConversionError(f"{path} cannot be read as a SavedModel: {first_line(error)}") from error
     # Names with a leading underscore are TensorFlow's own (__saved_model_init_op).
     available = sorted(name for name in model.signatures if not name.startswith("_"))
     listed = ", ".join(available)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ from onnx import ModelProto, helper
 
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.graphs import graphs
-from onnx_sparse.converters.tensorflow.by_design import Design, first_line
+from onnx_sparse.converters.tensorflow.by_design import Design
 from onnx_sparse.converters.tensorflow.quiet import quietly, require
 from onnx_sparse.converters.tensorflow.source import Array, Source
 from onnx_sparse.converters.verification.comparison import Record, compare, dtype_name, merge
@@ -19,6 +20,11 @@ from onnx_sparse.converters.verification.sample_inputs import KINDS, sample
 
 #: Operators in which ONNX Runtime 1.31 ends the process where there are no rows.
 _FATAL_WITHOUT_ROWS = {"GRU", "LSTM"}
+
+#: What TensorFlow's errors begin with before they say what is wrong.
+_HEADING = re.compile(
+    r"^(Graph execution error:.*|Detected at node .*|<stack traces unavailable>|File .*|\{\{function_node .*?\}\})"
+)
 
 
 def verify(
@@ -108,12 +114,12 @@ def _compare_rounds(
         try:
             expected = [_normal(value) for value in loaded.run(feeds)]
         except Exception as error:  # whatever TensorFlow's kernels raise
-            skipped.append(f"TensorFlow refuses the batch {kind!r}: {first_line(error)}{design.of_error(error)}")
+            skipped.append(f"TensorFlow refuses the batch {kind!r}: {_reason(error)}{design.of_error(error)}")
             continue
         try:
             actual = [_normal(value) for value in session.run(names, {**feeds, **tables})]
         except Exception as error:  # whatever ONNX Runtime raises
-            note = f"ONNX Runtime refuses the batch {kind!r}: {first_line(error)}"
+            note = f"ONNX Runtime refuses the batch {kind!r}: {_reason(error)}"
             found = [
                 Record(port.name, dtype_name(want), want.shape, ok=False, note=note)
                 for port, want in zip(loaded.outputs, expected, strict=True)
@@ -144,3 +150,9 @@ def _normal(value: Array) -> Array:
     array = np.empty(value.size, object)
     array[:] = text
     return array.reshape(value.shape)
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of an exception that says what is wrong: TensorFlow puts headings before it."""
+    lines = [_HEADING.sub("", line.strip()).strip() for line in str(error).strip().splitlines()]
+    return next(filter(None, lines), type(error).__name__)

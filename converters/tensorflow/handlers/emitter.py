@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.tensorflow.handlers.registry import Tensor, Unsupported
+from onnx_sparse.converters.domain_types import bound_types
+from onnx_sparse.converters.tensorflow.handlers.registry import Tensor
 from onnx_sparse.schemas import DOMAIN, OPS
-from onnx_sparse.schemas.declaration import DType, dtype_name, numpy_dtype
+from onnx_sparse.schemas.declaration import DType
 
 #: Types that ONNX Runtime's Where has no kernel for, with one that holds the same values (or bits) and has.
 _SELECTABLE: dict[DType, DType] = {
@@ -85,24 +86,10 @@ class Emitter(ABC):
             Unsupported: If the operator does not take an input's element type.
         """
         op = OPS[op_type]
-        types: dict[str, DType] = {}
-        for declared in op.inputs:
-            if declared.name not in inputs:
-                continue
-            given = inputs[declared.name].dtype
-            legal = op.element_types(declared.type)
-            wanted = types.setdefault(declared.type, given)
-            if given not in legal or given != wanted:
-                expected = dtype_name(wanted) if given != wanted else ", ".join(map(dtype_name, legal))
-                raise Unsupported(f"input {declared.name} is {dtype_name(given)}; {op_type} takes {expected}")
-        arguments = []
-        for declared in op.inputs:
-            if declared.name in inputs:
-                arguments.append(inputs[declared.name])
-            elif declared.sentinel is not None:
-                dtype = types.get(declared.type, TensorProto.INT64)
-                arguments.append(self.constant(np.array(declared.sentinel, numpy_dtype(dtype))))
-            else:
-                raise TypeError(f"{op_type} needs {declared.name}")
-        values = {a.name: a.default for a in op.attributes} | dict(attributes or {})
-        return self.node(DOMAIN, op_type, arguments, [op.bind(o.type, types) for o in op.outputs], values)
+        types = bound_types(op, {name: tensor.dtype for name, tensor in inputs.items()})
+        arguments = [
+            inputs.get(i.name) or self.constant(i.sentinel_array(types.get(i.type, TensorProto.INT64)))
+            for i in op.inputs
+        ]
+        dtypes = [op.bind(o.type, types) for o in op.outputs]
+        return self.node(DOMAIN, op_type, arguments, dtypes, op.with_defaults(attributes or {}))

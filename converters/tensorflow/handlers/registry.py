@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from onnx_sparse.converters.errors import Unsupported as Unsupported
 from onnx_sparse.converters.tensorflow.source import Array
 from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.declaration import DType, dtype_name
@@ -66,10 +67,6 @@ class SourceNode:
     def all(self, input_name: str) -> list[Tensor]:
         """The tensors of an input that is a list, `"values*"` in the declaration of its handler."""
         return [tensor for name, tensor in self.inputs.items() if name.rpartition("_")[0] == input_name]
-
-
-class Unsupported(Exception):  # noqa: N818 - a verdict on a node, not a failure of the program
-    """The reason why a node cannot be converted."""
 
 
 HandlerFunction = Callable[[SourceNode, "Emitter"], tuple[Tensor, ...]]

@@ -1,0 +1,26 @@
+"""The element types of a node of the domain that a converter writes, by the contract's own rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.schemas import Op
+from onnx_sparse.schemas.declaration import DType
+from onnx_sparse.schemas.law import KernelError, bind_types
+
+
+def bound_types(op: Op, inputs: Mapping[str, DType]) -> dict[str, DType]:
+    """The element type of each of the operator's type variables.
+
+    Args:
+        op: The operator.
+        inputs: The element types of the inputs that are given, by their names.
+
+    Raises:
+        Unsupported: The operator does not take an input's element type, or two of one type variable differ.
+    """
+    try:
+        return bind_types(op, inputs)
+    except KernelError as error:
+        raise Unsupported(f"{op.name}: {error}") from error

@@ -1,0 +1,31 @@
+"""Nodes of the domain that converters write obey the contract's types; what does not is the source node's fault."""
+
+from __future__ import annotations
+
+import pytest
+from onnx import TensorProto
+
+from onnx_sparse.converters.domain_types import bound_types
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.schemas import OPS
+
+
+def test_type_variables_are_bound_by_the_inputs_that_are_given():
+    types = {"data": TensorProto.FLOAT16, "segment_ids": TensorProto.INT32}
+    assert bound_types(OPS["SegmentSum"], types) == {"T": TensorProto.FLOAT16, "I": TensorProto.INT32}
+
+
+@pytest.mark.parametrize(
+    ("types", "message"),
+    [
+        ({"mask": TensorProto.FLOAT}, "MaskedFill: input mask is float; expected one of: bool, int8"),
+        (
+            {"x": TensorProto.INT8, "value": TensorProto.INT32},
+            "MaskedFill: input value is int32 but x is int8; both must have the same type",
+        ),
+    ],
+)
+def test_what_the_operator_does_not_take_is_refused_in_the_words_of_the_law(types, message):
+    with pytest.raises(Unsupported) as refused:
+        bound_types(OPS["MaskedFill"], types)
+    assert str(refused.value) == message
