@@ -120,10 +120,11 @@ def _input_names(concrete: Any, tensors: Sequence[Any]) -> list[str]:
 
 
 def _composite_specs(signature: Any, ports: tuple[Port, ...]) -> CompositeSpecs:
-    """What the SparseTensorSpecs and RaggedTensorSpecs (with one ragged dimension) in a signature say."""
+    """What the SparseTensorSpecs and RaggedTensorSpecs in a signature say."""
     tf = require("tensorflow")
     dense_shapes: dict[str, Shape] = {}
     row_splits: dict[str, str] = {}
+    inner_splits: set[str] = set()
     position = 0
     for spec in tf.nest.flatten(signature):
         leaves = tf.nest.flatten(spec, expand_composites=True)
@@ -131,9 +132,10 @@ def _composite_specs(signature: Any, ports: tuple[Port, ...]) -> CompositeSpecs:
         position += len(parts)
         if isinstance(spec, tf.SparseTensorSpec) and len(parts) == 3 and spec.shape.rank is not None:
             dense_shapes[parts[2].name] = tuple(spec.shape.as_list())
-        elif isinstance(spec, tf.RaggedTensorSpec) and len(parts) == 2:
+        elif isinstance(spec, tf.RaggedTensorSpec) and len(parts) > 1:
             row_splits[parts[1].name] = parts[0].name
-    return CompositeSpecs(dense_shapes, row_splits)
+            inner_splits |= {part.name for part in parts[2:]}
+    return CompositeSpecs(dense_shapes, row_splits, frozenset(inner_splits))
 
 
 def _output_names(structure: Any, prefix: str = "") -> list[str]:

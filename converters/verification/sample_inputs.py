@@ -27,11 +27,13 @@ class CompositeSpecs:
 
     Attributes:
         dense_shapes: The static shape, by the input that is the dense shape.
-        row_splits: The inputs that are row splits, with the input of the values.
+        row_splits: The inputs that are (the outermost) row splits, with the input of the values.
+        inner_splits: The inputs that are row splits inside others.
     """
 
     dense_shapes: Mapping[str, Shape] = field(default_factory=dict)
     row_splits: Mapping[str, str] = field(default_factory=dict)
+    inner_splits: frozenset[str] = frozenset()
 
 
 #: What the rounds have in common with real batches, in turn.
@@ -70,7 +72,7 @@ class _Sampler:
         self.rng = rng
         self.roles = find_roles(model)
         self.roles.entries |= set(specs.row_splits.values())
-        self.roles.splits |= set(specs.row_splits)
+        self.roles.splits |= {*specs.row_splits, *specs.inner_splits}
         self.values = {value.name: value for value in model.graph.input}
         self.batch = self._batch_size(_SIZES.get(kind))
         per_row = {"with empty rows": (0, 3), "without entries": (0, 1)}.get(kind, (1, 4))
@@ -130,6 +132,8 @@ class _Sampler:
         roles, shape = self.roles, self._shape(name, value)
         if name in roles.coordinates:
             return self._coordinates(shape[1] if len(shape) > 1 else 1)
+        if name in self.specs.inner_splits:
+            return np.arange(len(self.rows) + 1)  # one value in each row inside a row
         if name in roles.splits:
             return np.searchsorted(self.rows, np.arange(self.batch + 1))
         if name in roles.shapes:

@@ -7,7 +7,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from onnx_sparse.converters.tensorflow import convert  # noqa: E402
+from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
 
 TABLE = tf.Variable(np.random.default_rng(0).standard_normal((10, 3)).astype(np.float32))
 SPLITS = {
@@ -108,3 +108,120 @@ def test_node_counts_of_lookups(safe, options, count, combiner):
         return call(TABLE, ragged, combiner=combiner, **({} if safe else {"sp_weights": None}), **options)
 
     assert len(convert(lookup).graph.node) == count
+
+
+TYPES = (tf.float16, tf.bfloat16, tf.float32, tf.int8, tf.uint64, tf.bool, tf.string)
+
+
+def numbers(dtype, count):
+    """`count` values of a type."""
+    if dtype == tf.string:
+        return np.array([f"wört {k}".encode() for k in range(count)], object)
+    return (np.arange(count) % 2 == 0) if dtype == tf.bool else np.arange(1, count + 1).astype(dtype.as_numpy_dtype)
+
+
+@pytest.mark.parametrize("splits", SPLITS.values(), ids=SPLITS)
+class TestLayout:
+    """Padded, sparse, and a slice of each row, which TensorFlow takes by numbers that it counts for each row."""
+
+    def test_padded(self, agree, splits):
+        agree(padded, np.arange(splits[-1]), np.array(splits))
+
+    def test_padded_to_a_shape(self, agree, splits):
+        agree(padded_to_four, np.arange(splits[-1]), np.array(splits, np.int32))
+
+    def test_sparse(self, agree, splits):
+        agree(sparse, np.arange(splits[-1]), np.array(splits))
+
+    def test_cut(self, agree, splits):
+        agree(cut, np.arange(splits[-1]), np.array(splits))
+
+    def test_reduced_across_rows(self, agree, splits):
+        agree(column_sums, np.arange(splits[-1]), np.array(splits))
+
+
+@of_rows()
+def padded(values, splits):
+    return tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_tensor()
+
+
+@of_rows(tf.int32)
+def padded_to_four(values, splits):
+    ragged = tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+    return ragged.to_tensor(default_value=-1, shape=[None, 4]), ragged.to_tensor(shape=[2, 1])
+
+
+@of_rows()
+def sparse(values, splits):
+    made = tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_sparse()
+    return made.indices, made.values, made.dense_shape
+
+
+@of_rows()
+def cut(values, splits):
+    ragged = tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+    parts = [ragged[:, :2], ragged[:, -2:], ragged[:, 1:], ragged[:, ::2]]
+    return [tensor for part in parts for tensor in (part.values, part.row_splits)]
+
+
+@of_rows()
+def column_sums(values, splits):
+    return tf.reduce_sum(tf.RaggedTensor.from_row_splits(values, splits, validate=False), axis=0)
+
+
+class TestPadded:
+    @pytest.mark.parametrize("dtype", TYPES, ids=lambda t: t.name)
+    def test_every_type(self, agree, dtype):
+        @tf.function(input_signature=[tf.TensorSpec([None], dtype), tf.TensorSpec([], dtype)])
+        def layout(values, default):
+            return tf.RaggedTensor.from_row_splits(values, [0, 2, 2, 3], validate=False).to_tensor(default)
+
+        given = numbers(dtype, 4)
+        agree(layout, given[:3], given[3])
+
+    def test_rows_by_their_numbers(self, agree):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int64), tf.TensorSpec([None], tf.int64)])
+        def layout(values, rowids):
+            return tf.RaggedTensor.from_value_rowids(values, rowids, nrows=4, validate=False).to_tensor()
+
+        agree(layout, np.array([7, 8, 9]), np.array([0, 0, 2]))
+        agree(layout, np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+    def test_values_that_are_vectors(self, agree):
+        spec = tf.RaggedTensorSpec([None, None, 2], tf.float32, ragged_rank=1)
+        layout = tf.function(lambda ragged: (ragged.to_tensor(), ragged.to_tensor([5.0, 6.0])), input_signature=[spec])
+        model = convert(layout)
+        (record, other) = verify(layout, model)
+        assert record.ok, record.note
+        assert other.ok, other.note
+
+    def test_rows_in_rows(self):
+        layout = tf.function(
+            lambda ragged: {"dense": ragged.to_tensor(), "sparse": tf.sparse.to_dense(ragged.to_sparse())},
+            input_signature=[tf.RaggedTensorSpec([None, None, None], tf.float32)],
+        )
+        for record in verify(layout, convert(layout)):
+            assert record.ok, record.note
+
+
+class TestRanges:
+    @pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.float32, tf.float64], ids=lambda t: t.name)
+    def test_steps_of_all_signs(self, agree, dtype):
+        spec = tf.TensorSpec([None], dtype)
+
+        @tf.function(input_signature=[spec, spec, spec])
+        def count(starts, limits, steps):
+            made = tf.ragged.range(starts, limits, steps)
+            return made.values, made.row_splits
+
+        starts, limits, steps = [0, 5, 5, 3, 0, 0], [5, 0, 0, 3, -1, 6], [2, -2, 2, 1, 2, 3]
+        agree(count, *(np.array(x, dtype.as_numpy_dtype) for x in (starts, limits, steps)))
+        agree(count, *[np.zeros(0, dtype.as_numpy_dtype)] * 3)
+
+    def test_of_scalars(self, agree):
+        @tf.function(input_signature=[tf.TensorSpec([], tf.int64), tf.TensorSpec([None], tf.int64)])
+        def count(start, limits):
+            made, single = tf.ragged.range(start, limits), tf.raw_ops.RaggedRange(starts=start, limits=5, deltas=2)
+            return made.values, made.row_splits, *single
+
+        agree(count, np.int64(1), np.array([0, 4, 2]))

@@ -9,6 +9,7 @@ from onnx_sparse.converters.tensorflow.handlers import (  # noqa: F401 - importe
     embedding,
     fill,
     lookup,
+    ragged,
     segment,
     selection,
     shaping,

@@ -96,10 +96,12 @@ class Handler:
 
     def names(self, count: int) -> list[str]:
         """The names of `count` inputs: those of a list are numbered, `values_0`, `values_1`."""
-        if not any(name.endswith("*") for name in self.inputs):
+        lists = [name for name in self.inputs if name.endswith("*")]
+        if not lists:
             return list(self.inputs)
-        each = count // len(self.inputs)
-        return [f"{name.removesuffix('*')}_{k}" for name in self.inputs for k in range(each)]
+        each = (count - len(self.inputs) + len(lists)) // len(lists)
+        numbered = {name: [f"{name.removesuffix('*')}_{k}" for k in range(each)] for name in lists}
+        return [given for name in self.inputs for given in numbered.get(name, [name])]
 
     @property
     def dtypes(self) -> tuple[str, ...]:

@@ -1,0 +1,171 @@
+"""tf.raw_ops.RaggedTensorToTensor, RaggedTensorToSparse, RaggedRange: no row may have a value, and no row be there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.tensorflow.handlers.coordinates import element
+from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
+from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, Unsupported, handles
+from onnx_sparse.schemas.declaration import FLOATS
+
+_ANYTHING = ("every type",)
+
+
+@dataclass(frozen=True)
+class _Partition:
+    """Which values are the values of which rows, all of them int64.
+
+    Attributes:
+        row: The row of each value.
+        place: The place of each value in its row.
+        rows: How many rows there are, a vector of one element.
+        longest: How many values the longest has, a vector of one element.
+    """
+
+    row: Tensor
+    place: Tensor
+    rows: Tensor
+    longest: Tensor
+
+
+@handles(
+    "RaggedTensorToTensor",
+    inputs=("shape", "values", "default_value", "row_partition_tensors*"),
+    to="ScatterND",
+    dtypes=_ANYTHING,
+)
+def ragged_tensor_to_tensor(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """The default everywhere, and over it the values that lie inside the shape."""
+    values, given = node["values"], node["shape"]
+    kinds = [kind.decode() for kind in node.attributes["row_partition_types"]]
+    tensors = node.all("row_partition_tensors")
+    if set(kinds) == {"ROW_SPLITS"}:
+        partitions = [_of_splits(splits, emit) for splits in tensors]
+    elif kinds[0] == "FIRST_DIM_SIZE" and set(kinds[1:]) == {"VALUE_ROWIDS"}:
+        rows = emit.ints("Reshape", emit.cast(tensors[0], TensorProto.INT64), emit.integers(1))
+        partitions = []
+        for rowids in tensors[1:]:
+            partitions.append(_of_rowids(rowids, rows, emit))
+            rows = emit.ints("Shape", rowids)
+    else:
+        raise Unsupported(f"rows are given as {', '.join(kinds)}; ROW_SPLITS or VALUE_ROWIDS are converted")
+    coordinates, shape = _coordinates(partitions, emit), _dense_shape(partitions, emit)
+    if given.known_rank("shape") and (given.value is None or (given.value >= 0).any()):
+        wanted = emit.cast(given, TensorProto.INT64)
+        wanted = emit.ints("Slice", wanted, emit.integers(0), emit.integers(len(partitions) + 1))
+        free = emit.standard("Less", wanted, emit.integer(0), dtype=TensorProto.BOOL)
+        shape = emit.ints("Where", free, shape, wanted)
+        below = emit.cast(emit.standard("Less", coordinates, shape, dtype=TensorProto.BOOL), TensorProto.INT32)
+        kept = emit.cast(emit.like("ReduceMin", below, emit.integers(1), keepdims=0), TensorProto.BOOL)
+        coordinates = emit.ints("Compress", coordinates, kept, axis=0)
+        values = emit.like("Compress", values, kept, axis=0)
+    if node["values"].known_rank("values") > 1:
+        shape = emit.ints("Concat", shape, emit.ints("Shape", values, start=1), axis=0)
+    return (emit.like("ScatterND", emit.like("Expand", node["default_value"], shape), coordinates, values),)
+
+
+@handles("RaggedTensorToSparse", inputs=("rt_nested_splits*", "rt_dense_values"), to="CumSum", dtypes=_ANYTHING)
+def ragged_tensor_to_sparse(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """The coordinates of the values, which stay as they are."""
+    values = node["rt_dense_values"]
+    if values.known_rank("rt_dense_values") > 1:
+        raise Unsupported("values of more than one dimension")
+    partitions = [_of_splits(splits, emit) for splits in node.all("rt_nested_splits")]
+    return _coordinates(partitions, emit), values, _dense_shape(partitions, emit)
+
+
+@handles(
+    "RaggedRange",
+    inputs=("starts", "limits", "deltas"),
+    to="CumSum",
+    dtypes=("bfloat16", "float", "double", "int32", "int64"),
+)
+def ragged_range(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """A row of numbers for each start, limit and step; one that is a scalar is that of all rows."""
+    starts, limits, steps = (node[name] for name in ("starts", "limits", "deltas"))
+    if not any(tensor.known_rank("starts") for tensor in (starts, limits, steps)):
+        starts = emit.like("Unsqueeze", starts, emit.integers(0))
+    splits = _splits(_lengths(starts, limits, steps, emit), emit)
+    partition = _of_splits(splits, emit)
+    firsts, by = (
+        emit.like("Gather", emit.like("Expand", tensor, partition.rows), partition.row) for tensor in (starts, steps)
+    )
+    numbers = emit.like("Add", firsts, emit.like("Mul", emit.cast(partition.place, starts.dtype), by))
+    return emit.cast(splits, int(node.attributes.get("Tsplits", TensorProto.INT64))), numbers
+
+
+def _lengths(starts: Tensor, limits: Tensor, steps: Tensor, emit: Emitter) -> Tensor:
+    """How many numbers there are from starts to limits."""
+    far, one = emit.like("Sub", limits, starts), steps.value is not None and bool((steps.value == 1).all())
+    if starts.dtype in FLOATS:
+        counts = emit.like("Ceil", emit.like("Div", far, steps))
+    elif one:
+        counts = far
+    else:
+        # What is missing for the last step to be a whole one.
+        missing = emit.like("Mod", emit.like("Neg", far), steps)
+        counts = emit.like("Div", emit.like("Add", far, missing), steps)
+    return emit.ints("Max", emit.cast(counts, TensorProto.INT64), emit.integer(0))
+
+
+def _splits(lengths: Tensor, emit: Emitter) -> Tensor:
+    """Where rows of these lengths begin and end."""
+    return emit.ints("Concat", emit.integers(0), emit.ints("CumSum", lengths, emit.integer(0)), axis=0)
+
+
+def _of_splits(splits: Tensor, emit: Emitter) -> _Partition:
+    """The row of a value is one less than the number of splits up to it."""
+    splits = emit.cast(splits, TensorProto.INT64)
+    total = emit.ints("Slice", splits, emit.integers(-1), emit.integers(np.iinfo(np.int64).max))
+    # A last row without values begins where the values end: one place more than there are values.
+    zeros = emit.ints("Expand", emit.integer(0), emit.ints("Add", total, emit.integer(1)))
+    ones = emit.ints("Expand", emit.integer(1), emit.ints("Shape", splits))
+    begun = emit.ints("ScatterElements", zeros, splits, ones, axis=0, reduction="add")
+    counted = emit.ints("CumSum", begun, emit.integer(0))
+    row = emit.ints("Sub", emit.ints("Slice", counted, emit.integers(0), total), emit.integer(1))
+    lengths = emit.ints("Sub", _without_first(splits, emit), _without_last(splits, emit))
+    return _partition(row, splits, lengths, emit)
+
+
+def _of_rowids(rowids: Tensor, rows: Tensor, emit: Emitter) -> _Partition:
+    """The same of the row of each value and the number of rows, a vector of one element."""
+    row = emit.cast(rowids, TensorProto.INT64)
+    ones = emit.ints("Expand", emit.integer(1), emit.ints("Shape", row))
+    count = element(rows, 0, emit)
+    (lengths,) = emit.domain_op("UnsortedSegmentSum", {"data": ones, "segment_ids": row, "num_segments": count})
+    return _partition(row, _splits(lengths, emit), lengths, emit)
+
+
+def _partition(row: Tensor, splits: Tensor, lengths: Tensor, emit: Emitter) -> _Partition:
+    number = emit.ints("Range", emit.integer(0), element(emit.ints("Shape", row), 0, emit), emit.integer(1))
+    place = emit.ints("Sub", number, emit.ints("Gather", splits, row))
+    longest = emit.ints("Concat", emit.integers(0), lengths, axis=0)
+    return _Partition(
+        row, place, emit.ints("Shape", lengths), emit.ints("ReduceMax", longest, emit.integers(0), keepdims=1)
+    )
+
+
+def _coordinates(partitions: list[_Partition], emit: Emitter) -> Tensor:
+    """The coordinates of the values in the dense tensor."""
+    columns = emit.ints("Unsqueeze", partitions[0].row, emit.integers(1))
+    for depth, partition in enumerate(partitions):
+        if depth:
+            columns = emit.ints("Gather", columns, partition.row, axis=0)
+        columns = emit.ints("Concat", columns, emit.ints("Unsqueeze", partition.place, emit.integers(1)), axis=1)
+    return columns
+
+
+def _dense_shape(partitions: list[_Partition], emit: Emitter) -> Tensor:
+    return emit.ints("Concat", partitions[0].rows, *(partition.longest for partition in partitions), axis=0)
+
+
+def _without_first(vector: Tensor, emit: Emitter) -> Tensor:
+    return emit.like("Slice", vector, emit.integers(1), emit.integers(np.iinfo(np.int64).max))
+
+
+def _without_last(vector: Tensor, emit: Emitter) -> Tensor:
+    return emit.like("Slice", vector, emit.integers(0), emit.integers(-1))
