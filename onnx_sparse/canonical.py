@@ -8,13 +8,9 @@ from __future__ import annotations
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-from onnx_sparse.graphs import (
-    DomainNode,
-    all_nodes,
-    domain_nodes,
-    with_inferred_types,
-    without_calls_of_functions,
-)
+from onnx_sparse.graphs import DomainNode, Names, domain_nodes, with_inferred_types
+from onnx_sparse.inlining import without_calls_of_functions
+from onnx_sparse.opsets import with_default_opset
 from onnx_sparse.portable import embed_functions
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType, Input, dtype_name, numpy_dtype
@@ -38,8 +34,8 @@ def canonicalize(model: ModelProto) -> ModelProto:
             type of a sentinel cannot be inferred.
     """
     had_bodies = any(f.domain == DOMAIN for f in model.functions)
-    result = with_inferred_types(without_calls_of_functions(model))
-    names = _Names(result)
+    result = with_inferred_types(with_default_opset(without_calls_of_functions(model)))
+    names = Names(result)
     sentinels: dict[tuple[str, DType], NodeProto] = {}
     for found in domain_nodes(result):
         _canonicalize_node(found, names, sentinels)
@@ -60,36 +56,15 @@ def is_canonical(node: NodeProto) -> bool:
     )
 
 
-class _Names:
-    """Gives names that no value of the model has."""
-
-    def __init__(self, model: ModelProto) -> None:
-        self.taken = {i.name for i in (*model.graph.input, *model.graph.initializer)}
-        for node in all_nodes(model.graph.node):
-            self.taken.update(node.input, node.output)
-
-    def fresh(self, wanted: str) -> str:
-        name, count = wanted, 1
-        while name in self.taken:
-            name, count = f"{wanted}_{count}", count + 1
-        self.taken.add(name)
-        return name
-
-
-def _canonicalize_node(found: DomainNode, names: _Names, sentinels: dict[tuple[str, DType], NodeProto]) -> None:
+def _canonicalize_node(found: DomainNode, names: Names, sentinels: dict[tuple[str, DType], NodeProto]) -> None:
     node, op = found.node, found.op
     if len(node.input) > len(op.inputs) or len(node.output) > len(op.outputs):
         raise ValueError(
             f"{found.label} has {len(node.input)} inputs and {len(node.output)} outputs; "
             f"expected at most {len(op.inputs)} and {len(op.outputs)}"
         )
-    written = {a.name for a in node.attribute}
-    for attribute in op.attributes:
-        if attribute.name not in written and attribute.default is not None:
-            node.attribute.append(helper.make_attribute(attribute.name, attribute.default))
-
     binding = found.binding()
-    node.input.extend([""] * (len(op.inputs) - len(node.input)))
+    found.write_out(names)
     for position, declared in enumerate(op.inputs):
         if node.input[position]:
             continue
@@ -100,11 +75,6 @@ def _canonicalize_node(found: DomainNode, names: _Names, sentinels: dict[tuple[s
         if key not in sentinels:
             sentinels[key] = _sentinel_node(declared, dtype, names.fresh(f"no_{declared.name}_{dtype_name(dtype)}"))
         node.input[position] = sentinels[key].output[0]
-
-    node.output.extend([""] * (len(op.outputs) - len(node.output)))
-    for position, output in enumerate(op.outputs):
-        if not node.output[position]:
-            node.output[position] = names.fresh(f"{node.name or op.name}_{output.name}")
 
 
 def _sentinel_type(found: DomainNode, declared: Input, binding: dict[str, DType]) -> DType:

@@ -14,7 +14,8 @@ from onnx_sparse.schemas.declaration import Op
 def reference_ops() -> list[type[OpRun]]:
     """One OpRun class per operator of the domain: `ReferenceEvaluator(model, new_ops=reference_ops())`.
 
-    They raise `onnx_sparse.KernelError` when the input breaks an operator's law.
+    They raise `onnx_sparse.KernelError` when the input breaks an operator's law. onnx's evaluator does not look for
+    them in a model's own functions; `onnx_sparse.canonicalize(model)` has none that call the domain.
     """
     return [_op_run(op) for op in OPS.values()]
 

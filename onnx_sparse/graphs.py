@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, inliner
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType, Op
@@ -51,6 +51,18 @@ class DomainNode:
         """The attributes that the node writes."""
         return {a.name: a.s.decode(errors="replace") for a in self.node.attribute}
 
+    def write_out(self, names: Names) -> None:
+        """Write what the node leaves off: attributes' defaults, "" for inputs, names for outputs."""
+        written = self.attributes()
+        for attribute in self.op.attributes:
+            if attribute.name not in written and attribute.default is not None:
+                self.node.attribute.append(helper.make_attribute(attribute.name, attribute.default))
+        self.node.input.extend([""] * (len(self.op.inputs) - len(self.node.input)))
+        self.node.output.extend([""] * (len(self.op.outputs) - len(self.node.output)))
+        for position, output in enumerate(self.op.outputs):
+            if not self.node.output[position]:
+                self.node.output[position] = names.fresh(f"{self.node.name or self.op.name}_{output.name}")
+
 
 def domain_nodes(model: ModelProto) -> Iterator[DomainNode]:
     """The domain's nodes in the model's graph and its subgraphs, in order.
@@ -78,12 +90,37 @@ def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
             yield from all_nodes(graph.node)
 
 
+def all_graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """A graph and its subgraphs."""
+    yield graph
+    for node in all_nodes(graph.node):
+        yield from subgraphs(node)
+
+
 def all_initializers(graph: GraphProto) -> Iterator[TensorProto]:
     """The initializers of a graph and of its subgraphs."""
-    yield from graph.initializer
-    for node in all_nodes(graph.node):
-        for inner in subgraphs(node):
-            yield from inner.initializer
+    for inner in all_graphs(graph):
+        yield from inner.initializer
+
+
+class Names:
+    """Gives names that no value of a model has, in subgraphs either."""
+
+    def __init__(self, model: ModelProto) -> None:
+        self.taken: set[str] = set()
+        for graph in all_graphs(model.graph):
+            self.taken.update(value.name for value in (*graph.input, *graph.initializer))
+            self.taken.update(tensor.values.name for tensor in graph.sparse_initializer)
+            for node in graph.node:
+                self.taken.update((*node.input, *node.output))
+
+    def fresh(self, wanted: str) -> str:
+        """The wanted name, with a number where it is taken."""
+        name, count = wanted, 1
+        while name in self.taken:
+            name, count = f"{wanted}_{count}", count + 1
+        self.taken.add(name)
+        return name
 
 
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
@@ -93,19 +130,6 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
             yield attribute.g
         elif attribute.type == AttributeProto.GRAPHS:
             yield from attribute.graphs
-
-
-def without_calls_of_functions(model: ModelProto) -> ModelProto:
-    """A copy without portable bodies, in which functions that call the domain's operators are inlined."""
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    kept = [f for f in model.functions if f.domain != DOMAIN]
-    del copy.functions[:]
-    copy.functions.extend(kept)
-    for node in all_nodes(copy.graph.node):
-        if node.domain == DOMAIN:
-            node.overload = ""
-    return inliner.inline_local_functions(copy) if any(map(_has_domain_nodes, kept)) else copy
 
 
 def with_inferred_types(model: ModelProto) -> ModelProto:
@@ -138,8 +162,3 @@ def _element_types(graph: GraphProto) -> dict[str, DType]:
         if element:
             types[value.name] = element
     return types
-
-
-def _has_domain_nodes(function: FunctionProto) -> bool:
-    """Whether a model-local function calls the domain's operators."""
-    return any(node.domain == DOMAIN for node in all_nodes(function.node))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from onnx import FunctionProto, ModelProto, helper, inliner, version_converter
+from onnx import FunctionProto, ModelProto, inliner
 
-from onnx_sparse.graphs import DomainNode, domain_nodes, with_inferred_types, without_calls_of_functions
+from onnx_sparse.graphs import DomainNode, Names, all_nodes, domain_nodes, with_inferred_types
+from onnx_sparse.inlining import without_calls_of_functions
+from onnx_sparse.opsets import at_least_body_opset, default_opset
 from onnx_sparse.schemas import DOMAIN
-from onnx_sparse.schemas.function_body import BODY_OPSET, function_proto
+from onnx_sparse.schemas.function_body import function_proto
 from onnx_sparse.schemas.law import check_attributes
 
 #: The lowest IR version that tells bodies of one operator apart (`overload`).
@@ -24,22 +26,26 @@ def embed_functions(model: ModelProto) -> ModelProto:
         model: Any model; it is not changed.
 
     Returns:
-        A new model. Its IR version is at least 10, which tells several bodies of one operator apart.
+        A new model. Where it has bodies, its default opset is at least 18, for a runtime reads them in the model's,
+        and its IR version at least 10, which tells several bodies of one operator apart.
 
     Raises:
         ValueError: A node's op_type is no operator of the domain, or one without a portable body; its attributes or
-            element types are illegal or cannot be inferred.
+            element types are illegal or cannot be inferred; onnx cannot raise the model's opset.
     """
-    result = with_inferred_types(without_calls_of_functions(model))
-    opset = max(_opset(result), BODY_OPSET)
+    result = without_calls_of_functions(model)
+    if not any(node.domain == DOMAIN for node in all_nodes(result.graph.node)):
+        return result
+    result = with_inferred_types(at_least_body_opset(result))
+    names = Names(result)
     bodies: dict[tuple[str, str], FunctionProto] = {}
     for found in domain_nodes(result):
-        body = _body(found, opset)
+        body = _body(found, default_opset(result))
         bodies.setdefault((body.name, body.overload), body)
         found.node.overload = body.overload
-    if bodies:
-        result.functions.extend(bodies.values())
-        result.ir_version = max(result.ir_version, _BODY_IR_VERSION)
+        found.write_out(names)  # some runtimes take only calls with all that a body has
+    result.functions.extend(bodies.values())
+    result.ir_version = max(result.ir_version, _BODY_IR_VERSION)
     return result
 
 
@@ -50,12 +56,12 @@ def lower(model: ModelProto) -> ModelProto:
         model: Any model; it is not changed.
 
     Returns:
-        A new model without nodes of the domain and without its opset import. Its default opset is at least 18.
+        A new model without nodes of the domain and without its opset import.
 
     Raises:
         ValueError: As `embed_functions`.
     """
-    embedded = embed_functions(_at_least_body_opset(model))
+    embedded = embed_functions(model)
     bodies = [(DOMAIN, f.name) for f in embedded.functions if f.domain == DOMAIN]
     if bodies:
         embedded = inliner.inline_selected_functions(embedded, bodies)
@@ -87,21 +93,3 @@ def _body(found: DomainNode, opset: int) -> FunctionProto:
         reason = f"the operator has no portable body: standard ONNX cannot say it. {found.op.body_notes}".strip()
         raise ValueError(f"{found.label}: {reason}")
     return body
-
-
-def _at_least_body_opset(model: ModelProto) -> ModelProto:
-    """The model at the opset that the bodies are written in, when it is below."""
-    opset = _opset(model)
-    if opset >= BODY_OPSET:
-        return model
-    if opset == 0:
-        raised = ModelProto()
-        raised.CopyFrom(model)
-        raised.opset_import.append(helper.make_opsetid("", BODY_OPSET))
-        return raised
-    return version_converter.convert_version(model, BODY_OPSET)
-
-
-def _opset(model: ModelProto) -> int:
-    """The version of ai.onnx that the model imports; 0 when it imports none."""
-    return next((i.version for i in model.opset_import if i.domain in ("", "ai.onnx")), 0)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import onnxruntime as ort
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
 from onnx_sparse import bfloat16
@@ -26,6 +27,8 @@ BACKENDS = ("native", "python")
 
 #: Session options remember here which backend they hold; ONNX Runtime ignores entries it does not know.
 _BACKEND_ENTRY = "onnx_sparse.backend"
+#: They remember here that they hold the tensors of a large model, which ONNX Runtime then wants every model to have.
+_TENSORS_ENTRY = "onnx_sparse.tensors"
 _EXTERNAL_DATA_FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 
 
@@ -105,7 +108,8 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         kwargs: As ONNX Runtime's.
 
     Raises:
-        ValueError: The backend is not one, or the model's nodes of the domain cannot be brought to canonical form.
+        ValueError: The backend is not one, or the options hold what is another session's. With the Python backend also:
+            the model is none of ONNX, or its nodes of the domain cannot be brought to canonical form.
         FileNotFoundError: No such model file, or the native backend is not installed.
         onnxruntime.capi.onnxruntime_pybind11_state.InvalidGraph: ONNX Runtime refuses the model.
     """
@@ -120,6 +124,8 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         **kwargs: Any,
     ) -> None:
         options = ort.SessionOptions() if sess_options is None else sess_options
+        if _config_entry(options, _TENSORS_ENTRY):
+            raise ValueError("these session options hold the tensors of a large model; another session needs new ones")
         register(options, backend)
         tensors: dict[str, Any] = {}
         if isinstance(model, ModelProto):
@@ -127,13 +133,15 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         self._initializers = {name: bfloat16.to_ort_value(array) for name, array in tensors.items()}
         if tensors:
             options.add_external_initializers(list(self._initializers), list(self._initializers.values()))
+            options.add_session_config_entry(_TENSORS_ENTRY, "held")
         self._guard: Guard | None = None
         if _config_entry(options, _BACKEND_ENTRY) == "native":
             source = model.SerializeToString() if isinstance(model, ModelProto) else model
             if isinstance(source, (str, os.PathLike)) and not os.path.exists(source):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
             try:
-                super().__init__(source, options, providers, **kwargs)
+                with _double_registration_explained():
+                    super().__init__(source, options, providers, **kwargs)
             except Exception as error:
                 raise_law_error(error)
                 raise
@@ -254,11 +262,14 @@ def _double_registration_explained() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if "Conflicting with a registered kernel" in str(error):
-            raise ValueError(
-                "these session options had the library of onnxruntime-extensions registered already; "
-                "onnx_sparse registers the library of onnxruntime-extensions itself"
-            ) from error
+        for symptom, library in (
+            ("Conflicting with a registered kernel", "the library of onnxruntime-extensions"),
+            ("Domain already set in registry", "a library with the domain's kernels"),
+        ):
+            if symptom in str(error):
+                raise ValueError(
+                    f"these session options had {library} registered already; onnx_sparse registers it itself"
+                ) from error
         raise
 
 
@@ -268,7 +279,13 @@ def _read_model(model: str | os.PathLike[str] | bytes | ModelProto) -> tuple[Mod
 
     if isinstance(model, ModelProto):
         return model, None
-    if isinstance(model, bytes):
-        return onnx.load_from_string(model), None
-    path = Path(model)
-    return onnx.load(path, load_external_data=False), path.absolute().parent
+    try:
+        if isinstance(model, bytes):
+            return onnx.load_from_string(model), None
+        return onnx.load(model, load_external_data=False), Path(model).absolute().parent
+    except DecodeError:
+        name = "the model" if isinstance(model, bytes) else str(model)
+        start = model if isinstance(model, bytes) else Path(model).read_bytes()
+        if start[4:8] == b"ORTM":
+            raise ValueError(f"{name} is in ONNX Runtime's own format, which only the native backend runs") from None
+        raise ValueError(f"{name} is no ONNX model") from None

@@ -81,6 +81,7 @@ MASKED_FILL = Op(
     outputs=(Output("output", "T", "...", "x with the value where the mask is set."),),
     types={"T": (*NUMBERS, TensorProto.BOOL), "M": (TensorProto.BOOL, TensorProto.INT8)},
     body=_masked_fill_body,
+    body_notes="ONNX Runtime's Where makes 0.0 of -0.0.",
     examples=(
         Example(
             "ATB FillOperation example 1, MaskedFill without broadcast",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from onnx_sparse.canonical import canonicalize
-from onnx_sparse.graphs import DomainNode, domain_nodes, with_inferred_types, without_calls_of_functions
+from onnx_sparse.graphs import DomainNode, Names, domain_nodes, with_inferred_types
+from onnx_sparse.inlining import without_calls_of_functions
 from onnx_sparse.python.kernels import CARRIED_ATTRIBUTE, GUARDED_DOMAIN, SESSION_ATTRIBUTE
 from onnx_sparse.schemas import OPSET_VERSION
 from onnx_sparse.schemas.declaration import HALF_FLOATS
@@ -26,30 +27,31 @@ def guarded_model(model: ModelProto, session: int) -> ModelProto:
     if not moved:
         return result
     result.opset_import.append(helper.make_opsetid(GUARDED_DOMAIN, OPSET_VERSION))
-    for number, found in enumerate(moved):
+    names = Names(result)
+    for found in moved:
         node = found.node
         carried = found.binding().get("T", 0)
         carried = carried if carried in HALF_FLOATS else 0
         if carried:
-            _carry_in_float32(found, f"{node.name}_{number}")
+            _carry_in_float32(found, names)
         node.domain = GUARDED_DOMAIN
         node.attribute.append(helper.make_attribute(SESSION_ATTRIBUTE, session))
         node.attribute.append(helper.make_attribute(CARRIED_ATTRIBUTE, carried))
     return result
 
 
-def _carry_in_float32(found: DomainNode, prefix: str) -> None:
+def _carry_in_float32(found: DomainNode, names: Names) -> None:
     """Cast the node's half floats to float32 before it and back after it; both are exact."""
     node, half = found.node, found.binding()["T"]
     before, after = [], []
     for position, declared in enumerate(found.op.inputs):
         if declared.type == "T":
-            carrier = f"{prefix}_{declared.name}_float"
+            carrier = names.fresh(f"{declared.name}_float")
             before.append(helper.make_node("Cast", [node.input[position]], [carrier], to=TensorProto.FLOAT))
             node.input[position] = carrier
     for position, output in enumerate(found.op.outputs):
         if output.type == "T":
-            carrier = f"{prefix}_{output.name}_float"
+            carrier = names.fresh(f"{output.name}_float")
             after.append(helper.make_node("Cast", [carrier], [node.output[position]], to=half))
             node.output[position] = carrier
     _insert(found.graph, node, before, after)

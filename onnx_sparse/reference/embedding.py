@@ -81,10 +81,10 @@ def _look_up(
     per_sample_weights: Array | None,
 ) -> _Bags:
     counts = count_sorted(segment_ids, num_segments, emb_table)
-    kept = indices[: counts.sum()]
-    require_in_range("indices", kept, len(emb_table))
     if default_index is not None:
         require_in_range("default_index", default_index, len(emb_table), low=-1)
+    kept = indices[: counts.sum()]
+    require_in_range("indices", kept, len(emb_table))
     width = row_width(emb_table.shape)
     table = emb_table.reshape(len(emb_table), width)
     dtype = compute_dtype(emb_table.dtype)

@@ -57,7 +57,7 @@ def evaluate(op: Op, inputs: Sequence[Array | None], attributes: dict[str, str])
 def _check(op: Op, inputs: Sequence[Any], attributes: dict[str, str]) -> list[Array | None]:
     if len(inputs) > len(op.inputs):
         raise KernelError(f"{len(inputs)} inputs given; expected at most {len(op.inputs)}")
-    arrays = [None if i is None else np.asarray(i) for i in inputs] + [None] * (len(op.inputs) - len(inputs))
+    arrays = [None if i is None else _array(i) for i in inputs] + [None] * (len(op.inputs) - len(inputs))
     given = {}
     for declared, array in zip(op.inputs, arrays, strict=True):
         if array is not None:
@@ -69,3 +69,9 @@ def _check(op: Op, inputs: Sequence[Any], attributes: dict[str, str]) -> list[Ar
     sizes = {i.name: given[i.name] for i in op.inputs if i.values.kind == "size" and i.name in given}
     Dimensions(op, {name: list(array.shape) for name, array in given.items()}, sizes)
     return [None if i.is_sentinel(array) else array for i, array in zip(op.inputs, arrays, strict=True)]
+
+
+def _array(value: Any) -> Array:
+    """An input as an array; numpy's text, which has room for so many characters only, as objects."""
+    array = np.asarray(value)
+    return array.astype(object) if array.dtype.kind == "U" else array

@@ -8,6 +8,7 @@ from onnx_sparse.reference.implementation import Array, implements
 from onnx_sparse.reference.reduction import compute_dtype, highest, lowest, reduce_segments, row_width
 from onnx_sparse.reference.requirements import require_allocatable, require_sorted
 from onnx_sparse.schemas import segment
+from onnx_sparse.schemas.law import KernelError
 
 
 @implements(segment.SEGMENT_SUM)
@@ -77,6 +78,8 @@ def count_sorted(segment_ids: Array, num_segments: Array | None, row_source: Arr
     if num_segments is None:
         size = int(segment_ids[-1]) + 1 if segment_ids.size else 0
         cause = f"segment_ids[{len(segment_ids) - 1}] = {size - 1}"
+        if size == 2**63:
+            raise KernelError(f"{cause}: an output of more than 2^63 - 1 segments cannot be allocated")
     else:
         size = int(num_segments)
         cause = f"num_segments = {size}"

@@ -38,3 +38,15 @@ g (float[k] x, int32[k] z, int64[k] ids) => (float[s] y, int32[s] w) {
 <domain: "mine", opset_import: ["" : 18, "onnx_sparse" : 1]>
 Pool (data, ids) => (pooled) { pooled = onnx_sparse.SegmentSum (data, ids) }"""
 )
+
+#: A function that leaves an attribute to its default, is written in another opset and imports what the model does not.
+DEFAULTED = parser.parse_model(
+    """
+<ir_version: 10, opset_import: ["" : 18, "mine" : 1]>
+g (float[n] v, int64[2] s, int64[n,2] i, float d) => (int64[m,2] oi, float[m] ov) { oi, ov = mine.Filled (v, s, i, d) }
+<domain: "mine", opset_import: ["" : 13, "onnx_sparse" : 1]>
+Filled <order: string = "row_stable"> (v, s, i, d) => (oi, ov) {
+  a = Abs (v)
+  oi, ov, e = onnx_sparse.SparseFillEmptyRows <order: string = @order> (a, s, i, d)
+}"""
+)

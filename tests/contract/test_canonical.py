@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from contract.models import BRANCHES, FUNCTIONS, SEGMENT_SUM, model
+from contract.models import BRANCHES, DEFAULTED, FUNCTIONS, SEGMENT_SUM, model
 
 import onnx_sparse
 from onnx_sparse.canonical import is_canonical
@@ -18,7 +18,9 @@ def nodes_of(m: onnx.ModelProto) -> list[onnx.NodeProto]:
     return [found.node for found in domain_nodes(m)]
 
 
-@pytest.mark.parametrize("m", [SEGMENT_SUM, BRANCHES, FUNCTIONS], ids=["plain", "branches", "functions"])
+@pytest.mark.parametrize(
+    "m", [SEGMENT_SUM, BRANCHES, FUNCTIONS, DEFAULTED], ids=["plain", "branches", "functions", "defaulted"]
+)
 def test_the_result_is_canonical_and_computes_the_same(m: onnx.ModelProto) -> None:
     before = m.SerializeToString()
     canonical = onnx_sparse.canonicalize(m)
@@ -33,6 +35,10 @@ def test_the_result_is_canonical_and_computes_the_same(m: onnx.ModelProto) -> No
         "x": np.array([1, 2, 3], np.float32),
         "z": np.array([1, 2, 3], np.int32),
         "ids": np.array([0, 0, 2]),
+        "v": np.array([1, -2], np.float32),
+        "s": np.array([2, 2]),
+        "i": np.array([[1, 1], [1, 0]]),
+        "d": np.array(7, np.float32),
     }
     feeds = {i.name: feeds[i.name] for i in m.graph.input}
     for expected, actual in zip(
@@ -64,6 +70,30 @@ def test_defaults_are_written_and_left_off_outputs_named() -> None:
     assert node.attribute[0].s == b"row_major"
     assert len(node.output) == 4
     assert all(node.output)
+
+
+def test_names_do_not_clash_with_those_of_subgraphs() -> None:
+    loop = model(
+        """
+g (int64 n, float[k,2] data, int64[k] ids) => (float[a,b,2] ys) {
+  go = Constant <value = bool {1}> ()
+  ys = Loop (n, go) <body = b (int64 no_num_segments_int64, bool c) => (bool d, float[s,2] y) {
+    d = Identity (c)
+    y = onnx_sparse.SegmentSum (data, ids)
+  }>
+}"""
+    )
+    feeds = {"n": np.array(2), "data": np.array([[1, 2], [3, 4]], np.float32), "ids": np.array([0, 1])}
+    (ys,) = onnx_sparse.InferenceSession(onnx_sparse.canonicalize(loop)).run(None, feeds)
+    assert ys.tolist() == [[[1, 2], [3, 4]]] * 2
+
+
+def test_a_model_without_ai_onnx_imports_what_sentinels_are_written_in() -> None:
+    m = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["onnx_sparse" : 1]>
+        g (float[k,2] data, int64[k] ids) => (float[s,2] y) { y = onnx_sparse.SegmentSum (data, ids) }"""
+    )
+    onnx.checker.check_model(onnx_sparse.canonicalize(m), full_check=True)
 
 
 def test_a_model_in_canonical_form_stays_as_it_is() -> None:

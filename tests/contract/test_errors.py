@@ -108,6 +108,7 @@ ILLEGAL = [
         "input_indices has 1 entries but input_shape [0, 6] is empty",
     ),
     Illegal("SparseReshape", {"input_shape": [HUGE, HUGE]}, "has more than 2^63 - 1 elements"),
+    Illegal("SparseReshape", {"input_shape": [HUGE, 2]}, "has more than 2^63 - 1 elements"),
     Illegal(
         "SparseReshape",
         {"input_shape": [6]},
@@ -119,6 +120,8 @@ ILLEGAL = [
         for wrong, message in (
             ({"indices": [0, 3, 1]}, "indices[1] = 3 is out of range [0, 3)"),
             ({"indices": [0, 2, -1]}, "indices[2] = -1 is out of range [0, 3)"),
+            ({"indices": [0, -1, 3]}, "indices[1] = -1 is out of range [0, 3)"),
+            ({"indices": [0, 3, 1], "default_index": 3}, "default_index = 3 is out of range [-1, 3)"),
             ({"default_index": 3}, "default_index = 3 is out of range [-1, 3)"),
             ({"default_index": -2}, "default_index = -2 is out of range [-1, 3)"),
             ({"segment_ids": [0, 2, 1]}, "segment_ids[2] = 1 is less than segment_ids[1] = 2; ids must be sorted"),
@@ -139,12 +142,17 @@ ILLEGAL = [
         for op in ("SegmentSum", "SegmentMean", "SegmentProd", "SegmentMax", "SegmentMin")
         for wrong, message in (
             ({"segment_ids": [0, 2, 1]}, "segment_ids[2] = 1 is less than segment_ids[1] = 2; ids must be sorted"),
+            ({"segment_ids": [2, 1, 0]}, "segment_ids[1] = 1 is less than segment_ids[0] = 2; ids must be sorted"),
             ({"segment_ids": [-3, 2, 3]}, "segment_ids[0] = -3 must be >= 0"),
             ({"num_segments": -2}, "num_segments = -2 must be >= -1"),
             ({"num_segments": HUGE}, "num_segments = 4611686018427387904: an output of shape"),
             (
                 {"num_segments": -1, "segment_ids": [0, 1, HUGE]},
                 "segment_ids[2] = 4611686018427387904: an output of shape",
+            ),
+            (
+                {"num_segments": -1, "segment_ids": [0, 1, 2**63 - 1]},
+                "segment_ids[2] = 9223372036854775807: an output of more than 2^63 - 1 segments cannot be allocated",
             ),
             ({"segment_ids": [0, 1]}, "dimension 0 of segment_ids is 2 but data has 3 for the same dimension K"),
             ({"segment_ids": [[0, 0, 2]]}, "input segment_ids has rank 2; expected rank 1 [K]"),

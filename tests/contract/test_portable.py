@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import venv
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from contract.models import BRANCHES, FUNCTIONS, SEGMENT_SUM, model
+from contract.models import BRANCHES, DEFAULTED, FUNCTIONS, SEGMENT_SUM, model
 from onnx.reference import ReferenceEvaluator
 
 import onnx_sparse
 from onnx_sparse.graphs import all_nodes
 from onnx_sparse.schemas import DOMAIN
+
+Portable = Callable[[onnx.ModelProto], onnx.ModelProto]
 
 FEEDS = {"data": np.array([[1, 2], [3, 4], [5, 6]], np.float32), "ids": np.array([0, 0, 2])}
 SUMS = np.array([[4, 6], [0, 0], [5, 6]], np.float32)
@@ -90,14 +94,70 @@ def test_lower_leaves_standard_onnx_only(m: onnx.ModelProto) -> None:
     onnx.checker.check_model(lowered, full_check=True)
 
 
-@pytest.mark.parametrize("opset", [11, 13, 18, 21])
-def test_lower_raises_an_old_opset_to_that_of_the_bodies(opset: int) -> None:
+@pytest.mark.parametrize("portable", [onnx_sparse.embed_functions, onnx_sparse.lower])
+@pytest.mark.parametrize("opset", [11, 13, 17, 18, 21, 26])
+def test_an_old_opset_is_raised_to_that_of_the_bodies(opset: int, portable: Portable) -> None:
+    """What onnx's version converter would drop stays: functions, metadata, sparse initializers."""
     m = model(
-        "g (float[k,2] data, int64[k] ids) => (float[s,2] y) { y = onnx_sparse.SegmentSum (data, ids) }", opset=opset
+        f"""
+g (float[k,2] data, int64[k] ids) => (float[s,2] y) {{
+  d = com.example.Twice (data)
+  y = onnx_sparse.SegmentSum (d, ids)
+  z = Identity (y)
+}}
+<domain: "com.example", opset_import: ["" : {opset}]>
+Twice (x) => (z) {{ z = Add (x, x) }}""",
+        opset=opset,
     )
-    lowered = onnx_sparse.lower(m)
-    assert next(i.version for i in lowered.opset_import if i.domain == "") == max(opset, 18)
-    np.testing.assert_array_equal(ort.InferenceSession(lowered.SerializeToString()).run(None, FEEDS)[0], SUMS)
+    m.graph.metadata_props.add(key="of", value="graph")
+    m.graph.node[2].metadata_props.add(key="of", value="node")
+    values = onnx.numpy_helper.from_array(np.ones(1, np.float32), "sparse")
+    indices = onnx.numpy_helper.from_array(np.array([1]), "indices")
+    m.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(values, indices, [4]))
+
+    result = portable(m)
+    assert next(i.version for i in result.opset_import if i.domain == "") == max(opset, 18)
+    np.testing.assert_array_equal(ort.InferenceSession(result.SerializeToString()).run(None, FEEDS)[0], 2 * SUMS)
+    assert [p.value for p in result.graph.metadata_props] == ["graph"]
+    assert [[p.value for p in n.metadata_props] for n in result.graph.node if n.op_type == "Identity"] == [["node"]]
+    assert [t.values.name for t in result.graph.sparse_initializer] == ["sparse"]
+
+
+def test_an_opset_that_cannot_be_raised_says_so() -> None:
+    m = model("g (float[k] x, int64[k] i) => (y) { u = Upsample (x) y = onnx_sparse.SegmentSum (u, i) }", opset=7)
+    with pytest.raises(ValueError, match="opset 7 cannot be raised to 18, which portable bodies need"):
+        onnx_sparse.lower(m)
+
+
+@pytest.mark.parametrize("portable", [onnx_sparse.embed_functions, onnx_sparse.lower])
+def test_functions_are_inlined_with_their_defaults(portable: Portable) -> None:
+    feeds = {
+        "v": np.array([1, -2], np.float32),
+        "s": np.array([2, 2]),
+        "i": np.array([[0, 1], [0, 0]]),
+        "d": np.array(7, np.float32),
+    }
+    indices, values = ort.InferenceSession(portable(DEFAULTED).SerializeToString()).run(None, feeds)
+    assert indices.tolist() == [[0, 1], [0, 0], [1, 0]]
+    assert values.tolist() == [1, 2, 7]
+
+
+@pytest.mark.parametrize("run", [ort.InferenceSession, ReferenceEvaluator])
+def test_left_off_inputs_and_outputs(run: Callable[[bytes], Any]) -> None:
+    """Neither runtime takes a call with fewer outputs than the function, the evaluator none with fewer inputs."""
+    m = model(
+        "g (float[n] v, int64[2] s, int64[n,2] i, float d, int64[n] ids) => (oi, ov, e, y) { "
+        "oi, ov, e = onnx_sparse.SparseFillEmptyRows (v, s, i, d) y = onnx_sparse.SegmentSum (v, ids) }"
+    )
+    feeds = {
+        "v": np.array([1], np.float32),
+        "s": np.array([2, 2]),
+        "i": np.array([[1, 1]]),
+        "d": np.array(7, np.float32),
+        "ids": np.array([1]),
+    }
+    outputs = run(onnx_sparse.embed_functions(m).SerializeToString()).run(None, feeds)
+    assert [o.tolist() for o in outputs] == [[[0, 0], [1, 1]], [7, 1], [True, False], [0, 1]]
 
 
 def test_a_lowered_model_runs_in_the_plain_reference_evaluator() -> None:

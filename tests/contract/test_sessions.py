@@ -118,7 +118,10 @@ class TestWaysIn:
         assert list(tensors) == ["t"]
         assert len(light.SerializeToString()) < 1000
         ids = {"i": np.array([0, 99]), "s": np.array([0, 0]), "n": np.array(1)}
-        assert opened(m).run(None, ids)[0].tolist() == [[396, 398, 400, 402]]
+        options = ort.SessionOptions()
+        assert opened(m, options).run(None, ids)[0].tolist() == [[396, 398, 400, 402]]
+        with pytest.raises(ValueError, match="these session options hold the tensors of a large model"):
+            opened(SEGMENT_SUM, options)
 
     def test_functions_that_call_the_domain(self, opened: Open) -> None:
         inputs = {"x": np.array([1, 2], np.float32), "z": np.array([3, 4], np.int32), "ids": np.array([1, 1])}
@@ -149,8 +152,30 @@ class TestWaysIn:
 
         options = ort.SessionOptions()
         options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
-        with pytest.raises(ValueError, match="registers the library of onnxruntime-extensions itself"):
+        with pytest.raises(ValueError, match="the library of onnxruntime-extensions registered already"):
             onnx_sparse.InferenceSession(SEGMENT_SUM, options, backend="python")
+
+    def test_options_with_the_native_library_already_registered_say_what_to_do(self) -> None:
+        if "native" not in available_backends():
+            pytest.skip("no native library")
+        options = ort.SessionOptions()
+        options.register_custom_ops_library(onnx_sparse.get_library_path())
+        with pytest.raises(ValueError, match="a library with the domain's kernels registered already"):
+            onnx_sparse.InferenceSession(SEGMENT_SUM, options, backend="native")
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"\x1c\0\0\0ORTM and so on", "is in ONNX Runtime's own format, which only the native backend runs"),
+            (b"no model", "is no ONNX model"),
+        ],
+    )
+    def test_what_the_python_backend_cannot_read(self, content: bytes, message: str, tmp_path: Path) -> None:
+        (tmp_path / "file").write_bytes(content)
+        with pytest.raises(ValueError, match=f"the model {message}"):
+            onnx_sparse.InferenceSession(content, backend="python")
+        with pytest.raises(ValueError, match=f"file {message}"):
+            onnx_sparse.InferenceSession(tmp_path / "file", backend="python")
 
 
 class TestWaysToRun:
@@ -307,6 +332,13 @@ class TestElementTypes:
         with pytest.raises(Exception, match="SegmentSum") as raised:
             ort.InferenceSession(canonical, onnx_sparse.session_options("python"))
         assert type(raised.value).__name__ == "InvalidGraph"
+
+    def test_names_of_what_carries_half_floats_do_not_clash(self, opened: Open) -> None:
+        m = model(
+            "g (float16[k] x, int64[k] ids) => (float16[s] y) "
+            "{ data_float = Abs (x)  y = onnx_sparse.SegmentSum (data_float, ids) }"
+        )
+        assert opened(m).run(None, {"x": np.array([3, 4], np.float16), "ids": np.zeros(2, np.int64)})[0].tolist() == [7]
 
     def test_half_floats_between_other_operators(self, opened: Open) -> None:
         m = model(

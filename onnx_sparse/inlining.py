@@ -1,0 +1,71 @@
+"""Model-local functions replaced by what they do, where element types are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnx import FunctionProto, ModelProto, NodeProto, inliner
+
+from onnx_sparse.graphs import all_nodes
+from onnx_sparse.schemas import DOMAIN
+
+
+def without_calls_of_functions(model: ModelProto) -> ModelProto:
+    """A copy without portable bodies, in which functions that call the domain's operators are inlined."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    kept = [f for f in model.functions if f.domain != DOMAIN]
+    del copy.functions[:]
+    copy.functions.extend(kept)
+    for node in _every_node(copy):
+        if node.domain == DOMAIN:
+            node.overload = ""
+    return inlined(copy) if any(map(_has_domain_nodes, kept)) else copy
+
+
+def inlined(model: ModelProto) -> ModelProto:
+    """The model without functions: each call is what the function does. The model itself is changed on the way.
+
+    Raises:
+        ValueError: A function is written in an opset that onnx cannot convert to the model's.
+    """
+    _write_default_attributes(model)
+    _import_what_functions_import(model)
+    try:
+        return inliner.inline_local_functions(model, convert_version=True)
+    except RuntimeError as error:
+        raise ValueError(f"the model's functions cannot be converted to its opset: {error}") from None
+
+
+def _write_default_attributes(model: ModelProto) -> None:
+    """Give calls the attributes that they leave to the function's defaults, which the inliner does not look at."""
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    for node in _every_node(model):
+        called = functions.get((node.domain, node.op_type, node.overload))
+        if called is not None:
+            written = {a.name for a in node.attribute}
+            node.attribute.extend(a for a in called.attribute_proto if a.name not in written)
+
+
+def _import_what_functions_import(model: ModelProto) -> None:
+    """Import the domains that only functions import: their nodes come to stand in the graph."""
+    known = {_name(i.domain) for i in model.opset_import}
+    for imported in [i for f in model.functions for i in f.opset_import]:
+        if _name(imported.domain) not in known:
+            known.add(_name(imported.domain))
+            model.opset_import.append(imported)
+
+
+def _name(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _every_node(model: ModelProto) -> Iterator[NodeProto]:
+    yield from all_nodes(model.graph.node)
+    for function in model.functions:
+        yield from all_nodes(function.node)
+
+
+def _has_domain_nodes(function: FunctionProto) -> bool:
+    """Whether a model-local function calls the domain's operators."""
+    return any(node.domain == DOMAIN for node in all_nodes(function.node))

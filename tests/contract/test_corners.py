@@ -1,0 +1,128 @@
+"""Corners of the law that drawn inputs seldom meet, on every backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from contract.backends import BACKENDS, REPORTING, Call
+from contract.oracle import highest, lowest, python_value
+from onnx import TensorProto
+
+from onnx_sparse.schemas import OPS
+from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, NUMBERS, DType, dtype_name, numpy_dtype
+
+Array = np.ndarray[Any, Any]
+
+I64 = TensorProto.INT64
+
+each_backend = pytest.mark.parametrize("backend", BACKENDS)
+each_float = pytest.mark.parametrize("dtype", FLOATS, ids=dtype_name)
+
+
+def run(backend: str, op_name: str, dtype: DType, inputs: dict[str, Array], **attributes: str) -> list[Array]:
+    op = OPS[op_name]
+    types = {"T": dtype, "I": I64, "N": I64, "M": TensorProto.BOOL}
+    return BACKENDS[backend](Call.of(op, {v: types[v] for v in op.types}, attributes, inputs), inputs)
+
+
+def bits(array: Array) -> bytes:
+    return np.ascontiguousarray(array).tobytes()
+
+
+@each_backend
+@pytest.mark.parametrize("dtype", NUMBERS, ids=dtype_name)
+@pytest.mark.parametrize(
+    ("op_name", "fill_mode", "limit"), [("SegmentMax", "LOWEST", lowest), ("SegmentMin", "HIGHEST", highest)]
+)
+def test_an_empty_segment_is_the_finite_limit_of_every_type(
+    op_name: str, fill_mode: str, limit: Any, dtype: DType, backend: str
+) -> None:
+    inputs = {"data": np.ones(2, numpy_dtype(dtype)), "segment_ids": np.array([0, 2])}
+    (output,) = run(backend, op_name, dtype, inputs, fill_mode=fill_mode)
+    assert [python_value(v) for v in output] == [1, limit(numpy_dtype(dtype)), 1]
+
+
+@each_backend
+@each_float
+@pytest.mark.parametrize(
+    ("op_name", "value", "limit"),
+    [("UnsortedSegmentMax", -np.inf, lowest), ("UnsortedSegmentMin", np.inf, highest)],
+)
+def test_an_unsorted_reduction_starts_from_the_finite_limit(
+    op_name: str, value: float, limit: Any, dtype: DType, backend: str
+) -> None:
+    """So an infinite segment is finite; that of the sorted operators is infinite."""
+    data = np.array([value, value], numpy_dtype(dtype))
+    inputs = {"data": data, "segment_ids": np.array([0, 0]), "num_segments": np.array(1)}
+    (output,) = run(backend, op_name, dtype, inputs)
+    assert python_value(output[0]) == limit(numpy_dtype(dtype))
+    (output,) = run(backend, op_name.removeprefix("Unsorted"), dtype, inputs, fill_mode="ZERO")
+    assert python_value(output[0]) == value
+
+
+@pytest.mark.parametrize("backend", REPORTING)
+@each_float
+def test_values_that_are_only_moved_keep_their_bits(dtype: DType, backend: str) -> None:
+    """Minus zero, and what a NaN carries; where float32 carries half floats, not what their NaN does."""
+    numpy_type = numpy_dtype(dtype)
+    values = np.array([-0.0, np.nan], numpy_type)
+    if not (backend == "ORT Python" and dtype in HALF_FLOATS):
+        values.view(f"u{numpy_type.itemsize}")[1] |= 1 << 5
+    zeros = np.zeros(2, numpy_type)
+    for kept in values[:1], values[1:]:
+        value, two = kept.reshape(()), bits(kept) * 2
+        (output,) = run(backend, "Fill", dtype, {"dims": np.array([2]), "value": value})
+        assert bits(output) == two
+        (output,) = run(backend, "MaskedFill", dtype, {"x": zeros, "mask": np.array([True]), "value": value})
+        assert bits(output) == two
+        x = np.repeat(kept, 2)
+        (output,) = run(
+            backend, "MaskedFill", dtype, {"x": x, "mask": np.array([False]), "value": zeros[0:1].reshape(())}
+        )
+        assert bits(output) == two
+        sparse = {"values": kept, "dense_shape": np.array([2, 1]), "indices": np.array([[1, 0]])}
+        outputs = run(backend, "SparseFillEmptyRows", dtype, sparse | {"default_value": value}, order="row_major")
+        assert bits(outputs[1]) == two
+        lookup = {"emb_table": kept, "indices": np.zeros(0, np.int64), "segment_ids": np.zeros(0, np.int64)}
+        sizes = {"num_segments": np.array(2), "default_index": np.array(0)}
+        (output,) = run(backend, "EmbeddingSegmentsSum", dtype, lookup | sizes)
+        assert bits(output) == two
+
+
+@each_backend
+def test_row_stable_looks_at_rows_only(backend: str) -> None:
+    """Columns may be anything, as in TensorFlow."""
+    inputs = {
+        "values": np.array([1, 2, 3]),
+        "dense_shape": np.array([3, 2]),
+        "indices": np.array([[2, 7], [0, -5], [2, 2**40]]),
+        "default_value": np.array(9),
+    }
+    indices, values, *_ = run(backend, "SparseFillEmptyRows", I64, inputs, order="row_stable")
+    assert indices.tolist() == [[0, -5], [1, 0], [2, 7], [2, 2**40]]
+    assert values.tolist() == [2, 9, 1, 3]
+
+
+@pytest.mark.parametrize("backend", REPORTING)
+def test_reshaped_coordinates_are_not_validated(backend: str) -> None:
+    """Negative ones are divided as C and TensorFlow do: toward zero."""
+    inputs = {
+        "input_indices": np.array([[0, -1], [-1, 2], [5, 5]]),
+        "input_shape": np.array([2, 3]),
+        "new_shape": np.array([3, 2]),
+    }
+    op = OPS["SparseReshape"]
+    indices, _ = BACKENDS[backend](Call.of(op, {}, {}, inputs), inputs)
+    assert indices.tolist() == [[0, -1], [0, -1], [10, 0]]
+
+
+@pytest.mark.parametrize("backend", ["reference", "ReferenceEvaluator"])
+def test_numpys_text_has_room_for_longer_defaults(backend: str) -> None:
+    """numpy's text arrays have elements of a fixed length."""
+    text = {"values": np.array(["a"]), "default_value": np.array("default")}
+    inputs = {"dense_shape": np.array([2, 2]), "indices": np.array([[0, 0]])} | text
+    assert run(backend, "SparseFillEmptyRows", TensorProto.STRING, inputs)[1].tolist() == ["a", "default"]
+    inputs = {"value_rowids": np.array([1]), "nrows": np.array(2)} | text
+    assert run(backend, "RaggedFillEmptyRows", TensorProto.STRING, inputs)[1].tolist() == ["default", "a"]
