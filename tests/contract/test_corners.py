@@ -69,7 +69,8 @@ def test_values_that_are_only_moved_keep_their_bits(dtype: DType, backend: str) 
     numpy_type = numpy_dtype(dtype)
     values = np.array([-0.0, np.nan], numpy_type)
     if not (backend == "ORT Python" and dtype in HALF_FLOATS):
-        values.view(f"u{numpy_type.itemsize}")[1] |= 1 << 5
+        carried = values.view(f"u{numpy_type.itemsize}")
+        carried[1] |= carried.dtype.type(1 << 5)
     zeros = np.zeros(2, numpy_type)
     for kept in values[:1], values[1:]:
         value, two = kept.reshape(()), bits(kept) * 2
