@@ -54,9 +54,9 @@ class DomainNode:
     def write_out(self, names: Names) -> None:
         """Write what the node leaves off: attributes' defaults, "" for inputs, names for outputs."""
         written = self.attributes()
-        for attribute in self.op.attributes:
-            if attribute.name not in written and attribute.default is not None:
-                self.node.attribute.append(helper.make_attribute(attribute.name, attribute.default))
+        for name, value in self.op.with_defaults({}).items():
+            if name not in written:
+                self.node.attribute.append(helper.make_attribute(name, value))
         self.node.input.extend([""] * (len(self.op.inputs) - len(self.node.input)))
         self.node.output.extend([""] * (len(self.op.outputs) - len(self.node.output)))
         for position, output in enumerate(self.op.outputs):
