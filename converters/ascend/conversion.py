@@ -9,9 +9,8 @@ from typing import Literal
 
 from onnx import ModelProto
 
-from onnx_sparse.converters.ascend.atb.conversion import Conversion, convert_graph
+from onnx_sparse.converters.ascend.atb.conversion import convert_graph
 from onnx_sparse.converters.ascend.atb.dump import find_records
-from onnx_sparse.converters.ascend.atb.graph import AtbGraph
 from onnx_sparse.converters.ascend.atb.handlers import Choices
 from onnx_sparse.converters.ascend.atb.json_graph import read_graph
 from onnx_sparse.converters.ascend.atb.viewer_onnx import is_viewer_onnx, read_viewer_onnx
@@ -67,74 +66,39 @@ def convert(
     given = parse_inputs(inputs)
     if source.suffix.lower() == ".om":
         raise ConversionError(f"{source} is compiled for an NPU and cannot be converted; convert the graph before that")
+    tell = progress or (lambda stage: None)
     if source.suffix.lower() in (".air", ".pbtxt", ".txt"):
-        return _convert_ge(source, given, keep_unknown=keep_unknown, progress=progress)
-    if source.suffix.lower() == ".onnx" and not is_viewer_onnx(model := read_onnx(source)):
-        return _convert_npu(source, model, progress=progress)
-    graph = read_atb_graph(source)
-    if progress is not None:
-        progress("converting")
-    return convert_atb(
-        graph,
-        source,
-        given=given,
-        tensors=Path(tensors) if tensors is not None else None,
-        choices=Choices(fill_value, fp16_overflow),
-        keep_unknown=keep_unknown,
-    ).model
+        return _convert_ge(source, given, keep_unknown=keep_unknown, tell=tell)
+    if source.suffix.lower() == ".onnx":
+        model = read_onnx(source)
+        if not is_viewer_onnx(model):
+            return _convert_npu(source, model, tell=tell)
+        graph = read_viewer_onnx(model)
+    else:
+        graph = read_graph(read_json(source), source)
+    tell("converting")
+    records = find_records(graph, source, None if tensors is None else Path(tensors))
+    choices = Choices(fill_value, fp16_overflow)
+    return convert_graph(graph, given=given, records=records, choices=choices, keep_unknown=keep_unknown).model
 
 
 def _convert_ge(
-    source: Path, given: Mapping[str, Given], *, keep_unknown: bool, progress: Callable[[str], None] | None
+    source: Path, given: Mapping[str, Given], *, keep_unknown: bool, tell: Callable[[str], None]
 ) -> ModelProto:
     # protobuf's descriptors are built on import: not for those who convert an ATB graph
     from onnx_sparse.converters.ascend.ge.conversion import convert_ge
     from onnx_sparse.converters.ascend.ge.reader import read_ge_graph
     from onnx_sparse.converters.ascend.ge.viewer_onnx import read_ge_onnx
 
-    read = read_ge_onnx if is_ge_onnx(source) else read_ge_graph
-    graph = read(source)
-    if progress is not None:
-        progress("converting")
+    graph = read_ge_onnx(source) if is_ge_onnx(source) else read_ge_graph(source)
+    tell("converting")
     return convert_ge(graph, source.parent, given=given, keep_unknown=keep_unknown)
 
 
-def _convert_npu(source: Path, model: ModelProto, *, progress: Callable[[str], None] | None) -> ModelProto:
+def _convert_npu(source: Path, model: ModelProto, *, tell: Callable[[str], None]) -> ModelProto:
     from onnx_sparse.converters.ascend.npu import convert_npu, has_npu_nodes
 
     if not has_npu_nodes(model):
         raise ConversionError(f"{source} is an ONNX file, but neither msit's of an ATB graph nor one of torch_npu")
-    if progress is not None:
-        progress("converting")
+    tell("converting")
     return convert_npu(source)
-
-
-def read_atb_graph(source: Path) -> AtbGraph:
-    """The ATB graph in a file, whatever its spelling."""
-    if source.suffix.lower() != ".onnx":
-        return read_graph(read_json(source), source)
-    model = read_onnx(source)
-    if not is_viewer_onnx(model):
-        raise ConversionError(f"{source} is an ONNX file, but not one that msit made of an ATB graph")
-    return read_viewer_onnx(model)
-
-
-def convert_atb(
-    graph: AtbGraph,
-    source: Path,
-    *,
-    given: Mapping[str, Given],
-    tensors: Path | None,
-    choices: Choices,
-    keep_unknown: bool = False,
-    weights_from_dump: bool = True,
-) -> Conversion:
-    """Convert an ATB graph with what is found of its tensors."""
-    return convert_graph(
-        graph,
-        given=given,
-        records=find_records(graph, source, tensors),
-        choices=choices,
-        keep_unknown=keep_unknown,
-        weights_from_dump=weights_from_dump,
-    )

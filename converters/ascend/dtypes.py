@@ -59,9 +59,6 @@ _NAMES: dict[str, DType] = {
     },
 }
 
-HALF_FLOATS = frozenset({TensorProto.FLOAT16, TensorProto.BFLOAT16})
-FLOATS = HALF_FLOATS | {TensorProto.FLOAT, TensorProto.DOUBLE}
-
 #: aclFormat numbers by name, for `format=` in .bin headers.
 FORMATS = {-1: "UNDEFINED", 0: "NCHW", 1: "NHWC", 2: "ND", 3: "NC1HWC0", 4: "FRACTAL_Z", 29: "FRACTAL_NZ", 30: "NCDHW"}
 

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from onnx_sparse.converters.ascend.dtypes import HALF_FLOATS
 from onnx_sparse.converters.ascend.standard_types import check_types
 from onnx_sparse.converters.ascend.tensors import Shape, Tensor, Unsupported, broadcast, element_count, shape_text
 from onnx_sparse.converters.domain_types import bound_types
 from onnx_sparse.schemas import DOMAIN, OPS
-from onnx_sparse.schemas.declaration import DType, numpy_dtype
+from onnx_sparse.schemas.declaration import HALF_FLOATS, DType, numpy_dtype
 
 Array = np.ndarray[Any, Any]
 

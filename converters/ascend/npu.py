@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, one_hot, range_filled
 from onnx_sparse.converters.ascend.emitter import OPSET, Emitter
@@ -18,6 +18,7 @@ from onnx_sparse.converters.ascend.ge.handlers import Operator
 from onnx_sparse.converters.ascend.model import value_info
 from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
+from onnx_sparse.converters.graphs import graphs
 
 DOMAIN = "npu"
 #: Between these, what the emitter writes is legal as it stands.
@@ -51,17 +52,7 @@ def _handles(*op_types: str, to: str) -> Callable[[HandlerFunction], HandlerFunc
 
 def has_npu_nodes(model: ModelProto) -> bool:
     """Whether a model has operators of torch_npu, also in the bodies of control flow."""
-    return any(node.domain == DOMAIN for node in model.graph.node) or bool(_in_bodies(model.graph))
-
-
-def _in_bodies(graph: GraphProto) -> list[NodeProto]:
-    """The operators of torch_npu in the bodies of a graph's nodes."""
-    found = []
-    for node in graph.node:
-        for attribute in node.attribute:
-            for body in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
-                found += [inner for inner in body.node if inner.domain == DOMAIN] + _in_bodies(body)
-    return found
+    return any(node.domain == DOMAIN for graph in graphs(model.graph) for node in graph.node)
 
 
 def convert_npu(path: Path) -> ModelProto:
@@ -77,7 +68,8 @@ def convert_npu(path: Path) -> ModelProto:
             model = onnx.version_converter.convert_version(model, OPSET)
     except Exception as error:  # onnx has no base of its own for what goes wrong in it
         raise ConversionError(f"{path} cannot be brought to opset {OPSET}: {' '.join(str(error).split())}") from error
-    if inner := _in_bodies(model.graph):
+    _, *bodies = graphs(model.graph)
+    if inner := [node for body in bodies for node in body.node if node.domain == DOMAIN]:
         reason = "it is in the body of control flow, which is not converted"
         raise ConversionError("", [UnsupportedNode(_label(node), f"npu::{node.op_type}", reason) for node in inner])
     model.ir_version = max(model.ir_version, _IR_VERSION)

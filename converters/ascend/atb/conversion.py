@@ -29,13 +29,11 @@ class Conversion:
 
     Attributes:
         model: The model.
-        outputs: The names in the model of what each operation writes, by its path.
-        graph: The source, every tensor of which is written once.
+        graph: The source, every tensor of which is written once, under its name in the model.
         tensors: Every tensor by its name.
     """
 
     model: ModelProto
-    outputs: dict[tuple[tuple[int, str], ...], tuple[str, ...]]
     graph: AtbGraph
     tensors: dict[str, Tensor]
 
@@ -86,7 +84,7 @@ def convert_graph(
     _raise_for(untyped, state.unsupported)
     outputs = [_output(state, name, graph) for name in graph.outputs]
     model = make_model(state.emit, graph.name, inputs, outputs, source="an ATB graph")
-    return Conversion(model, {node.path: node.outputs for node in graph.nodes}, graph, state.tensors)
+    return Conversion(model, graph, state.tensors)
 
 
 def _written(node: AtbNode) -> tuple[str, ...]:
@@ -277,6 +275,3 @@ def _output(state: _State, name: str, graph: AtbGraph) -> ValueInfoProto:
         state.emit.nodes[-1].output[0] = f"{name}_output"
         tensor = tensor.renamed(f"{name}_output")
     return value_info(tensor)
-
-
-__all__ = ["UNKNOWN_DOMAIN", "Conversion", "convert_graph", "input_record"]

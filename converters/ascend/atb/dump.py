@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from onnx_sparse.converters.ascend.atb.graph import AtbGraph
-from onnx_sparse.converters.ascend.atb.records import OperationRecord, Path_, Records, TensorRecord
+from onnx_sparse.converters.ascend.atb.graph import AtbGraph, NodePath
+from onnx_sparse.converters.ascend.atb.records import OperationRecord, Records, TensorRecord
 from onnx_sparse.converters.ascend.atb.tables import read_table
 from onnx_sparse.converters.ascend.atb.tensor_file import read_record
 from onnx_sparse.converters.ascend.source import inside
@@ -92,7 +92,7 @@ def _from_folder(graph: AtbGraph, root: Path, process: str) -> Records:
             records.by_name.setdefault(name, record)
     folder = _graph_folder(graph, root, process)
     if folder is not None:
-        children: dict[Path_, set[tuple[int, str]]] = {}
+        children: dict[NodePath, set[tuple[int, str]]] = {}
         for node in graph.nodes:
             for depth in range(len(node.path)):
                 children.setdefault(node.path[:depth], set()).add(node.path[depth])
@@ -136,7 +136,9 @@ def _by_number(path: Path) -> tuple[list[int], str]:
     return [int(number) for number in re.findall(r"\d{1,18}", path.name)], path.name
 
 
-def _read_folder(folder: Path, path: Path_, children: dict[Path_, set[tuple[int, str]]], records: Records) -> None:
+def _read_folder(
+    folder: Path, path: NodePath, children: dict[NodePath, set[tuple[int, str]]], records: Records
+) -> None:
     record = _record(folder, records.root)
     if record != OperationRecord():
         records.by_path[path] = record

@@ -10,6 +10,10 @@ from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
 
+#: Where an operation stands: the position and `opType` in each of the graphs around it, outermost first, then its own.
+#: The empty path is the graph itself.
+NodePath = tuple[tuple[int, str], ...]
+
 
 @dataclass(frozen=True)
 class AtbNode:
@@ -21,7 +25,7 @@ class AtbNode:
         param: Its parameters as they were read: an object, "" or None.
         inputs: Names of the tensors it reads.
         outputs: Names of the tensors it writes.
-        path: Where it stands: the position and `opType` in each of the graphs around it, outermost first, then its own.
+        path: Where it stands.
     """
 
     name: str
@@ -29,7 +33,7 @@ class AtbNode:
     param: Any
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    path: tuple[tuple[int, str], ...]
+    path: NodePath
 
     @property
     def kind(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onnx_sparse.converters.ascend.atb.graph import AtbGraph, AtbNode, strings
+from onnx_sparse.converters.ascend.atb.graph import AtbGraph, AtbNode, NodePath, strings
 from onnx_sparse.converters.errors import ConversionError
 
 #: Deeper graphs in graphs are not what ATB makes.
@@ -80,9 +80,7 @@ def _read_ids(document: Mapping[str, Any], name: str, op_type: str) -> AtbGraph:
     return AtbGraph(name, op_type, tuple(inputs), tuple(outputs), tuple(nodes))
 
 
-def _collect_ids(
-    graph: Mapping[str, Any], scope: str, known: list[str], path: tuple[tuple[int, str], ...], nodes: list[AtbNode]
-) -> None:
+def _collect_ids(graph: Mapping[str, Any], scope: str, known: list[str], path: NodePath, nodes: list[AtbNode]) -> None:
     """Append the operations of a graph whose inputs and outputs have the names `known`."""
     _check_depth(path, scope)
     inner = _count(graph, "internalTensorNum")
@@ -136,7 +134,7 @@ def _collect_names(
     graph: Mapping[str, Any],
     scope: str,
     alias: Mapping[str, str],
-    path: tuple[tuple[int, str], ...],
+    path: NodePath,
     nodes: list[AtbNode],
 ) -> None:
     """Append the operations of a graph. Graphs in it use the names around them, or their own for their ports."""
@@ -182,6 +180,6 @@ def _count(source: Mapping[str, Any], key: str) -> int:
     return value
 
 
-def _check_depth(path: tuple[tuple[int, str], ...], scope: str) -> None:
+def _check_depth(path: NodePath, scope: str) -> None:
     if len(path) > _MOST_LEVELS:
         raise ValueError(f"graphs in graphs are nested more than {_MOST_LEVELS} deep at {scope}")

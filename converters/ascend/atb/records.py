@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from onnx_sparse.converters.ascend.atb.graph import NodePath
 from onnx_sparse.converters.ascend.tensors import Shape
 from onnx_sparse.schemas.declaration import DType
 
@@ -43,10 +44,6 @@ class OperationRecord:
     param: object = None
 
 
-#: Where an operation stands: see `AtbNode.path`. The empty path is the graph itself.
-Path_ = tuple[tuple[int, str], ...]
-
-
 @dataclass
 class Records:
     """The operations of a dump, found by where they stand in the graph and by their name.
@@ -57,11 +54,11 @@ class Records:
         root: The folder out of which files may be read.
     """
 
-    by_path: dict[Path_, OperationRecord] = field(default_factory=dict)
+    by_path: dict[NodePath, OperationRecord] = field(default_factory=dict)
     by_name: dict[str, OperationRecord] = field(default_factory=dict)
     root: Path | None = None
 
-    def of(self, path: Path_, name: str) -> OperationRecord:
+    def of(self, path: NodePath, name: str) -> OperationRecord:
         """What is known of an operation: from its folder, completed from the csv."""
         there, listed = self.by_path.get(path, OperationRecord()), self.by_name.get(name, OperationRecord())
         return OperationRecord(

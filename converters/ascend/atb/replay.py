@@ -38,7 +38,7 @@ class Comparison:
         dtype: The element type.
         shape: The shape in the dump.
         max_abs: The largest difference.
-        max_rel: The largest difference relative to the NPU's value; None for integers that are equal to none.
+        max_rel: The largest difference relative to the NPU's value.
         cosine: The cosine of the angle between the two; None where one of them is zero or not finite.
         equal: Whether all values are the same.
         ok: Whether they agree within the tolerance.
@@ -96,7 +96,7 @@ def find_graphs(folder: Path, wanted: str = "") -> list[tuple[Path, AtbGraph, Re
         if wanted and wanted != graph.name:
             continue
         records = find_records(graph, path, None)
-        if any(tensor is not None for _, _, tensor in _dumped(graph, records)):
+        if _has_results(graph, records):
             found.append((path, graph, records))
     if found:
         return found
@@ -191,12 +191,11 @@ def compare(operation: str, tensor: str, actual: Array, expected: Array, toleran
     )
 
 
-def _dumped(graph: AtbGraph, records: Records) -> Iterator[tuple[str, int, TensorRecord | None]]:
-    """The results of operations and of the graph that have a file: (operation, position, record)."""
-    for path, name in [*((node.path, node.name) for node in graph.nodes), ((), graph.name)]:
-        for position, record in enumerate(records.of(path, name).outputs):
-            if record is not None and record.file is not None:
-                yield name, position, record
+def _has_results(graph: AtbGraph, records: Records) -> bool:
+    """Whether a result of the graph or of one of its operations was dumped."""
+    places = [((), graph.name), *((node.path, node.name) for node in graph.nodes)]
+    outputs = (record for path, name in places for record in records.of(path, name).outputs)
+    return any(record is not None and record.file is not None for record in outputs)
 
 
 def _expected(conversion: Conversion, records: Records) -> Iterator[tuple[str, str, TensorRecord]]:

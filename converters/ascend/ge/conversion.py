@@ -10,19 +10,17 @@ import numpy as np
 from onnx import ModelProto
 from onnx.helper import np_dtype_to_tensor_dtype
 
-from onnx_sparse.converters.ascend.dtypes import FLOATS
 from onnx_sparse.converters.ascend.emitter import Emitter
-from onnx_sparse.converters.ascend.ge.graph import PLAIN_FORMATS, Description, GeGraph, GeNode, Source
+from onnx_sparse.converters.ascend.ge.graph import CONSTANTS, PLAIN_FORMATS, Description, GeGraph, GeNode, Source
 from onnx_sparse.converters.ascend.ge.handlers import HANDLERS, Operator
 from onnx_sparse.converters.ascend.ge.weights import file_constant
 from onnx_sparse.converters.ascend.model import make_model, value_info
 from onnx_sparse.converters.ascend.tensors import Given, Tensor, Unsupported, shape_text
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
-from onnx_sparse.schemas.declaration import dtype_name
+from onnx_sparse.schemas.declaration import FLOATS, dtype_name
 
 #: The domain of operators that are kept unconverted.
 UNKNOWN_DOMAIN = "ascend.ge"
-_CONSTANTS = ("Const", "Constant")
 _INPUTS = ("Data", "RefData")
 #: Operators that run other graphs of the file; `subgraph` is what ge_onnx dumps call the body.
 _CALLS = frozenset({"If", "StatelessIf", "While", "StatelessWhile", "Case", "For", "PartitionedCall",
@@ -79,7 +77,7 @@ class _Conversion:
     def _convert(self, node: GeNode) -> None:
         self.emit.begin(node.name)
         try:
-            if node.op_type in (*_CONSTANTS, "FileConstant"):
+            if node.op_type in (*CONSTANTS, "FileConstant"):
                 self.results[node.name] = (self._constant(node),)
                 return
             results = self._results(node)
@@ -153,7 +151,7 @@ class _Conversion:
 
     def _unread(self) -> list[Source]:
         read = {source.node for node in self.graph.nodes for source in node.inputs if source is not None}
-        makers = [node for node in self.graph.nodes if node.op_type not in (*_INPUTS, *_CONSTANTS, "FileConstant")]
+        makers = [node for node in self.graph.nodes if node.op_type not in (*_INPUTS, *CONSTANTS, "FileConstant")]
         return [Source(node.name, 0) for node in makers if node.name not in read and node.name in self.results]
 
 

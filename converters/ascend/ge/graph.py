@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,9 @@ import numpy as np
 from onnx_sparse.converters.ascend.tensors import Shape
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.schemas.declaration import DType
+
+#: The types of nodes that hold a constant in the file itself.
+CONSTANTS = ("Const", "Constant")
 
 #: Formats whose data stand in the order of their dimensions; the others are the NPU's own.
 PLAIN_FORMATS = frozenset({"", "ND", "NCHW", "NHWC", "NCDHW", "NDHWC", "HWCN", "NC", "N", "DHWCN", "RESERVED"})
@@ -138,9 +142,6 @@ def array_of(dtype: np.dtype[Any], shape: Shape | None, data: bytes, where: str)
         ConversionError: The data are not of the size that the shape says.
     """
     dims = [-1 if dim is None else dim for dim in shape or ()]
-    count = 1
-    for dim in dims:
-        count *= dim
-    if min(dims, default=0) < 0 or count * dtype.itemsize != len(data):
+    if min(dims, default=0) < 0 or math.prod(dims) * dtype.itemsize != len(data):
         raise ConversionError(f"{where}: {len(data)} bytes are no tensor {dtype} {dims}")
     return np.frombuffer(data, dtype).reshape(dims)

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnx_sparse.converters.ascend.dtypes import GE_PROTO
 from onnx_sparse.converters.ascend.ge.graph import (
+    CONSTANTS,
     Description,
     GeGraph,
     GeNode,
@@ -23,8 +24,6 @@ from onnx_sparse.converters.ascend.ge.schema import parse_binary, parse_text
 from onnx_sparse.converters.ascend.source import MOST_BINARY_BYTES, MOST_TEXT_BYTES, read_bytes
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.schemas.declaration import numpy_dtype
-
-_CONSTANTS = ("Const", "Constant")
 
 
 def read_ge_graph(path: Path) -> GeGraph:
@@ -67,7 +66,7 @@ def _node(op: Any) -> GeNode:
         tuple(source_of(text) for text in op.input if not is_control(text)),
         attributes,
         tuple(_description(desc) for desc in op.output_desc),
-        op.type in _CONSTANTS and attributes.get("value") is None,
+        op.type in CONSTANTS and attributes.get("value") is None,
     )
 
 

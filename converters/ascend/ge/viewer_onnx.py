@@ -15,6 +15,7 @@ from onnx import AttributeProto, ModelProto, NodeProto
 
 from onnx_sparse.converters.ascend.dtypes import dtype_of_name
 from onnx_sparse.converters.ascend.ge.graph import (
+    CONSTANTS,
     Description,
     GeGraph,
     GeNode,
@@ -54,7 +55,7 @@ def _node(node: NodeProto) -> GeNode:
     attributes = {attribute.name: _value(attribute) for attribute in node.attribute}
     op_type = node.op_type.removeprefix(_PREFIX)
     without_data = False
-    if op_type in ("Const", "Constant"):
+    if op_type in CONSTANTS:
         data = next((a.s for a in node.attribute if a.name == "value_data"), None)
         described = dtype_of_name(str(attributes.get("value_desc_dtype", "")))
         without_data = data is None or described is None

@@ -6,9 +6,9 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Results, handles
 from onnx_sparse.converters.ascend.compositions import swapped
-from onnx_sparse.converters.ascend.dtypes import FLOATS
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
+from onnx_sparse.schemas.declaration import FLOATS
 
 _MATMUL_TYPES = {"MATMUL_UNDEFINED": 0, "EIN_SUM": 1}
 _FRACTAL = 16

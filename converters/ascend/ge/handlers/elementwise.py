@@ -6,11 +6,12 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.compositions import gelu as gelu_of
 from onnx_sparse.converters.ascend.compositions import select
-from onnx_sparse.converters.ascend.dtypes import ACL, FLOATS
+from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.fill import constant_of
-from onnx_sparse.converters.ascend.ge.handlers.registry import Operator, Results, handles
+from onnx_sparse.converters.ascend.ge.handlers.registry import Operator, Results, handles, handles_each
 from onnx_sparse.converters.ascend.tensors import Unsupported
+from onnx_sparse.schemas.declaration import FLOATS
 
 _BINARY = {
     "Add": "Add",
@@ -30,20 +31,7 @@ _COMPARISONS = {
     "GreaterEqual": "GreaterOrEqual",
     "Equal": "Equal",
 }
-_UNARY = {
-    "Relu": "Relu",
-    "Sigmoid": "Sigmoid",
-    "Tanh": "Tanh",
-    "Exp": "Exp",
-    "Log": "Log",
-    "Sqrt": "Sqrt",
-    "Neg": "Neg",
-    "Abs": "Abs",
-    "Erf": "Erf",
-    "Sin": "Sin",
-    "Cos": "Cos",
-    "Reciprocal": "Reciprocal",
-}
+_UNARY = ("Relu", "Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Erf", "Sin", "Cos", "Reciprocal")
 
 
 @handles("Identity", to="Identity")
@@ -62,23 +50,13 @@ def cast(op: Operator, emit: Emitter) -> Results:
     return (emit.cast(x, ACL[number]),)
 
 
-@handles("Add", "AddV2", to="Add")
-@handles("Sub", to="Sub")
-@handles("Mul", to="Mul")
-@handles("Div", "RealDiv", to="Div")
-@handles("Maximum", to="Max")
-@handles("Minimum", to="Min")
-@handles("Pow", to="Pow")
+@handles_each(_BINARY)
 def binary(op: Operator, emit: Emitter) -> Results:
     """An operator of x1 and x2, which broadcast."""
     return (emit.arithmetic(_BINARY[op.op_type], *op.take(2)),)
 
 
-@handles("Less", to="Less")
-@handles("LessEqual", to="LessOrEqual")
-@handles("Greater", to="Greater")
-@handles("GreaterEqual", to="GreaterOrEqual")
-@handles("Equal", to="Equal")
+@handles_each(_COMPARISONS)
 def comparison(op: Operator, emit: Emitter) -> Results:
     """A comparison of x1 and x2, a bool."""
     return (emit.arithmetic(_COMPARISONS[op.op_type], *op.take(2), dtype=TensorProto.BOOL),)
@@ -123,21 +101,10 @@ def with_number(op: Operator, emit: Emitter) -> Results:
     return (emit.in_float32(lambda wide: emit.op(name, wide, constant_of(emit, op.real("value"), wide.dtype)), x),)
 
 
-@handles("Relu", to="Relu")
-@handles("Sigmoid", to="Sigmoid")
-@handles("Tanh", to="Tanh")
-@handles("Exp", to="Exp")
-@handles("Log", to="Log")
-@handles("Sqrt", to="Sqrt")
-@handles("Neg", to="Neg")
-@handles("Abs", to="Abs")
-@handles("Erf", to="Erf")
-@handles("Sin", to="Sin")
-@handles("Cos", to="Cos")
-@handles("Reciprocal", to="Reciprocal")
+@handles_each({name: name for name in _UNARY})
 def unary(op: Operator, emit: Emitter) -> Results:
     """A function of x."""
-    return (emit.in_float32(lambda wide: emit.op(_UNARY[op.op_type], wide), *op.take(1)),)
+    return (emit.in_float32(lambda wide: emit.op(op.op_type, wide), *op.take(1)),)
 
 
 @handles("Rsqrt", to="Sqrt, Reciprocal")

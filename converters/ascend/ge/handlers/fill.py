@@ -8,11 +8,11 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.compositions import range_filled, scalar
-from onnx_sparse.converters.ascend.dtypes import ACL, FLOATS
+from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Operator, Results, handles
 from onnx_sparse.converters.ascend.tensors import Shape, Tensor, Unsupported, broadcast
-from onnx_sparse.schemas.declaration import DType, dtype_name
+from onnx_sparse.schemas.declaration import FLOATS, DType, dtype_name
 
 
 @handles("Fill", "FillD", to="Fill")

@@ -143,3 +143,14 @@ def handles(*op_types: str, to: str, notes: str = "") -> Callable[[HandlerFuncti
         return function
 
     return register
+
+
+def handles_each(targets: Mapping[str, str]) -> Callable[[HandlerFunction], HandlerFunction]:
+    """Register the decorated function as the handler of operators by the ONNX operators that they become."""
+
+    def register(function: HandlerFunction) -> HandlerFunction:
+        for op_type, target in targets.items():
+            handles(op_type, to=target)(function)
+        return function
+
+    return register
