@@ -173,6 +173,13 @@ def _checked(model: ModelProto) -> ModelProto:
         return model
     try:
         model = onnx.shape_inference.infer_shapes(model)
+        for kind, values in (("input", model.graph.input), ("output", model.graph.output)):
+            for value in values:
+                if not value.type.tensor_type.HasField("shape"):
+                    raise ConversionError(
+                        f"the rank of {kind} {value.name!r} is not known, which ONNX demands; give the inputs a rank "
+                        "in OpenVINO (model.reshape) and save the IR again"
+                    )
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise ConversionError(f"the converted model is not valid: {first_line(error)}") from error

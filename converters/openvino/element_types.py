@@ -28,13 +28,15 @@ ONNX_TYPES: dict[str, TensorProto.DataType] = {
     "nf4": TensorProto.FLOAT,
     "f8e4m3": TensorProto.FLOAT16,
     "f8e5m2": TensorProto.FLOAT16,
+    "f8e8m0": TensorProto.FLOAT,
+    "f4e2m1": TensorProto.FLOAT16,
 }
 
 #: Types that stand for another in ONNX. Constants may have them; nothing can be converted to them.
-CARRIED = frozenset({"i4", "u4", "u1", "u2", "nf4", "f8e4m3", "f8e5m2"})
+CARRIED = frozenset({"i4", "u4", "u1", "u2", "nf4", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1"})
 
 #: How many elements of the narrow types a byte holds.
-PER_BYTE = {"i4": 2, "u4": 2, "nf4": 2, "u1": 8, "u2": 4}
+PER_BYTE = {"i4": 2, "u4": 2, "nf4": 2, "f4e2m1": 2, "u1": 8, "u2": 4}
 
 #: The values of nf4, QLoRA's 4-bit normal float, as OpenVINO has them.
 NF4 = (

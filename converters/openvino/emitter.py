@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from onnx_sparse.converters.domain_types import bound_types
-from onnx_sparse.converters.openvino.kernels import computed_in
+from onnx_sparse.converters.openvino.kernels import ONE_OPERAND, computed_in
 from onnx_sparse.converters.openvino.tensors import Array, Shape, Tensor, Unsupported
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
@@ -97,7 +98,9 @@ class Emitter:
         """
         first = next(t for t in inputs if t is not None).dtype
         wide = computed_in(op_type, first)
-        given = [self.cast(t, wide) if t is not None and t.dtype == first else t for t in inputs]
+        computed = inputs[:1] if op_type in ONE_OPERAND else inputs
+        given = [self.cast(t, wide) if t is not None and t.dtype == first else t for t in computed]
+        given += inputs[len(computed) :]
         result = dtype if dtype is not None else first
         (made,) = self.node(op_type, given, [wide if result == first and dtype is None else result], **attrs)
         made = Tensor(made.name, made.dtype, shape)
@@ -179,17 +182,28 @@ class Emitter:
         dtypes = [op.bind(o.type, types) for o in op.outputs]
         return self.node(op_type, arguments, dtypes, domain=DOMAIN, **op.with_defaults(attributes or {}))
 
-    def graph(
-        self,
-        name: str,
-        inputs: Sequence[ValueInfoProto],
-        outputs: Sequence[ValueInfoProto],
-        also_used: frozenset[str] = frozenset(),
-    ) -> GraphProto:
-        """The finished graph, without the constants that nothing in it, nor `also_used`, names."""
-        used = {*also_used, *(value.name for value in outputs)} | used_names(self.nodes)
+    def graph(self, name: str, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto]) -> GraphProto:
+        """The finished graph, without the nodes and constants that nothing in it reads."""
+        used = {value.name for value in outputs}
+        nodes = []
+        for node in reversed(self.nodes):
+            if used.isdisjoint(node.output):
+                continue
+            _leave_off_outputs(node, used)
+            nodes.append(node)
+            used |= used_names([node])
         kept = [t for t in self.initializers if t.name in used]
-        return helper.make_graph(self.nodes, name, inputs, outputs, kept)
+        return helper.make_graph(nodes[::-1], name, inputs, outputs, kept)
+
+
+def _leave_off_outputs(node: NodeProto, used: set[str]) -> None:
+    """Optional outputs at the end that nothing reads. Nodes of the domain are canonical and keep theirs."""
+    if node.domain:
+        return
+    declared = onnx.defs.get_schema(node.op_type, OPSET).outputs
+    optional = onnx.defs.OpSchema.FormalParameterOption.Optional
+    while node.output[-1] not in used and declared[min(len(node.output), len(declared)) - 1].option == optional:
+        del node.output[-1]
 
 
 def used_names(nodes: Sequence[NodeProto]) -> set[str]:

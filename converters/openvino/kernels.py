@@ -51,6 +51,12 @@ _BY_KERNELS: tuple[tuple[str, frozenset[DType]], ...] = (
 )
 KERNELS: dict[str, frozenset[DType]] = {name: types for names, types in _BY_KERNELS for name in names.split()}
 
+#: Operators that compute with their first input only; the others are axes, shapes, sizes or positions.
+ONE_OPERAND = frozenset(
+    {f"Reduce{kind}" for kind in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2")}
+    | {"CumSum", "Expand", "Tile", "Resize", "GatherND", "ReverseSequence"}
+)
+
 #: The types to compute in where there is no kernel, in order of preference.
 _WIDER: dict[DType, tuple[DType, ...]] = {
     _BOOL: (_U8, _I32),

@@ -43,6 +43,12 @@ FAULTS = (
     Fault("Divide", ("i8", "i16", "i32", "i64"), "integers are divided toward zero although m_pythondiv is true"),
     Fault("LRN", (), "bias is taken for 1"),
     Fault("Round", (), "half_away_from_zero rounds the largest number below a half up"),
+    Fault("AvgPool", (), "a window that reaches beyond counted paddings is divided by all of its size"),
+    Fault("MaxPool", (), "with dynamic shapes the paddings of auto_pad same_upper and same_lower are ignored"),
+    *(Fault(f"{name}Sequence", (), "with dynamic shapes the lengths of the sequences are ignored")
+      for name in ("LSTM", "GRU", "RNN")),
+    *(Fault(name, ("u8",), "a sum or product beyond 255 is taken for 255, before a mean is divided")
+      for name in ("ReduceSum", "ReduceMean", "ReduceProd")),
     Fault("", _WIDE, "64-bit integers are computed in 32 bits"),
     Fault("", ("f64",), "float64 is computed in float32"),
 )  # fmt: skip

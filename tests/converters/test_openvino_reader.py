@@ -55,6 +55,8 @@ def test_both_versions_are_read(tmp_path: Path, version: str) -> None:
         ("nf4", b"\xf0\x07", np.float32([-1, 1, 0])),
         ("f8e4m3", b"\x38\xb8\x7e", np.float16([1, -1, 448])),
         ("f8e5m2", b"\x3c\xbc\x7b", np.float16([1, -1, 57344])),
+        ("f8e8m0", b"\x7f\x80\x00", np.float32([1, 2, 2.0**-127])),
+        ("f4e2m1", b"\x72\x0b", np.float16([1, 6, -1.5])),
         ("string", bytes.fromhex("03000000 00000000 02000000 02000000 05000000") + b"abxyz", ["ab", "", "xyz"]),
     ],
 )
@@ -182,3 +184,24 @@ def test_too_many_elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_names_with_commas() -> None:
     assert reader.split_names(r"a\,b,c") == ("a,b", "c")
+
+
+def test_a_rank_that_is_not_known(tmp_path: Path) -> None:
+    """ONNX demands ranks of inputs and outputs; OpenVINO itself runs no such model on a CPU."""
+    net = IrBuilder()
+    x = net.layer("Parameter", "opset1", [], [("f32", None)], {"shape": "...", "element_type": "f32"}, "x", "x")
+    net.result(net.layer("ReLU", "opset1", [x], [("f32", None)]))
+    with pytest.raises(ConversionError, match=r"the rank of input 'x' is not known, .*model.reshape"):
+        convert(net.save(tmp_path))
+
+
+def test_states_and_random_numbers_say_why_they_stay(tmp_path: Path) -> None:
+    net = IrBuilder()
+    start = net.constant(np.float32([1]))
+    state = net.layer("ReadValue", "opset6", [start], [("f32", [1])], {"variable_id": "v"})
+    net.layer("Assign", "opset6", [state], [("f32", [1])], {"variable_id": "v"})
+    net.result(net.layer("RandomUniform", "opset8", [start, state, state], [("f32", [1])]))
+    with pytest.raises(ConversionError) as caught:
+        convert(net.save(tmp_path))
+    assert str(caught.value).count("a state that outlasts a run") == 2
+    assert "other random numbers" in str(caught.value)

@@ -86,22 +86,16 @@ def swish(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Mul", x, emit.op("Sigmoid", inner))
 
 
-def _hard_sigmoid(x: Tensor, emit: Emitter) -> Tensor:
-    """min(max(x + 3, 0), 6) / 6."""
-    shifted = emit.op("Max", emit.op("Add", x, emit.like(3, x)), emit.like(0, x))
-    return emit.op("Div", emit.op("Min", shifted, emit.like(6, x)), emit.like(6, x))
-
-
-@converts("HSwish", 4, to="Min, Max, Mul")
+@converts("HSwish", 4, to="HardSwish")
 def hswish(node: Node, emit: Emitter) -> Tensor:
     """HSwish-4."""
-    return emit.op("Mul", node[0], _hard_sigmoid(node[0], emit))
+    return emit.op("HardSwish", node[0])
 
 
-@converts("HSigmoid", 5, to="Min, Max, Div")
+@converts("HSigmoid", 5, to="HardSigmoid")
 def hsigmoid(node: Node, emit: Emitter) -> Tensor:
-    """HSigmoid-5."""
-    return _hard_sigmoid(node[0], emit)
+    """HSigmoid-5: min(max(x + 3, 0), 6) / 6."""
+    return emit.op("HardSigmoid", node[0], alpha=1 / 6, beta=0.5)
 
 
 @converts("HardSigmoid", 1, to="Min, Max")

@@ -10,6 +10,7 @@ from onnx_sparse.converters.openvino.ends import element_type
 from onnx_sparse.converters.openvino.handlers.plumbing import where
 from onnx_sparse.converters.openvino.handlers.registry import Node, converts
 from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+from onnx_sparse.schemas.segment_body import highest, lowest
 
 
 def _axis(node: Node, position: int) -> int:
@@ -103,15 +104,16 @@ def scatter_elements_3(node: Node, emit: Emitter) -> Tensor:
     return emit.op("ScatterElements", node[0], emit.index(node[1]), node[2], axis=_axis(node, 3))
 
 
-@converts(
-    "ScatterElementsUpdate", 12, to="ScatterElements", notes="reduction none, sum, prod, min, max with use_init_val."
-)
+@converts("ScatterElementsUpdate", 12, to="ScatterElements", notes="reduction mean is not converted.")
 def scatter_elements_12(node: Node, emit: Emitter) -> Tensor:
-    """ScatterElementsUpdate-12."""
-    reduction = _reduction(node)
+    """ScatterElementsUpdate-12. Without `use_init_val`, what the updates meet first is what changes none of them."""
+    reduction, axis = _reduction(node), _axis(node, 3)
+    data, indices, updates = node[0], emit.index(node[1]), node[2]
     if reduction != "none" and not node.flag("use_init_val", True):
-        raise Unsupported("use_init_val = false is not converted")
-    return emit.op("ScatterElements", node[0], emit.index(node[1]), node[2], axis=_axis(node, 3), reduction=reduction)
+        neutral = {"add": 0, "mul": 1, "min": highest(data.dtype), "max": lowest(data.dtype)}[reduction]
+        neutrals = emit.op("Expand", emit.like(neutral, data), emit.shape_of(indices))
+        data = emit.op("ScatterElements", data, indices, neutrals, axis=axis)
+    return emit.op("ScatterElements", data, indices, updates, axis=axis, reduction=reduction)
 
 
 def _reduction(node: Node, also: tuple[str, ...] = ()) -> str:
@@ -175,6 +177,29 @@ def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 _NARROW = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
+
+
+@converts("Bucketize", 3, to="Less, ReduceSum")
+def bucketize(node: Node, emit: Emitter) -> Tensor:
+    """Bucketize-3: the number of boundaries below, or with `with_right_bound` = false at or below."""
+    return _count_below(emit, node[1], node[0], or_equal=not node.flag("with_right_bound", True))
+
+
+@converts("SearchSorted", 15, to="Less, ReduceSum")
+def search_sorted(node: Node, emit: Emitter) -> Tensor:
+    """SearchSorted-15: where values go in sorted rows; one row may serve all."""
+    rows = node[0]
+    if rows.rank("the sorted sequence") > 1:
+        rows = emit.op("Unsqueeze", rows, emit.constant([-2]))
+    return _count_below(emit, rows, node[1], or_equal=node.flag("right_mode", False))
+
+
+def _count_below(emit: Emitter, bounds: Tensor, x: Tensor, *, or_equal: bool) -> Tensor:
+    if bounds.dtype != x.dtype:
+        bounds, x = (emit.cast(t, TensorProto.DOUBLE) for t in (bounds, x))
+    column = emit.op("Unsqueeze", x, emit.constant([-1]))
+    below = emit.op("LessOrEqual" if or_equal else "Less", bounds, column, dtype=TensorProto.BOOL)
+    return emit.op("ReduceSum", emit.int64(below), emit.constant([-1]), keepdims=0)
 
 
 @converts("Range", 1, to="Range")

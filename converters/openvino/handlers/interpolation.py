@@ -38,25 +38,18 @@ def _interpolate(node: Node, emit: Emitter, sizes: Tensor | None, scales: Tensor
     coordinates = node.choice("coordinate_transformation_mode", _COORDINATES, "half_pixel")
     nearest = node.choice("nearest_mode", _NEAREST, "round_prefer_floor")
     if coordinates == "tf_half_pixel_for_nn":
-        # (x + 0.5) * scale, which ONNX has dropped, without the half that half_pixel takes off again.
-        raise Unsupported("coordinate_transformation_mode = 'tf_half_pixel_for_nn', which ONNX has no more")
-    rank = x.rank("the image")
-    chosen = list(range(rank)) if axes is None else [int(a) % rank for a in axes.constant("the axes").ravel()]
+        # (x + 0.5) * scale, without the half that half_pixel takes off again: to round that down is to round x.
+        if mode != "nearest" or nearest != "floor":
+            raise Unsupported(f"coordinate_transformation_mode = 'tf_half_pixel_for_nn' with {mode}, {nearest}")
+        coordinates, nearest = "half_pixel", "round_prefer_ceil"
+    chosen = None if axes is None else [int(a) for a in axes.constant("the axes").ravel()]
     attributes: dict[str, Any] = {
+        "axes": chosen,
         "mode": mode,
         "coordinate_transformation_mode": coordinates,
         "nearest_mode": nearest,
         "cubic_coeff_a": node.number("cube_coeff", -0.75),
     }
     if sizes is None:
-        # ONNX Runtime wants a scale per axis; those of axes that stay are 1.
-        factors = scales.constant("the scales").ravel()
-        by_axis = dict(zip(chosen, factors.tolist(), strict=True))
-        given = emit.constant([by_axis.get(axis, 1.0) for axis in range(rank)], TensorProto.FLOAT)
-        return emit.op("Resize", x, None, given, **attributes)
-    wanted = emit.vector(sizes)
-    if chosen != list(range(rank)):
-        whole = emit.shape_of(x)
-        indices = emit.op("Unsqueeze", emit.constant(chosen), emit.constant([-1]))
-        wanted = emit.op("ScatterND", whole, indices, wanted)
-    return emit.op("Resize", x, None, None, wanted, **attributes)
+        return emit.op("Resize", x, None, emit.cast(scales, TensorProto.FLOAT), **attributes)
+    return emit.op("Resize", x, None, None, emit.vector(sizes), **attributes)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, converts
-from onnx_sparse.converters.openvino.handlers.windows import window
-from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+from onnx_sparse.converters.openvino.handlers.windows import paddings, window
+from onnx_sparse.converters.openvino.tensors import Shape, Tensor, Unsupported
 
 
 @converts("MatMul", 1, to="MatMul")
@@ -36,16 +34,20 @@ def einsum(node: Node, emit: Emitter) -> Tensor:
 @converts("Convolution", 1, to="Conv")
 def convolution(node: Node, emit: Emitter) -> Tensor:
     """Convolution-1."""
-    spatial = node[1].rank("the kernel") - 2
-    return emit.op("Conv", node[0], node[1], **window(node, spatial))
+    return emit.op("Conv", node[0], node[1], **window(node, _kernel_sizes(node, 2)))
+
+
+def _kernel_sizes(node: Node, channels: int) -> Shape:
+    """The kernel's spatial dimensions, which follow those of groups and channels."""
+    node[1].rank("the kernel")
+    return (node[1].shape or ())[channels:]
 
 
 @converts("GroupConvolution", 1, to="Conv")
 def group_convolution(node: Node, emit: Emitter) -> Tensor:
     """GroupConvolution-1, whose kernel is [groups, out, in, ...]; ONNX has the first two in one."""
     kernel, groups = _grouped(node, emit)
-    spatial = node[1].rank("the kernel") - 3
-    return emit.op("Conv", node[0], kernel, group=groups, **window(node, spatial))
+    return emit.op("Conv", node[0], kernel, group=groups, **window(node, _kernel_sizes(node, 3)))
 
 
 def _grouped(node: Node, emit: Emitter) -> tuple[Tensor, int]:
@@ -61,44 +63,51 @@ def _grouped(node: Node, emit: Emitter) -> tuple[Tensor, int]:
 @converts("ConvolutionBackpropData", 1, to="ConvTranspose", notes="A given output shape must be a constant.")
 def deconvolution(node: Node, emit: Emitter) -> Tensor:
     """ConvolutionBackpropData-1."""
-    spatial = node[1].rank("the kernel") - 2
-    return _deconvolution(node, emit, node[1], spatial, 1)
+    return _deconvolution(node, emit, node[1], _kernel_sizes(node, 2), 1)
 
 
 @converts("GroupConvolutionBackpropData", 1, to="ConvTranspose", notes="A given output shape must be a constant.")
 def group_deconvolution(node: Node, emit: Emitter) -> Tensor:
     """GroupConvolutionBackpropData-1, whose kernel is [groups, in, out, ...]."""
     kernel, groups = _grouped(node, emit)
-    return _deconvolution(node, emit, kernel, node[1].rank("the kernel") - 3, groups)
+    return _deconvolution(node, emit, kernel, _kernel_sizes(node, 3), groups)
 
 
-def _deconvolution(node: Node, emit: Emitter, kernel: Tensor, spatial: int, groups: int) -> Tensor:
-    attributes = window(node, spatial)
-    extra = node.integers("output_padding", ",".join("0" * spatial))
-    attributes["output_padding"] = extra
-    if (wanted := node.optional(2)) is not None:
-        attributes |= _padding_for(node, wanted, attributes)
-        attributes.pop("auto_pad", None)
-    return emit.op("ConvTranspose", node[0], kernel, group=groups, **attributes)
+def _deconvolution(node: Node, emit: Emitter, kernel: Tensor, sizes: Shape, groups: int) -> Tensor:
+    """The result is cut at both ends by the paddings; where it is to be longer than it is, zeros follow."""
+    spatial = len(sizes)
+    ones = ",".join("1" * spatial)
+    strides, dilations = node.integers("strides", ones), node.integers("dilations", ones)
+    cut = _cut(node, sizes, strides, dilations)
+    if min(cut[:spatial], default=0) < 0:
+        raise Unsupported("negative paddings at the begin")
+    made = emit.op("ConvTranspose", node[0], kernel, group=groups, strides=strides, dilations=dilations,
+                   pads=[max(n, 0) for n in cut])  # fmt: skip
+    if min(cut) >= 0:
+        return made
+    longer = [max(-n, 0) for n in cut[spatial:]]
+    return emit.op("Pad", made, emit.constant([0] * (spatial + 4) + longer))
 
 
-def _padding_for(node: Node, wanted: Tensor, attributes: dict[str, Any]) -> dict[str, list[int]]:
-    """The paddings that give the wanted output. OpenVINO's SAME_LOWER puts the larger half of their sum last.
+def _cut(node: Node, kernel: Shape, strides: list[int], dilations: list[int]) -> list[int]:
+    """How much of the whole result is cut off at the begin of each axis, then at the end; negative: how much is added.
 
-    That is the other way round than where data is padded.
+    Without an output shape, OpenVINO has no paddings for `auto_pad`. With one, SAME_LOWER puts the larger half last,
+    the other way round than where data is padded, and output_padding counts for the two SAME only.
     """
+    auto = node.choice("auto_pad", ("explicit", "notset", "same_upper", "same_lower", "valid"), "explicit")
+    spatial = len(kernel)
+    given = paddings(node, spatial) if auto in ("explicit", "notset") else [0] * (2 * spatial)
+    extra = node.integers("output_padding", ",".join("0" * spatial))
+    if (wanted := node.optional(2)) is None:
+        return given[:spatial] + [end - more for end, more in zip(given[spatial:], extra, strict=True)]
     shape = [int(d) for d in wanted.constant("the output shape").ravel()]
-    sizes = node[0].dims("the data")[-len(shape) :]
-    kernel = node[1].dims("the kernel")[-len(shape) :]
-    strides, dilations = attributes["strides"], attributes["dilations"]
-    extra = attributes["output_padding"]
-    begins, ends = [], []
-    for k, size in enumerate(shape):
-        total = (sizes[k] - 1) * strides[k] + (kernel[k] - 1) * dilations[k] + 1 + extra[k] - size
-        small, large = max(total, 0) // 2, max(total, 0) - max(total, 0) // 2
-        first, last = (small, large) if attributes.get("auto_pad") == "SAME_LOWER" else (large, small)
-        begins.append(first)
-        ends.append(last)
-        if total < 0:
-            raise Unsupported(f"output shape {shape} is larger than the data gives")
-    return {"pads": begins + ends}
+    begins, ends = given[:spatial], []
+    lengths = node[1].dims("the kernel")[-spatial:]
+    for k, (size, length) in enumerate(zip(node[0].dims("the data")[-spatial:], lengths, strict=True)):
+        surplus = (size - 1) * strides[k] + (length - 1) * dilations[k] + 1 - shape[k]
+        if auto.startswith("same"):
+            halved = max(surplus + extra[k], 0)
+            begins[k] = halved // 2 if auto == "same_lower" else halved - halved // 2
+        ends.append(surplus - begins[k])
+    return begins + ends

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def _batch_norm(node: Node, emit: Emitter, data: Tensor, parameters: tuple[Tenso
     return emit.op("BatchNormalization", data, *parameters, epsilon=node.number("epsilon"))
 
 
-@converts("MVN", 1, to="ReduceMean, Mul, Sqrt", notes="Of known rank.")
+@converts("MVN", 1, to="LayerNormalization, or ReduceMean, Mul, Sqrt", notes="Of known rank.")
 def mvn_1(node: Node, emit: Emitter) -> Tensor:
     """MVN-1: over the spatial axes, and the channels where `across_channels` says so."""
     rank = node[0].rank("the data")
@@ -39,15 +40,24 @@ def mvn_1(node: Node, emit: Emitter) -> Tensor:
     return _mvn(node, emit, emit.constant(axes), inside=False)
 
 
-@converts("MVN", 6, to="ReduceMean, Mul, Sqrt")
+@converts("MVN", 6, to="LayerNormalization, or ReduceMean, Mul, Sqrt")
 def mvn_6(node: Node, emit: Emitter) -> Tensor:
     """MVN-6."""
     inside = node.choice("eps_mode", ("inside_sqrt", "outside_sqrt")) == "inside_sqrt"
     return _mvn(node, emit, emit.vector(node[1]), inside=inside)
 
 
+#: The types of which ONNX Runtime has LayerNormalization.
+_LAYERS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
+#: The size of the largest scale of ones that is worth one node instead of seven.
+_MOST_ONES = 2**14
+
+
 def _mvn(node: Node, emit: Emitter, axes: Tensor, *, inside: bool) -> Tensor:
     x = node[0]
+    if inside and node.flag("normalize_variance", True) and x.dtype in _LAYERS and (last := _last_dims(x, axes)):
+        ones = emit.constant(np.ones(last), x.dtype)
+        return emit.op("LayerNormalization", x, ones, axis=-len(last), epsilon=node.number("eps"))
     centred = emit.op("Sub", x, emit.op("ReduceMean", x, axes))
     if not node.flag("normalize_variance", True):
         return centred
@@ -58,6 +68,17 @@ def _mvn(node: Node, emit: Emitter, axes: Tensor, *, inside: bool) -> Tensor:
     else:
         deviation = emit.op("Add", emit.op("Sqrt", variance), epsilon)
     return emit.op("Div", centred, deviation)
+
+
+def _last_dims(x: Tensor, axes: Tensor) -> tuple[int, ...]:
+    """The dimensions of some axes, if they are the last ones and known; else none."""
+    if x.shape is None or axes.value is None or not axes.value.size:
+        return ()
+    rank, count = len(x.shape), axes.value.size
+    if sorted(int(a) % rank for a in axes.value) != list(range(rank - count, rank)):
+        return ()
+    dims = tuple(d for d in x.shape[-count:] if d is not None)
+    return dims if len(dims) == count and math.prod(dims) <= _MOST_ONES else ()
 
 
 @converts("NormalizeL2", 1, to="ReduceSum, Sqrt, Div")

@@ -14,7 +14,10 @@ from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
 
 
 @converts(
-    "Const", 1, to="initializer", notes="i4, u4, u2 and u1 are carried as int8 and uint8, f8 as float16, nf4 as float."
+    "Const",
+    1,
+    to="initializer",
+    notes="i4, u4, u2 and u1 are carried as int8 and uint8, f4 and f8 as float16, nf4 and f8e8m0 as float.",
 )
 def constant(node: Node, emit: Emitter) -> Tensor:
     """Constant-1."""
@@ -28,6 +31,12 @@ def constant(node: Node, emit: Emitter) -> Tensor:
     except ConversionError as error:
         raise Unsupported(str(error)) from error
     return emit.constant(array, ONNX_TYPES[name], node.layer.name)
+
+
+@converts("Identity", 16, to="-")
+def identity(node: Node, emit: Emitter) -> Tensor:
+    """Identity-16."""
+    return node[0]
 
 
 @converts("Convert", 1, to="Cast")

@@ -12,46 +12,49 @@ from onnx_sparse.converters.openvino.handlers.windows import window
 from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
 
 
-def _pool(node: Node, emit: Emitter, op_type: str, **more: int) -> tuple[Tensor, Tensor | None]:
+def _attributes(node: Node, *, dilations: bool) -> dict[str, Any]:
     kernel = node.integers("kernel")
-    attributes: dict[str, Any] = more | window(
-        node, len(kernel), dilations=op_type == "MaxPool" and node.has("dilations")
-    )
+    attributes = window(node, kernel, dilations=dilations) | {"kernel_shape": kernel}
+    if any(pad >= size for pad, size in zip(attributes.get("pads", ()), kernel * 2, strict=False)):
+        raise Unsupported("paddings as large as the window, which ONNX Runtime does not take")
     rounding = node.choice("rounding_type", ("floor", "ceil", "ceil_torch"), "floor")
-    attributes["ceil_mode"] = int(rounding != "floor")
     if rounding == "ceil":
         _refuse_windows_in_padding(node, attributes)
-    if op_type == "MaxPool" and len(node.layer.outputs) > 1:
-        values, indices = emit.node(op_type, [node[0]], [node[0].dtype, TensorProto.INT64],
-                                    kernel_shape=kernel, **attributes)  # fmt: skip
-        return values, indices
-    return emit.op(op_type, node[0], kernel_shape=kernel, **attributes), None
+    return attributes | {"ceil_mode": int(rounding != "floor")}
 
 
 def _refuse_windows_in_padding(node: Node, attributes: dict[str, Any]) -> None:
     """OpenVINO's `ceil` has windows that begin in the padding at the end. ONNX, as `ceil_torch`, leaves them off."""
-    if "pads" not in attributes or node[0].shape is None:
+    if "pads" not in attributes:
         return
-    count = len(attributes["strides"])
-    begins, sizes = attributes["pads"][:count], node[0].shape[-count:]
-    outputs = (node.results[0][1] or ())[-count:]
-    for size, output, begin, stride in zip(sizes, outputs, begins, attributes["strides"], strict=False):
-        if size is not None and output is not None and (output - 1) * stride >= size + begin:
+    kernel, strides = attributes["kernel_shape"], attributes["strides"]
+    dilations = attributes.get("dilations", [1] * len(kernel))
+    count = len(kernel)
+    sizes = (node[0].shape or (None,) * count)[-count:]
+    for k, size in enumerate(sizes):
+        begin, end, reach = attributes["pads"][k], attributes["pads"][count + k], (kernel[k] - 1) * dilations[k] + 1
+        if size is None:
+            # The last window can begin so far behind the data for some size, or for none.
+            inside = end + strides[k] <= reach
+        else:
+            inside = -(-(size + begin + end - reach) // strides[k]) * strides[k] < size + begin
+        if not inside:
             raise Unsupported("rounding_type = 'ceil' with a window that begins in the padding, which ONNX has not")
 
 
 @converts("MaxPool", 1, to="MaxPool")
 def max_pool_1(node: Node, emit: Emitter) -> Tensor:
     """MaxPool-1."""
-    return _pool(node, emit, "MaxPool")[0]
+    return emit.op("MaxPool", node[0], **_attributes(node, dilations=False))
 
 
 @converts("MaxPool", 8, 14, to="MaxPool")
 def max_pool_8(node: Node, emit: Emitter) -> Tensor | tuple[Tensor, ...]:
     """MaxPool-8 and MaxPool-14: also the position of each maximum, which ONNX counts over the whole tensor."""
-    values, indices = _pool(node, emit, "MaxPool")
-    if indices is None:
-        return values
+    attributes = _attributes(node, dilations=True)
+    if len(node.layer.outputs) == 1:
+        return emit.op("MaxPool", node[0], **attributes)
+    values, indices = emit.node("MaxPool", [node[0]], [node[0].dtype, TensorProto.INT64], **attributes)
     axis = node.integer("axis", 0)
     rank = node[0].rank("the data")
     if axis % rank == 0:
@@ -60,24 +63,35 @@ def max_pool_8(node: Node, emit: Emitter) -> Tensor | tuple[Tensor, ...]:
     return values, emit.op("Mod", indices, size)
 
 
-@converts("AvgPool", 1, 14, to="AveragePool")
+@converts("AvgPool", 1, 14, 16, to="AveragePool", notes="Without dilations.")
 def avg_pool(node: Node, emit: Emitter) -> Tensor:
-    """AvgPool-1 and AvgPool-14."""
-    return _pool(node, emit, "AveragePool", count_include_pad=int(not node.flag("exclude-pad")))[0]
+    """AvgPool-1, AvgPool-14 and AvgPool-16."""
+    if node.has("dilations") and set(node.integers("dilations")) - {1}:
+        raise Unsupported("dilations, which ONNX has from operator set 19 on")
+    counted = int(not node.flag("exclude-pad"))
+    return emit.op("AveragePool", node[0], count_include_pad=counted, **_attributes(node, dilations=False))
 
 
 @converts("AdaptiveAvgPool", 8, to="AveragePool, GlobalAveragePool", notes="Sizes that divide the data's.")
 def adaptive_avg_pool(node: Node, emit: Emitter) -> Tensor:
     """AdaptiveAvgPool-8."""
-    return _adaptive(node, emit, "AveragePool")
+    if all(size == 1 for size in node[1].constant("the output shape").ravel()):
+        return emit.op("GlobalAveragePool", node[0])
+    return emit.op("AveragePool", node[0], **_even_windows(node))
 
 
-def _adaptive(node: Node, emit: Emitter, op_type: str) -> Tensor:
+@converts("AdaptiveMaxPool", 8, to="MaxPool", notes="Sizes that divide the data's.")
+def adaptive_max_pool(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """AdaptiveMaxPool-8, whose positions are those in a channel."""
+    values, indices = emit.node("MaxPool", [node[0]], [node[0].dtype, TensorProto.INT64], **_even_windows(node))
+    size = emit.op("ReduceProd", emit.shape_of(node[0], start=2), keepdims=0)
+    return values, emit.op("Mod", indices, size)
+
+
+def _even_windows(node: Node) -> dict[str, Any]:
     wanted = [int(d) for d in node[1].constant("the output shape").ravel()]
-    if all(size == 1 for size in wanted):
-        return emit.op(f"Global{op_type}", node[0])
     sizes = node[0].dims("the data")[-len(wanted) :]
     if any(size % want for size, want in zip(sizes, wanted, strict=True)):
         raise Unsupported(f"size {wanted} does not divide {list(sizes)}")
     kernel = [size // want for size, want in zip(sizes, wanted, strict=True)]
-    return emit.op(op_type, node[0], kernel_shape=kernel, strides=kernel)
+    return {"kernel_shape": kernel, "strides": kernel}

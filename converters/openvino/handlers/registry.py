@@ -145,6 +145,14 @@ class Handler:
 #: The handlers of each operator by version.
 HANDLERS: dict[str, dict[int, Handler]] = {}
 
+#: Operators that will not be converted, and why.
+_NEVER = {
+    "ReadValue": "a state that outlasts a run, which ONNX has not; save the model without states",
+    "Assign": "a state that outlasts a run, which ONNX has not; save the model without states",
+    "RandomUniform": "ONNX Runtime draws other random numbers than OpenVINO",
+    "Multinomial": "ONNX Runtime draws other random numbers than OpenVINO",
+}
+
 #: Operators that an IR may spell otherwise than the operator's specification does.
 _SPELLINGS = {"Constant": "Const", "Relu": "ReLU", "PRelu": "PReLU", "Softmax": "SoftMax", "TanH": "Tanh"}
 
@@ -177,7 +185,7 @@ def find_handler(layer: Layer) -> Handler:
     versions = HANDLERS.get(_SPELLINGS.get(layer.type, layer.type), {})
     fitting = [version for version in versions if version <= opset]
     if not versions:
-        raise Unsupported("no converter for this operator")
+        raise Unsupported(_NEVER.get(layer.type, "no converter for this operator"))
     if not fitting:
         raise Unsupported(f"no converter for its version in {layer.version}")
     return versions[max(fitting)]

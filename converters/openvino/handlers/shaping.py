@@ -6,7 +6,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, converts
-from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+from onnx_sparse.converters.openvino.tensors import Array, Tensor, Unsupported
 
 
 @converts("Reshape", 1, to="Reshape")
@@ -116,16 +116,37 @@ def _broadcast(node: Node, emit: Emitter, mode: str) -> Tensor:
     return emit.op("Expand", x, target)
 
 
-@converts("Pad", 1, 12, to="Pad", notes="symmetric is not converted; negative paddings only with constants.")
+@converts("Pad", 1, 12, to="Pad", notes="symmetric with constant paddings.")
 def pad(node: Node, emit: Emitter) -> Tensor:
     """Pad-1 and Pad-12."""
-    modes = {"constant": "constant", "edge": "edge", "reflect": "reflect"}
-    mode = modes[node.choice("pad_mode", tuple(modes))]
-    pads = emit.op("Concat", emit.vector(node[1]), emit.vector(node[2]), axis=0)
+    mode = node.choice("pad_mode", ("constant", "edge", "reflect", "symmetric"))
+    begins, ends = emit.vector(node[1]), emit.vector(node[2])
+    if mode == "symmetric":
+        return _mirrored(emit, node[0], begins.constant("the paddings"), ends.constant("the paddings"))
+    pads = emit.op("Concat", begins, ends, axis=0)
     value = node.optional(3) if mode == "constant" else None
     if value is not None:
         value = emit.scalar(emit.cast(value, node[0].dtype))
     return emit.op("Pad", node[0], pads, value, mode=mode)
+
+
+def _mirrored(emit: Emitter, x: Tensor, begins: Array, ends: Array) -> Tensor:
+    """x with its first and last elements in reverse before and behind it, which ONNX's modes have not."""
+    last = emit.constant([-1])
+    for axis, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+        if begin < 0 or end < 0:
+            raise Unsupported("pad_mode = 'symmetric' with negative paddings")
+        along = emit.constant([axis])
+        parts = [x]
+        if begin:
+            # From element begin - 1 down to 0, the end of which is before the start of the axis.
+            parts.insert(0, emit.op("Slice", x, emit.constant([begin - 1]), emit.constant([-(2**62)]), along, last))
+        if end:
+            back = emit.op("Slice", x, emit.constant([-end]), emit.constant([2**62]), along, emit.constant([1]))
+            parts.append(emit.op("Slice", back, last, emit.constant([-(2**62)]), along, last))
+        if len(parts) > 1:
+            x = emit.op("Concat", *parts, axis=axis)
+    return x
 
 
 @converts("Reverse", 1, to="Slice", notes="Axes by index, as constants.")

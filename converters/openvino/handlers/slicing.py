@@ -16,14 +16,35 @@ _END = 2**62
 @converts("Slice", 8, to="Slice")
 def slice_(node: Node, emit: Emitter) -> Tensor:
     """Slice-8: (data, start, stop, step, axes); ONNX has axes before steps."""
-    axes = node.optional(4)
-    parts = [emit.vector(node[k]) for k in (1, 2, 3)]
+    return _slice(node, emit, node[0], 1)
+
+
+def _slice(node: Node, emit: Emitter, data: Tensor, first: int) -> Tensor:
+    """A slice of a tensor; the bounds are the node's inputs from the position `first` on."""
+    axes = node.optional(first + 3)
+    start, stop, step = (emit.vector(node[first + k]) for k in range(3))
     if axes is None:
-        count = (node[1].shape or (None,))[0]
+        count = (node[first].shape or (None,))[0]
         if count is None:
             raise Unsupported("the number of axes is not known")
         axes = emit.constant(range(count))
-    return emit.op("Slice", node[0], parts[0], parts[1], emit.vector(axes), parts[2])
+    return emit.op("Slice", data, start, stop, emit.vector(axes), step)
+
+
+@converts("SliceScatter", 15, to="Slice, ScatterND")
+def slice_scatter(node: Node, emit: Emitter) -> Tensor:
+    """SliceScatter-15: (data, updates, start, stop, step, axes). The places are those that Slice finds."""
+    data, updates = node[0], node[1]
+    column, flat = emit.constant([-1, 1]), emit.constant([-1])
+    numbers = emit.op("Range", emit.constant(0), emit.op("Size", data, dtype=TensorProto.INT64), emit.constant(1))
+    places = _slice(node, emit, emit.op("Reshape", numbers, emit.shape_of(data), allowzero=1), 2)
+    made = emit.op(
+        "ScatterND",
+        emit.op("Reshape", data, flat),
+        emit.op("Reshape", places, column),
+        emit.op("Reshape", emit.op("Expand", updates, emit.shape_of(places)), flat),
+    )
+    return emit.op("Reshape", made, emit.shape_of(data), allowzero=1)
 
 
 @converts("StridedSlice", 1, to="Slice, Squeeze, Unsqueeze", notes="Negative steps with masks: constant steps.")

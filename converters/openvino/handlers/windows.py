@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from onnx_sparse.converters.openvino.handlers.registry import Node
@@ -10,18 +11,43 @@ from onnx_sparse.converters.openvino.tensors import Unsupported
 _AUTO_PAD = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID"}
 
 
-def window(node: Node, spatial: int, *, dilations: bool = True) -> dict[str, Any]:
-    """The attributes of an ONNX operator with windows over `spatial` axes."""
+def window(node: Node, kernel: Sequence[int | None], *, dilations: bool = True) -> dict[str, Any]:
+    """The attributes of an ONNX operator whose windows have the size `kernel`."""
+    spatial = len(kernel)
     ones = ",".join("1" * spatial)
     attributes: dict[str, Any] = {"strides": node.integers("strides", ones)}
     if dilations:
         attributes["dilations"] = node.integers("dilations", ones)
     auto = node.choice("auto_pad", ("explicit", "notset", *_AUTO_PAD), "explicit")
-    if auto in _AUTO_PAD:
+    if auto.startswith("same") and set(attributes.get("dilations", ())) - {1}:
+        attributes["pads"] = _same_paddings(node, kernel, attributes, upper=auto == "same_upper")
+    elif auto in _AUTO_PAD:
         attributes["auto_pad"] = _AUTO_PAD[auto]
     else:
-        zeros = ",".join("0" * spatial)
-        attributes["pads"] = node.integers("pads_begin", zeros) + node.integers("pads_end", zeros)
+        attributes["pads"] = paddings(node, spatial)
         if min(attributes["pads"], default=0) < 0:
             raise Unsupported("negative paddings, which ONNX does not have")
     return attributes
+
+
+def paddings(node: Node, spatial: int) -> list[int]:
+    """The explicit paddings: those at the begin of each axis, then those at the end."""
+    zeros = ",".join("0" * spatial)
+    return node.integers("pads_begin", zeros) + node.integers("pads_end", zeros)
+
+
+def _same_paddings(node: Node, kernel: Sequence[int | None], attributes: dict[str, Any], *, upper: bool) -> list[int]:
+    """What auto_pad comes to. ONNX Runtime takes it with dilations for one operator in another size, for others not."""
+    sizes = (node[0].shape or (None,) * len(kernel))[-len(kernel) :]
+    begins, ends = [], []
+    for size, length, stride, dilation in zip(
+        sizes, kernel, attributes["strides"], attributes["dilations"], strict=True
+    ):
+        if length is None or (size is None and stride != 1):
+            raise Unsupported("auto_pad with dilations and strides, and sizes that are not known")
+        reach = (length - 1) * dilation
+        total = reach if stride == 1 or size is None else max((-(-size // stride) - 1) * stride + reach + 1 - size, 0)
+        small, large = total // 2, total - total // 2
+        begins.append(small if upper else large)
+        ends.append(large if upper else small)
+    return begins + ends

@@ -18,7 +18,11 @@ from onnx_sparse.schemas.declaration import numpy_dtype
 
 Array = np.ndarray[Any, Any]
 
-_FLOAT8 = {"f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2}
+_FLOAT8 = {
+    "f8e4m3": ml_dtypes.float8_e4m3fn,
+    "f8e5m2": ml_dtypes.float8_e5m2,
+    "f8e8m0": ml_dtypes.float8_e8m0fnu,
+}
 
 
 class Weights:
@@ -84,7 +88,7 @@ def _byte_count(element_type: str, count: int) -> int:
 
 def _decode(data: bytes, element_type: str, count: int) -> Array:
     if element_type in _FLOAT8:
-        return np.frombuffer(data, _FLOAT8[element_type]).astype(np.float16)
+        return np.frombuffer(data, _FLOAT8[element_type]).astype(numpy_dtype(ONNX_TYPES[element_type]))
     if element_type not in CARRIED:
         dtype = np.dtype(numpy_dtype(ONNX_TYPES[element_type]))
         if element_type == "boolean":  # any byte but 0 is true; numpy would keep the byte
@@ -100,6 +104,8 @@ def _decode(data: bytes, element_type: str, count: int) -> Array:
         return nibbles
     if element_type == "i4":
         return ((nibbles ^ 8).astype(np.int8) - 8).astype(np.int8)
+    if element_type == "f4e2m1":
+        return np.asarray(nibbles.view(ml_dtypes.float4_e2m1fn), np.float16)
     return np.array(NF4, np.float32)[nibbles]
 
 

@@ -1,0 +1,83 @@
+"""What detectors are made of: boxes that are kept, and parts of images that boxes and grids name."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.handlers.registry import Node, converts
+from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+
+
+@converts("NonMaxSuppression", 5, 9, to="NonMaxSuppression, TopK", notes="soft_nms_sigma = 0.")
+def non_max_suppression(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """NonMaxSuppression-5 and NonMaxSuppression-9: (boxes, scores, most per class, IoU, score, sigma).
+
+    The chosen boxes as (batch, class, box), the same with their scores, and how many there are. With
+    `sort_result_descending` the best come first, whatever their batch and class.
+    """
+    boxes, scores = (emit.cast(node[k], TensorProto.FLOAT) for k in (0, 1))
+    if (sigma := node.optional(5)) is not None and sigma.constant("soft_nms_sigma").any():
+        raise Unsupported("soft_nms_sigma other than 0")
+    most = emit.int64(_number(node, emit, 2))
+    overlap, least = (emit.cast(_number(node, emit, k), TensorProto.FLOAT) for k in (3, 4))
+    if overlap.value is None:
+        raise Unsupported("a threshold of IoU that is not a constant")
+    # OpenVINO drops a box at the threshold, ONNX above it; at 0 every box but the first is dropped.
+    if overlap.value <= 0:
+        most = emit.op("Min", most, emit.constant(1))
+    else:
+        overlap = emit.constant(np.nextafter(overlap.value, np.float32(0)), TensorProto.FLOAT)
+    centers = node.choice("box_encoding", ("corner", "center"), "corner") == "center"
+    (chosen,) = emit.node("NonMaxSuppression", [boxes, scores, most, overlap, least], [TensorProto.INT64],
+                          center_point_box=int(centers))  # fmt: skip
+    found = emit.op("GatherND", scores, chosen)
+    count = emit.shape_of(chosen, 0, 1)
+    if node.flag("sort_result_descending", True):
+        found, order = emit.node("TopK", [found, count], [TensorProto.FLOAT, TensorProto.INT64], axis=0)
+        chosen = emit.op("Gather", chosen, order, axis=0)
+    places = emit.op("Slice", chosen, *(emit.constant([k]) for k in (0, 2, 1)))
+    column = emit.op("Unsqueeze", found, emit.constant([1]))
+    return chosen, emit.op("Concat", emit.cast(places, TensorProto.FLOAT), column, axis=1), count
+
+
+def _number(node: Node, emit: Emitter, position: int) -> Tensor:
+    given = node.optional(position)
+    return emit.constant(0) if given is None else emit.scalar(given)
+
+
+@converts("ROIAlign", 3, 9, to="RoiAlign", notes="mode avg.")
+def roi_align(node: Node, emit: Emitter) -> Tensor:
+    """ROIAlign-3 and ROIAlign-9. ONNX Runtime's maximum is not that of the interpolated points.
+
+    ONNX's half_pixel is OpenVINO's half_pixel_for_nn; its half_pixel moves the boxes by half a pixel before, too.
+    """
+    node.choice("mode", ("avg",))
+    aligned = node.choice("aligned_mode", ("asymmetric", "half_pixel_for_nn", "half_pixel"), "asymmetric")
+    boxes = emit.op("Add", node[1], emit.like(0.5, node[1])) if aligned == "half_pixel" else node[1]
+    return emit.op(
+        "RoiAlign",
+        node[0],
+        boxes,
+        emit.int64(node[2]),
+        mode="avg",
+        output_height=node.integer("pooled_h"),
+        output_width=node.integer("pooled_w"),
+        sampling_ratio=node.integer("sampling_ratio"),
+        spatial_scale=node.number("spatial_scale"),
+        coordinate_transformation_mode="output_half_pixel" if aligned == "asymmetric" else "half_pixel",
+    )
+
+
+@converts("GridSample", 9, to="GridSample")
+def grid_sample(node: Node, emit: Emitter) -> Tensor:
+    """GridSample-9."""
+    return emit.op(
+        "GridSample",
+        node[0],
+        emit.cast(node[1], node[0].dtype),
+        align_corners=int(node.flag("align_corners", False)),
+        mode=node.choice("mode", ("bilinear", "bicubic", "nearest"), "bilinear"),
+        padding_mode=node.choice("padding_mode", ("zeros", "border", "reflection"), "zeros"),
+    )
