@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "source",
         type=Path,
         metavar="SRC",
-        help="a SavedModel folder, .pb, .pbtxt, .keras, .json, .air, .xml (OpenVINO) or .onnx file",
+        help="a SavedModel folder, .pb, .pbtxt, .keras, .json, .air, .txt (ge_proto), .xml (OpenVINO) or .onnx file",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.onnx", help="the file to write")
     parser.add_argument("--from", dest="origin", choices=_SOURCES, help="what SRC is (default: told from its name)")

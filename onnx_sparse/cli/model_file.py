@@ -22,6 +22,8 @@ _SMALL_TENSOR = 1024
 #: Tensors begin at multiples of this in the other file, so that they can be mapped into memory.
 _PAGE = 4096
 
+#: Names of what other frameworks write.
+_OTHER_SUFFIXES = (".pb", ".pbtxt", ".keras", ".xml", ".json", ".air")
 ONNX_SUFFIXES = (".onnx", ".onnxtxt", ".onnxtext", ".onnxjson", ".textproto")
 
 
@@ -32,10 +34,17 @@ def existing_file(path: Path) -> Path:
         CommandError: It is not there, or a directory.
     """
     if path.is_dir():
-        raise CommandError(f"{path} is a directory, not an ONNX file")
+        raise CommandError(f"{path} is a directory, not an ONNX file{_other_source(path)}")
     if not path.exists():
         raise CommandError(f"{path}: no such file")
     return path
+
+
+def _other_source(path: Path) -> str:
+    """What to do with a file or folder that looks like what `convert` takes; empty for others."""
+    like = path / "saved_model.pb" if path.is_dir() else path
+    known = like.is_file() and like.suffix in _OTHER_SUFFIXES
+    return f"; `onnx-sparse convert {path} -o model.onnx` makes one of it" if known else ""
 
 
 def has_utf8_name(path: Path) -> bool:
@@ -67,7 +76,8 @@ def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
     except OSError as error:
         raise CommandError(f"{path}: cannot be read: {error.strerror or error}") from error
     except Exception as error:  # protobuf and the text forms have parsers of their own, each with its exception
-        raise CommandError(f"{path} is not an ONNX model, or only a part of one: {_parser_message(error)}") from error
+        reason = _other_source(path) or f", or only a part of one: {_parser_message(error)}"
+        raise CommandError(f"{path} is not an ONNX model{reason}") from error
     if not model.HasField("graph") or not model.ir_version:
         missing = "IR version" if model.HasField("graph") else "graph"
         raise CommandError(f"{path} is not an ONNX model: it has no {missing}")

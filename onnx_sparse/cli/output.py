@@ -21,6 +21,8 @@ DONE, FAILED, USAGE = 0, 1, 2
 
 #: A table in a pipe is for grep: nothing in it is wrapped.
 _PIPE_WIDTH = 10_000
+#: A narrower terminal breaks lines itself: columns of a few letters cannot be read.
+_NARROWEST = 72
 #: Prose is never wider than this.
 PROSE_WIDTH = 100
 
@@ -135,6 +137,7 @@ def show(*renderables: RenderableType, width: int | None = None) -> None:
     rich ends the process when the reader of a pipe is gone; written by us, `main` hears of it.
     """
     target = console(sys.stdout, width)
+    target.width = max(target.width, _NARROWEST)
     with _stdout(), target.capture() as captured:  # it flushes what was written before
         for renderable in renderables:
             target.print(renderable)

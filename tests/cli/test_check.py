@@ -172,6 +172,14 @@ class TestFilesThatAreNoModels:
         segment_max.write_bytes(segment_max.read_bytes()[:-9])
         assert "is not an ONNX model, or only a part of one" in cli(command, segment_max).error
 
+    def test_what_convert_takes(self, cli, command, tmp_path):
+        (tmp_path / "saved").mkdir()
+        (tmp_path / "saved" / "saved_model.pb").touch()
+        (tmp_path / "model.xml").write_text("<net/>")
+        for name in ("saved", "model.xml"):
+            path = tmp_path / name
+            assert f"; `onnx-sparse convert {path} -o model.onnx` makes one of it" in cli(command, path).error
+
     def test_other_text(self, cli, command, tmp_path):
         (tmp_path / "m.onnxtxt").write_text("hello")
         error = cli(command, tmp_path / "m.onnxtxt").error

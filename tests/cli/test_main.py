@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -152,6 +153,17 @@ def test_an_ascii_terminal_gets_escapes():
     done = start("ops", "EmbeddingSegmentsSqrtN", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0
     assert "\\u03a3" in done.stdout  # the sum sign of the law
+
+
+@pytest.mark.parametrize("arguments", [("ops",), ("ops", "SparseFillEmptyRows"), ("demo", "--recorded")])
+def test_a_narrow_terminal_breaks_no_words(cli, monkeypatch, arguments):
+    wide = cli(*arguments).out.split()
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    narrow = re.sub(r"\x1b\[[0-9;]*m", "", cli(*arguments).out)
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert set(re.findall(r"\w+…?", narrow)) <= set(re.findall(r"\w+", " ".join(wide)))
 
 
 def test_no_colours_in_a_pipe():
