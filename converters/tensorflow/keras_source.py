@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +25,10 @@ def from_keras_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequen
     try:
         model = keras.saving.load_model(path, compile=False)
     except Exception as error:  # Keras raises whatever its layers raise
-        raise ConversionError(f"{path} cannot be read as a Keras model: {first_line(error)}") from error
+        reason = first_line(error)
+        if unknown := re.search(r"Could not locate \w+ '([^']+)'", str(error)):  # Keras says it after a page of config
+            reason = f"{unknown[1]} is not of Keras; load the model where it is defined, and give that to convert()"
+        raise ConversionError(f"{path} cannot be read as a Keras model: {reason}") from error
     return from_keras_model(model, inputs=inputs, outputs=outputs)
 
 

@@ -167,6 +167,16 @@ def test_a_keras_file_that_is_none(tmp_path):
     assert line(path).startswith(f"{path} cannot be read as a Keras model: ")
 
 
+def test_a_keras_file_with_a_layer_of_ones_own(tmp_path):
+    class Doubled(keras.layers.Layer):
+        def call(self, x):
+            return x * 2
+
+    path = tmp_path / "model.keras"
+    keras.Sequential([keras.layers.Input((3,)), Doubled()]).save(path)
+    assert "Doubled is not of Keras; load the model where it is defined" in line(path)
+
+
 def test_the_file_inside_a_saved_model(saved_model):
     assert line(saved_model / "saved_model.pb") == (
         f"{saved_model / 'saved_model.pb'} belongs to a SavedModel; give its directory, {saved_model}"
