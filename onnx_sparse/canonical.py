@@ -5,7 +5,9 @@ It is what converters write, because it runs on every backend; `canonicalize` br
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from itertools import zip_longest
+
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from onnx_sparse.graphs import DomainNode, Names, domain_nodes, with_inferred_types
@@ -13,7 +15,7 @@ from onnx_sparse.inlining import without_calls_of_functions
 from onnx_sparse.opsets import with_default_opset
 from onnx_sparse.portable import embed_functions
 from onnx_sparse.schemas import DOMAIN, OPS
-from onnx_sparse.schemas.declaration import DType, Input, dtype_name, numpy_dtype
+from onnx_sparse.schemas.declaration import DType, Input, Output, dtype_name
 
 
 def canonicalize(model: ModelProto) -> ModelProto:
@@ -44,16 +46,18 @@ def canonicalize(model: ModelProto) -> ModelProto:
     return embed_functions(result) if had_bodies else result
 
 
-def is_canonical(node: NodeProto) -> bool:
-    """Whether a node of the domain writes all attributes, inputs and outputs."""
+def canonical_gaps(node: NodeProto) -> list[str]:
+    """What a node of the domain leaves off and canonical form writes: `["input num_segments is left off"]`."""
     op = OPS[node.op_type]
     written = {a.name for a in node.attribute}
-    return (
-        all(a.name in written for a in op.attributes)
-        and len(node.input) == len(op.inputs)
-        and len(node.output) == len(op.outputs)
-        and all((*node.input, *node.output))
-    )
+    gaps = [f"attribute {a.name} is left off" for a in op.attributes if a.name not in written]
+    gaps += [f"input {name} is left off" for name in _absent(op.inputs, node.input)]
+    gaps += [f"output {name} is left off" for name in _absent(op.outputs, node.output)]
+    return gaps
+
+
+def _absent(declared: Sequence[Input | Output], given: Sequence[str]) -> list[str]:
+    return [d.name for d, name in zip_longest(declared, given[: len(declared)]) if not name]
 
 
 def _canonicalize_node(found: DomainNode, names: Names, sentinels: dict[tuple[str, DType], NodeProto]) -> None:
@@ -89,5 +93,5 @@ def _sentinel_type(found: DomainNode, declared: Input, binding: dict[str, DType]
 
 
 def _sentinel_node(declared: Input, dtype: DType, name: str) -> NodeProto:
-    tensor = numpy_helper.from_array(np.array(declared.sentinel, numpy_dtype(dtype)), name)
+    tensor = numpy_helper.from_array(declared.sentinel_array(dtype), name)
     return helper.make_node("Constant", [], [name], name=name, value=tensor)

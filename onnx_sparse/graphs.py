@@ -145,7 +145,7 @@ def with_inferred_types(model: ModelProto) -> ModelProto:
 
 
 def _walk(graph: GraphProto, outer: Mapping[str, DType]) -> Iterator[DomainNode]:
-    types = {**outer, **_element_types(graph)}
+    types = {**outer, **element_types(graph)}
     for node in graph.node:
         if node.domain == DOMAIN:
             if node.op_type not in OPS:
@@ -155,7 +155,8 @@ def _walk(graph: GraphProto, outer: Mapping[str, DType]) -> Iterator[DomainNode]
             yield from _walk(inner, types)
 
 
-def _element_types(graph: GraphProto) -> dict[str, DType]:
+def element_types(graph: GraphProto) -> dict[str, DType]:
+    """The element types of a graph's own values, as far as it says them."""
     types = {tensor.name: tensor.data_type for tensor in graph.initializer}
     for value in (*graph.input, *graph.value_info, *graph.output):
         element = value.type.tensor_type.elem_type

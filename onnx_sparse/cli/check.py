@@ -216,11 +216,11 @@ def _clean(message: str) -> str:
 
 
 def _canonical_form(model: ModelProto) -> Iterator[Finding]:
+    from onnx_sparse.canonical import canonical_gaps
     from onnx_sparse.cli.model_graph import nodes
 
     for placed in nodes(model):
-        gaps = placed.canonical_gaps(placed.op) if placed.op else []
-        if gaps:
+        if placed.op and (gaps := canonical_gaps(placed.node)):
             message = (
                 f"{placed.node.op_type} is not in canonical form ({', '.join(gaps)}): Python kernels in a plain ONNX "
                 "Runtime session refuse it; `onnx-sparse convert` writes it"

@@ -77,6 +77,7 @@ def describe(model: ModelProto, path: Path) -> dict[str, Any]:
 
 
 def _describe_node(placed: PlacedNode, against: dict[str, list[str]]) -> dict[str, Any]:
+    from onnx_sparse.canonical import canonical_gaps
     from onnx_sparse.cli.model_graph import type_name
 
     op = placed.op
@@ -87,7 +88,7 @@ def _describe_node(placed: PlacedNode, against: dict[str, list[str]]) -> dict[st
         "exists": op is not None,
         "types": {variable: type_name(dtype) for variable, dtype in binding.items()},
         "attributes": {a.name: output.printable(a.s) for a in placed.node.attribute if a.s},
-        "canonical": op is not None and not placed.canonical_gaps(op),
+        "canonical": op is not None and not canonical_gaps(placed.node),
         "backends": {name: not why for name, why in against.items()},
     }
 

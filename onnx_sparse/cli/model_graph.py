@@ -13,12 +13,12 @@ from onnx import (
     GraphProto,
     ModelProto,
     NodeProto,
-    TensorProto,
     ValueInfoProto,
     shape_inference,
 )
 
 from onnx_sparse.cli.output import printable
+from onnx_sparse.graphs import element_types
 from onnx_sparse.schemas import DOMAIN, OPS, Op
 from onnx_sparse.schemas.declaration import DType, dtype_name
 from onnx_sparse.schemas.law import KernelError, bind_types
@@ -41,14 +41,13 @@ class PlacedNode:
         node: The node.
         position: Its position among its siblings.
         scope: What it stands in, from the outside in; empty in the main graph.
-        in_function: It stands in a model-local function, where element types are each caller's.
-        types: The element types of the values that it can see, as far as they are known.
+        types: The element types of the values that it can see, as far as they are known: in a model-local function
+            they are each caller's.
     """
 
     node: NodeProto
     position: int
     scope: tuple[str, ...] = ()
-    in_function: bool = False
     types: Mapping[str, DType] = field(default_factory=dict)
 
     @property
@@ -84,19 +83,6 @@ class PlacedNode:
             return {}
         return {variable: bound[variable] for variable in op.types if variable in bound}
 
-    def canonical_gaps(self, op: Op) -> list[str]:
-        """What keeps the node from being in canonical form, which the Python kernels need in a plain session."""
-        attributes = {attribute.name for attribute in self.node.attribute}
-        gaps = [f"attribute {a.name} is left off" for a in op.attributes if a.name not in attributes]
-        gaps += [f"input {name} is left off" for name in _absent([i.name for i in op.inputs], self.node.input)]
-        gaps += [f"output {name} is left off" for name in _absent([o.name for o in op.outputs], self.node.output)]
-        return gaps
-
-
-def _absent(declared: list[str], given: Iterable[str]) -> list[str]:
-    names = list(given)
-    return [name for position, name in enumerate(declared) if position >= len(names) or not names[position]]
-
 
 def infer_types(model: ModelProto) -> ModelProto:
     """The model with the types and shapes that inference finds; the model itself where it finds none."""
@@ -108,11 +94,11 @@ def infer_types(model: ModelProto) -> ModelProto:
 
 def nodes(model: ModelProto) -> Iterator[PlacedNode]:
     """Every node: of the main graph, of subgraphs, of model-local functions. Our own portable bodies are left out."""
-    yield from _graph_nodes(model.graph, (), {}, in_function=False)
+    yield from _graph_nodes(model.graph, (), {})
     for function in model.functions:
         if not is_portable_body(function):
             scope = (f"function {printable(function.name)}",)
-            yield from _placed(function.node, scope, {}, in_function=True)
+            yield from _placed(function.node, scope, {})
 
 
 def is_portable_body(function: FunctionProto) -> bool:
@@ -120,28 +106,18 @@ def is_portable_body(function: FunctionProto) -> bool:
     return bool(function.domain == DOMAIN)
 
 
-def _graph_nodes(
-    graph: GraphProto, scope: tuple[str, ...], outer: Mapping[str, DType], *, in_function: bool
-) -> Iterator[PlacedNode]:
-    types = dict(outer)
-    for value in (*graph.input, *graph.value_info, *graph.output):
-        if value.type.tensor_type.elem_type != TensorProto.UNDEFINED:
-            types[value.name] = value.type.tensor_type.elem_type
-    types.update((tensor.name, tensor.data_type) for tensor in graph.initializer)
-    yield from _placed(graph.node, scope, types, in_function=in_function)
+def _graph_nodes(graph: GraphProto, scope: tuple[str, ...], outer: Mapping[str, DType]) -> Iterator[PlacedNode]:
+    yield from _placed(graph.node, scope, {**outer, **element_types(graph)})
 
 
-def _placed(
-    siblings: Iterable[NodeProto], scope: tuple[str, ...], types: Mapping[str, DType], *, in_function: bool
-) -> Iterator[PlacedNode]:
+def _placed(siblings: Iterable[NodeProto], scope: tuple[str, ...], types: Mapping[str, DType]) -> Iterator[PlacedNode]:
     for position, node in enumerate(siblings):
-        placed = PlacedNode(node, position, scope, in_function, types)
-        yield placed
+        yield PlacedNode(node, position, scope, types)
         for attribute in node.attribute:
             graphs = [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs
             for graph in graphs:
                 inner = (*scope, f"{printable(node.name or node.op_type)}.{printable(attribute.name)}")
-                yield from _graph_nodes(graph, inner, types, in_function=in_function)
+                yield from _graph_nodes(graph, inner, types)
 
 
 def type_text(value: ValueInfoProto) -> str:

@@ -102,7 +102,7 @@ def _evaluate(path: Path, model: ModelProto, feeds: dict[str, Array], backend: s
     start = time.perf_counter()
     try:
         names = [value.name for value in session.get_outputs()]
-        values = _run_with_ort_values(session, names, feeds) if _has_bfloat16(model) else session.run(names, feeds)
+        values = session.run(names, feeds)
     except Exception as error:
         raise output.CommandError(f"{path}: {_ort_message(error)}") from error
     return dict(zip(names, values, strict=True)), time.perf_counter() - start
@@ -130,43 +130,6 @@ def _ort_message(error: Exception) -> str:
     ):
         message = re.sub(noise, "", message, count=1)
     return message
-
-
-def _has_bfloat16(model: ModelProto) -> bool:
-    from onnx import TensorProto
-
-    values = (*model.graph.input, *model.graph.output)
-    return any(value.type.tensor_type.elem_type == TensorProto.BFLOAT16 for value in values)
-
-
-def _run_with_ort_values(session: Any, names: list[str], feeds: dict[str, Array]) -> list[Any]:
-    """Run with bfloat16 inputs or outputs, which ONNX Runtime does not exchange with numpy."""
-    from onnx import TensorProto
-    from onnx.helper import np_dtype_to_tensor_dtype
-    from onnxruntime import OrtValue
-
-    given = {
-        name: OrtValue.ortvalue_from_numpy_with_onnx_type(array.view("uint16"), TensorProto.BFLOAT16)
-        if np_dtype_to_tensor_dtype(array.dtype) == TensorProto.BFLOAT16
-        else OrtValue.ortvalue_from_numpy(array)
-        for name, array in feeds.items()
-    }
-    results = session.run_with_ort_values(names, given)
-    return [_bfloat16(r) if r.data_type() == "tensor(bfloat16)" else r.numpy() for r in results]
-
-
-def _bfloat16(value: Any) -> Array:
-    """A bfloat16 tensor of ONNX Runtime as an array."""
-    import ctypes
-    import math
-
-    import ml_dtypes
-    import numpy as np
-
-    count = math.prod(value.shape())
-    bits = np.array((ctypes.c_uint16 * count).from_address(value.data_ptr()) if count else [], np.uint16)
-    array: Array = bits.view(ml_dtypes.bfloat16).reshape(value.shape())
-    return array
 
 
 def _storable(name: str, value: Any) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnx import ModelProto
 
+from onnx_sparse.canonical import canonical_gaps
 from onnx_sparse.cli.model_graph import PlacedNode, is_portable_body, type_name
 from onnx_sparse.cli.output import one_line
 from onnx_sparse.schemas.declaration import HALF_FLOATS
@@ -27,10 +28,9 @@ def native_library() -> str | None:
     import onnx_sparse
 
     try:
-        path = onnx_sparse.get_library_path()
-    except Exception:  # how an installation without the library says so is the runtime's own
+        return onnx_sparse.get_library_path()
+    except FileNotFoundError:
         return None
-    return str(path) if path else None
 
 
 def chosen_backend(asked: str) -> str:
@@ -59,7 +59,7 @@ def obstacles(model: ModelProto, placed: PlacedNode) -> dict[str, list[str]]:
     if op is None:
         missing = [] if embedded else ["there is no such operator"]
         return dict.fromkeys(BACKENDS, missing)
-    plain = [f"not in canonical form: {gap}" for gap in placed.canonical_gaps(op)]
+    plain = [f"not in canonical form: {gap}" for gap in canonical_gaps(placed.node)]
     plain += [
         f"no {type_name(dtype)} in Python kernels" for dtype in placed.type_binding(op).values() if dtype in HALF_FLOATS
     ]
