@@ -102,3 +102,35 @@ def test_numbers_are_compared_as_ever(agree):
     spec = tf.TensorSpec([None], tf.int64)
     function = tf.function(lambda x, y: (x == y, x != 2), input_signature=[spec, spec])
     assert {n.op_type for n in agree(function, np.array([1, 2]), np.array([1, 3])).graph.node} == {"Equal", "Not"}
+
+
+@pytest.mark.parametrize("change", [tf.strings.lower, tf.strings.upper], ids=["lower", "upper"])
+def test_case(agree, change):
+    """ASCII only, in any environment; words may be none, and of any rank."""
+    convert_case = tf.function(lambda words: change(words), input_signature=[tf.TensorSpec([None, 2], tf.string)])
+    agree(convert_case, np.array([["Ab", "ÄÖ straße"], ["", "I"]], object))
+    agree(convert_case, np.zeros((0, 2), object))
+
+
+def test_case_of_other_letters_is_refused():
+    lower = tf.function(
+        lambda words: tf.strings.lower(words, encoding="utf-8"), input_signature=[tf.TensorSpec([None], tf.string)]
+    )
+    with pytest.raises(ConversionError, match="only ASCII is changed"):
+        convert(lower)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda words: tf.strings.join([words, words]), "text is not put together in ONNX"),
+        (lambda words: tf.strings.split(words, "|").values, "text is not taken apart in ONNX"),
+        (lambda words: tf.strings.regex_replace(words, "a", "b"), "text is not taken apart in ONNX"),
+        (lambda words: tf.io.parse_example(words, {"x": tf.io.FixedLenFeature([], tf.int64)})["x"], "are not parsed"),
+    ],
+    ids=["join", "split", "regex", "parse"],
+)
+def test_work_on_text_is_refused(change, reason):
+    work = tf.function(lambda words: change(words), input_signature=[tf.TensorSpec([None], tf.string)])
+    with pytest.raises(ConversionError, match=reason):
+        convert(work)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from onnx_sparse.converters.tensorflow.handlers import (  # noqa: F401 - imported for what they register
     arithmetic,
     counting,
+    crossing,
     dense,
     embedding,
     fill,

@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.tensorflow.handlers.coordinates import element
 from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
+from onnx_sparse.converters.tensorflow.handlers.partitions import Partition, of_rowids, of_splits, splits_of
 from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, Unsupported, handles
 from onnx_sparse.schemas.declaration import FLOATS
 
 _ANYTHING = ("every type",)
-
-
-@dataclass(frozen=True)
-class _Partition:
-    """Which values are the values of which rows, all of them int64.
-
-    Attributes:
-        row: The row of each value.
-        place: The place of each value in its row.
-        rows: How many rows there are, a vector of one element.
-        longest: How many values the longest has, a vector of one element.
-    """
-
-    row: Tensor
-    place: Tensor
-    rows: Tensor
-    longest: Tensor
 
 
 @handles(
@@ -44,12 +24,12 @@ def ragged_tensor_to_tensor(node: SourceNode, emit: Emitter) -> tuple[Tensor, ..
     kinds = [kind.decode() for kind in node.attributes["row_partition_types"]]
     tensors = node.all("row_partition_tensors")
     if set(kinds) == {"ROW_SPLITS"}:
-        partitions = [_of_splits(splits, emit) for splits in tensors]
+        partitions = [of_splits(splits, emit) for splits in tensors]
     elif kinds[0] == "FIRST_DIM_SIZE" and set(kinds[1:]) == {"VALUE_ROWIDS"}:
         rows = emit.ints("Reshape", emit.cast(tensors[0], TensorProto.INT64), emit.integers(1))
         partitions = []
         for rowids in tensors[1:]:
-            partitions.append(_of_rowids(rowids, rows, emit))
+            partitions.append(of_rowids(rowids, rows, emit))
             rows = emit.ints("Shape", rowids)
     else:
         raise Unsupported(f"rows are given as {', '.join(kinds)}; ROW_SPLITS or VALUE_ROWIDS are converted")
@@ -74,7 +54,7 @@ def ragged_tensor_to_sparse(node: SourceNode, emit: Emitter) -> tuple[Tensor, ..
     values = node["rt_dense_values"]
     if values.known_rank("rt_dense_values") > 1:
         raise Unsupported("values of more than one dimension")
-    partitions = [_of_splits(splits, emit) for splits in node.all("rt_nested_splits")]
+    partitions = [of_splits(splits, emit) for splits in node.all("rt_nested_splits")]
     return _coordinates(partitions, emit), values, _dense_shape(partitions, emit)
 
 
@@ -89,8 +69,8 @@ def ragged_range(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     starts, limits, steps = (node[name] for name in ("starts", "limits", "deltas"))
     if not any(tensor.known_rank("starts") for tensor in (starts, limits, steps)):
         starts = emit.like("Unsqueeze", starts, emit.integers(0))
-    splits = _splits(_lengths(starts, limits, steps, emit), emit)
-    partition = _of_splits(splits, emit)
+    splits = splits_of(_lengths(starts, limits, steps, emit), emit)
+    partition = of_splits(splits, emit)
     firsts, by = (
         emit.like("Gather", emit.like("Expand", tensor, partition.rows), partition.row) for tensor in (starts, steps)
     )
@@ -112,44 +92,7 @@ def _lengths(starts: Tensor, limits: Tensor, steps: Tensor, emit: Emitter) -> Te
     return emit.ints("Max", emit.cast(counts, TensorProto.INT64), emit.integer(0))
 
 
-def _splits(lengths: Tensor, emit: Emitter) -> Tensor:
-    """Where rows of these lengths begin and end."""
-    return emit.ints("Concat", emit.integers(0), emit.ints("CumSum", lengths, emit.integer(0)), axis=0)
-
-
-def _of_splits(splits: Tensor, emit: Emitter) -> _Partition:
-    """The row of a value is one less than the number of splits up to it."""
-    splits = emit.cast(splits, TensorProto.INT64)
-    total = emit.ints("Slice", splits, emit.integers(-1), emit.integers(np.iinfo(np.int64).max))
-    # A last row without values begins where the values end: one place more than there are values.
-    zeros = emit.ints("Expand", emit.integer(0), emit.ints("Add", total, emit.integer(1)))
-    ones = emit.ints("Expand", emit.integer(1), emit.ints("Shape", splits))
-    begun = emit.ints("ScatterElements", zeros, splits, ones, axis=0, reduction="add")
-    counted = emit.ints("CumSum", begun, emit.integer(0))
-    row = emit.ints("Sub", emit.ints("Slice", counted, emit.integers(0), total), emit.integer(1))
-    lengths = emit.ints("Sub", _without_first(splits, emit), _without_last(splits, emit))
-    return _partition(row, splits, lengths, emit)
-
-
-def _of_rowids(rowids: Tensor, rows: Tensor, emit: Emitter) -> _Partition:
-    """The same of the row of each value and the number of rows, a vector of one element."""
-    row = emit.cast(rowids, TensorProto.INT64)
-    ones = emit.ints("Expand", emit.integer(1), emit.ints("Shape", row))
-    count = element(rows, 0, emit)
-    (lengths,) = emit.domain_op("UnsortedSegmentSum", {"data": ones, "segment_ids": row, "num_segments": count})
-    return _partition(row, _splits(lengths, emit), lengths, emit)
-
-
-def _partition(row: Tensor, splits: Tensor, lengths: Tensor, emit: Emitter) -> _Partition:
-    number = emit.ints("Range", emit.integer(0), element(emit.ints("Shape", row), 0, emit), emit.integer(1))
-    place = emit.ints("Sub", number, emit.ints("Gather", splits, row))
-    longest = emit.ints("Concat", emit.integers(0), lengths, axis=0)
-    return _Partition(
-        row, place, emit.ints("Shape", lengths), emit.ints("ReduceMax", longest, emit.integers(0), keepdims=1)
-    )
-
-
-def _coordinates(partitions: list[_Partition], emit: Emitter) -> Tensor:
+def _coordinates(partitions: list[Partition], emit: Emitter) -> Tensor:
     """The coordinates of the values in the dense tensor."""
     columns = emit.ints("Unsqueeze", partitions[0].row, emit.integers(1))
     for depth, partition in enumerate(partitions):
@@ -159,13 +102,5 @@ def _coordinates(partitions: list[_Partition], emit: Emitter) -> Tensor:
     return columns
 
 
-def _dense_shape(partitions: list[_Partition], emit: Emitter) -> Tensor:
+def _dense_shape(partitions: list[Partition], emit: Emitter) -> Tensor:
     return emit.ints("Concat", partitions[0].rows, *(partition.longest for partition in partitions), axis=0)
-
-
-def _without_first(vector: Tensor, emit: Emitter) -> Tensor:
-    return emit.like("Slice", vector, emit.integers(1), emit.integers(np.iinfo(np.int64).max))
-
-
-def _without_last(vector: Tensor, emit: Emitter) -> Tensor:
-    return emit.like("Slice", vector, emit.integers(0), emit.integers(-1))

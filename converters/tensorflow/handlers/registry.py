@@ -111,8 +111,21 @@ class Handler:
 
 _FAST_IS_CONVERTED = "tf.strings.to_hash_bucket_fast (Keras: Hashing without a salt) is converted"
 
+_NOT_PARSED = (
+    "serialized tf.Example messages are not parsed in ONNX; convert a signature whose inputs are the features, "
+    "or of a frozen graph the part behind the parser, by the inputs that are given"
+)
+_NOT_JOINED = "text is not put together in ONNX; do that before the model"
+_NOT_SPLIT = "text is not taken apart in ONNX; do that before the model"
+
 #: Why operators that look as if they could be converted are not.
 REFUSALS: dict[str, str] = {
+    **dict.fromkeys(("ParseExample", "ParseExampleV2", "ParseSequenceExample", "ParseSequenceExampleV2"), _NOT_PARSED),
+    **dict.fromkeys(("ParseSingleExample", "ParseSingleSequenceExample", "DecodeProtoV2"), _NOT_PARSED),
+    **dict.fromkeys(("StringJoin", "ReduceJoin", "UnsortedSegmentJoin", "StringFormat", "StringNGrams"), _NOT_JOINED),
+    **dict.fromkeys(("StringSplit", "StringSplitV2", "Substr", "StringStrip", "StringLength"), _NOT_SPLIT),
+    **dict.fromkeys(("RegexReplace", "StaticRegexReplace", "RegexFullMatch", "StaticRegexFullMatch"), _NOT_SPLIT),
+    "SparseCrossV2": "text is not put together in ONNX; tf.sparse.cross_hashed is converted",
     "StringToHashBucket": f"TensorFlow may change its hash from version to version; {_FAST_IS_CONVERTED}",
     "StringToHashBucketStrong": f"no operator has its keyed hash, SipHash; {_FAST_IS_CONVERTED}",
 }

@@ -1,4 +1,4 @@
-"""Strings to hash buckets, and what stands around that: numbers as text, and text compared with a constant."""
+"""Strings to hash buckets, and what stands around that: numbers as text, text in lower case, compared, ..."""
 
 from __future__ import annotations
 
@@ -58,3 +58,18 @@ def compare_strings(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     }
     (found,) = emit.node("ai.onnx.ml", "LabelEncoder", [words], [TensorProto.INT64], attributes)
     return (emit.cast(found, TensorProto.BOOL),)
+
+
+@handles("StringLower", "StringUpper", inputs=("input",), to="StringNormalizer", dtypes=("string",))
+def change_case(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """ASCII in the other case, as TensorFlow has it without an encoding; the locale C does the same everywhere."""
+    if node.attributes.get("encoding"):
+        raise Unsupported("only ASCII is changed, which needs no encoding: the attribute must be left off")
+    words = node["input"]
+    # StringNormalizer takes a vector of one word at least.
+    flat = emit.like("Reshape", words, emit.integers(-1))
+    some = emit.like("Concat", emit.constant(np.array([""], object)), flat, axis=0)
+    case = node.op_type.removeprefix("String").upper()
+    changed = emit.like("StringNormalizer", some, case_change_action=case, is_case_sensitive=1, locale="C")
+    rest = emit.like("Slice", changed, emit.integers(1), emit.integers(np.iinfo(np.int64).max))
+    return (emit.like("Reshape", rest, emit.ints("Shape", words), allowzero=1),)

@@ -1,0 +1,86 @@
+"""Crossed features get TensorFlow's own buckets: strings and integers, sparse and dense, any number in a row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+keras = pytest.importorskip("keras")
+
+from onnx_sparse.converters import ConversionError  # noqa: E402
+from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
+
+WORDS = ["a", "grün", "a word of twenty two.", "long " * 30, ""]
+STRINGS, INTEGERS = (tf.SparseTensorSpec([None, None], dtype) for dtype in (tf.string, tf.int64))
+WORD, NUMBER = (tf.TensorSpec([None, 1], dtype) for dtype in (tf.string, tf.int64))
+
+
+def crossing(*specs, buckets=1000, **options):
+    """A tf.function that crosses features of the given kinds."""
+
+    def cross(*features):
+        made = tf.sparse.cross_hashed(list(features), buckets, **options)
+        return {"indices": made.indices, "values": made.values, "shape": made.dense_shape}
+
+    return tf.function(cross, input_signature=list(specs))
+
+
+@pytest.mark.parametrize(
+    "specs",
+    [
+        (STRINGS, STRINGS),
+        (STRINGS, INTEGERS),
+        (INTEGERS, INTEGERS, INTEGERS),
+        (STRINGS, NUMBER),
+        (tf.TensorSpec([None, None], tf.string), tf.TensorSpec([None, 2], tf.int64), INTEGERS),
+        (STRINGS,),
+    ],
+    ids=["strings", "strings and integers", "three", "sparse and dense", "wide", "one"],
+)
+def test_sparse_features(specs):
+    """Every kind of batch: rows without features, no features, one row, no rows."""
+    cross = crossing(*specs)
+    for record in verify(cross, convert(cross), rounds=10):
+        assert record.ok, record.note
+        assert not record.note
+
+
+def test_one_feature_in_each_row_is_crossed_in_place():
+    cross = crossing(WORD, NUMBER, buckets=0)
+    words, numbers = np.array(WORDS, object)[:, None], np.array([[0], [-1], [2**62], [-(2**63)], [7]])
+    model = agree_by_name(cross, words, numbers)
+    assert not {node.op_type for node in model.graph.node} & {"ScatterElements", "Gather"}
+
+
+def agree_by_name(function, *feeds):
+    model = convert(function)
+    names = [value.name for value in model.graph.input]
+    records = verify(function, model, feeds=dict(zip(names, feeds, strict=True)))
+    assert all(record.ok for record in records), [record.note for record in records]
+    return model
+
+
+def test_every_bit_of_a_fingerprint_counts():
+    """The upper bits of a string's fingerprint are not in one bucket; a thousand words have all of their values."""
+    cross = crossing(WORD, buckets=0)
+    agree_by_name(cross, np.array([f"user {k}" for k in range(1000)], object)[:, None])
+
+
+def test_a_key_of_its_own():
+    agree_by_name(crossing(WORD, NUMBER, hash_key=17), np.array([["a"], ["b"]], object), np.array([[1], [2]]))
+
+
+@pytest.mark.parametrize("spec", [WORD, NUMBER], ids=lambda s: s.dtype.name)
+def test_keras_layer(agree, spec):
+    layer = keras.layers.HashedCrossing(11)
+    cross = tf.function(lambda x, y: layer((x, y)), input_signature=[spec, spec])
+    given = np.array(["a", "b", ""], object) if spec.dtype == tf.string else np.array([1, -5, 2**40])
+    agree(cross, given[:, None], given[::-1, None])
+    agree(cross, given[:0, None], given[:0, None])
+
+
+def test_strings_are_not_joined():
+    cross = tf.function(lambda x, y: tf.sparse.cross([x, y]).values, input_signature=[WORD, WORD])
+    with pytest.raises(ConversionError, match="text is not put together in ONNX"):
+        convert(cross)
