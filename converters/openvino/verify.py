@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto
 
-from onnx_sparse.converters.errors import ConversionError, first_line
+from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.openvino.ir import read_ir
 from onnx_sparse.converters.openvino.known_faults import faults_of
-from onnx_sparse.converters.verification.comparison import Record, compare, merge
-from onnx_sparse.converters.verification.sample_inputs import KINDS, sample
+from onnx_sparse.converters.verification.comparison import Record
+from onnx_sparse.converters.verification.rounds import Refused, compare_rounds, make_batches
 
 Array = np.ndarray[Any, Any]
 
@@ -59,51 +59,30 @@ def verify(
     openvino = importlib.import_module("openvino")
     session = InferenceSession(model)
     names = [value.name for value in model.graph.input]
-    if feeds is None:
-        kinds = [KINDS[k % len(KINDS)] for k in range(rounds)]
-        batches = [(kind, sample(model, seed=seed + k, kind=kind)) for k, kind in enumerate(kinds)]
-    else:
-        if missing := [name for name in names if name not in feeds]:
-            raise ConversionError(f"no value is given for input {', '.join(missing)}")
-        batches = [("given", dict(feeds))]
+    batches = make_batches(model, names, feeds=feeds, seed=seed, rounds=rounds)
     try:
         core = openvino.Core()
         # Other precisions are what the plugin would choose for its own speed; the IR does not ask for them.
         compiled = core.compile_model(core.read_model(source), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     except RuntimeError as error:
         raise ConversionError(f"OpenVINO cannot run {source}: {_last_line(error)}") from error
-    records = _compare(compiled, session, names, [value.name for value in model.graph.output], batches)
+
+    def run_source(kind: str, batch: Mapping[str, Array]) -> list[Array]:
+        try:
+            # By position: OpenVINO may know a tensor by several names.
+            return [np.array(value) for value in compiled([batch[name] for name in names]).values()]
+        except RuntimeError as error:
+            raise Refused(f"OpenVINO refuses the batch {kind!r}: {_last_line(error)}") from error
+
+    def run_model(batch: Mapping[str, Array]) -> list[Array]:
+        made: list[Array] = session.run(None, {name: batch[name] for name in names})
+        return made
+
+    untyped = dict.fromkeys((value.name for value in model.graph.output), "")
+    records = compare_rounds(batches, untyped, run_source, run_model)
     faults = faults_of(read_ir(Path(source)))
     explained = f"; known faults of OpenVINO here: {'; '.join(faults)}" if faults else ""
     return [record if record.ok else replace(record, note=record.note + explained) for record in records]
-
-
-def _compare(
-    compiled: Any, session: Any, names: list[str], outputs: list[str], batches: list[tuple[str, dict[str, Array]]]
-) -> list[Record]:
-    found: dict[str, Record] = {}
-    skipped = []
-    for kind, batch in batches:
-        try:
-            # By position: OpenVINO may know a tensor by several names.
-            expected = [np.array(value) for value in compiled([batch[name] for name in names]).values()]
-        except RuntimeError as error:
-            skipped.append(f"OpenVINO refuses the batch {kind!r}: {_last_line(error)}")
-            continue
-        try:
-            actual = session.run(outputs, {name: batch[name] for name in names})
-        except Exception as error:  # whatever ONNX Runtime raises
-            note = f"ONNX Runtime refuses the batch {kind!r}: {first_line(error)}"
-            pairs = zip(outputs, expected, strict=True)
-            records = [Record(name, want.dtype.name, want.shape, ok=False, note=note) for name, want in pairs]
-        else:
-            triples = zip(outputs, expected, actual, strict=True)
-            records = [compare(name, want, got, kind) for name, want, got in triples]
-        for record in records:
-            found[record.output] = merge(found.get(record.output), record)
-    if not found:
-        return [Record(name, "", (), ok=False, note="; ".join(skipped)) for name in outputs]
-    return [replace(record, note="; ".join(filter(None, (record.note, *skipped)))) for record in found.values()]
 
 
 def _last_line(error: BaseException) -> str:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from onnx import ModelProto, helper
 
-from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.tensorflow.by_design import Design
 from onnx_sparse.converters.tensorflow.quiet import quietly, require
-from onnx_sparse.converters.tensorflow.source import Array, Source
-from onnx_sparse.converters.verification.comparison import Record, compare, dtype_name, merge
-from onnx_sparse.converters.verification.sample_inputs import KINDS, sample
+from onnx_sparse.converters.tensorflow.source import Array
+from onnx_sparse.converters.verification.comparison import Record
+from onnx_sparse.converters.verification.rounds import Refused, compare_rounds, make_batches
+from onnx_sparse.converters.verification.sample_inputs import KINDS
 
 #: Operators in which ONNX Runtime 1.31 ends the process where there are no rows.
 _FATAL_WITHOUT_ROWS = {"GRU", "LSTM"}
@@ -66,21 +65,30 @@ def verify(
 
     with quietly():
         loaded = load(source, signature=signature, inputs=inputs, outputs=outputs)
-        untried: list[str] = []
         session = InferenceSession(_with_inputs(model, tables) if tables else model)
-        if feeds is not None:
-            missing = [port.name for port in loaded.inputs if port.name not in feeds]
-            if missing:
-                raise ConversionError(f"no value is given for input {', '.join(missing)}")
-            batches = [("given", dict(feeds))]
-        else:
-            kinds = [KINDS[k % len(KINDS)] for k in range(rounds)]
-            batches = [(kind, _batch(loaded, model, kind, seed + k)) for k, kind in enumerate(kinds)]
-            fatal = sorted({n.op_type for graph in graphs(model.graph) for n in graph.node} & _FATAL_WITHOUT_ROWS)
-            if fatal:
-                batches = [(kind, batch) for kind, batch in batches if kind != "of no rows"]
-                untried.append(f"the batch 'of no rows' is not tried: {fatal[0]} ends the process in ONNX Runtime")
-        return _compare_rounds(loaded, session, batches, Design.of(model), tables or {}, untried)
+        names = [port.name for port in loaded.inputs]
+        batches = make_batches(model, names, feeds=feeds, seed=seed, rounds=rounds, specs=loaded.specs)
+        untried: list[str] = []
+        fatal = sorted({n.op_type for graph in graphs(model.graph) for n in graph.node} & _FATAL_WITHOUT_ROWS)
+        if fatal and feeds is None:
+            batches = [(kind, batch) for kind, batch in batches if kind != "of no rows"]
+            untried.append(f"the batch 'of no rows' is not tried: {fatal[0]} ends the process in ONNX Runtime")
+        outputs_by_type = {port.name: port.dtype for port in loaded.outputs}
+        design = Design.of(model)
+
+        def run_source(kind: str, batch: Mapping[str, Array]) -> list[Array]:
+            try:
+                return [_normal(value) for value in loaded.run(batch)]
+            except Exception as error:  # whatever TensorFlow's kernels raise
+                reason = f"{_reason(error)}{design.of_error(error)}"
+                raise Refused(f"TensorFlow refuses the batch {kind!r}: {reason}") from error
+
+        def run_model(batch: Mapping[str, Array]) -> list[Array]:
+            return [_normal(value) for value in session.run(list(outputs_by_type), {**batch, **(tables or {})})]
+
+        return compare_rounds(
+            batches, outputs_by_type, run_source, run_model, by_design=design.without_nan, untried=untried
+        )
 
 
 def _with_inputs(model: ModelProto, tables: Mapping[str, Array]) -> ModelProto:
@@ -93,53 +101,6 @@ def _with_inputs(model: ModelProto, tables: Mapping[str, Array]) -> ModelProto:
         fed.graph.input.append(helper.make_tensor_value_info(name, tensor.data_type, tensor.dims))
         fed.graph.initializer.remove(tensor)
     return fed
-
-
-def _batch(loaded: Source, model: ModelProto, kind: str, seed: int) -> dict[str, Array]:
-    return sample(model, seed=seed, kind=kind, specs=loaded.specs)
-
-
-def _compare_rounds(
-    loaded: Source,
-    session: Any,
-    batches: list[tuple[str, dict[str, Array]]],
-    design: Design,
-    tables: Mapping[str, Array],
-    untried: Sequence[str],
-) -> list[Record]:
-    records: dict[str, Record] = {}
-    skipped = [*untried]
-    names = [port.name for port in loaded.outputs]
-    for kind, feeds in batches:
-        try:
-            expected = [_normal(value) for value in loaded.run(feeds)]
-        except Exception as error:  # whatever TensorFlow's kernels raise
-            skipped.append(f"TensorFlow refuses the batch {kind!r}: {_reason(error)}{design.of_error(error)}")
-            continue
-        try:
-            actual = [_normal(value) for value in session.run(names, {**feeds, **tables})]
-        except Exception as error:  # whatever ONNX Runtime raises
-            note = f"ONNX Runtime refuses the batch {kind!r}: {_reason(error)}"
-            found = [
-                Record(port.name, dtype_name(want), want.shape, ok=False, note=note)
-                for port, want in zip(loaded.outputs, expected, strict=True)
-            ]
-        else:
-            found = [
-                _compare_by(design, port.name, want, got, feeds, kind)
-                for port, want, got in zip(loaded.outputs, expected, actual, strict=True)
-            ]
-        for record in found:
-            records[record.output] = merge(records.get(record.output), record)
-    note = "; ".join(skipped)
-    if not records:
-        return [Record(port.name, port.dtype, (), ok=False, note=note) for port in loaded.outputs]
-    return [replace(record, note="; ".join(filter(None, (record.note, note)))) for record in records.values()]
-
-
-def _compare_by(design: Design, output: str, want: Array, got: Array, feeds: Mapping[str, Array], kind: str) -> Record:
-    want, got, note = design.without_nan(want, got, feeds)
-    return compare(output, want, got, kind, note)
 
 
 def _normal(value: Array) -> Array:

@@ -9,7 +9,8 @@ from onnx import NodeProto
 from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute
 from onnx_sparse.converters.tensorflow.rewriting.sizes import shape_sizes, size_of, sizes
 
-_FAR = 2**31 - 1  # where a slice ends that has no end
+#: Where a slice ends that has no end.
+FAR = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ def column(graph: Graph, name: str) -> Column | None:
     if cut is None or len(node.input) < 2 or graph.integers(node.input[1]) != [1] or len(cut.input) != 4:
         return None
     starts, ends, axes = (graph.integers(given) for given in cut.input[1:])
-    if starts is None or ends is None or axes != [0, 1] or starts[0] != 0 or ends[0] < _FAR:
+    if starts is None or ends is None or axes != [0, 1] or starts[0] != 0 or ends[0] < FAR:
         return None
     return Column(cut.input[0], starts[1]) if starts[1] >= 0 and ends[1] == starts[1] + 1 else None
 

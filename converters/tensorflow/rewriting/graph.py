@@ -208,11 +208,10 @@ class Graph:
                 del self.proto.initializer[k]
 
     def _name(self, near: NodeProto, what: str) -> str:
-        taken = {*self._producers, *self._types}
         while True:
             self._numbers += 1
             name = f"{near.name}/{what}_{self._numbers}"
-            if name not in taken:
+            if name not in self._producers and name not in self._types:
                 return name
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from onnx import NodeProto, TensorProto, numpy_helper
 
+from onnx_sparse.converters.tensorflow.rewriting.entries import FAR
 from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute
 from onnx_sparse.converters.tensorflow.rewriting.rule import Declined, Rule
 from onnx_sparse.converters.tensorflow.rewriting.sizes import shape_sizes, size_of, sizes
 from onnx_sparse.schemas.declaration import numpy_dtype
-
-_FAR = 2**31 - 1  # where a slice ends that has no end
 
 
 class RowsOfSplits(Rule):
@@ -40,7 +39,7 @@ class RowsOfSplits(Rule):
         dtype = graph.dtype(splits)
         kind = numpy_dtype(dtype)
         one = graph.add_constant(node, np.array([1], kind))
-        first, last, end = (graph.add_constant(node, np.array([at])) for at in (0, -1, _FAR))
+        first, last, end = (graph.add_constant(node, np.array([at])) for at in (0, -1, FAR))
         total = graph.emit(node, "Slice", [splits, last, end], dtype=dtype, shape=(1,))
         # A last row without values begins where the values end: one place more than there are values.
         places = graph.emit(node, "Add", [total, one], dtype=dtype, shape=(1,))
@@ -104,7 +103,7 @@ def _splits_of(graph: Graph, lengths: str) -> str | None:
         return None
     from_second, to_last = ([graph.integers(name) for name in cut.input[1:]] for cut in (ends, starts))
     end = from_second[1]
-    if end is None or end[0] < _FAR or from_second != [[1], end, [0]] or to_last != [[0], [-1], [0]]:
+    if end is None or end[0] < FAR or from_second != [[1], end, [0]] or to_last != [[0], [-1], [0]]:
         return None
     splits: str = ends.input[0]
     return splits
