@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-    from rich.table import Table
 
 DONE, FAILED, USAGE = 0, 1, 2
 
@@ -23,6 +22,8 @@ DONE, FAILED, USAGE = 0, 1, 2
 _PIPE_WIDTH = 10_000
 #: A narrower terminal breaks lines itself: columns of a few letters cannot be read.
 _NARROWEST = 72
+#: Cells up to this long are never wrapped, and other columns never become narrower than this.
+_SHORT, _LEAST = 16, 10
 #: Prose is never wider than this.
 PROSE_WIDTH = 100
 
@@ -160,32 +161,33 @@ def heading(text: str) -> None:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, styles: Mapping[str, str] | None = None) -> None:
-    """Write a table. A column whose name starts with ">" is aligned to the right; the first column is never wrapped.
+    """Write a table.
+
+    The first column and those of short cells are never wrapped; where a terminal is too narrow even for them, it breaks
+    the lines itself.
 
     Args:
-        columns: The names of the columns.
+        columns: The names of the columns; one whose name starts with ">" is aligned to the right.
         rows: The cells.
         styles: Colours of cells by their text: `{"ok": "green"}`.
     """
-    show(make_table(columns, rows, styles=styles))
-
-
-def make_table(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], *, styles: Mapping[str, str] | None = None
-) -> Table:
-    """A table that `show` can write."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    cells = [[printable(cell) for cell in row] for row in rows]
+    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="bold")
+    needed = 2 * (len(columns) - 1)
     for position, column in enumerate(columns):
         justify: Literal["left", "right"] = "right" if column.startswith(">") else "left"
-        made.add_column(column.removeprefix(">"), justify=justify, overflow="fold", no_wrap=position == 0)
-    for row in rows:
-        cells = [printable(cell) for cell in row]
-        made.add_row(*(Text(cell, style=(styles or {}).get(cell, "")) for cell in cells))
-    return made
+        name = column.removeprefix(">")
+        longest = max(map(len, (*name.split("\n"), *(row[position] for row in cells))))
+        whole = position == 0 or longest <= _SHORT
+        needed += longest if whole else _LEAST
+        made.add_column(name, justify=justify, overflow="fold", no_wrap=whole)
+    for row in cells:
+        made.add_row(*(Text(cell, style=(styles or {}).get(cell, "")) for cell in row))
+    show(made, width=max(console(sys.stdout).width, needed))
 
 
 @contextmanager

@@ -112,9 +112,9 @@ def _raise_for(failures: dict[str, ConversionError], document: dict[str, Any]) -
     if not document["layers"] and len(failures) == 1:
         ((name, error),) = failures.items()
         reasons = [str(node) for node in error.unsupported]
-        raise output.CommandError(f"{name}: {str(error).partition(chr(10))[0]}", details=document, lines=reasons)
+        raise output.CommandError(_reason(name, error), details=document, lines=reasons)
     for name, error in failures.items():
-        lines.append(f"{name}: {str(error).partition(chr(10))[0]}")
+        lines.append(_reason(name, error))
         lines += [f"  {node}" for node in error.unsupported]
     count = len(failures)
     raise output.CommandError(
@@ -122,6 +122,11 @@ def _raise_for(failures: dict[str, ConversionError], document: dict[str, Any]) -
         details=document,
         lines=lines,
     )
+
+
+def _reason(layer: str, error: ConversionError) -> str:
+    """The first line of an error; some begin with the layer's name."""
+    return f"{layer}: {str(error).partition(chr(10))[0].removeprefix(f'{layer}: ')}"
 
 
 def _document(replayed: Replay) -> dict[str, Any]:

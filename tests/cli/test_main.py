@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_sparse.cli import check, main
+from onnx_sparse.cli import check, main, output
 
 COMMANDS = ("convert", "run", "replay", "check", "inspect", "ops", "doctor", "demo")
 
@@ -164,6 +164,18 @@ def test_a_narrow_terminal_breaks_no_words(cli, monkeypatch, arguments):
     narrow = re.sub(r"\x1b\[[0-9;]*m", "", cli(*arguments).out)
     assert max(map(len, narrow.splitlines())) <= 80
     assert set(re.findall(r"\w+…?", narrow)) <= set(re.findall(r"\w+", " ".join(wide)))
+
+
+def test_short_cells_are_not_wrapped(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    short = ["Fill_0", "intermediate_2", "bfloat16", "[2, 3]", "0.00015", "0.00012", "0.999999", "DIFFERS"]
+    output.table(
+        ["node", "tensor", "type", "shape", ">abs", ">rel", ">cosine", "verdict", "note"], [[*short, "n" * 30]]
+    )
+    first, *others = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()[2:]
+    assert re.split("  +", first)[:-1] == short
+    assert re.split("  +", first)[-1] + "".join(map(str.strip, others)) == "n" * 30
 
 
 def test_no_colours_in_a_pipe():

@@ -155,6 +155,11 @@ class TestRefusals:
         (layout[1] / "before/intensor1.bin").write_bytes(bin_bytes(np.full(6, 7, np.int8)))
         assert "does not run on the dump's inputs: MaskedFill: mask[0] = 7" in cli("replay", tmp_path).error
 
+    def test_an_output_that_nothing_writes(self, cli, tmp_path, layout):
+        dump(layout)
+        write(layout[0].parent, layer(["x"], ["z"], [], "FillLayer_0"), layout[0].name)
+        assert cli("replay", tmp_path).error == "FillLayer_0: no operation writes the graph's output z"
+
     def test_one_layer_does_not_stop_the_others(self, cli, tmp_path, layout):
         dump(layout)
         nodes = [operation("MlaOperation", ["x"], ["z"], {}, "MlaOperation_1_0")]
