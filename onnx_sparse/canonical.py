@@ -12,12 +12,14 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from onnx_sparse.graphs import DomainNode, Names, domain_nodes, with_inferred_types
 from onnx_sparse.inlining import without_calls_of_functions
+from onnx_sparse.large_models import around_large_tensors
 from onnx_sparse.opsets import with_default_opset
 from onnx_sparse.portable import embed_functions
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType, Input, Output, dtype_name
 
 
+@around_large_tensors
 def canonicalize(model: ModelProto) -> ModelProto:
     """Write out what a model leaves to defaults in its nodes of the domain.
 

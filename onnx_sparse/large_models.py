@@ -1,8 +1,10 @@
-"""Models in memory beyond 2 GiB, which protocol buffers cannot write: their tensors go to ONNX Runtime beside them."""
+"""Models in memory beyond 2 GiB, which protocol buffers cannot write: their tensors go another way than the rest."""
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -48,6 +50,23 @@ def detach_large_tensors(model: ModelProto, large: int = _LARGE) -> tuple[ModelP
         else:
             light.graph.initializer.append(tensor)
     return light, arrays
+
+
+def around_large_tensors(rewrite: Callable[[ModelProto], ModelProto]) -> Callable[[ModelProto], ModelProto]:
+    """Rewrite a large model without its large tensors, which onnx's tools cannot take, and put them into the result."""
+
+    @functools.wraps(rewrite)
+    def wrapped(model: ModelProto) -> ModelProto:
+        light, arrays = detach_large_tensors(model)
+        result = rewrite(light)
+        if arrays:
+            whole = {tensor.name: tensor for tensor in model.graph.initializer}
+            for tensor in result.graph.initializer:
+                if tensor.name in arrays:
+                    tensor.CopyFrom(whole[tensor.name])
+        return result
+
+    return wrapped
 
 
 def _bytes(tensor: TensorProto) -> int:

@@ -6,6 +6,7 @@ from onnx import FunctionProto, ModelProto, inliner
 
 from onnx_sparse.graphs import DomainNode, Names, all_nodes, domain_nodes, with_inferred_types
 from onnx_sparse.inlining import without_calls_of_functions
+from onnx_sparse.large_models import around_large_tensors
 from onnx_sparse.opsets import at_least_body_opset, default_opset
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.function_body import function_proto
@@ -15,6 +16,7 @@ from onnx_sparse.schemas.law import check_attributes
 _BODY_IR_VERSION = 10
 
 
+@around_large_tensors
 def embed_functions(model: ModelProto) -> ModelProto:
     """Add the portable bodies of the domain's operators that a model uses, as model-local functions.
 
@@ -49,6 +51,7 @@ def embed_functions(model: ModelProto) -> ModelProto:
     return result
 
 
+@around_large_tensors
 def lower(model: ModelProto) -> ModelProto:
     """Replace the domain's nodes by their portable bodies: standard ONNX only.
 

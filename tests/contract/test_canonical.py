@@ -10,6 +10,7 @@ import pytest
 from contract.models import BRANCHES, DEFAULTED, FUNCTIONS, SEGMENT_SUM, model
 
 import onnx_sparse
+from onnx_sparse import large_models
 from onnx_sparse.canonical import canonical_gaps
 from onnx_sparse.graphs import domain_nodes
 
@@ -86,6 +87,32 @@ g (int64 n, float[k,2] data, int64[k] ids) => (float[a,b,2] ys) {
     feeds = {"n": np.array(2), "data": np.array([[1, 2], [3, 4]], np.float32), "ids": np.array([0, 1])}
     (ys,) = onnx_sparse.InferenceSession(onnx_sparse.canonicalize(loop)).run(None, feeds)
     assert ys.tolist() == [[[1, 2], [3, 4]]] * 2
+
+
+@pytest.mark.parametrize("rewrite", [onnx_sparse.canonicalize, onnx_sparse.embed_functions, onnx_sparse.lower])
+def test_a_model_beyond_what_protocol_buffers_hold(
+    rewrite: Callable[[onnx.ModelProto], onnx.ModelProto], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Onnx's tools never see its tensors. The limit is lowered."""
+    m = model(
+        "g (int64[k] i, int64[k] s, int64 n) => (float[n,4] y) { y = onnx_sparse.EmbeddingSegmentsSum (t, i, s, n) }"
+    )
+    m.graph.initializer.append(onnx.numpy_helper.from_array(np.arange(400, dtype=np.float32).reshape(100, 4), "t"))
+    seen = []
+    infer_shapes = onnx.shape_inference.infer_shapes
+    monkeypatch.setattr(onnx.shape_inference, "infer_shapes", lambda m: seen.append(m.ByteSize()) or infer_shapes(m))
+    monkeypatch.setattr(large_models, "_SMALL", 1000)
+    monkeypatch.setattr(large_models.detach_large_tensors, "__defaults__", (1000,))
+    result = rewrite(m)
+    assert max(seen) < 1600
+    assert [t.SerializeToString() for t in result.graph.initializer if t.name == "t"] == [
+        m.graph.initializer[0].SerializeToString()
+    ]
+    monkeypatch.undo()
+    (y,) = onnx_sparse.InferenceSession(result).run(
+        None, {"i": np.array([0, 99]), "s": np.array([0, 0]), "n": np.array(1)}
+    )
+    assert y.tolist() == [[396, 398, 400, 402]]
 
 
 def test_a_model_without_ai_onnx_imports_what_sentinels_are_written_in() -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from contract.backends import EXPECTED_GAPS, Call, one_node_model
-from contract.models import BRANCHES, SEGMENT_SUM, model
+from contract.models import BRANCHES, model
 from onnx import TensorProto, checker, helper, numpy_helper, shape_inference
 
 from onnx_sparse.schemas import DOMAIN, OPS, Op
-from onnx_sparse.schemas.declaration import dtype_name
 
 
 def inferred(m: onnx.ModelProto, strict: bool = True) -> dict[str, tuple[int, list[Any] | None]]:
@@ -195,11 +195,22 @@ def test_schemas_survive_importing_twice() -> None:
     assert [i.name for i in schema.inputs] == ["data", "segment_ids", "num_segments"]
 
 
-def test_tools_that_rewrite_models_keep_the_nodes() -> None:
-    """The version converter and the extractor go by the schema."""
-    from onnx import version_converter
+def test_tools_that_rewrite_models_keep_the_nodes(tmp_path: Path) -> None:
+    """The version converter, the extractor and ONNX Runtime's quantizer go by the schema."""
+    from onnx import utils, version_converter
+    from onnxruntime.quantization import quantize_dynamic
 
-    converted = version_converter.convert_version(SEGMENT_SUM, 21)
-    assert [n.domain for n in converted.graph.node] == [DOMAIN]
-    assert dtype_name(TensorProto.BFLOAT16) == "bfloat16"
-    assert helper.make_opsetid(DOMAIN, 1) in converted.opset_import
+    m = model(
+        "g (float[k,2] data, int64[k] ids) => (float[s,3] y) "
+        "{ sums = onnx_sparse.SegmentSum (data, ids)  y = MatMul (sums, w) }"
+    )
+    m.graph.initializer.append(numpy_helper.from_array(np.ones((2, 3), np.float32), "w"))
+    onnx.save(m, tmp_path / "model.onnx")
+    converted = version_converter.convert_version(m, 21)
+    utils.extract_model(tmp_path / "model.onnx", tmp_path / "part.onnx", ["data", "ids"], ["sums"])
+    quantize_dynamic(tmp_path / "model.onnx", tmp_path / "quantized.onnx")
+    quantized = onnx.load(tmp_path / "quantized.onnx")
+    for rewritten in (converted, onnx.load(tmp_path / "part.onnx"), quantized):
+        assert [n.op_type for n in rewritten.graph.node if n.domain == DOMAIN] == ["SegmentSum"]
+        assert helper.make_opsetid(DOMAIN, 1) in rewritten.opset_import
+    assert "MatMulInteger" in [n.op_type for n in quantized.graph.node]
