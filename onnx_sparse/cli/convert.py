@@ -9,14 +9,12 @@ otherwise nothing is written and a file that was there stays as it was.
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.util
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import ascend_options, explanation, output, verification
+from onnx_sparse.cli.conversion import SOURCES, Conversion
 from onnx_sparse.cli.model_file import ONNX_SUFFIXES
 
 if TYPE_CHECKING:
@@ -34,7 +32,6 @@ onnx-sparse convert layer.json -o layer.onnx --input Layer_0_input_0:float16:2,3
 onnx-sparse convert model.xml -o model.onnx --verify
 """
 
-_SOURCES = ("tensorflow", "ascend", "openvino", "onnx")
 _SUFFIXES = {
     ".pb": "tensorflow",
     ".pbtxt": "tensorflow",
@@ -58,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a SavedModel folder, .pb, .pbtxt, .keras, .json, .air, .txt (ge_proto), .xml (OpenVINO) or .onnx file",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.onnx", help="the file to write")
-    parser.add_argument("--from", dest="origin", choices=_SOURCES, help="what SRC is (default: told from its name)")
+    parser.add_argument("--from", dest="origin", choices=SOURCES, help="what SRC is (default: told from its name)")
     parser.add_argument("--signature", help="the SavedModel's signature (default: serving_default)")
     parser.add_argument("--inputs", type=_names, metavar="A:0,B:0", help="the graph's inputs, for a GraphDef")
     parser.add_argument("--outputs", type=_names, metavar="C:0", help="the graph's outputs, for a GraphDef")
@@ -94,58 +91,24 @@ def _names(text: str) -> list[str]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert and write the model."""
-    from onnx_sparse.cli.feeds import read_files
-    from onnx_sparse.cli.model_file import check_writable, save_model
+    from onnx_sparse.cli.model_file import save_model
 
-    source: Path = arguments.source
-    if not source.exists():
-        raise output.CommandError(f"{source}: no such file or directory")
-    origin = arguments.origin or detect(source)
-    verify = arguments.verify or bool(arguments.verify_with)
-    ascend_options.check(origin, arguments)
-    explanation.check(origin, arguments)
-    if origin == "onnx" and (verify or arguments.signature or arguments.inputs or arguments.outputs):
-        raise output.UsageError("--verify, --signature, --inputs and --outputs are for other sources than ONNX files")
-    keep: list[str | Path] = []
-    if origin != "onnx":  # that is converted in place, too
-        keep = [*_parts(source), *read_files(arguments.verify_with)]
-    check_writable(arguments.output, keep=keep)  # before minutes of work are done for it
-    records: Sequence[Any] = ()
-    told = explanation.Told()
-    tables: dict[str, Any] = {}  # of a model beyond what one message holds: they never go into it
-    with output.progress(f"reading {source}", quiet=arguments.json) as progress:
-        if origin == "onnx":
-            model = _from_onnx(source)
-        else:
-            converter = _converter(origin)
-            chosen = {name: getattr(arguments, name) for name in ("signature", "inputs", "outputs")}
-            if origin == "ascend":
-                chosen = ascend_options.values(arguments)
-            more: dict[str, Any] = {}
-            given: Any = source
-            if origin == "tensorflow":
-                progress("loading")
-                given, chosen = _converted(origin, converter.load, source, **chosen), {}  # once, for models are large
-                more = {"explain": told, "tables": tables}
-            model = _converted(origin, converter.convert, given, progress=progress, **chosen, **more)
-        plain = model
+    conversion = Conversion(_checked_origin(arguments), arguments)
+    with output.progress(f"reading {arguments.source}", quiet=arguments.json) as progress:
+        plain = conversion.convert(progress)
         model = _in_form(plain, portable=arguments.portable, lower=arguments.lower)
-        if verify:
-            progress("verifying")
-            feeds = _feeds(plain, arguments)
-            beside = {"tables": tables} if tables else {}
-            records = _converted(origin, converter.verify, given, model, feeds=feeds, **chosen, **beside)
-    agrees = all(record.ok for record in records)
+        records = conversion.verify(plain, model, progress) if _is_verified(arguments) else None
+    agrees = all(record.ok for record in records or ())
     summary = _summary(model)
     if agrees:
-        summary["size"] = save_model(model, arguments.output, tables)
+        summary["size"] = save_model(model, arguments.output, conversion.tables)
     document = {
-        "source": str(source),
-        "from": origin,
+        "source": str(arguments.source),
+        "from": conversion.origin,
         "output": str(arguments.output) if agrees else None,
         **summary,
-        **told.document(),
-        "verification": [verification.document(record) for record in records] if verify else None,
+        **conversion.told.document(),
+        "verification": None if records is None else [verification.document(record) for record in records],
         **ascend_options.notes(model),
     }
     if not arguments.json:
@@ -161,6 +124,31 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         output.write_json(document)
     return output.DONE
+
+
+def _is_verified(arguments: argparse.Namespace) -> bool:
+    return arguments.verify or bool(arguments.verify_with)
+
+
+def _checked_origin(arguments: argparse.Namespace) -> str:
+    """What the source is; all that can be refused is refused here, before minutes of work are done."""
+    from onnx_sparse.cli.feeds import read_files
+    from onnx_sparse.cli.model_file import check_writable
+
+    source: Path = arguments.source
+    if not source.exists():
+        raise output.CommandError(f"{source}: no such file or directory")
+    origin: str = arguments.origin or detect(source)
+    ascend_options.check(origin, arguments)
+    explanation.check(origin, arguments)
+    ends = arguments.signature or arguments.inputs or arguments.outputs
+    if origin == "onnx" and (_is_verified(arguments) or ends):
+        raise output.UsageError("--verify, --signature, --inputs and --outputs are for other sources than ONNX files")
+    keep: list[str | Path] = []
+    if origin != "onnx":  # that is converted in place, too
+        keep = [*_parts(source), *read_files(arguments.verify_with)]
+    check_writable(arguments.output, keep=keep)
+    return origin
 
 
 def _parts(source: Path) -> list[Path]:
@@ -189,77 +177,6 @@ def detect(source: Path) -> str:
     if origin is None:
         raise output.UsageError(f"the name of {source} does not tell what it is; say it with --from")
     return origin
-
-
-def _converter(origin: str) -> Any:
-    """The converter's package. It is looked for, not listed: a new one needs no line here."""
-    package = f"onnx_sparse.converters.{origin}"
-    if importlib.util.find_spec(package) is None:
-        there = [name for name in _SOURCES[:-1] if importlib.util.find_spec(f"onnx_sparse.converters.{name}")]
-        raise output.CommandError(
-            f"this version has no converter from {origin}; it converts from {', '.join([*there, 'onnx'])}"
-        )
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise _missing(origin, error) from error
-
-
-def _converted(origin: str, step: Any, *positional: Any, **named: Any) -> Any:
-    """The result of one step of a converter.
-
-    Raises:
-        CommandError: It failed; every node that stands in the way is listed.
-    """
-    from onnx_sparse.converters import ConversionError
-
-    try:
-        return step(*positional, **named)
-    except ConversionError as error:
-        unsupported = [
-            {"node": node.node, "op_type": node.op_type, "reason": node.reason} for node in error.unsupported
-        ]
-        first_line = str(error).partition("\n")[0] if unsupported else str(error)
-        raise output.CommandError(
-            first_line,
-            details={"unsupported": unsupported},
-            lines=[f"{node['op_type']} {node['node']}: {node['reason']}" for node in unsupported],
-        ) from error
-    except ImportError as error:
-        raise _missing("openvino" if origin == "openvino" else "tensorflow", error) from error
-
-
-def _missing(origin: str, error: ImportError) -> output.CommandError:
-    return output.CommandError(
-        f"this needs a package that is not installed ({error}): pip install 'onnx_sparse[{origin}]'"
-    )
-
-
-def _feeds(model: ModelProto, arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """The inputs to verify on; None where the converter is to make them."""
-    if arguments.verify_with:
-        from onnx_sparse.cli.feeds import read_feeds
-
-        return read_feeds(model, arguments.verify_with)
-    if arguments.lower:
-        # What valid inputs are is read from our operators, which the lowered model no longer has.
-        from onnx_sparse.converters.verification.sample_inputs import sample
-
-        return sample(model, seed=0, kind="with empty rows")
-    return None
-
-
-def _from_onnx(source: Path) -> ModelProto:
-    import onnx_sparse
-    from onnx_sparse.cli.check import refuse_domain_errors
-    from onnx_sparse.cli.model_file import load_model
-
-    model = load_model(source, external_data=True)
-    refuse_domain_errors(model, source)
-    try:
-        return onnx_sparse.canonicalize(model)
-    except Exception as error:
-        raise output.CommandError(f"{source}: {error}") from error
 
 
 def _in_form(model: ModelProto, *, portable: bool, lower: bool) -> ModelProto:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -13,7 +12,8 @@ import pytest
 from onnx import TensorProto
 
 import onnx_sparse
-from onnx_sparse.cli import convert, model_file
+from onnx_sparse.cli import model_file
+from onnx_sparse.converters import tensorflow
 
 
 class TestFromOnnx:
@@ -120,13 +120,6 @@ class TestRefusals:
         path = save(make_model([domain_node("SegmentMux", ["x"], ["y"])], {"x": value}, {"y": value}))
         assert "SegmentMux" in refused(1, path, *form)
 
-    @pytest.mark.parametrize("origin", ["ascend", "openvino"])
-    def test_a_converter_that_is_not_there(self, refused, segment_max, origin):
-        if importlib.util.find_spec(f"onnx_sparse.converters.{origin}"):
-            pytest.skip("it is there")
-        error = refused(1, segment_max, "--from", origin)
-        assert error.startswith(f"this version has no converter from {origin}; it converts from tensorflow")
-
     def test_tensorflow_options_for_onnx(self, refused, segment_max):
         assert "are for other sources than ONNX files" in refused(2, segment_max, "--verify")
 
@@ -136,8 +129,7 @@ class TestRefusals:
         def without_tensorflow(*_, **__):
             raise ModuleNotFoundError("No module named 'tensorflow'")
 
-        converter = convert._converter("tensorflow")
-        monkeypatch.setattr(converter, "load", without_tensorflow)
+        monkeypatch.setattr(tensorflow, "load", without_tensorflow)
         assert refused(1, tmp_path / "m.pb").endswith("pip install 'onnx_sparse[tensorflow]'")
 
 

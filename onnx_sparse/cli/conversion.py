@@ -1,0 +1,128 @@
+"""What `convert` does between the checks and the file: a source is loaded, converted and verified."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_sparse.cli import ascend_options, explanation, output
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+#: What a source can be; each but the last has a package of that name among the converters.
+SOURCES = ("tensorflow", "ascend", "openvino", "onnx")
+
+
+class Conversion:
+    """A source on its way to a model.
+
+    Attributes:
+        origin: What the source is.
+        told: What its converter says of the rules of rewriting.
+        tables: Data of initializers of a model beyond what one message holds: they never go into it.
+    """
+
+    def __init__(self, origin: str, arguments: argparse.Namespace) -> None:
+        self.origin = origin
+        self.told = explanation.Told()
+        self.tables: dict[str, Any] = {}
+        self._arguments = arguments
+        self._source: Any = arguments.source
+        self._chosen = {name: getattr(arguments, name) for name in ("signature", "inputs", "outputs")}
+
+    def convert(self, progress: output.Progress) -> ModelProto:
+        """The model in canonical form."""
+        if self.origin == "onnx":
+            return _from_onnx(self._source)
+        converter = _converter(self.origin)
+        more: dict[str, Any] = {}
+        if self.origin == "ascend":
+            self._chosen = ascend_options.values(self._arguments)
+        if self.origin == "tensorflow":
+            progress("loading")
+            self._source = _converted(self.origin, converter.load, self._source, **self._chosen)
+            self._chosen = {}  # loaded once, by what was chosen: models are large
+            more = {"explain": self.told, "tables": self.tables}
+        model: ModelProto = _converted(
+            self.origin, converter.convert, self._source, progress=progress, **self._chosen, **more
+        )
+        return model
+
+    def verify(self, plain: ModelProto, model: ModelProto, progress: output.Progress) -> Sequence[Any]:
+        """The comparison of the source with the model in the form in which it is written."""
+        progress("verifying")
+        beside = {"tables": self.tables} if self.tables else {}
+        feeds = _feeds(plain, self._arguments)
+        records: Sequence[Any] = _converted(
+            self.origin, _converter(self.origin).verify, self._source, model, feeds=feeds, **self._chosen, **beside
+        )
+        return records
+
+
+def _converter(origin: str) -> Any:
+    """The converter's package, imported when it is needed and not before."""
+    try:
+        return importlib.import_module(f"onnx_sparse.converters.{origin}")
+    except ImportError as error:
+        raise _missing(origin, error) from error
+
+
+def _converted(origin: str, step: Any, *positional: Any, **named: Any) -> Any:
+    """The result of one step of a converter.
+
+    Raises:
+        CommandError: It failed; every node that stands in the way is listed.
+    """
+    from onnx_sparse.converters import ConversionError
+
+    try:
+        return step(*positional, **named)
+    except ConversionError as error:
+        unsupported = [
+            {"node": node.node, "op_type": node.op_type, "reason": node.reason} for node in error.unsupported
+        ]
+        first_line = str(error).partition("\n")[0] if unsupported else str(error)
+        raise output.CommandError(
+            first_line,
+            details={"unsupported": unsupported},
+            lines=[f"{node['op_type']} {node['node']}: {node['reason']}" for node in unsupported],
+        ) from error
+    except ImportError as error:
+        raise _missing("openvino" if origin == "openvino" else "tensorflow", error) from error
+
+
+def _missing(origin: str, error: ImportError) -> output.CommandError:
+    return output.CommandError(
+        f"this needs a package that is not installed ({error}): pip install 'onnx_sparse[{origin}]'"
+    )
+
+
+def _feeds(model: ModelProto, arguments: argparse.Namespace) -> dict[str, Any] | None:
+    """The inputs to verify on; None where the converter is to make them."""
+    if arguments.verify_with:
+        from onnx_sparse.cli.feeds import read_feeds
+
+        return read_feeds(model, arguments.verify_with)
+    if arguments.lower:
+        # What valid inputs are is read from our operators, which the lowered model no longer has.
+        from onnx_sparse.converters.verification.sample_inputs import sample
+
+        return sample(model, seed=0, kind="with empty rows")
+    return None
+
+
+def _from_onnx(source: Path) -> ModelProto:
+    import onnx_sparse
+    from onnx_sparse.cli.check import refuse_domain_errors
+    from onnx_sparse.cli.model_file import load_model
+
+    model = load_model(source, external_data=True)
+    refuse_domain_errors(model, source)
+    try:
+        return onnx_sparse.canonicalize(model)
+    except Exception as error:
+        raise output.CommandError(f"{source}: {error}") from error
