@@ -30,6 +30,9 @@ onnx-sparse demo
 onnx-sparse demo --keep try_it     then: onnx-sparse inspect try_it/baskets.onnx
 """
 
+#: What --keep leaves.
+_MODEL, _INPUTS, _SAVED_MODEL = "baskets.onnx", "inputs.npz", "saved_model"
+
 _CODE = """\
 filled, was_empty = tf.sparse.fill_empty_rows(baskets, default_value=0)
 totals = tf.sparse.segment_sum(table, filled.values, filled.indices[:, 0])"""
@@ -70,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.recorded or not _has_tensorflow():
                 shown = load_recorded()
             else:
-                shown = _convert_now(folder / "saved_model", progress)
+                shown = _convert_now(folder / _SAVED_MODEL, progress)
             progress("running in ONNX Runtime")
             ours = _run(shown.model)
         kept = _keep(shown, folder) if arguments.keep else []
@@ -146,6 +149,9 @@ def _folder(path: Path) -> Path:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise output.CommandError(f"cannot make the directory {path}: {error.strerror or error}") from error
+    own = [name for name in (_INPUTS, _SAVED_MODEL) if (path / name).exists()]
+    if own and not (path / _MODEL).exists():  # what an earlier demo kept is written again
+        raise output.CommandError(f"{path / own[0]} is there and not of a demo; give --keep another folder")
     return path
 
 
@@ -154,10 +160,10 @@ def _keep(shown: _Demonstration, folder: Path) -> list[Path]:
     from onnx_sparse.cli.array_file import save_npz
     from onnx_sparse.cli.model_file import save_model
 
-    model_path, inputs_path = folder / "baskets.onnx", folder / "inputs.npz"
+    model_path, inputs_path = folder / _MODEL, folder / _INPUTS
     save_model(shown.model, model_path)
     save_npz(inputs_path, make_feeds())
-    return [model_path, inputs_path, *([] if shown.recorded else [folder / "saved_model"])]
+    return [model_path, inputs_path, *([] if shown.recorded else [folder / _SAVED_MODEL])]
 
 
 def _show(document: dict[str, Any], node_count: int) -> None:

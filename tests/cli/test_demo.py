@@ -59,6 +59,18 @@ def test_what_there_is_to_try_can_be_pasted_into_a_shell(cli, tmp_path):
     assert cli(*shlex.split(line)[1:]).code == 0
 
 
+def test_keep_where_somebody_elses_files_are(cli, tmp_path):
+    (tmp_path / "inputs.npz").write_text("mine")
+    error = cli("demo", "--recorded", "--keep", tmp_path).error
+    assert error == f"{tmp_path}/inputs.npz is there and not of a demo; give --keep another folder"
+    assert (tmp_path / "inputs.npz").read_text() == "mine"
+
+
+def test_keep_twice(cli, tmp_path):
+    for _ in range(2):
+        assert cli("demo", "--recorded", "--keep", tmp_path).code == 0
+
+
 def test_keep_in_a_file(cli, tmp_path):
     (tmp_path / "file").touch()
     assert "cannot make the directory" in cli("demo", "--recorded", "--keep", tmp_path / "file").error
