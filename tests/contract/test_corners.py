@@ -106,6 +106,26 @@ def test_row_stable_looks_at_rows_only(backend: str) -> None:
     assert values.tolist() == [2, 9, 1, 3]
 
 
+@each_backend
+@pytest.mark.parametrize("columns", [1, 2, 3])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_row_major_sorts_by_all_columns_and_keeps_the_order_of_equals(rows: int, columns: int, backend: str) -> None:
+    """Rows of many entries, of few different ones."""
+    random = np.random.default_rng(rows + columns)
+    indices = random.integers(0, 3, (150, 1 + columns))
+    indices[:, 0] %= rows
+    inputs = {
+        "values": np.arange(150),
+        "dense_shape": np.array([rows] + [3] * columns),
+        "indices": indices,
+        "default_value": np.array(-1),
+    }
+    order = sorted(range(150), key=lambda k: (*indices[k],))  # Python's sort is stable
+    sorted_indices, values, *_ = run(backend, "SparseFillEmptyRows", I64, inputs, order="row_major")
+    assert values.tolist() == order
+    assert sorted_indices.tolist() == indices[order].tolist()
+
+
 @pytest.mark.parametrize("backend", REPORTING)
 def test_reshaped_coordinates_are_not_validated(backend: str) -> None:
     """Negative ones are divided as C and TensorFlow do: toward zero."""

@@ -66,6 +66,11 @@ ILLEGAL = [
     Illegal(
         "SparseFillEmptyRows", {"indices": [[0, 1], [0, 3], [2, 6], [3, 1]]}, "indices[2,1] = 6 is out of range [0, 6)"
     ),
+    Illegal(
+        "SparseFillEmptyRows",
+        {"dense_shape": [5, 6, 4], "indices": [[0, 1, 0], [0, 3, 3], [2, 0, 4], [3, 1, 0]]},
+        "indices[2,2] = 4 is out of range [0, 4)",
+    ),
     Illegal("SparseFillEmptyRows", {"dense_shape": [0, 6]}, "indices[0,0] = 0 is out of range [0, 0)"),
     Illegal("SparseFillEmptyRows", {"dense_shape": [5, -6]}, "dense_shape[1] = -6 must be >= 0"),
     Illegal(
@@ -133,6 +138,7 @@ ILLEGAL = [
                 {"per_sample_weights": [1, 1]},
                 "dimension 0 of per_sample_weights is 2 but indices has 3 for the same dimension K",
             ),
+            ({"per_sample_weights": np.zeros((0, 2))}, "input per_sample_weights has rank 2; expected rank 1 [K]"),
             ({"segment_ids": [0, 0]}, "dimension 0 of segment_ids is 2 but indices has 3 for the same dimension K"),
             ({"emb_table": 1}, "input emb_table has rank 0; expected rank >= 1"),
         )
