@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from onnx_sparse.schemas import Input, Op
-from onnx_sparse.schemas.declaration import numpy_dtype
+from onnx_sparse.schemas.declaration import is_group, numpy_dtype, shape_items
 
 Array = np.ndarray[Any, Any]
 Arguments = dict[str, Array]
@@ -44,19 +44,14 @@ class _Draw:
 
     def arguments(self) -> Arguments:
         # Sizes and shapes that other inputs refer to come first.
-        ranked = sorted(
-            self.op.inputs,
-            key=lambda i: (
-                ("size", "any", "flags").index(i.values.kind) if i.values.kind in ("size", "any", "flags") else 3
-            ),
-        )
-        for declared in ranked:
+        turns = {"size": 0, "any": 1, "flags": 2}
+        for declared in sorted(self.op.inputs, key=lambda i: turns.get(i.values.kind, 3)):
             if declared.optional:
                 state = self.draw(st.sampled_from(["absent", "sentinel", "given"]))
                 if state == "absent":
                     continue
                 if state == "sentinel":
-                    self.values[declared.name] = np.array(declared.sentinel, self.dtype(declared))
+                    self.values[declared.name] = declared.sentinel_array(self.op.bind(declared.type, self.binding))
                     continue
             self.values[declared.name] = np.asarray(self.value(declared))
         return {i.name: self.values[i.name] for i in self.op.inputs if i.name in self.values}
@@ -66,8 +61,8 @@ class _Draw:
 
     def shape(self, declared: Input) -> tuple[int, ...]:
         shape: list[int] = []
-        for item in filter(None, (part.strip() for part in declared.shape.split(","))):
-            shape += self.group(item) if item == "..." or item.startswith("*") else [self.size(item)]
+        for item in shape_items(declared.shape):
+            shape += self.group(item) if is_group(item) else [self.size(item)]
         if declared.broadcasts:
             kept = shape[self.draw(st.integers(0, len(shape))) :]
             return tuple(1 if self.draw(st.booleans()) else d for d in kept)
@@ -111,9 +106,7 @@ class _Draw:
             return self.random.integers(0, 2, shape).astype(dtype)
         if kind == "size":
             return self.size_value(declared, shape, dtype)
-        if kind == "index":
-            return self.integers(low, self.bound(of), shape, dtype)
-        if kind == "segment":
+        if kind in ("index", "segment"):
             return self.integers(low, self.bound(of), shape, dtype)
         if kind == "sorted_segment":
             return self.sorted_ids(shape, dtype)

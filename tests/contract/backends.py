@@ -6,7 +6,7 @@ The models are ONNX graphs of one node whose inputs are graph inputs of unknown 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,9 @@ class Call:
         return cls(op.name, tuple(types.items()), tuple(attributes.items()), tuple(inputs))
 
 
+Run = Callable[[Call, Mapping[str, Array]], list[Array]]
+
+
 def one_node_model(call: Call) -> ModelProto:
     """A model of one node; left-off inputs are left off as a user would: trailing ones omitted, others empty."""
     op, types = call.op, dict(call.types)
@@ -68,40 +71,14 @@ def run_reference(call: Call, inputs: Mapping[str, Array]) -> list[Array]:
     return list(evaluate(call.op, [inputs.get(i.name) for i in call.op.inputs], dict(call.attributes)))
 
 
-def run_evaluator(call: Call, inputs: Mapping[str, Array]) -> list[Array]:
-    return [np.asarray(output) for output in _evaluator(call).run(None, dict(inputs))]
+def in_sessions(make: Callable[[Call], Any]) -> Run:
+    """Runs calls in sessions that are made for them, of which the last ones are kept."""
+    session = functools.lru_cache(maxsize=64)(make)
 
+    def run(call: Call, inputs: Mapping[str, Array]) -> list[Array]:
+        return [np.asarray(output) for output in session(call).run(None, dict(inputs))]
 
-def run_python(call: Call, inputs: Mapping[str, Array]) -> list[Array]:
-    return list(_python_session(call).run(None, dict(inputs)))
-
-
-def run_native(call: Call, inputs: Mapping[str, Array]) -> list[Array]:
-    return list(_native_session(call).run(None, dict(inputs)))
-
-
-def run_portable(call: Call, inputs: Mapping[str, Array]) -> list[Array]:
-    return list(_portable_session(call).run(None, dict(inputs)))
-
-
-@functools.lru_cache(maxsize=64)
-def _evaluator(call: Call) -> ReferenceEvaluator:
-    return ReferenceEvaluator(one_node_model(call), new_ops=onnx_sparse.reference_ops())
-
-
-@functools.lru_cache(maxsize=64)
-def _python_session(call: Call) -> InferenceSession:
-    return InferenceSession(one_node_model(call), backend="python")
-
-
-@functools.lru_cache(maxsize=64)
-def _native_session(call: Call) -> InferenceSession:
-    return InferenceSession(one_node_model(call), backend="native")
-
-
-@functools.lru_cache(maxsize=64)
-def _portable_session(call: Call) -> PortableSession:
-    return PortableSession(onnx_sparse.embed_functions(one_node_model(call)))
+    return run
 
 
 class PortableSession:
@@ -122,14 +99,16 @@ class PortableSession:
         return bfloat16.to_numpy(self.session.run_with_ort_values(names, values))
 
 
-BACKENDS = {
+BACKENDS: dict[str, Run] = {
     "reference": run_reference,
-    "ReferenceEvaluator": run_evaluator,
-    "ORT Python": run_python,
-    "ORT portable": run_portable,
+    "ReferenceEvaluator": in_sessions(
+        lambda call: ReferenceEvaluator(one_node_model(call), new_ops=onnx_sparse.reference_ops())
+    ),
+    "ORT Python": in_sessions(lambda call: InferenceSession(one_node_model(call), backend="python")),
+    "ORT portable": in_sessions(lambda call: PortableSession(onnx_sparse.embed_functions(one_node_model(call)))),
 }
 if "native" in available_backends():
-    BACKENDS["ORT native"] = run_native
+    BACKENDS["ORT native"] = in_sessions(lambda call: InferenceSession(one_node_model(call), backend="native"))
 
 #: Backends that report what the law calls an error. Portable bodies cannot; they assume legal input.
 REPORTING = tuple(name for name in BACKENDS if name != "ORT portable")

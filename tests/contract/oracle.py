@@ -53,11 +53,9 @@ def highest(dtype: np.dtype[Any]) -> Any:
 
 def python_value(value: Any) -> Any:
     """An element as Python's int, float, bool or str."""
-    return (
-        value.item()
-        if isinstance(value, np.generic) and value.dtype != ml_dtypes.bfloat16
-        else (float(value) if isinstance(value, np.generic) else value)
-    )
+    if not isinstance(value, np.generic):
+        return value
+    return float(value) if value.dtype == ml_dtypes.bfloat16 else value.item()
 
 
 def elements(array: Array) -> list[Any]:
@@ -81,7 +79,7 @@ def fold(kind: str, values: list[Any], dtype: np.dtype[Any]) -> tuple[Any, float
     if kind == "add":
         return exact_sum(values), sum_error(values, dtype)
     product = math.prod(values)
-    return product, (len(values) * step(dtype) + 0.0) * abs(product) if math.isfinite(product) else 0.0
+    return product, len(values) * step(dtype) * abs(product) if math.isfinite(product) else 0.0
 
 
 def step(dtype: np.dtype[Any]) -> float:

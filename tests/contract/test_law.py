@@ -19,7 +19,7 @@ from onnx_sparse.schemas.declaration import dtype_name
 def combinations() -> Iterator[Any]:
     for op in OPS.values():
         for binding in op.type_bindings():
-            types = "-".join(dtype_name(t) for variable, t in binding.items())
+            types = "-".join(dtype_name(t) for t in binding.values())
             for backend in BACKENDS:
                 marks = gap_marks(backend, op, binding)
                 yield pytest.param(op, binding, backend, id=f"{op.name}-{types}-{backend}", marks=marks)

@@ -21,7 +21,7 @@ from native.sessions import Array, run
 from onnx_sparse import KernelError
 from onnx_sparse.reference import evaluate
 from onnx_sparse.schemas import OPS, Op
-from onnx_sparse.schemas.declaration import HALF_FLOATS, Input, numpy_dtype
+from onnx_sparse.schemas.declaration import HALF_FLOATS, Input, is_group, numpy_dtype, shape_items
 
 #: Sizes and indices that are on an edge, just over it, or absurd.
 _INTEGERS = (-(2**63), -(2**31), -129, -2, -1, 0, 1, 2, 3, 5, 127, 2**31 - 1, 2**31, 2**32, 2**62, 2**63 - 1)
@@ -58,13 +58,11 @@ class Fuzzer:
 
     def _shape(self, declared: Input) -> tuple[int, ...]:
         shape: list[int] = []
-        for item in filter(None, (part.strip() for part in declared.shape.split(","))):
-            if item == "...":
-                shape += self.inner
-            elif item.startswith("*"):
-                shape += self.group
-            else:
+        for item in shape_items(declared.shape):
+            if not is_group(item):
                 shape.append(self.sizes[item])
+            else:
+                shape += self.inner if item == "..." else self.group
         if declared.broadcasts:
             shape = [1 if self.random.random() < 0.5 else d for d in shape[self.random.integers(0, len(shape) + 1) :]]
         if self.wrong and self.random.random() < 0.15:
