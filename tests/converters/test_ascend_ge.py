@@ -72,7 +72,9 @@ class TestFiles:
         graph = Graph()
         graph.data("x", F16, (2,))
         graph.const("c", np.array([1, 2]))
-        x, c, again = run(convert(graph.output("x", "c", "x").write(tmp_path)), np.array([3, 4], F16))
+        model = convert(graph.output("x", "c", "x").write(tmp_path))
+        assert [value.name for value in model.graph.output] == ["output_0", "output_1", "output_2"]
+        x, c, again = run(model, np.array([3, 4], F16))
         np.testing.assert_array_equal(x, again)
         np.testing.assert_array_equal(c, [1, 2])
 

@@ -118,6 +118,14 @@ class TestWrites:
         np.testing.assert_array_equal(x, X)
         np.testing.assert_array_equal(y, -X)
 
+    def test_a_tensor_named_as_the_output_of_an_input_would_be(self, tmp_path):
+        nodes = [operation("ElewiseOperation", ["x"], ["x_output"], NEG)]
+        model = converted(tmp_path, layer(["x"], ["x", "x_output"], nodes), x=X)
+        assert [value.name for value in model.graph.output] == ["x_output_1", "x_output"]
+        x, y = run(model, X)
+        np.testing.assert_array_equal(x, X)
+        np.testing.assert_array_equal(y, -X)
+
     def test_a_tensor_is_used_again(self, tmp_path):
         nodes = [
             operation("ElewiseOperation", ["x"], ["t"], NEG),

@@ -81,6 +81,19 @@ def test_deconvolutions(agrees: Any, auto: str, size: list[int] | None, extra: l
         )
 
 
+@pytest.mark.parametrize("auto", ["explicit", "same_upper", "same_lower", "valid"])
+@pytest.mark.parametrize("size", [[6, 6], [13, 11], [14, 20]])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_deconvolutions_to_the_size_of_another_image(agrees: Any, auto: str, size: list[int], dynamic: bool) -> None:
+    """Keras' transposed convolutions compute their output shape. Where no size is known, the model does so, too."""
+
+    def build(x: Any, like: Any) -> Any:
+        shape = ops(8).slice(ops(3).shape_of(like), c([2]), c([4]), c([1]))
+        return ops(1).convolution_backprop_data(x, c(BACK, F), [2, 3], shape, [1, 1], [1, 0], [1, 2], auto)
+
+    agrees(build, IMAGE, np.zeros((1, 1, *size), F), dynamic=dynamic)
+
+
 @pytest.mark.parametrize("size", [[14, 12], [10, 9], [3, 4]])
 def test_nearest_as_tensorflow_resizes(agrees: Any, size: list[int]) -> None:
     agrees(lambda x: ops(11).interpolate(x, c(size), "nearest", "sizes", None, None, "tf_half_pixel_for_nn", "floor",

@@ -163,6 +163,7 @@ for _mode in ("constant", "edge", "reflect", "symmetric"):
 case("Pad symmetric all", lambda x: ops(12).pad(x, c([2, 3, 4]), c([2, 3, 4]), "symmetric"), X, dynamic=True)
 case("Pad 1", lambda x: ops(1).pad(x, c([1, 0, 2]), c([0, 1, 1]), "constant"), X)
 case("ReverseSequence", lambda x: ops(1).reverse_sequence(x, c([1, 3]), 0, 1), X)
+case("ReverseSequence axes", lambda x: ops(1).reverse_sequence(x, c([1, 3, 2]), 1, 2), X)
 case("DepthToSpace", lambda x: ops(1).depth_to_space(x, "blocks_first", 2), IMAGE)
 case("DepthToSpace depth", lambda x: ops(1).depth_to_space(x, "depth_first", 2), IMAGE)
 case("SpaceToDepth", lambda x: ops(1).space_to_depth(x, "blocks_first", 2), IMAGE[:, :, :6])

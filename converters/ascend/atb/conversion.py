@@ -73,6 +73,8 @@ def convert_graph(
         ConversionError: Operations cannot be converted (all are listed), or the types of inputs are not known.
     """
     graph = with_unique_writes(source, _written)
+    if not graph.outputs:
+        raise ConversionError(f"{graph.name} lists no outputs (outTensors) and writes onto none of its inputs")
     unknown = [name for name in given if name not in graph.inputs]
     if unknown:
         raise ConversionError(f"{graph.name} has no input {unknown[0]}; its inputs are {', '.join(graph.inputs)}")
@@ -271,7 +273,6 @@ def _kept(node: AtbNode, inputs: tuple[Tensor, ...], record: OperationRecord, st
 def _output(state: _State, name: str, graph: AtbGraph) -> ValueInfoProto:
     tensor = state.tensors[name]
     if name in graph.inputs:  # an input that is an output, too, unchanged
-        tensor = state.emit.op("Identity", tensor)
-        state.emit.nodes[-1].output[0] = f"{name}_output"
-        tensor = tensor.renamed(f"{name}_output")
+        state.emit.begin(name)
+        (tensor,) = state.emit.name_outputs((tensor,), (state.emit.fresh(f"{name}_output"),))
     return value_info(tensor)

@@ -146,8 +146,9 @@ class _Conversion:
         if plain and tensor.name not in self.placed:
             self.placed.add(tensor.name)
             return tensor
-        self.emit.begin(f"output_{number}")
-        return self.emit.op("Identity", tensor)
+        name = self.emit.fresh(f"output_{number}")
+        self.emit.begin(name)
+        return self.emit.name_outputs((tensor,), (name,))[0]
 
     def _unread(self) -> list[Source]:
         read = {source.node for node in self.graph.nodes for source in node.inputs if source is not None}

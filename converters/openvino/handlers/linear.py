@@ -7,6 +7,9 @@ from onnx_sparse.converters.openvino.handlers.registry import Node, converts
 from onnx_sparse.converters.openvino.handlers.windows import paddings, window
 from onnx_sparse.converters.openvino.tensors import Shape, Tensor, Unsupported
 
+#: The values of auto_pad.
+_AUTO = ("explicit", "notset", "same_upper", "same_lower", "valid")
+
 
 @converts("MatMul", 1, to="MatMul")
 def matmul(node: Node, emit: Emitter) -> Tensor:
@@ -60,13 +63,13 @@ def _grouped(node: Node, emit: Emitter) -> tuple[Tensor, int]:
     return emit.op("Reshape", node[1], emit.op("Concat", emit.constant([-1]), rest, axis=0)), groups
 
 
-@converts("ConvolutionBackpropData", 1, to="ConvTranspose", notes="A given output shape must be a constant.")
+@converts("ConvolutionBackpropData", 1, to="ConvTranspose")
 def deconvolution(node: Node, emit: Emitter) -> Tensor:
     """ConvolutionBackpropData-1."""
     return _deconvolution(node, emit, node[1], _kernel_sizes(node, 2), 1)
 
 
-@converts("GroupConvolutionBackpropData", 1, to="ConvTranspose", notes="A given output shape must be a constant.")
+@converts("GroupConvolutionBackpropData", 1, to="ConvTranspose")
 def group_deconvolution(node: Node, emit: Emitter) -> Tensor:
     """GroupConvolutionBackpropData-1, whose kernel is [groups, in, out, ...]."""
     kernel, groups = _grouped(node, emit)
@@ -78,7 +81,11 @@ def _deconvolution(node: Node, emit: Emitter, kernel: Tensor, sizes: Shape, grou
     spatial = len(sizes)
     ones = ",".join("1" * spatial)
     strides, dilations = node.integers("strides", ones), node.integers("dilations", ones)
-    cut = _cut(node, sizes, strides, dilations)
+    wanted = node.optional(2)
+    if wanted is not None and _known_sizes(node, spatial) is None:
+        whole = emit.op("ConvTranspose", node[0], kernel, group=groups, strides=strides, dilations=dilations)
+        return _cut_to(node, emit, whole, emit.vector(wanted), spatial)
+    cut = _cut(node, spatial, strides, dilations)
     if min(cut[:spatial], default=0) < 0:
         raise Unsupported("negative paddings at the begin")
     made = emit.op("ConvTranspose", node[0], kernel, group=groups, strides=strides, dilations=dilations,
@@ -89,23 +96,54 @@ def _deconvolution(node: Node, emit: Emitter, kernel: Tensor, sizes: Shape, grou
     return emit.op("Pad", made, emit.constant([0] * (spatial + 4) + longer))
 
 
-def _cut(node: Node, kernel: Shape, strides: list[int], dilations: list[int]) -> list[int]:
+def _wanted(node: Node, spatial: int) -> Shape | None:
+    """The output shape that is asked for: what the input says, or the file says of the result."""
+    if (given := node.optional(2)) is None:
+        return None
+    if given.value is not None:
+        return tuple(int(d) for d in given.value.ravel())
+    return (node.results[0][1] or (None,) * spatial)[-spatial:]
+
+
+def _known_sizes(node: Node, spatial: int) -> list[tuple[int, int, int]] | None:
+    """Data's, kernel's and wanted size of each axis, if all of them are known."""
+    shapes = ((node[0].shape or ())[-spatial:], (node[1].shape or ())[-spatial:], _wanted(node, spatial) or ())
+    rows = [(a, b, c) for a, b, c in zip(*shapes, strict=False) if a is not None and b is not None and c is not None]
+    return rows if len(rows) == spatial else None
+
+
+def _cut_to(node: Node, emit: Emitter, whole: Tensor, wanted: Tensor, spatial: int) -> Tensor:
+    """As `_cut`, of sizes that are found out when the model runs: Pad takes away what its paddings are below 0."""
+    auto = node.choice("auto_pad", _AUTO, "explicit")
+    surplus = emit.op("Sub", emit.shape_of(whole, 2), wanted)
+    if not auto.startswith("same"):
+        begin = emit.constant([0] * spatial if auto == "valid" else paddings(node, spatial)[:spatial])
+    else:
+        extra = emit.constant(node.integers("output_padding", ",".join("0" * spatial)))
+        total = emit.op("Max", emit.op("Add", surplus, extra), emit.constant([0]))
+        begin = emit.op("Div", total, emit.constant([2]))
+        if auto == "same_upper":
+            begin = emit.op("Sub", total, begin)
+    none = emit.constant([0, 0])
+    pads = emit.op("Concat", none, emit.op("Neg", begin), none, emit.op("Sub", begin, surplus), axis=0)
+    return emit.op("Pad", whole, pads)
+
+
+def _cut(node: Node, spatial: int, strides: list[int], dilations: list[int]) -> list[int]:
     """How much of the whole result is cut off at the begin of each axis, then at the end; negative: how much is added.
 
     Without an output shape, OpenVINO has no paddings for `auto_pad`. With one, SAME_LOWER puts the larger half last,
     the other way round than where data is padded, and output_padding counts for the two SAME only.
     """
-    auto = node.choice("auto_pad", ("explicit", "notset", "same_upper", "same_lower", "valid"), "explicit")
-    spatial = len(kernel)
+    auto = node.choice("auto_pad", _AUTO, "explicit")
     given = paddings(node, spatial) if auto in ("explicit", "notset") else [0] * (2 * spatial)
     extra = node.integers("output_padding", ",".join("0" * spatial))
-    if (wanted := node.optional(2)) is None:
+    sizes = _known_sizes(node, spatial)
+    if node.optional(2) is None or sizes is None:
         return given[:spatial] + [end - more for end, more in zip(given[spatial:], extra, strict=True)]
-    shape = [int(d) for d in wanted.constant("the output shape").ravel()]
     begins, ends = given[:spatial], []
-    lengths = node[1].dims("the kernel")[-spatial:]
-    for k, (size, length) in enumerate(zip(node[0].dims("the data")[-spatial:], lengths, strict=True)):
-        surplus = (size - 1) * strides[k] + (length - 1) * dilations[k] + 1 - shape[k]
+    for k, (size, length, wanted) in enumerate(sizes):
+        surplus = (size - 1) * strides[k] + (length - 1) * dilations[k] + 1 - wanted
         if auto.startswith("same"):
             halved = max(surplus + extra[k], 0)
             begins[k] = halved // 2 if auto == "same_lower" else halved - halved // 2

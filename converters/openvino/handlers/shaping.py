@@ -162,13 +162,18 @@ def reverse(node: Node, emit: Emitter) -> Tensor:
     )
 
 
-@converts("ReverseSequence", 1, to="ReverseSequence", notes="batch_axis and seq_axis are 0 and 1 in some order.")
+@converts("ReverseSequence", 1, to="ReverseSequence")
 def reverse_sequence(node: Node, emit: Emitter) -> Tensor:
-    """ReverseSequence-1."""
+    """ReverseSequence-1. ONNX has the batch and the sequence in the first two axes; others are brought there."""
+    x, lengths = node[0], emit.vector(node[1])
     batch, time = node.integer("batch_axis", 0), node.integer("seq_axis", 1)
-    if {batch, time} != {0, 1}:
-        raise Unsupported(f"batch_axis {batch} and seq_axis {time}; ONNX has 0 and 1 in some order")
-    return emit.op("ReverseSequence", node[0], emit.vector(node[1]), batch_axis=batch, time_axis=time)
+    if {batch, time} == {0, 1}:
+        return emit.op("ReverseSequence", x, lengths, batch_axis=batch, time_axis=time)
+    rank = x.rank("the data")
+    front = [batch % rank, time % rank]
+    order = front + [axis for axis in range(rank) if axis not in front]
+    moved = emit.op("ReverseSequence", emit.op("Transpose", x, perm=order), lengths, batch_axis=0, time_axis=1)
+    return emit.op("Transpose", moved, perm=[order.index(axis) for axis in range(rank)])
 
 
 @converts("DepthToSpace", 1, to="DepthToSpace", notes="Two spatial axes.")

@@ -29,14 +29,21 @@ def linear(op: Operation, emit: Emitter) -> Results:
     x, weight, *rest = op.take(2 + has_bias + accumulates)
     if x.dtype not in FLOATS or weight.dtype not in FLOATS:
         raise Unsupported(f"{x} and {weight}: only floating types are converted")
+    transpose_a, transpose_b = params.flag("transposeA", False), params.flag("transposeB", True)
     left = emit.cast(x, TensorProto.FLOAT)
     right = _plain_weight(emit, x, emit.cast(weight, TensorProto.FLOAT), op)
-    if params.flag("transposeB", True):
-        right = swapped(emit, right)
-    if params.enum("matmulType", _MATMUL_TYPES, 0) == _MATMUL_TYPES["EIN_SUM"]:  # mbk,bkn->mbn
-        y = emit.transpose(emit.matmul(emit.transpose(left, [1, 0, 2]), right), [1, 0, 2])
-    else:
-        y = emit.matmul(swapped(emit, left) if params.flag("transposeA", False) else left, right)
+    try:
+        if transpose_b:
+            right = swapped(emit, right)
+        if params.enum("matmulType", _MATMUL_TYPES, 0) == _MATMUL_TYPES["EIN_SUM"]:  # mbk,bkn->mbn
+            y = emit.transpose(emit.matmul(emit.transpose(left, [1, 0, 2]), right), [1, 0, 2])
+        else:
+            y = emit.matmul(swapped(emit, left) if transpose_a else left, right)
+    except Unsupported as reason:  # which names what these were cast and transposed to
+        raise Unsupported(
+            f"ERROR_INVALID_TENSOR_DIM: {x} and {weight} do not multiply with transposeA = {transpose_a}, "
+            f"transposeB = {transpose_b}"
+        ) from reason
     for addend in rest:
         y = emit.op("Add", y, emit.cast(addend, TensorProto.FLOAT))
     return (y if accumulates else emit.cast(y, x.dtype),)
