@@ -8,21 +8,10 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
+from tensorflow_functions import FLOATS, SIGNED, UNSIGNED, by_name, function  # noqa: E402
+
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
-
-SIGNED = (tf.int8, tf.int16, tf.int32, tf.int64)
-UNSIGNED = (tf.uint8, tf.uint16, tf.uint32, tf.uint64)
-FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
-
-
-def by_name(dtype):
-    return getattr(dtype, "name", None)
-
-
-def function(*specs):
-    """Decorate a function of tensors `(shape, dtype)`."""
-    return tf.function(input_signature=[tf.TensorSpec(shape, dtype) for shape, dtype in specs])
 
 
 @pytest.mark.parametrize("dtype", [*SIGNED, *FLOATS], ids=by_name)

@@ -7,43 +7,21 @@ from onnx import helper
 
 tf = pytest.importorskip("tensorflow")
 
+from tensorflow_functions import FLOATS, NUMBERS, VALUES, by_name, function, values  # noqa: E402
+
 from onnx_sparse.converters.tensorflow import coverage  # noqa: E402
 from onnx_sparse.schemas import DOMAIN, OPS  # noqa: E402
-
-FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
-INTEGERS = (tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64)
-NUMBERS = FLOATS + INTEGERS
-VALUES = (*NUMBERS, tf.bool, tf.string)
 
 # Rows 3, 0, 2, 0 of five: neither sorted nor complete, and the columns of row 0 descend.
 INDICES = np.array([[3, 1], [0, 3], [2, 0], [0, 1]])
 DENSE_SHAPE = np.array([5, 4])
 
 
-def values(dtype, count):
-    """`count` values of a type, no two alike where the type allows."""
-    if dtype == tf.string:
-        return np.array([f"wört {k}".encode() for k in range(count)], object)
-    return (np.arange(count) % 2 == 0) if dtype == tf.bool else np.arange(1, count + 1).astype(dtype.as_numpy_dtype)
-
-
 def domain_nodes(model):
     return [node for node in model.graph.node if node.domain == DOMAIN]
 
 
-def function(*specs):
-    """Decorate a function of tensors `(shape, dtype)`, called after its parameters."""
-
-    def decorate(body):
-        names = body.__code__.co_varnames
-        return tf.function(
-            body, input_signature=[tf.TensorSpec(s, d, n) for (s, d), n in zip(specs, names, strict=False)]
-        )
-
-    return decorate
-
-
-@pytest.mark.parametrize("dtype", VALUES, ids=lambda t: t.name)
+@pytest.mark.parametrize("dtype", VALUES, ids=by_name)
 def test_sparse_fill_empty_rows(agree, dtype):
     @function(([None, 2], tf.int64), ([None], dtype), ([2], tf.int64), ([], dtype))
     def fill(indices, vals, dense_shape, default):
@@ -79,7 +57,7 @@ def test_outputs_that_nobody_uses_are_named_all_the_same(agree):
     assert all(node.output)
 
 
-@pytest.mark.parametrize("dtype", [tf.float32, tf.bool, tf.string, tf.uint16], ids=lambda t: t.name)
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bool, tf.string, tf.uint16], ids=by_name)
 def test_ragged_fill_empty_rows(agree, dtype):
     @function(([None], tf.int64), ([None], dtype), ([], tf.int64), ([], dtype))
     def fill(rowids, vals, nrows, default):
@@ -106,7 +84,7 @@ def test_sparse_reshape(agree, indices, shape, new_shape):
     agree(reshape, *(np.asarray(x, np.int64) for x in (indices, shape, new_shape)))
 
 
-@pytest.mark.parametrize("dtype", VALUES, ids=lambda t: t.name)
+@pytest.mark.parametrize("dtype", VALUES, ids=by_name)
 def test_fill(agree, dtype):
     @function(([2], tf.int32), ([], dtype))
     def fill(dims, value):
@@ -178,8 +156,8 @@ def test_long_segments_have_the_bits_of_tensorflow(agree, reduction, rows):
     agree(reduce, rng.standard_normal((50, 4)).astype(np.float32), rng.integers(0, 50, rows), np.zeros(rows, np.int64))
 
 
-@pytest.mark.parametrize("index", [tf.int32, tf.int64], ids=lambda t: t.name)
-@pytest.mark.parametrize("segment", [tf.int32, tf.int64], ids=lambda t: t.name)
+@pytest.mark.parametrize("index", [tf.int32, tf.int64], ids=by_name)
+@pytest.mark.parametrize("segment", [tf.int32, tf.int64], ids=by_name)
 def test_one_index_type_for_all_and_the_wider_one_when_mixed(agree, index, segment):
     @function(([4, 2], tf.float32), ([None], index), ([None], segment), ([], tf.int64))
     def reduce(table, ids, segments, count):

@@ -5,10 +5,10 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
+from tensorflow_functions import NUMBERS, by_name  # noqa: E402
+
 from onnx_sparse.schemas import DOMAIN  # noqa: E402
 
-INTEGERS = (tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64)
-NUMBERS = (tf.float16, tf.bfloat16, tf.float32, tf.float64, *INTEGERS)
 SORTED = {
     "Sum": tf.math.segment_sum,
     "Mean": tf.math.segment_mean,
@@ -36,7 +36,7 @@ def domain_ops(model):
     return [node.op_type for node in model.graph.node if node.domain == DOMAIN]
 
 
-@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda t: t.name)
+@pytest.mark.parametrize("dtype", NUMBERS, ids=by_name)
 @pytest.mark.parametrize("reduction", SORTED)
 def test_sorted(agree, reduction, dtype):
     """Segments 1 and 2 are empty: 0, or 1 for the product."""
@@ -53,7 +53,7 @@ def test_sorted_without_entries(agree, reduction):
     agree(function, np.zeros((0, 2), np.float32), np.zeros(0, np.int64))
 
 
-@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda t: t.name)
+@pytest.mark.parametrize("dtype", NUMBERS, ids=by_name)
 @pytest.mark.parametrize("reduction", UNSORTED)
 def test_unsorted(agree, reduction, dtype):
     """A negative id drops its slice; segment 1 is empty: 0, 1, or the lowest or highest value of the type."""
@@ -63,7 +63,7 @@ def test_unsorted(agree, reduction, dtype):
     assert domain_ops(model) == [f"UnsortedSegment{reduction}"]
 
 
-@pytest.mark.parametrize("ids", [tf.int16, tf.int32, tf.int64], ids=lambda t: t.name)
+@pytest.mark.parametrize("ids", [tf.int16, tf.int32, tf.int64], ids=by_name)
 def test_unsorted_ids_of_rank_two(agree, ids):
     specs = [tf.TensorSpec([2, 2, 3]), tf.TensorSpec([2, 2], ids), tf.TensorSpec([], tf.int64)]
     function = tf.function(lambda x, i, n: tf.math.unsorted_segment_sum(x, i, n), input_signature=specs)

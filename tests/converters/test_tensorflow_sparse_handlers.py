@@ -7,41 +7,15 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
+from tensorflow_functions import INTEGERS, NUMBERS, VALUES, by_name, function, values  # noqa: E402
+
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert  # noqa: E402
-
-FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
-INTEGERS = (tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64)
-NUMBERS = FLOATS + INTEGERS
-VALUES = (*NUMBERS, tf.bool, tf.string)
 
 INDICES = np.array([[0, 1], [0, 3], [2, 0], [3, 2]])
 UNSORTED = INDICES[[2, 0, 3, 1]]
 SHAPE = np.array([5, 4])
 NONE = np.zeros((0, 2), np.int64)
-
-
-def by_name(dtype):
-    return getattr(dtype, "name", None)
-
-
-def values(dtype, count):
-    """`count` values of a type, no two alike where the type allows."""
-    if dtype == tf.string:
-        return np.array([f"wört {k}".encode() for k in range(count)], object)
-    return (np.arange(count) % 2 == 0) if dtype == tf.bool else np.arange(1, count + 1).astype(dtype.as_numpy_dtype)
-
-
-def function(*specs):
-    """Decorate a function of tensors `(shape, dtype)`, called after its parameters."""
-
-    def decorate(body):
-        names = body.__code__.co_varnames
-        return tf.function(
-            body, input_signature=[tf.TensorSpec(s, d, n) for (s, d), n in zip(specs, names, strict=False)]
-        )
-
-    return decorate
 
 
 def triple(dtype, rank=2):
