@@ -176,9 +176,9 @@ def _byte_size(model: ModelProto) -> int:
 def _save_large(model: ModelProto, path: Path, tables: Mapping[str, Any]) -> int:
     from onnx import TensorProto, external_data_helper
 
-    data_path = path.with_name(f"{path.name}.data")
-    check_writable(path)
-    with new_file(data_path) as data:
+    real = Path(os.path.realpath(path))  # through a link both files go to where it leads
+    data_path = real.with_name(f"{real.name}.data")
+    with new_file(data_path) as data, new_file(path) as file:  # both files or neither: what was there stays until then
         for tensor in external_data_helper._get_all_tensors(model):
             if tensor.name in tables:
                 content: Any = memoryview(tables[tensor.name]).cast("B")
@@ -195,13 +195,9 @@ def _save_large(model: ModelProto, path: Path, tables: Mapping[str, Any]) -> int
             for key, value in (("location", data_path.name), ("offset", offset), ("length", length)):
                 tensor.external_data.add(key=key, value=str(value))
         size = data.tell()
-    try:
-        with new_file(path) as file:
-            content = model.SerializeToString()
-            file.write(content)
-    except BaseException:
-        data_path.unlink(missing_ok=True)  # both files or neither
-        raise
+        data.flush()  # a full disk is noticed before the first of them takes its place
+        content = model.SerializeToString()
+        file.write(content)
     return size + len(content)
 
 

@@ -292,13 +292,23 @@ class TestFromTensorflow:
         assert ran.json["outputs"][0]["values"] == [[24, 25, 26, 27, 28, 29, 30, 31]]
 
     def test_both_files_are_written_or_none(self, cli, large, tmp_path, monkeypatch):
+        serialize = onnx.ModelProto.SerializeToString
+
         def full(self):
-            raise OSError(28, "No space left on device")
+            written = {entry.value for tensor in self.graph.initializer for entry in tensor.external_data}
+            if "out.onnx.data" in written:  # the file of tables is there, the model's is next
+                raise OSError(28, "No space left on device")
+            return serialize(self)
 
         monkeypatch.setattr(onnx.ModelProto, "SerializeToString", full, raising=False)
-        result = cli("convert", large, "-o", tmp_path / "out.onnx")
-        assert result.code == 1
+        out, data = tmp_path / "out.onnx", tmp_path / "out.onnx.data"
+        assert cli("convert", large, "-o", out).error == f"cannot write {out}: No space left on device"
         assert list(tmp_path.iterdir()) == []
+        for path in (out, data):
+            path.write_text("of before")
+        assert cli("convert", large, "-o", out).code == 1
+        assert sorted(tmp_path.iterdir()) == [out, data]
+        assert {path.read_text() for path in (out, data)} == {"of before"}
 
     def test_explains_the_rules(self, cli, saved_model, tmp_path):
         arguments = ("convert", saved_model, "-o", tmp_path / "out.onnx", "--signature", "clipped", "--explain")
