@@ -333,6 +333,22 @@ class TestElementTypes:
             ort.InferenceSession(canonical, onnx_sparse.session_options("python"))
         assert type(raised.value).__name__ == "InvalidGraph"
 
+    def test_strings_beside_bfloat16(self, opened: Open) -> None:
+        """As in a recommender that hashes its features."""
+        m = model(
+            "g (string[k] words, string d, bfloat16[v,1] t, int64[k] ids) => (bfloat16[s,1] y, string[s] f) {"
+            " n = Constant <value = int64 {2}> ()  one = Constant <value = int64[1] {1}> ()"
+            " i = onnx_sparse.StringToHashBucketFast (words, n)"
+            " y = onnx_sparse.EmbeddingSegmentsSum (t, i, ids, n)"
+            " f = onnx_sparse.Fill (one, d) }"
+        )
+        words, ids = np.array(["user", "", "日本語"], object), np.array([0, 0, 1])
+        feeds = {"words": words, "d": np.array("ß", object), "t": np.array([[1], [2]], bfloat16), "ids": ids}
+        for words_fed in words, words.astype(str):
+            y, filled = opened(m).run(None, feeds | {"words": words_fed})
+            assert y.astype(float).tolist() == [[3], [2]]
+            assert filled.tolist() == ["ß"]
+
     def test_names_of_what_carries_half_floats_do_not_clash(self, opened: Open) -> None:
         m = model(
             "g (float16[k] x, int64[k] ids) => (float16[s] y) "
