@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 from ml_dtypes import bfloat16
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 
 def needs_conversion(session: ort.InferenceSession) -> bool:
@@ -37,9 +37,7 @@ def to_numpy(values: Sequence[ort.OrtValue]) -> list[Any]:
 
 def _strings_value(array: np.ndarray[Any, Any]) -> ort.OrtValue:
     """Strings as ONNX Runtime's value, which its binding takes only as a session's result."""
-    tensor = helper.make_tensor(
-        "strings", TensorProto.STRING, array.shape, [str(s).encode() for s in array.reshape(-1)]
-    )
+    tensor = numpy_helper.from_array(array.astype(object), "strings")
     node = helper.make_node("Constant", [], ["strings"], value=tensor)
     result = helper.make_tensor_value_info("strings", TensorProto.STRING, array.shape)
     graph = helper.make_graph([node], "strings", [], [result])

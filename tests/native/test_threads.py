@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from native.sessions import Array, run
 
+from onnx_sparse import KernelError
 from onnx_sparse.reference import FUNCTIONS
 from onnx_sparse.schemas import OPS
 
@@ -165,3 +166,22 @@ def test_large_sparse_tensors_of_rank_3_give_what_the_reference_gives(order: str
     expected = FUNCTIONS["SparseFillEmptyRows"](*inputs.values(), order=order)
     for got, wanted in zip(run("SparseFillEmptyRows", inputs, order=order), expected, strict=True):
         np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_a_fall_between_two_parts_of_the_ids_is_seen(dtype: type[np.integer[Any]]) -> None:
+    """Parts are looked at in parallel; their lengths divide the number of entries."""
+    count = 1 << 17
+    for fall in range(count // 16, count, count // 16):
+        ids = (np.arange(count) < fall).astype(dtype)
+        with pytest.raises(KernelError, match=rf"segment_ids\[{fall}\] = 0 is less than"):
+            run("SegmentSum", {"data": np.zeros(count, np.int8), "segment_ids": ids})
+
+
+def test_a_fall_between_two_parts_of_the_rows_is_sorted() -> None:
+    count = 1 << 16
+    for fall in range(count // 16, count, count // 16):
+        indices = np.stack([np.arange(count) < fall, np.zeros(count)], axis=1).astype(np.int64)
+        sparse = {"values": np.arange(count), "dense_shape": np.array([2, 1]), "indices": indices}
+        _, values, *_ = run("SparseFillEmptyRows", sparse | {"default_value": np.array(0)})
+        np.testing.assert_array_equal(values, np.roll(np.arange(count), -fall))
