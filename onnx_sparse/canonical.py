@@ -64,11 +64,6 @@ def _absent(declared: Sequence[Input | Output], given: Sequence[str]) -> list[st
 
 def _canonicalize_node(found: DomainNode, names: Names, sentinels: dict[tuple[str, DType], NodeProto]) -> None:
     node, op = found.node, found.op
-    if len(node.input) > len(op.inputs) or len(node.output) > len(op.outputs):
-        raise ValueError(
-            f"{found.label} has {len(node.input)} inputs and {len(node.output)} outputs; "
-            f"expected at most {len(op.inputs)} and {len(op.outputs)}"
-        )
     binding = found.binding()
     found.write_out(names)
     for position, declared in enumerate(op.inputs):

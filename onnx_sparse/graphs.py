@@ -52,7 +52,16 @@ class DomainNode:
         return {a.name: a.s.decode(errors="replace") for a in self.node.attribute}
 
     def write_out(self, names: Names) -> None:
-        """Write what the node leaves off: attributes' defaults, "" for inputs, names for outputs."""
+        """Write what the node leaves off: attributes' defaults, "" for inputs, names for outputs.
+
+        Raises:
+            ValueError: The node has more inputs or outputs than the operator.
+        """
+        if len(self.node.input) > len(self.op.inputs) or len(self.node.output) > len(self.op.outputs):
+            raise ValueError(
+                f"{self.label} has {len(self.node.input)} inputs and {len(self.node.output)} outputs; "
+                f"expected at most {len(self.op.inputs)} and {len(self.op.outputs)}"
+            )
         written = self.attributes()
         for name, value in self.op.with_defaults({}).items():
             if name not in written:

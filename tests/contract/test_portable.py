@@ -184,6 +184,10 @@ def test_a_model_without_our_nodes_stays() -> None:
             "attribute fill_mode = 'UP' is not one of",
         ),
         (
+            "g (float[k] x, int64[k] i) => (y, z) { y, z = onnx_sparse.SegmentSum (x, i) }",
+            'SegmentSum node "y" has 2 inputs and 2 outputs; expected at most 3 and 1',
+        ),
+        (
             "g (string[k] x, int64 n) => (y) { y = onnx_sparse.StringToHashBucketFast (x, n) }",
             'StringToHashBucketFast node "y": the operator has no portable body: standard ONNX cannot say it',
         ),
