@@ -17,13 +17,12 @@ from onnx_sparse.converters.openvino.tensors import Shape, Tensor, Unsupported
 
 def parameter(layer: Layer, name: str) -> Tensor:
     """The tensor of a Parameter. Only it tells a scalar (`shape=""`) from an unknown rank (`shape="..."`)."""
-    element_type = layer.data.get("element_type", layer.outputs[0].precision if layer.outputs else "")
-    if element_type not in ONNX_TYPES or element_type in CARRIED:
-        raise Unsupported(f"element type {element_type[:20]!r} of an input is not converted")
+    precision = layer.outputs[0].precision if layer.outputs else ""
+    dtype = element_type(layer.data.get("element_type", precision), "element_type of an input")
     text = layer.data.get("shape")
-    if text is None:
-        return Tensor(name, ONNX_TYPES[element_type], port_shape(layer.outputs[0]) if layer.outputs else None)
-    return Tensor(name, ONNX_TYPES[element_type], parse_shape(text))
+    if text is not None:
+        return Tensor(name, dtype, parse_shape(text))
+    return Tensor(name, dtype, port_shape(layer.outputs[0]) if layer.outputs else None)
 
 
 def parse_shape(text: str) -> Shape | None:

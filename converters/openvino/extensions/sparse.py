@@ -155,9 +155,7 @@ def _sparse_reshape(b: Subgraph) -> list[Value]:
     # Column c is place / stride[c] without the whole multiples of the dimensions before.
     strides = ops.maximum(_strides(b, shape), one)
     whole = b.quotient(place, strides)
-    if (
-        after.get_partial_shape()[0] == 1
-    ):  # nothing stands before; OpenVINO, which finds that out, fails without entries
+    if after.get_partial_shape()[0] == 1:  # nothing stands before; OpenVINO finds that out, and fails without entries
         return [whole, shape]
     carried = b.concat([zero, b.slice(whole, b.ints(0), b.ints(-1), 1)], 1)
     return [ops.subtract(whole, ops.multiply(carried, shape)), shape]

@@ -128,15 +128,9 @@ def clamp(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Clip", x, emit.like(low, x), emit.like(high, x))
 
 
-@converts("SoftMax", 1, to="Softmax")
-def softmax_1(node: Node, emit: Emitter) -> Tensor:
-    """Softmax-1, whose axis is not negative."""
-    return emit.op("Softmax", node[0], axis=node.integer("axis", 1))
-
-
-@converts("SoftMax", 8, to="Softmax")
-def softmax_8(node: Node, emit: Emitter) -> Tensor:
-    """Softmax-8."""
+@converts("SoftMax", 1, 8, to="Softmax")
+def softmax(node: Node, emit: Emitter) -> Tensor:
+    """Softmax-1, whose axis is not negative, and Softmax-8."""
     return emit.op("Softmax", node[0], axis=node.integer("axis", 1))
 
 

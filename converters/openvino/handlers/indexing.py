@@ -12,6 +12,9 @@ from onnx_sparse.converters.openvino.handlers.registry import Node, converts
 from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
 from onnx_sparse.schemas.segment_body import highest, lowest
 
+#: Integers that ONNX Runtime's kernels of TopK and Unique lack.
+_NARROW = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
+
 
 def _axis(node: Node, position: int) -> int:
     return int(node[position].constant("the axis").reshape(()))
@@ -174,9 +177,6 @@ def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         indices = descending[0]
         values = emit.op("GatherElements", values, descending[1], axis=axis)
     return emit.cast(values, x.dtype), indices
-
-
-_NARROW = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
 
 
 @converts("Bucketize", 3, to="Less, ReduceSum")

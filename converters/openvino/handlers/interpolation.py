@@ -32,7 +32,7 @@ def interpolate_11(node: Node, emit: Emitter) -> Tensor:
 def _interpolate(node: Node, emit: Emitter, sizes: Tensor | None, scales: Tensor, axes: Tensor | None) -> Tensor:
     if node.flag("antialias", False):
         raise Unsupported("antialias")
-    if any(node.integers("pads_begin", "0") + node.integers("pads_end", "0")):
+    if any(node.integers("pads_begin", []) + node.integers("pads_end", [])):
         raise Unsupported("paddings")
     x, mode = node[0], _MODES[node.choice("mode", tuple(_MODES))]
     coordinates = node.choice("coordinate_transformation_mode", _COORDINATES, "half_pixel")

@@ -79,7 +79,7 @@ def group_deconvolution(node: Node, emit: Emitter) -> Tensor:
 def _deconvolution(node: Node, emit: Emitter, kernel: Tensor, sizes: Shape, groups: int) -> Tensor:
     """The result is cut at both ends by the paddings; where it is to be longer than it is, zeros follow."""
     spatial = len(sizes)
-    ones = ",".join("1" * spatial)
+    ones = [1] * spatial
     strides, dilations = node.integers("strides", ones), node.integers("dilations", ones)
     wanted = node.optional(2)
     if wanted is not None and _known_sizes(node, spatial) is None:
@@ -119,7 +119,7 @@ def _cut_to(node: Node, emit: Emitter, whole: Tensor, wanted: Tensor, spatial: i
     if not auto.startswith("same"):
         begin = emit.constant([0] * spatial if auto == "valid" else paddings(node, spatial)[:spatial])
     else:
-        extra = emit.constant(node.integers("output_padding", ",".join("0" * spatial)))
+        extra = emit.constant(node.integers("output_padding", [0] * spatial))
         total = emit.op("Max", emit.op("Add", surplus, extra), emit.constant([0]))
         begin = emit.op("Div", total, emit.constant([2]))
         if auto == "same_upper":
@@ -137,7 +137,7 @@ def _cut(node: Node, spatial: int, strides: list[int], dilations: list[int]) -> 
     """
     auto = node.choice("auto_pad", _AUTO, "explicit")
     given = paddings(node, spatial) if auto in ("explicit", "notset") else [0] * (2 * spatial)
-    extra = node.integers("output_padding", ",".join("0" * spatial))
+    extra = node.integers("output_padding", [0] * spatial)
     sizes = _known_sizes(node, spatial)
     if node.optional(2) is None or sizes is None:
         return given[:spatial] + [end - more for end, more in zip(given[spatial:], extra, strict=True)]

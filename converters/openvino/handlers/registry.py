@@ -13,7 +13,7 @@ layer raises `Unsupported` with the reason; the driver collects these, so that a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -67,10 +67,6 @@ class Node:
         """An input, or None where it is left off."""
         return self.inputs[position] if position < len(self.inputs) else None
 
-    def dtype(self, output: int, default: DType) -> DType:
-        """The element type of an output as the file has it."""
-        return self.results[output][0] or default if output < len(self.results) else default
-
     def has(self, key: str) -> bool:
         """Whether the layer has an attribute."""
         return key in self.layer.data
@@ -111,11 +107,13 @@ class Node:
         except ValueError:
             raise Unsupported(f"{key} = {value[:40]!r} is not a number") from None
 
-    def integers(self, key: str, default: str | None = None) -> list[int]:
+    def integers(self, key: str, default: Sequence[int] | None = None) -> list[int]:
         """A list of integers, `"1, 2"`."""
-        parts = [part for part in re.split(r"[\s,]+", self.text(key, default)) if part]
+        if default is not None and not self.has(key):
+            return list(default)
+        parts = [part for part in re.split(r"[\s,]+", self.text(key)) if part]
         if not all(re.fullmatch(r"[+-]?[0-9]{1,18}", part) for part in parts):
-            raise Unsupported(f"{key} = {self.text(key, default)[:40]!r} is not a list of integers")
+            raise Unsupported(f"{key} = {self.text(key)[:40]!r} is not a list of integers")
         return [int(part) for part in parts]
 
 

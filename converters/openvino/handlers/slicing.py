@@ -51,12 +51,7 @@ def slice_scatter(node: Node, emit: Emitter) -> Tensor:
 def strided_slice(node: Node, emit: Emitter) -> Tensor:
     """StridedSlice-1 with its five masks, whose position k belongs to entry k of begin, not to axis k."""
     x, count = node[0], _entries(node)
-    masks = {
-        key: [bool(v) for v in node.integers(f"{key}_mask", "")]
-        for key in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")
-    }
-    for mask in masks.values():
-        mask += [False] * (count - len(mask))
+    masks = {key: _mask(node, key, count) for key in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")}
     steps = emit.vector(node[3]) if node.optional(3) is not None else emit.constant(np.ones(count))
     begins, ends = emit.vector(node[1]), emit.vector(node[2])
     # 1. Which axis of the input each entry stands for. A new axis has none, an ellipsis takes what the others leave.
@@ -88,6 +83,12 @@ def strided_slice(node: Node, emit: Emitter) -> Tensor:
         made = emit.op("Unsqueeze", made, emit.constant([results[k] for k in new]))
     shrunk = [results[k] for k in taken if masks["shrink_axis"][k]]
     return emit.op("Squeeze", made, emit.constant(shrunk)) if shrunk else made
+
+
+def _mask(node: Node, key: str, count: int) -> list[bool]:
+    """One of the masks; what a file leaves off at its end is not set."""
+    given = [bool(bit) for bit in node.integers(f"{key}_mask", [])]
+    return given + [False] * (count - len(given))
 
 
 def _entries(node: Node) -> int:

@@ -14,7 +14,7 @@ _AUTO_PAD = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "V
 def window(node: Node, kernel: Sequence[int | None], *, dilations: bool = True) -> dict[str, Any]:
     """The attributes of an ONNX operator whose windows have the size `kernel`."""
     spatial = len(kernel)
-    ones = ",".join("1" * spatial)
+    ones = [1] * spatial
     attributes: dict[str, Any] = {"strides": node.integers("strides", ones)}
     if dilations:
         attributes["dilations"] = node.integers("dilations", ones)
@@ -32,7 +32,7 @@ def window(node: Node, kernel: Sequence[int | None], *, dilations: bool = True) 
 
 def paddings(node: Node, spatial: int) -> list[int]:
     """The explicit paddings: those at the begin of each axis, then those at the end."""
-    zeros = ",".join("0" * spatial)
+    zeros = [0] * spatial
     return node.integers("pads_begin", zeros) + node.integers("pads_end", zeros)
 
 
