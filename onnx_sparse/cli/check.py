@@ -27,6 +27,8 @@ onnx-sparse check model.onnx --json | jq '.findings[].message'
 
 _ERROR, _WARNING = "error", "warning"
 _MODEL = "model"
+#: What onnx's checker says of an input or output without a shape, and not of which.
+_NO_SHAPE = "Field 'shape' of 'type' is required but missing."
 _STYLES = {_ERROR: "bold red", _WARNING: "yellow"}
 
 
@@ -78,8 +80,10 @@ def find(model: ModelProto, path: Path) -> Iterator[Finding]:
     yield from _opset_errors(model)
     unknown = list(_unknown_operators(model))
     unlawful = list(_broken_laws(model))
-    yield from (*unknown, *unlawful)
-    yield from _checker(model, path, {f.message for f in unlawful}, unknown_operators=bool(unknown))
+    rankless = list(_unknown_ranks(model))
+    yield from (*unknown, *unlawful, *rankless)
+    said = {f.message for f in unlawful} | ({_NO_SHAPE} if rankless else set())
+    yield from _checker(model, path, said, unknown_operators=bool(unknown))
     yield from _external_data(model, path)
     yield from _canonical_form(model)
 
@@ -166,6 +170,18 @@ def _broken_laws(model: ModelProto) -> Iterator[Finding]:
             bind_types(op, placed.input_types(op))
         except KernelError as error:
             yield Finding(_ERROR, placed.label, f"{op.name}: {error}")
+
+
+def _unknown_ranks(model: ModelProto) -> Iterator[Finding]:
+    """Inputs and outputs without a shape, which ONNX Runtime takes and onnx's checker does not."""
+    for kind, values in (("input", model.graph.input), ("output", model.graph.output)):
+        for value in values:
+            if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
+                yield Finding(
+                    _WARNING,
+                    output.printable(value.name),
+                    f"the rank of this {kind} is not known; ONNX demands it, ONNX Runtime does without",
+                )
 
 
 def _checker(model: ModelProto, path: Path, said: set[str], *, unknown_operators: bool) -> Iterator[Finding]:

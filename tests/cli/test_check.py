@@ -125,6 +125,15 @@ def test_a_graph_that_onnx_refuses(cli, save, segment_model):
     assert "nowhere" in result.out
 
 
+def test_a_rank_that_is_not_known_is_a_warning(cli, save, make_model):
+    """ONNX Runtime runs such models; onnx's checker refuses them, without a name."""
+    model = make_model([helper.make_node("Neg", ["x"], ["y"])], {"x": (TensorProto.FLOAT, None)}, OUTPUTS)
+    result = cli("check", save(model), "--json")
+    assert result.code == 0
+    assert [(f["level"], f["where"]) for f in result.json["findings"]] == [("warning", "x")]
+    assert "the rank of this input is not known" in result.json["findings"][0]["message"]
+
+
 def test_external_data_outside_the_folder_are_refused(cli, save, segment_model):
     model = segment_model()
     tensor = model.graph.initializer.add(name="table", data_type=TensorProto.FLOAT, dims=[2])
