@@ -15,7 +15,7 @@ from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, one_hot,
 from onnx_sparse.converters.ascend.emitter import OPSET, Emitter
 from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE_HANDLERS
 from onnx_sparse.converters.ascend.ge.handlers import Operator
-from onnx_sparse.converters.ascend.model import value_info
+from onnx_sparse.converters.ascend.model import IR_VERSION, value_info
 from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
 from onnx_sparse.converters.graphs import graphs
@@ -23,7 +23,6 @@ from onnx_sparse.converters.graphs import graphs
 DOMAIN = "npu"
 #: Between these, what the emitter writes is legal as it stands.
 _LOWEST_OPSET = 13
-_IR_VERSION = 10
 
 Results = tuple[Tensor, ...]
 HandlerFunction = Callable[[NodeProto, tuple[Tensor, ...], Emitter], Results]
@@ -72,7 +71,7 @@ def convert_npu(path: Path) -> ModelProto:
     if inner := [node for body in bodies for node in body.node if node.domain == DOMAIN]:
         reason = "it is in the body of control flow, which is not converted"
         raise ConversionError("", [UnsupportedNode(_label(node), f"npu::{node.op_type}", reason) for node in inner])
-    model.ir_version = max(model.ir_version, _IR_VERSION)
+    model.ir_version = max(model.ir_version, IR_VERSION)
     waiting = -1
     failures: list[UnsupportedNode] = []
     while left := sum(node.domain == DOMAIN for node in model.graph.node):

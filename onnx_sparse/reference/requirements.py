@@ -14,14 +14,16 @@ from onnx_sparse.schemas.law import KernelError
 _MOST_BYTES = 2**63 - 1
 
 
-def require_in_range(name: str, values: Array, high: int, low: int = 0) -> None:
-    """Every value is in [low, high).
+def require_in_range(name: str, values: Array, high: int, low: int = 0, *, column: int | None = None) -> None:
+    """Every value, or every one in a column of a matrix, is in [low, high).
 
     Raises:
         KernelError: The first value that is not.
     """
-    if values.size and (values.min() < low or values.max() >= high):
-        at = _first((values < low) | (values >= high))
+    checked = values if column is None else values[:, column]
+    if checked.size and (checked.min() < low or checked.max() >= high):
+        at = _first((checked < low) | (checked >= high))
+        at = at if column is None else (*at, column)
         raise KernelError(f"{_element(name, at)} = {values[at]} is out of range [{low}, {high})")
 
 

@@ -21,7 +21,7 @@ def sparse_fill_empty_rows(
     """One entry for every row without; see the law of SparseFillEmptyRows."""
     checked = dense_shape if order == "row_major" else dense_shape[:1]
     for column, size in enumerate(checked):
-        _require_coordinates("indices", indices, column, int(size))
+        require_in_range("indices", indices, int(size), column=column)
     empty, missing = _empty_rows(indices[:, 0], int(dense_shape[0]), f"dense_shape[0] = {dense_shape[0]}")
     filled = np.zeros((len(indices) + len(missing), indices.shape[1]), indices.dtype)
     filled[: len(indices)] = indices
@@ -65,13 +65,6 @@ def sparse_reshape(input_indices: Array, input_shape: Array, new_shape: Array) -
         output[:, column] = (linear - rest) // stride
         linear = rest
     return output, output_shape
-
-
-def _require_coordinates(name: str, indices: Array, column: int, size: int) -> None:
-    coordinates = indices[:, column]
-    if coordinates.size and (coordinates.min() < 0 or coordinates.max() >= size):
-        k = int(((coordinates < 0) | (coordinates >= size)).argmax())
-        raise KernelError(f"{name}[{k},{column}] = {coordinates[k]} is out of range [0, {size})")
 
 
 def _empty_rows(rows: Array, size: int, cause: str) -> tuple[Array, Array]:
