@@ -62,6 +62,17 @@ def test_an_unsorted_reduction_starts_from_the_finite_limit(
     assert python_value(output[0]) == value
 
 
+@each_backend
+@each_float
+@pytest.mark.parametrize("op_name", ["SegmentMax", "SegmentMin", "UnsortedSegmentMax", "UnsortedSegmentMin"])
+def test_nan_propagates_wherever_it_stands(op_name: str, dtype: DType, backend: str) -> None:
+    data = np.array([np.nan, 1, 2, np.nan, 1, np.nan, 2, 1, 2], numpy_dtype(dtype))
+    inputs = {"data": data, "segment_ids": np.array([0, 0, 1, 1, 2, 2, 2, 3, 3]), "num_segments": np.array(4)}
+    mode = {} if op_name.startswith("Unsorted") else {"fill_mode": "ZERO"}
+    (output,) = run(backend, op_name, dtype, inputs, **mode)
+    assert np.isnan(output.astype(float)).tolist() == [True, True, True, False]
+
+
 @pytest.mark.parametrize("backend", REPORTING)
 @each_float
 def test_values_that_are_only_moved_keep_their_bits(dtype: DType, backend: str) -> None:
