@@ -104,6 +104,13 @@ def test_adaptive_maximum(agrees: Any) -> None:
     agrees(lambda x: ops(8).adaptive_max_pool(x, c([7, 2]), "i32"), IMAGE)
 
 
+def test_a_depthwise_convolution_is_one_node(tmp_path: Path) -> None:
+    """The kernel of one channel each is put into ONNX's form when the model is converted."""
+    kernel = c(RNG.normal(size=(2, 1, 1, 3, 3)), F)
+    tested = Case("", lambda x: ops(1).group_convolution(x, kernel, [1, 1], [0, 0], [0, 0], [1, 1]), IMAGE)
+    assert [node.op_type for node in convert(tested.save(tmp_path)).graph.node] == ["Conv"]
+
+
 def test_outputs_that_nothing_reads_are_not_made(tmp_path: Path) -> None:
     """torch's models have poolings with positions that nobody asks for."""
 

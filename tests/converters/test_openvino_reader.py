@@ -205,3 +205,23 @@ def test_states_and_random_numbers_say_why_they_stay(tmp_path: Path) -> None:
         convert(net.save(tmp_path))
     assert str(caught.value).count("a state that outlasts a run") == 2
     assert "other random numbers" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("op", "data"),
+    [
+        ("MaxPool", {"kernel": "2,2", "strides": "1", "rounding_type": "ceil"}),
+        ("MaxPool", {"kernel": "2,2", "strides": "1,0", "rounding_type": "ceil"}),
+        ("MaxPool", {"kernel": "2,2", "strides": "1,1", "pads_begin": "1"}),
+        ("Convolution", {"strides": "1,1", "dilations": "2,2,2", "auto_pad": "same_upper"}),
+        ("ConvolutionBackpropData", {"strides": "1,1", "output_padding": "1,1,1"}),
+        ("GroupConvolution", {"strides": "1,1"}),
+    ],
+)
+def test_windows_that_contradict_themselves(tmp_path: Path, op: str, data: dict[str, str]) -> None:
+    net = IrBuilder()
+    x = net.parameter("x", "f32", [1, 1, 4, 4])
+    inputs = [x] if op == "MaxPool" else [x, net.constant(np.ones((1, 1) if op[:5] == "Group" else (1, 1, 2, 2), "f4"))]
+    net.result(net.layer(op, "opset1", inputs, [("f32", [1, 1, 3, 3])], data))
+    with pytest.raises(ConversionError, match=r"does not fit windows over 2 axes|has no axis of groups"):
+        convert(net.save(tmp_path))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, converts
-from onnx_sparse.converters.openvino.handlers.windows import paddings, window
+from onnx_sparse.converters.openvino.handlers.windows import paddings, per_axis, window
 from onnx_sparse.converters.openvino.tensors import Shape, Tensor, Unsupported
 
 #: The values of auto_pad.
@@ -54,13 +54,20 @@ def group_convolution(node: Node, emit: Emitter) -> Tensor:
 
 
 def _grouped(node: Node, emit: Emitter) -> tuple[Tensor, int]:
-    rank = node[1].rank("the kernel")
-    groups = (node[1].shape or (None,))[0]
+    """The kernel with the groups and the channels of one in one axis, and the number of groups."""
+    kernel = node[1]
+    if kernel.rank("the kernel") < 3:
+        raise Unsupported(f"a kernel of rank {kernel.rank('the kernel')}, which has no axis of groups")
+    groups, channels, *rest = kernel.shape or ()
     if groups is None:
         raise Unsupported("the number of groups is not known")
-    # Not through the element count: [groups, out] -> [groups * out] keeps the rest by its own shape.
-    rest = emit.shape_of(node[1], 2, rank)
-    return emit.op("Reshape", node[1], emit.op("Concat", emit.constant([-1]), rest, axis=0)), groups
+    known = [d for d in rest if d is not None]
+    if kernel.value is not None:
+        return emit.constant(kernel.value.reshape(groups * (channels or 0), *known), kernel.dtype), groups
+    if len(known) == len(rest) and 0 not in known:
+        return emit.op("Reshape", kernel, emit.constant([-1, *known])), groups
+    shape = emit.op("Concat", emit.constant([-1]), emit.shape_of(kernel, 2), axis=0)
+    return emit.op("Reshape", kernel, shape), groups
 
 
 @converts("ConvolutionBackpropData", 1, to="ConvTranspose")
@@ -79,8 +86,7 @@ def group_deconvolution(node: Node, emit: Emitter) -> Tensor:
 def _deconvolution(node: Node, emit: Emitter, kernel: Tensor, sizes: Shape, groups: int) -> Tensor:
     """The result is cut at both ends by the paddings; where it is to be longer than it is, zeros follow."""
     spatial = len(sizes)
-    ones = [1] * spatial
-    strides, dilations = node.integers("strides", ones), node.integers("dilations", ones)
+    strides, dilations = (per_axis(node, key, spatial, least=1) for key in ("strides", "dilations"))
     wanted = node.optional(2)
     if wanted is not None and _known_sizes(node, spatial) is None:
         whole = emit.op("ConvTranspose", node[0], kernel, group=groups, strides=strides, dilations=dilations)
@@ -119,7 +125,7 @@ def _cut_to(node: Node, emit: Emitter, whole: Tensor, wanted: Tensor, spatial: i
     if not auto.startswith("same"):
         begin = emit.constant([0] * spatial if auto == "valid" else paddings(node, spatial)[:spatial])
     else:
-        extra = emit.constant(node.integers("output_padding", [0] * spatial))
+        extra = emit.constant(per_axis(node, "output_padding", spatial))
         total = emit.op("Max", emit.op("Add", surplus, extra), emit.constant([0]))
         begin = emit.op("Div", total, emit.constant([2]))
         if auto == "same_upper":
@@ -137,7 +143,7 @@ def _cut(node: Node, spatial: int, strides: list[int], dilations: list[int]) -> 
     """
     auto = node.choice("auto_pad", _AUTO, "explicit")
     given = paddings(node, spatial) if auto in ("explicit", "notset") else [0] * (2 * spatial)
-    extra = node.integers("output_padding", [0] * spatial)
+    extra = per_axis(node, "output_padding", spatial)
     sizes = _known_sizes(node, spatial)
     if node.optional(2) is None or sizes is None:
         return given[:spatial] + [end - more for end, more in zip(given[spatial:], extra, strict=True)]

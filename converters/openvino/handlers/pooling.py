@@ -90,8 +90,8 @@ def adaptive_max_pool(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 def _even_windows(node: Node) -> dict[str, Any]:
     wanted = [int(d) for d in node[1].constant("the output shape").ravel()]
-    sizes = node[0].dims("the data")[-len(wanted) :]
-    if any(size % want for size, want in zip(sizes, wanted, strict=True)):
+    sizes = node[0].dims("the data")[2:]
+    if len(sizes) != len(wanted) or any(want < 1 or size % want for size, want in zip(sizes, wanted, strict=True)):
         raise Unsupported(f"size {wanted} does not divide {list(sizes)}")
     kernel = [size // want for size, want in zip(sizes, wanted, strict=True)]
     return {"kernel_shape": kernel, "strides": kernel}

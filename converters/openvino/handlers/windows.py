@@ -14,10 +14,9 @@ _AUTO_PAD = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "V
 def window(node: Node, kernel: Sequence[int | None], *, dilations: bool = True) -> dict[str, Any]:
     """The attributes of an ONNX operator whose windows have the size `kernel`."""
     spatial = len(kernel)
-    ones = [1] * spatial
-    attributes: dict[str, Any] = {"strides": node.integers("strides", ones)}
+    attributes: dict[str, Any] = {"strides": per_axis(node, "strides", spatial, least=1)}
     if dilations:
-        attributes["dilations"] = node.integers("dilations", ones)
+        attributes["dilations"] = per_axis(node, "dilations", spatial, least=1)
     auto = node.choice("auto_pad", ("explicit", "notset", *_AUTO_PAD), "explicit")
     if auto.startswith("same") and set(attributes.get("dilations", ())) - {1}:
         attributes["pads"] = _same_paddings(node, kernel, attributes, upper=auto == "same_upper")
@@ -30,10 +29,21 @@ def window(node: Node, kernel: Sequence[int | None], *, dilations: bool = True) 
     return attributes
 
 
+def per_axis(node: Node, key: str, spatial: int, *, least: int | None = None) -> list[int]:
+    """An attribute of one number per axis; all are `least`, or 0, where it is left off.
+
+    Raises:
+        Unsupported: There are more or fewer, or one is less than `least`.
+    """
+    numbers = node.integers(key, [least or 0] * spatial)
+    if len(numbers) != spatial or (least is not None and min(numbers, default=least) < least):
+        raise Unsupported(f"{key} = {numbers} does not fit windows over {spatial} axes")
+    return numbers
+
+
 def paddings(node: Node, spatial: int) -> list[int]:
     """The explicit paddings: those at the begin of each axis, then those at the end."""
-    zeros = [0] * spatial
-    return node.integers("pads_begin", zeros) + node.integers("pads_end", zeros)
+    return per_axis(node, "pads_begin", spatial) + per_axis(node, "pads_end", spatial)
 
 
 def _same_paddings(node: Node, kernel: Sequence[int | None], attributes: dict[str, Any], *, upper: bool) -> list[int]:
