@@ -17,6 +17,7 @@ from onnx_sparse.converters.tensorflow.handlers import (  # noqa: F401 - importe
     sparse,
     sparse_layout,
     sparse_math,
+    sparse_sums,
     strings,
 )
 from onnx_sparse.converters.tensorflow.handlers.registry import HANDLERS, Handler

@@ -1,6 +1,8 @@
-"""tf.raw_ops.SparseTensorDenseMatMul, SparseReduceSum, SparseDenseCwiseMul, Div and Add."""
+"""tf.raw_ops.SparseTensorDenseMatMul, SparseReduceSum and Max, SparseSoftmax, SparseDenseCwiseMul, Div and Add."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from onnx import TensorProto
@@ -8,6 +10,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.tensorflow.handlers.coordinates import column, element, positions, sparse_rank
 from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
 from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, Unsupported, handles
+from onnx_sparse.schemas.declaration import numpy_dtype
 
 _ORDER_NOTES = "floats are summed in the order of the entries, TensorFlow's order differs"
 
@@ -32,32 +35,47 @@ def sparse_tensor_dense_mat_mul(node: SourceNode, emit: Emitter) -> tuple[Tensor
     return emit.domain_op("UnsortedSegmentSum", {"data": data, "segment_ids": ids, "num_segments": count})
 
 
-@handles(
-    "SparseReduceSum",
-    inputs=("input_indices", "input_values", "input_shape", "reduction_axes"),
-    to="UnsortedSegmentSum",
-    notes=_ORDER_NOTES,
-)
-def sparse_reduce_sum(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """The values, summed by where they stand in the dimensions that stay."""
+_REDUCED = ("input_indices", "input_values", "input_shape", "reduction_axes")
+
+
+@handles("SparseReduceSum", inputs=_REDUCED, to="UnsortedSegmentSum", notes=_ORDER_NOTES)
+@handles("SparseReduceMax", inputs=_REDUCED, to="UnsortedSegmentMax", notes="NaN propagates")
+def sparse_reduce(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """The values, reduced by where they stand in the dimensions that stay; 0 where there is none."""
     indices, shape, given = node["input_indices"], node["input_shape"], node["reduction_axes"].value
     rank = sparse_rank(indices, shape)
     if given is None:
         raise Unsupported("reduction_axes is no constant")
     axes = {int(axis) % rank for axis in np.ravel(given)} or {*range(rank)}
     stay = [axis for axis in range(rank) if axis not in axes]
+    group = _groups(indices, shape, stay, emit)
+    (reduced,) = emit.domain_op(
+        f"Unsorted{node.op_type.replace('SparseReduce', 'Segment')}", group(node["input_values"])
+    )
+    if node.op_type == "SparseReduceMax":
+        reduced = emit.where(_is_there(node["input_values"], group, emit), reduced, _zero(reduced, emit))
     sizes = emit.ints("Gather", shape, emit.integers(*stay), axis=0)
-    if stay:
-        places = positions(emit.ints("Gather", indices, emit.integers(*stay), axis=1), sizes, len(stay), emit)
-    else:
-        places = emit.ints("Mul", column(indices, 0, emit), emit.integer(0))
-    count = emit.ints("ReduceProd", sizes, emit.integers(0), keepdims=0)
-    inputs = {"data": node["input_values"], "segment_ids": places, "num_segments": count}
-    (sums,) = emit.domain_op("UnsortedSegmentSum", inputs)
     if node.attributes.get("keep_dims"):
         kept = emit.constant(np.array([axis in stay for axis in range(rank)]))
         sizes = emit.ints("Where", kept, shape, emit.integer(1))
-    return (emit.like("Reshape", sums, sizes, allowzero=1),)
+    return (emit.like("Reshape", reduced, sizes, allowzero=1),)
+
+
+@handles(
+    "SparseSoftmax",
+    inputs=("sp_indices", "sp_values", "sp_shape"),
+    to="UnsortedSegmentSum",
+    dtypes=("float16", "bfloat16", "float", "double"),
+)
+def sparse_softmax(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+    """Each value's share of its row, of the values that are there."""
+    indices, shape, values = node["sp_indices"], node["sp_shape"], node["sp_values"]
+    group = _groups(indices, shape, list(range(sparse_rank(indices, shape) - 1)), emit)
+    (largest,) = emit.domain_op("UnsortedSegmentMax", group(values))
+    ids = group(values)["segment_ids"]
+    powers = emit.like("Exp", emit.like("Sub", values, emit.like("Gather", largest, ids)))
+    (sums,) = emit.domain_op("UnsortedSegmentSum", group(powers))
+    return (emit.like("Div", powers, emit.like("Gather", sums, ids)),)
 
 
 @handles(
@@ -80,3 +98,28 @@ def sparse_dense_elementwise(node: SourceNode, emit: Emitter) -> tuple[Tensor, .
         last = emit.ints("Sub", emit.ints("Shape", dense), emit.integer(1))
         taken = emit.like("GatherND", dense, emit.ints("Min", columns, last))
     return (emit.like(node.op_type.removeprefix("SparseDenseCwise"), node["sp_values"], taken),)
+
+
+_Groups = Callable[[Tensor], dict[str, Tensor]]
+
+
+def _groups(indices: Tensor, shape: Tensor, stay: list[int], emit: Emitter) -> _Groups:
+    """The inputs of a reduction of the entries, or of what belongs to them, by their place in some dimensions."""
+    sizes = emit.ints("Gather", shape, emit.integers(*stay), axis=0)
+    if stay:
+        places = positions(emit.ints("Gather", indices, emit.integers(*stay), axis=1), sizes, len(stay), emit)
+    else:
+        places = emit.ints("Mul", column(indices, 0, emit), emit.integer(0))
+    count = emit.ints("ReduceProd", sizes, emit.integers(0), keepdims=0)
+    return lambda data: {"data": data, "segment_ids": places, "num_segments": count}
+
+
+def _is_there(values: Tensor, group: _Groups, emit: Emitter) -> Tensor:
+    """Where a group has an entry."""
+    ones = emit.ints("Expand", emit.integer(1), emit.ints("Shape", values))
+    (counts,) = emit.domain_op("UnsortedSegmentSum", group(ones))
+    return emit.cast(counts, TensorProto.BOOL)
+
+
+def _zero(tensor: Tensor, emit: Emitter) -> Tensor:
+    return emit.constant(np.array(0, numpy_dtype(tensor.dtype)))
