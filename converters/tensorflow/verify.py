@@ -16,6 +16,7 @@ from onnx_sparse.converters.tensorflow.source import Array
 from onnx_sparse.converters.verification.comparison import Record
 from onnx_sparse.converters.verification.rounds import Refused, compare_rounds, make_batches
 from onnx_sparse.converters.verification.sample_inputs import KINDS
+from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
 
 #: Operators in which ONNX Runtime 1.31 ends the process where there are no rows.
 _FATAL_WITHOUT_ROWS = {"GRU", "LSTM"}
@@ -41,8 +42,9 @@ def verify(
     """Run a source in TensorFlow and its model in ONNX Runtime on the same inputs and compare the outputs.
 
     Data types and shapes must be equal, and so must integers, booleans and strings. Floats may differ by 1e-5 of their
-    value (4e-3 for float16, 3e-2 for bfloat16) or a tenth of that of the output's largest value. NaN equals NaN. What
-    the operators' law has different from TensorFlow (see `by_design`) is said in a note and is no difference.
+    value (4e-3 where the model computes with float16, 3e-2 where with bfloat16) or a tenth of that of the output's
+    largest value. NaN equals NaN. What the operators' law has different from TensorFlow (see `by_design`) is said in a
+    note and is no difference.
 
     Args:
         source, signature, inputs, outputs: As given to `convert`. What `load` returned is not loaded again.
@@ -87,7 +89,13 @@ def verify(
             return [_normal(value) for value in session.run(list(outputs_by_type), {**batch, **(tables or {})})]
 
         return compare_rounds(
-            batches, outputs_by_type, run_source, run_model, by_design=design.without_nan, untried=untried
+            batches,
+            outputs_by_type,
+            run_source,
+            run_model,
+            by_design=design.without_nan,
+            untried=untried,
+            computed=_half_floats(model),
         )
 
 
@@ -101,6 +109,14 @@ def _with_inputs(model: ModelProto, tables: Mapping[str, Array]) -> ModelProto:
         fed.graph.input.append(helper.make_tensor_value_info(name, tensor.data_type, tensor.dims))
         fed.graph.initializer.remove(tensor)
     return fed
+
+
+def _half_floats(model: ModelProto) -> set[str]:
+    """Those that a part of a model computes with: there are constants of these types, or casts to them."""
+    types = {tensor.data_type for graph in graphs(model.graph) for tensor in graph.initializer}
+    casts = [node for graph in graphs(model.graph) for node in graph.node if node.op_type == "Cast"]
+    types |= {attribute.i for node in casts for attribute in node.attribute if attribute.name == "to"}
+    return {numpy_dtype(dtype).name for dtype in HALF_FLOATS if dtype in types}
 
 
 def _normal(value: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -51,6 +51,7 @@ def compare_rounds(
     *,
     by_design: Callable[[Array, Array, Batch], tuple[Array, Array, str]] | None = None,
     untried: Sequence[str] = (),
+    computed: Collection[str] = (),
 ) -> list[Record]:
     """One record per output of what all batches have shown.
 
@@ -61,6 +62,7 @@ def compare_rounds(
         run_model: The model's outputs for a batch; whatever it raises is a difference.
         by_design: Makes differences equal that are meant to be, and says so.
         untried: Why there are no more batches.
+        computed: Half floats that the model computes with, by their names.
     """
     records: dict[str, Record] = {}
     skipped = [*untried]
@@ -82,7 +84,7 @@ def compare_rounds(
                 note = ""
                 if by_design is not None:
                     want, got, note = by_design(want, got, batch)
-                found.append(compare(name, want, got, kind, note))
+                found.append(compare(name, want, got, kind, note, computed))
         for record in found:
             records[record.output] = merge(records.get(record.output), record)
     note = "; ".join(skipped)

@@ -296,6 +296,16 @@ def test_what_counts_as_equal(want, got, ok):
     assert bool(record.note) != ok
 
 
+@pytest.mark.parametrize(("dtype", "off", "ok"), [("float16", 1e-4, True), ("float32", 1e-4, False)])
+def test_a_float32_that_comes_of_half_floats_is_as_exact_as_they_are(dtype, off, ok):
+    scale = tf.constant([1.0, 0.5], dtype)
+    spec = tf.TensorSpec([2], tf.float32, "x")
+    function = tf.function(lambda x: tf.cast(tf.cast(x, dtype) * scale, tf.float32), input_signature=[spec])
+    other = tf.function(lambda x: tf.cast(tf.cast(x, dtype) * scale, tf.float32) + off, input_signature=[spec])
+    (record,) = verify(function, convert(other), feeds={"x": np.ones(2, np.float32)})
+    assert record.ok == ok
+
+
 def test_words_that_are_hashed_are_of_every_length():
     """A hash mixes short, middling, long and very long strings in different ways; a verification sees all of them."""
 
