@@ -7,6 +7,7 @@ from onnx_sparse.converters.tensorflow.handlers import (  # noqa: F401 - importe
     counting,
     crossing,
     dense,
+    einsum,
     embedding,
     fill,
     lookup,

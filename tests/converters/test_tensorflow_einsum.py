@@ -1,0 +1,88 @@
+"""Einsum is a matrix product for operands in any layout, and for batches without rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+keras = pytest.importorskip("keras")
+
+from onnx_sparse.converters import ConversionError  # noqa: E402
+from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
+
+SIZES = {"a": 2, "b": 3, "c": 4, "d": 5, "e": 1, "f": 6}
+EQUATIONS = [
+    "abc,cde->abde",  # a projection to heads
+    "abcd,cde->abe",  # and back
+    "abcd,aecd->acbe",  # scores of attention
+    "acbe,aecd->abcd",
+    "abc,adc->abdc",  # the outer products of xDeepFM
+    "abdc,bdf->afc",
+    "ab,ab->a",
+    "ab,ab->",
+    "a,b->ab",
+    "ab,b->a",
+    "ab,cb->ca",
+    "abc,d->ad",
+    "abcd->dca",
+    "ab,bc,cd->ad",
+    "a,a,ab->b",
+    "...ab,...bc->...ac",
+    "...ab,bc->...ca",
+    "ab,cbd->adc",
+]
+
+
+def product(equation, *shapes, dtype=tf.float32):
+    specs = [tf.TensorSpec(shape, dtype) for shape in shapes]
+    return tf.function(lambda *operands: tf.einsum(equation, *operands), input_signature=specs)
+
+
+def operands(equation, dtype=np.float32, **sizes):
+    """Small whole numbers, whose products are exact."""
+    rng = np.random.default_rng(0)
+    shapes = [[(SIZES | sizes)[n] for n in names.replace("...", "fd")] for names in equation.split("->")[0].split(",")]
+    return [rng.integers(-4, 5, shape).astype(dtype) for shape in shapes]
+
+
+@pytest.mark.parametrize("equation", EQUATIONS)
+def test_equations(agree, equation):
+    given = operands(equation)
+    multiply = product(equation, *([None] * x.ndim for x in given))
+    agree(multiply, *given)
+    agree(multiply, *operands(equation, a=0))
+    agree(multiply, *operands(equation, a=1, b=1))
+
+
+@pytest.mark.parametrize("equation", EQUATIONS)
+def test_sizes_that_are_known(agree, equation):
+    given = operands(equation)
+    agree(product(equation, *(x.shape for x in given)), *given)
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float64, tf.int32, tf.int64], ids=lambda t: t.name)
+def test_every_type(agree, dtype):
+    given = operands("abc,adc->abd", dtype.as_numpy_dtype)
+    agree(product("abc,adc->abd", *([None] * 3 for _ in given), dtype=dtype), *given)
+
+
+def test_scores_need_no_reshape():
+    model = convert(product("abcd,aecd->acbe", [None, None, 4, 5], [None, None, 4, 5]))
+    assert {node.op_type for node in model.graph.node} == {"Transpose", "MatMul"}
+
+
+def test_a_diagonal_is_refused():
+    with pytest.raises(ConversionError, match="a diagonal is taken"):
+        convert(product("aab->b", [3, 3, 2]))
+
+
+def test_attention_over_no_rows():
+    """A block of SASRec and of BERT4Rec."""
+    ids = keras.Input((6,), dtype="int64", name="ids")
+    embedded = keras.layers.Embedding(9, 8)(ids)
+    attended = keras.layers.MultiHeadAttention(2, 4)(embedded, embedded, use_causal_mask=True)
+    model = keras.Model(ids, keras.layers.Dense(8, "gelu")(keras.layers.LayerNormalization()(embedded + attended)))
+    (record,) = verify(model, convert(model))
+    assert record.ok, record.note
+    assert not record.note
