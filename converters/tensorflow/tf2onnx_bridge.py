@@ -171,9 +171,21 @@ def _repaired(recorder: _Recorder) -> Iterator[None]:
         numpy_names = {TensorProto.BFLOAT16: numpy_dtype(TensorProto.BFLOAT16).type}
         stack.enter_context(mock.patch.dict(utils.ONNX_TO_NUMPY_DTYPE, numpy_names))
         stack.enter_context(mock.patch.dict(utils.ONNX_DTYPE_NAMES, {TensorProto.BFLOAT16: "bfloat16"}))
+        stack.enter_context(_zeros_kept())
         mapping_pass = recorder.wrap(tfonnx.tensorflow_onnx_mapping)
         stack.enter_context(mock.patch.object(tfonnx, "tensorflow_onnx_mapping", mapping_pass))
         yield
+
+
+def _zeros_kept() -> Any:
+    """Keep tf2onnx's optimizer from writing a 0 that copies a dimension where a Reshape takes a 0 for a 0."""
+    reshapes = require("tf2onnx.optimizer.reshape_optimizer").ReshapeOptimizer
+    simplify = reshapes._optimize_reshape
+
+    def cautious(self: Any, node: Any, graph: Any) -> Any:
+        return node.get_attr("allowzero") is None and simplify(self, node, graph)
+
+    return mock.patch.object(reshapes, "_optimize_reshape", cautious)
 
 
 def _shared(op_type: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -131,6 +131,19 @@ def test_the_size_of_an_empty_batch_is_no_place_to_copy_from(agree):
     agree(reshape, np.zeros((3, 2), np.float32), np.zeros(3, np.int64))
 
 
+def test_a_shape_that_is_computed_from_the_tensor_itself(agree):
+    """tf2onnx writes such sizes as 0 and -1, which are no sizes where a 0 is a 0."""
+
+    @function(([None, None, 4], tf.float32))
+    def heads(x):
+        rows, columns = tf.shape(x)[0], tf.shape(x)[1]
+        return tf.reshape(x, [rows, columns, 2, 2]), tf.reshape(x, [rows * columns, 4])
+
+    agree(heads, np.arange(24, dtype=np.float32).reshape(2, 3, 4))
+    agree(heads, np.zeros((0, 3, 4), np.float32))
+    agree(heads, np.zeros((2, 0, 4), np.float32))
+
+
 class TestLoops:
     """TensorFlow counts a loop in int32, ONNX in int64."""
 

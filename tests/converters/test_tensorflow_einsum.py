@@ -61,6 +61,17 @@ def test_sizes_that_are_known(agree, equation):
     agree(product(equation, *(x.shape for x in given)), *given)
 
 
+def test_one_after_the_other(agree):
+    """tf2onnx moves the Transpose between them, and must not take the sizes along."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 4, 3]), tf.TensorSpec([4, 4, 5])])
+    def compress(x, filters):
+        return tf.einsum("bhmd,hmk->bkd", tf.einsum("bhd,bmd->bhmd", x, x), filters)
+
+    for rows in (2, 0):
+        agree(compress, np.ones((rows, 4, 3), np.float32), np.ones((4, 4, 5), np.float32))
+
+
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float64, tf.int32, tf.int64], ids=lambda t: t.name)
 def test_every_type(agree, dtype):
     given = operands("abc,adc->abd", dtype.as_numpy_dtype)

@@ -27,11 +27,11 @@ def sparse_cross(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
         fingerprints = start
         for features in dense:
             fingerprints = _joined(fingerprints, _fingerprints(_flat(features, emit), emit), emit)
-        rows = _rows(dense[0], emit)
+        rows = emit.size(dense[0], 0)
         row = _numbers(rows, emit)
         place, longest = emit.ints("Mul", row, emit.integer(0)), emit.ints("Min", rows, emit.integer(1))
     else:
-        rows = emit.ints("Slice", shapes[0], emit.integers(0), emit.integers(1)) if count else _rows(dense[0], emit)
+        rows = emit.ints("Slice", shapes[0], emit.integers(0), emit.integers(1)) if count else emit.size(dense[0], 0)
         partitions = [of_rowids(column(where, 0, emit), rows, emit) for where in indices]
         partitions += [_each_row(features, rows, emit) for features in dense]
         partition, *others = partitions
@@ -88,10 +88,6 @@ def _joined(left: Tensor, right: Tensor, emit: Emitter) -> Tensor:
 def _folded(bits: Tensor, emit: Emitter) -> Tensor:
     high = emit.like("BitShift", bits, emit.constant(np.array(47, np.uint64)), direction="RIGHT")
     return emit.like("BitwiseXor", bits, high)
-
-
-def _rows(features: Tensor, emit: Emitter) -> Tensor:
-    return emit.ints("Shape", features, start=0, end=1)
 
 
 def _flat(features: Tensor, emit: Emitter) -> Tensor:

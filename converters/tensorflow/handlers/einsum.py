@@ -107,7 +107,7 @@ def _reshaped(tensor: Tensor, groups: list[str], sizes: _Sizes, emit: Emitter) -
     for group in groups:
         known = [size for name in group if isinstance(size := sizes[name], int)]
         found = [size for name in group if not isinstance(size := sizes[name], int)]
-        factors = [emit.ints("Shape", source, start=axis, end=axis + 1) for source, axis in found]
+        factors = [emit.size(source, axis) for source, axis in found]
         fixed = reduce(int.__mul__, known, 1)
         if fixed != 1 or not factors:
             factors.append(emit.integers(fixed))

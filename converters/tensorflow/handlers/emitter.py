@@ -65,6 +65,13 @@ class Emitter(ABC):
         """Add a standard node that makes what its first input is made of."""
         return self.standard(op_type, *inputs, dtype=inputs[0].dtype, **attributes)
 
+    def size(self, tensor: Tensor, axis: int) -> Tensor:
+        """The size of one dimension, a vector of one element.
+
+        Not by the attributes of Shape: tf2onnx loses them where it moves a Transpose past the node.
+        """
+        return self.ints("Gather", self.ints("Shape", tensor), self.integers(axis))
+
     def where(self, condition: Tensor, chosen: Tensor, other: Tensor) -> Tensor:
         """A choice between elements of any type; by way of another one where ONNX Runtime's Where lacks it."""
         dtype = chosen.dtype

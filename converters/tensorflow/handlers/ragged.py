@@ -44,7 +44,8 @@ def ragged_tensor_to_tensor(node: SourceNode, emit: Emitter) -> tuple[Tensor, ..
         coordinates = emit.ints("Compress", coordinates, kept, axis=0)
         values = emit.like("Compress", values, kept, axis=0)
     if node["values"].known_rank("values") > 1:
-        shape = emit.ints("Concat", shape, emit.ints("Shape", values, start=1), axis=0)
+        inner = [emit.size(values, axis) for axis in range(1, node["values"].known_rank("values"))]
+        shape = emit.ints("Concat", shape, *inner, axis=0)
     return (emit.like("ScatterND", emit.like("Expand", node["default_value"], shape), coordinates, values),)
 
 

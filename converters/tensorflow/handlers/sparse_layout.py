@@ -36,7 +36,7 @@ def sparse_to_dense(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     if rank < 2:
         indices = emit.ints("Reshape", indices, emit.integers(-1, 1))
     if values.known_rank("sparse_values") == 0:
-        entries = emit.ints("Shape", indices, start=0, end=1)
+        entries = emit.size(indices, 0)
         values = emit.like("Expand", values, entries)
     return (emit.like("ScatterND", emit.like("Expand", default, shape), indices, values),)
 
