@@ -178,12 +178,27 @@ def _repaired(recorder: _Recorder) -> Iterator[None]:
 
 
 def _zeros_kept() -> Any:
-    """Keep tf2onnx's optimizer from writing a 0 that copies a dimension where a Reshape takes a 0 for a 0."""
+    """Keep tf2onnx's optimizer from mixing up what a 0 is in the shape of a Reshape: a size, or a size to be copied.
+
+    It writes the latter, and -1 beside it, which ONNX Runtime cannot infer where there are no elements.
+    """
     reshapes = require("tf2onnx.optimizer.reshape_optimizer").ReshapeOptimizer
     simplify = reshapes._optimize_reshape
 
     def cautious(self: Any, node: Any, graph: Any) -> Any:
-        return node.get_attr("allowzero") is None and simplify(self, node, graph)
+        def around() -> list[str]:
+            return [node.input[0], *(user.name for user in graph.find_output_consumers(node.output[0]))]
+
+        computed, before = node.input[1], around()
+        changed = simplify(self, node, graph)
+        if node.get_attr("allowzero") is None or not changed or not node.inputs[1].is_const():
+            return changed
+        sizes = node.inputs[1].get_tensor_value()
+        if 0 in sizes and -1 in sizes and around() == before:
+            graph.replace_input(node, node.input[1], computed, 1)
+            return False
+        del node.attr["allowzero"]
+        return changed
 
     return mock.patch.object(reshapes, "_optimize_reshape", cautious)
 
