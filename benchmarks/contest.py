@@ -1,4 +1,4 @@
-"""Timing contenders against each other in one run, and showing the ratios."""
+"""Times contenders against each other in one run and shows the ratios."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from dataclasses import dataclass
 
 Contender = Callable[[], object]
 
-#: Seconds between two contenders, and how often one is then timed.
+#: Seconds of pause before each turn of a contender, and the number of timed runs in a turn.
 _PAUSE = 0.1
 _RUNS = 3
 
 
 @dataclass(frozen=True)
 class Result:
-    """One line: median milliseconds by contender; the first contender is the one that others are compared with."""
+    """One line: median milliseconds by contender; the others are compared with the first."""
 
     case: str
     milliseconds: Mapping[str, float]
 
     def ratio(self, contender: str) -> float:
-        """How many times as long as a contender ours takes."""
+        """Our time divided by a contender's."""
         ours = next(iter(self.milliseconds.values()))
         return ours / self.milliseconds[contender]
 
 
 def median_times(contenders: Mapping[str, Contender], rounds: int, seconds: float = 4.0) -> dict[str, float]:
-    """The median seconds of each, taken in turns: what else the machine does meets all alike.
+    """The median seconds of each contender; they take turns, so that other load on the machine affects all alike.
 
-    Threads of a library spin for a while when their work is done, ONNX Runtime's for about 60 ms; a pause and a run
-    that is not timed let each begin with its own threads awake and the others' asleep. No contender is timed for much
-    longer than `seconds`.
+    A library's threads spin for a while after their work, ONNX Runtime's for about 60 ms. A pause and an untimed run
+    before each turn let a contender start with its own threads awake and the others' asleep. No contender is timed for
+    much longer than `seconds`.
     """
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for run in contenders.values():

@@ -1,10 +1,10 @@
-"""Times of the native kernels beside those of other libraries, measured in one run.
+"""The native kernels against other libraries, timed in one run.
 
     python benchmarks/native.py [--threads 1 2] [--only WORD] [--repeat N] [--json FILE] [--svg FILE]
 
-Every line is a case: the median time of the native kernel, that time over its limit, and the native time over each
-peer's: below 1 is faster than it. The limit is a copy of as many bytes as must be moved, measured in the same run;
-where next to nothing is moved, ONNX Runtime's own time to run one Identity with the same inputs.
+Every line is a case: the median time of the native kernel, that time divided by its limit, and divided by each peer's
+time (below 1: the native kernel is faster). The limit is the time to copy as many bytes as must be moved, measured in
+the same run; where hardly anything is moved, the time ONNX Runtime takes for one Identity with the same inputs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def portable_run(case: Case, threads: int) -> Run | None:
     try:
         lowered = onnx_sparse.lower(_model(case)).SerializeToString()
         return _bound(ort.InferenceSession(lowered, _options(ort, threads)), case)
-    except Exception as error:  # what a body's standard operators do not take is not this table's business
+    except Exception as error:  # the body's standard operators lack kernels for some types
         print(f"no portable body for {case.name}: {str(error)[:100]}", file=sys.stderr)
         return None
 
@@ -80,18 +80,18 @@ def _model(case: Case) -> Any:
 
 
 def openvino_run(case: Case, threads: int) -> Run | None:
-    """OpenVINO, which has the operators by way of `extensions()`."""
+    """The model on OpenVINO's CPU plugin, with the operators from `extensions()`."""
     try:
         from on_openvino import compiled, with_extensions
 
         return compiled(with_extensions(_model(case)), case.inputs, threads)
-    except Exception as error:  # not installed, or a type or an operator that it does not have
+    except Exception as error:  # OpenVINO is not installed, or lacks a type or an operator
         print(f"not on OpenVINO: {case.name}: {str(error).strip().splitlines()[-1][:100]}", file=sys.stderr)
         return None
 
 
 def identity_run(case: Case, threads: int) -> Run:
-    """ONNX Runtime with the case's inputs and a node that does nothing."""
+    """ONNX Runtime with the case's inputs and a node that computes nothing."""
     import onnxruntime as ort
     from onnx import helper
 
@@ -106,7 +106,7 @@ def _bound(session: Any, case: Case) -> Run:
     import onnxruntime as ort
 
     names = [output.name for output in session.get_outputs()]
-    if case.bytes_moved == 0:  # latency: the shorter way in
+    if case.bytes_moved == 0:  # for latency, `run` has less overhead
         return lambda: session.run(names, case.inputs)
     feed = {name: _ort_value(ort, array) for name, array in case.inputs.items()}
     return lambda: session.run_with_ort_values(names, feed)
@@ -115,7 +115,7 @@ def _bound(session: Any, case: Case) -> Run:
 def _ort_value(ort: Any, array: Array) -> Any:
     if array.dtype != object:
         return ort.OrtValue.ortvalue_from_numpy(array)
-    # ONNX Runtime's Python interface makes no OrtValue of strings, but gives them out.
+    # ONNX Runtime's Python interface cannot make an OrtValue of strings, but returns them as outputs.
     from onnx import helper, numpy_helper
 
     constant = helper.make_node("Constant", [], ["strings"], value=numpy_helper.from_array(array))
@@ -126,7 +126,7 @@ def _ort_value(ort: Any, array: Array) -> Any:
 
 
 def copy_run(size: int, threads: int) -> Run:
-    """A copy that moves `size` bytes, half read and half written, on so many threads."""
+    """A copy that moves `size` bytes, half of them read and half written, on the given number of threads."""
     from concurrent.futures import ThreadPoolExecutor
 
     half = max(size // 2, 1)
@@ -139,7 +139,7 @@ def copy_run(size: int, threads: int) -> Run:
 
 
 def measure(threads: int, only: str, repeat: int, portable: bool) -> list[dict[str, Any]]:
-    """The lines of the table for one number of threads."""
+    """Measure the lines of the table for one number of threads."""
     lines = []
     for case in cases(threads):
         if only.lower() not in case.name.lower():
@@ -168,11 +168,11 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--only", default="", help="only the cases whose name has this word")
+    parser.add_argument("--only", default="", help="only the cases whose name contains this word")
     parser.add_argument("--repeat", type=int, default=9)
-    parser.add_argument("--no-portable", action="store_true", help="leave the portable bodies and OpenVINO out")
-    parser.add_argument("--json", type=Path, help="write the times to this file, too")
-    parser.add_argument("--svg", type=Path, help="draw the times in this file, too")
+    parser.add_argument("--no-portable", action="store_true", help="leave out the portable bodies and OpenVINO")
+    parser.add_argument("--json", type=Path, help="also write the times to this file")
+    parser.add_argument("--svg", type=Path, help="also draw the times, in this file")
     arguments = parser.parse_args()
     if "ONNX_SPARSE_BENCHMARK_THREADS" in os.environ:
         threads = int(os.environ["ONNX_SPARSE_BENCHMARK_THREADS"])
@@ -181,7 +181,7 @@ def main() -> None:
         return
     print(f"{'case':62} {'th':>2}  {'native':>12}   /limit  native / peer", flush=True)
     lines = []
-    for threads in arguments.threads:  # TensorFlow's cannot be changed once it has run, so each number has a process
+    for threads in arguments.threads:  # one process each: TensorFlow's number of threads is fixed once it has run
         lines += _measured_apart(threads, arguments)
     if arguments.json:
         arguments.json.write_text(json.dumps(lines, indent=1) + "\n")

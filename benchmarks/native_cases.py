@@ -1,4 +1,4 @@
-"""What the native kernels are timed at, and other libraries' ways to the same answers."""
+"""The cases at which the native kernels are timed, and how other libraries compute the same results."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Case:
     """One line of the table.
 
     Attributes:
-        name: What the line says.
+        name: The name of the case.
         op: The operator.
         inputs: Its inputs by name.
-        bytes_moved: How many bytes must be read or written at least; 0 where that does not matter.
-        peers: Other ways to the same answer, by library.
+        bytes_moved: How many bytes must be read or written at least; 0 for cases that measure latency.
+        peers: Other libraries' computations of the same result, by library.
         attributes: The operator's attributes.
     """
 
@@ -52,7 +52,7 @@ def _tensorflow() -> Any:
 
 
 def cases(threads: int) -> Iterator[Case]:
-    """Every case; the peers are set to the number of threads, which TensorFlow allows once in a process."""
+    """Every case. Also sets the peers' number of threads, which TensorFlow allows only once in a process."""
     torch, tf = _torch(), _tensorflow()
     if torch is not None:
         torch.set_num_threads(threads)

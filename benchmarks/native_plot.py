@@ -1,4 +1,4 @@
-"""Draws what benchmarks/native.py measured: for each case, how many times the native kernel's time the others took."""
+"""Draws what benchmarks/native.py measured: the others' times as multiples of the native kernel's, case by case."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import Any
 from xml.sax.saxutils import escape
 
-#: Each peer's colour, which those who do not see colours alike can tell apart.
+#: Each peer's colour, from a palette that colour-blind readers can tell apart.
 COLOURS = {
     "numpy": "#0072b2",
     "torch": "#d55e00",
@@ -22,7 +22,7 @@ _TICKS = (0.1, 0.3, 1, 3, 10, 30, 100, 300)
 
 
 def plot(lines: list[dict[str, Any]]) -> str:
-    """An SVG: a panel for each number of threads, a row for each case, a dot for each peer at its time over ours."""
+    """An SVG: a panel for each number of threads, a row for each case, a dot for each peer at its time / ours."""
     threads = sorted({line["threads"] for line in lines})
     panels, top = [], 40
     for number in threads:
@@ -66,7 +66,7 @@ def _panel(rows: list[dict[str, Any]], title: str, top: int) -> str:
 
 
 def _x(ratio: float) -> float:
-    """Where a ratio stands; those beyond the ends stand at them."""
+    """The horizontal position of a ratio, clipped to the ends of the axis."""
     low, high = math.log(_TICKS[0]), math.log(_TICKS[-1])
     share = (math.log(max(ratio, 1e-9)) - low) / (high - low)
     return _LABELS + 20 + min(max(share, 0.0), 1.0) * (_CHART - 20)

@@ -1,10 +1,10 @@
-"""Times of EmbeddingSegmentsSum on OpenVINO beside the native kernel in ONNX Runtime, measured in one run.
+"""EmbeddingSegmentsSum on OpenVINO against the native kernel in ONNX Runtime, timed in one run.
 
     python benchmarks/on_openvino.py [--threads 1 2] [--seconds N] [--json]
 
 Three contenders: the model on OpenVINO's CPU plugin through `extensions()`, the native kernel on the same inputs, and
-OpenVINO's own EmbeddingSegmentsSum-3. That one takes time in proportion to segments times indices (half a minute at the
-largest size), so it is timed at the smaller sizes only.
+OpenVINO's own EmbeddingSegmentsSum-3. The last takes time proportional to segments times indices (half a minute at the
+largest size), so it is timed only at the smaller sizes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from contest import contest, progress, show
 
 Array = np.ndarray[Any, Any]
-#: Rows of the table, indices, segments, and whether OpenVINO's own operator ends in time.
+#: Rows of the table, indices, segments, and whether OpenVINO's own operator is timed.
 SIZES = ((100_000, 5_000, 1_000, True), (100_000, 50_000, 10_000, True), (1_000_000, 500_000, 100_000, False))
 WIDTH = 64
 
@@ -36,7 +36,7 @@ def inputs_of(rows: int, entries: int, segments: int) -> dict[str, Array]:
 
 
 def model_of(inputs: dict[str, Array]) -> Any:
-    """A model of one node; the number of indices is unknown to it."""
+    """A model of one node; its number of indices is dynamic."""
     from onnx import helper
 
     from onnx_sparse import DOMAIN, OPSET_VERSION
@@ -67,7 +67,7 @@ def native(model: Any, inputs: dict[str, Array], threads: int) -> Callable[[], A
 
 
 def compiled(model: Any, inputs: dict[str, Array], threads: int) -> Callable[[], Any]:
-    """An OpenVINO model, on tensors that share the arrays' memory."""
+    """An OpenVINO model, run on tensors that share the arrays' memory."""
     import openvino as ov
 
     hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
@@ -77,7 +77,7 @@ def compiled(model: Any, inputs: dict[str, Array], threads: int) -> Callable[[],
 
 
 def with_extensions(model: Any) -> Any:
-    """The model as OpenVINO's, through the extensions."""
+    """The ONNX model read by OpenVINO with the extensions."""
     import onnx
     import openvino as ov
 
@@ -104,7 +104,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--seconds", type=float, default=4.0, help="how long each case is timed")
+    parser.add_argument("--seconds", type=float, default=4.0, help="how long to time each case")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     results = []

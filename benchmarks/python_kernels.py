@@ -2,7 +2,7 @@
 
     python benchmarks/python_kernels.py [--json]
 
-"bare numpy" is what one would write by hand for the case, called directly: no session, no copy of inputs and outputs.
+"bare numpy" is a handwritten numpy call for the case, without a session and without copies of inputs and outputs.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def cases() -> Iterator[Case]:
 
 
 def fill_empty_rows(values: Array, dense_shape: Array, indices: Array, default_value: Array) -> object:
-    """SparseFillEmptyRows as one would write it by hand."""
+    """A handwritten SparseFillEmptyRows."""
     empty = np.setdiff1d(np.arange(dense_shape[0]), indices[:, 0])
     filled = np.concatenate([indices, np.stack([empty, np.zeros_like(empty)], axis=1)])
     order = np.lexsort(filled.T[::-1])

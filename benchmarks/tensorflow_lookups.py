@@ -1,11 +1,11 @@
-"""Embedding lookups of TensorFlow, converted and run in ONNX Runtime, against TensorFlow itself, in one run.
+"""TensorFlow's embedding lookups, converted and run in ONNX Runtime, against TensorFlow itself, timed in one run.
 
     python benchmarks/tensorflow_lookups.py [--threads 1 2] [--only WORD] [--tf2onnx] [--json FILE] [--repeat N]
 
-Every line is a case: the median time of a run of the converted model, that time over TensorFlow's (below 1 is faster),
-the largest difference between their answers, and the memory that one run takes at its peak beyond what the process has
-with the model loaded and the inputs made. `--tf2onnx` adds what tf2onnx alone converts the function to. For the skewed
-batch that needs 7 GB and minutes.
+Every line is a case: the median time of a run of the converted model, that time divided by TensorFlow's (below 1 is
+faster), the largest difference between their results, and the peak memory of one run beyond what the process has with
+the model loaded and the inputs made. `--tf2onnx` adds the model that tf2onnx alone writes; its skewed batch needs 7 GB
+and minutes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from contest import median_times
 
 Array = np.ndarray[Any, Any]
 
-#: Set in the processes that measure one number of threads: TensorFlow's cannot be changed once it has run.
+#: Set in the processes that measure one number of threads each: TensorFlow's cannot be changed once it has run.
 _THREADS = "ONNX_SPARSE_BENCHMARK_THREADS"
 
 
@@ -35,12 +35,12 @@ class Case:
     """One line of the table: safe_embedding_lookup_sparse(combiner="mean") of a table that is a variable.
 
     Attributes:
-        name: What the line says.
-        lengths: The number of ids of each row.
+        name: The name of the case.
+        lengths: The number of ids in each row.
         table: The table's shape.
         weighted: Whether the ids have weights.
         ragged: Whether the ids are a RaggedTensor.
-        parts: How many variables the table is in.
+        parts: The number of variables into which the table is split.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Case:
     parts: int = 1
 
     def feeds(self) -> dict[str, Array]:
-        """The batch: coordinates, ids, dense shape and, perhaps, weights; or ids and row splits."""
+        """The batch: coordinates, ids, dense shape and, if weighted, weights; or ids and row splits."""
         random = np.random.default_rng(1)
         rows = np.repeat(np.arange(len(self.lengths)), self.lengths)
         columns = np.concatenate([np.arange(length) for length in self.lengths])
@@ -112,7 +112,7 @@ def cases() -> Iterator[Case]:
 
 
 def measure(threads: int, only: str, repeat: int, with_tf2onnx: bool) -> list[dict[str, Any]]:
-    """The lines of the table for one number of threads."""
+    """Measure the lines of the table for one number of threads."""
     from onnx_sparse.converters.tensorflow import convert
     from onnx_sparse.converters.tensorflow.quiet import require
 
@@ -173,16 +173,16 @@ def _bound(session: Any, feeds: dict[str, Array]) -> Callable[[], Any]:
 
 
 def _in_own_process(model: Path, threads: int) -> int:
-    """The bytes that a run takes at its peak, in a process that does nothing else."""
+    """The peak memory of a run in bytes, measured in a process that does nothing else."""
     command = [sys.executable, __file__, "--peak-of", str(model), "--threads", str(threads)]
     return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def peak_of_one_run(model: Path, threads: int) -> int:
-    """How many bytes one run of a model takes at its peak; the batch lies beside the model."""
+    """The peak memory of one run of a model in bytes; the batch is in the model's folder."""
     with np.load(model.with_name("feeds.npz")) as file:
         run = _bound(_session(model, threads), dict(file))
-    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak of loading
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak, which loading has raised
     before = _memory("VmRSS")
     run()
     return _memory("VmHWM") - before
@@ -208,10 +208,10 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--only", default="", help="only the cases whose name has this word")
-    parser.add_argument("--tf2onnx", action="store_true", help="what tf2onnx alone converts to as well")
+    parser.add_argument("--only", default="", help="only the cases whose name contains this word")
+    parser.add_argument("--tf2onnx", action="store_true", help="also measure the model that tf2onnx alone writes")
     parser.add_argument("--repeat", type=int, default=25)
-    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument("--peak-of", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.peak_of:

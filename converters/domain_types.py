@@ -1,4 +1,4 @@
-"""The element types of a node of the domain that a converter writes, by the contract's own rule."""
+"""The element types of the domain's nodes that converters write, by the contract's own rule."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ def bound_types(op: Op, inputs: Mapping[str, DType]) -> dict[str, DType]:
 
     Args:
         op: The operator.
-        inputs: The element types of the inputs that are given, by their names.
+        inputs: The element types of the given inputs, by name.
 
     Raises:
-        Unsupported: The operator does not take an input's element type, or two of one type variable differ.
+        Unsupported: The operator does not take an input's element type, or two inputs that must have the same type
+            differ.
     """
     try:
         return bind_types(op, inputs)

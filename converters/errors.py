@@ -1,4 +1,4 @@
-"""What converters raise, and how they cite what others have raised."""
+"""The exceptions that converters raise, and how they quote those of other programs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ConversionError(Exception):
     """A source that cannot be converted.
 
     Attributes:
-        unsupported: Every node that stands in the way, not just the first; empty when the source could not be read at
+        unsupported: Every node that cannot be converted, not just the first; empty if the source could not be read at
             all or was asked for something it does not have.
     """
 
@@ -46,5 +46,5 @@ class ConversionError(Exception):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an exception says; its type where it says nothing."""
+    """The first line of an exception's message; the exception's type if there is no message."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

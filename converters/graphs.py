@@ -1,4 +1,4 @@
-"""Graphs inside graphs."""
+"""Walking through nested graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Synthetic files of Ascend's tools for the tests, by the rules of the programs that write them."""
+"""Synthetic files in the formats of Ascend's tools, for the tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Y = np.array([4, 5, 6], np.float16)
 
 
 def operation(op_type: str, inputs: list[str], outputs: list[str], param: Any = "", name: str = "") -> dict[str, Any]:
-    """A node of a topo file; empty lists are left out, as the tools do."""
+    """A node of a topo file; empty lists are left out, as in the tools' files."""
     node = {"opName": name or f"{op_type}_0_{'_'.join(outputs or inputs)}", "opType": op_type, "param": param}
     if inputs:
         node["inTensors"] = inputs
@@ -69,7 +69,7 @@ def one_operation(
 
 
 def run(model: Any, *arrays: np.ndarray, backend: str = "auto") -> list[np.ndarray]:
-    """The outputs of a model; they must be of the shapes and element types that the model declares."""
+    """The outputs of a model, after a check that they have the shapes and element types that the model declares."""
     session = onnx_sparse.InferenceSession(model, backend=backend)
     names = [value.name for value in session.get_inputs()]
     results = session.run(None, dict(zip(names, arrays, strict=True)))
@@ -80,7 +80,7 @@ def run(model: Any, *arrays: np.ndarray, backend: str = "auto") -> list[np.ndarr
 
 
 def evaluate(folder: Path, op_type: str, param: Any, *arrays: np.ndarray, results: int = 1, **options: Any) -> Any:
-    """What one operation makes of its inputs."""
+    """The results of one operation."""
     return run(one_operation(folder, op_type, param, list(arrays), results, **options), *arrays)
 
 
@@ -102,7 +102,7 @@ def bin_bytes(array: np.ndarray, *, fields: dict[str, str] | None = None, layout
 
 
 def write_tensors(folder: Path, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
-    """The folder of one operation: what it read and what it wrote."""
+    """Write the folder of one operation: the tensors that it read and wrote."""
     for when, side, arrays in (("before", "in", inputs), ("after", "out", outputs)):
         (folder / when).mkdir(parents=True, exist_ok=True)
         for index, array in enumerate(arrays):
@@ -123,7 +123,7 @@ def wide(array: np.ndarray) -> np.ndarray:
 
 
 def close(actual: np.ndarray, expected: np.ndarray, dtype: object = None) -> None:
-    """Equal up to two units in the last place of the element type, for results that are rounded once from float32."""
+    """Assert equality up to two units in the last place of the element type, as for results rounded from float32."""
     dtype = np.dtype(dtype if dtype is not None else actual.dtype)
     assert actual.dtype == dtype
     assert actual.shape == expected.shape

@@ -1,4 +1,4 @@
-"""Synthetic graphs of GE for the tests, in its text and binary form."""
+"""Synthetic GE graphs for the tests, in text and binary form."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def attribute(op: Any, name: str, value: Any) -> None:
 
 
 class Graph:
-    """A graph that is being written: `graph.data(...)`, `graph.const(...)`, `graph.op(...)`, each gives its name."""
+    """A graph under construction; `data(...)`, `const(...)` and `op(...)` add a node and return its name."""
 
     def __init__(self) -> None:
         self.model = schema.new("ModelDef")
@@ -111,7 +111,7 @@ def evaluate(
     result: Any = None,
     **attributes: Any,
 ) -> list[np.ndarray]:
-    """What one operator makes of its inputs, some of which are constants of the graph."""
+    """The results of one operator; some of its inputs are constants of the graph."""
     graph = Graph()
     names, feeds = [], []
     for index, array in enumerate(inputs):

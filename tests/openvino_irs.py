@@ -1,4 +1,4 @@
-"""IRs written by hand, so that tests need no OpenVINO: layers are given as they stand in the .xml."""
+"""Handwritten IRs, so that tests need no OpenVINO: layers are given as in the .xml file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def type_name(dtype: Any) -> str:
 
 
 def port_precision(element_type: str) -> str:
-    """How ports spell an element type."""
+    """The name of an element type in a port's `precision`."""
     return {"boolean": "BOOL", "f32": "FP32", "f16": "FP16", "f64": "FP64"}.get(element_type, element_type.upper())
 
 

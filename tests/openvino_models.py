@@ -1,4 +1,4 @@
-"""Models of one operator, built with OpenVINO: saved, converted, and both run."""
+"""Models of one operator, built with OpenVINO and saved; the model and its conversion are both run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def c(value: Any, dtype: Any = np.int64) -> Any:
 class Case:
     """A model of one operator.
 
-    `build` gets the parameters, one per input, and returns a node. Inputs are fed with dynamic shapes where `dynamic`.
+    `build` gets the parameters, one per input, and returns a node. With `dynamic`, the inputs have dynamic shapes.
     """
 
     def __init__(self, op: str, build: Callable[..., Any], *inputs: Any, dynamic: bool = False) -> None:
@@ -51,7 +51,7 @@ def compiling_core() -> Any:
 
 
 def check(tested: Case, core: Any, path: Path) -> None:
-    """OpenVINO and ONNX Runtime give the same."""
+    """Assert that OpenVINO and ONNX Runtime give the same results."""
     compiled = core.compile_model(core.read_model(path), "CPU")
     expected = list(compiled(tested.inputs).values())
     session = InferenceSession(convert(path))

@@ -14,7 +14,7 @@ from onnx import ModelProto
 
 from onnx_sparse.converters.openvino import extensions
 
-#: Without this the plugin may choose bfloat16 for its own speed.
+#: Without this the plugin may compute in bfloat16 for speed.
 FLOAT32 = {"INFERENCE_PRECISION_HINT": "f32"}
 
 
@@ -33,7 +33,7 @@ def run_model(model: ModelProto, inputs: Mapping[str, Any]) -> list[Any]:
 
 
 def run_saved(model: ModelProto, inputs: Mapping[str, Any]) -> list[Any]:
-    """The outputs of an ONNX model that became an IR, which is read without the extensions."""
+    """The outputs of an ONNX model that was saved as an IR, which is read without the extensions."""
     import openvino as ov
 
     with tempfile.TemporaryDirectory() as folder:
@@ -46,7 +46,7 @@ def run_saved(model: ModelProto, inputs: Mapping[str, Any]) -> list[Any]:
 
 
 def outputs_of(compiled: Any, inputs: Mapping[str, Any]) -> list[Any]:
-    """The outputs of a compiled model, in order. numpy knows no bfloat16, so OpenVINO gets and gives its bits."""
+    """The outputs of a compiled model, in order; bfloat16, which numpy lacks, goes in and out as its bits."""
     request = compiled.create_infer_request()
     request.infer({name: _tensor(value) for name, value in inputs.items()})
     return [_array(request.get_output_tensor(k)) for k in range(len(compiled.outputs))]

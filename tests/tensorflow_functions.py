@@ -1,4 +1,4 @@
-"""TensorFlow's element types and functions as the tests of handlers write them; without TensorFlow they are skipped."""
+"""TensorFlow's element types and functions for the tests of handlers, which are skipped without TensorFlow."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ VALUES = (*NUMBERS, tf.bool, tf.string)
 
 
 def by_name(dtype: Any) -> str | None:
-    """A test's id for an element type; pytest's own for anything else."""
+    """The test id of an element type; pytest's own id for anything else."""
     return getattr(dtype, "name", None)
 
 
 def values(dtype: Any, count: int) -> np.ndarray:
-    """`count` values of a type, no two alike where the type allows."""
+    """`count` values of a type, all different if the type has that many."""
     if dtype == tf.string:
         return np.array([f"wört {k}".encode() for k in range(count)], object)
     return (np.arange(count) % 2 == 0) if dtype == tf.bool else np.arange(1, count + 1).astype(dtype.as_numpy_dtype)
 
 
 def function(*specs: tuple[Any, Any]) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate a function of tensors `(shape, dtype)`, called after its parameters."""
+    """Make a tf.function of the decorated one, with inputs of the given `(shape, dtype)` named as its parameters."""
 
     def decorate(body: Callable[..., Any]) -> Any:
         names = body.__code__.co_varnames

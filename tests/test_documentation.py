@@ -1,4 +1,4 @@
-"""The generated pages are current, and the links between pages lead somewhere."""
+"""The generated pages are current, and the targets of links between pages exist."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What every converter's `verify` is made of: inputs that a model takes, and the comparison of outputs."""
+"""The parts that every converter's `verify` shares: generated inputs and the comparison of outputs."""

@@ -10,7 +10,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-#: Half floats differ by a few units in the last place, for frameworks round at every step.
+#: Half floats differ by a few units in the last place, because frameworks round at every step.
 _RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2}
 
 
@@ -24,9 +24,9 @@ class Record:
         shape: Its shape in the first round.
         max_abs: The largest absolute difference; 0 for anything but numbers.
         max_rel: The largest relative difference.
-        ok: Whether dtype, shape and values agreed in every round, and there was one.
+        ok: Whether there was a round, and dtype, shape and values agreed in every round.
         note: What differed, what differs by design, or why a round was skipped.
-        worst: The batch with the largest difference; empty where there is none.
+        worst: The batch with the largest difference; empty if nothing differs.
     """
 
     output: str
@@ -40,10 +40,10 @@ class Record:
 
 
 def compare(output: str, want: Array, got: Array, kind: str, note: str = "", computed: Collection[str] = ()) -> Record:
-    """Compare the source's value of an output with ONNX Runtime's in the batch `kind`; `note` is put to it.
+    """Compare the source's value of an output with ONNX Runtime's in the batch `kind`; `note` goes into the record.
 
     Args:
-        computed: Half floats that the model computes with: a float32 that comes of them differs as they do.
+        computed: Half-float types that the model computes with: a float32 result of these is only as exact as they are.
     """
     record = Record(output, dtype_name(want), want.shape, note=note)
     if dtype_name(want) != dtype_name(got):
@@ -72,7 +72,7 @@ def compare(output: str, want: Array, got: Array, kind: str, note: str = "", com
 
 
 def merge(before: Record | None, after: Record) -> Record:
-    """One record of what two rounds found about an output."""
+    """Merge the records of two rounds of the same output."""
     if before is None:
         return after
     worse = after.max_abs > before.max_abs

@@ -1,7 +1,7 @@
 """What the inputs of a converted model are for, read from its operators.
 
-Each operator's inputs are followed back to where they come from: what goes into SparseReshape as `input_shape` is a
-dense shape, what goes into a Gather from a table of ten rows is ids below ten. Names help out where no operator speaks.
+Each operator's inputs are traced back to graph inputs: one that reaches SparseReshape as `input_shape` is a dense
+shape, one that indexes a table of ten rows in a Gather holds ids below ten. Where no operator tells, names do.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from onnx_sparse.converters.graphs import graphs
 
-#: The rows of a table that is an input, where its shape does not say.
+#: The number of rows of a table that is an input of unknown size.
 TABLE_ROWS = 7
 
-#: The number of segments of a batch whose size is free is at least this.
+#: The least number of segments in a batch whose size is free.
 FEWEST_SEGMENTS = 3
 
-#: Which input to follow back from an output, by operator; a tuple says it for each output.
+#: The input to which an output is traced back, by operator; a tuple has one entry per output.
 _CARRIERS: dict[str, int | tuple[int, ...]] = dict.fromkeys(
     [
         "Identity",
@@ -56,9 +56,9 @@ class Roles:
         splits: Row splits of ragged tensors.
         counts: Scalars that say how many segments or rows there are.
         tables: Embedding tables.
-        bounds: Ids, with the number of rows of the table they look up (of segments, where they are in any order).
-        keys: Integers that are looked up in a dictionary, with some that it knows.
-        most_segments: The smallest number of segments that is a constant in the model.
+        bounds: Ids, with the number of rows of the table they index (unsorted segment ids: the number of segments).
+        keys: Integers that are looked up in a dictionary, with some of its keys.
+        most_segments: The smallest constant number of segments in the model.
     """
 
     coordinates: dict[str, str | None]
@@ -73,7 +73,7 @@ class Roles:
     most_segments: int | None = None
 
     def limit_segments(self, count: int | None) -> None:
-        """Keep note of a constant number of segments."""
+        """Take a constant number of segments into account."""
         if count is not None:
             self.most_segments = count if self.most_segments is None else min(count, self.most_segments)
 
@@ -112,14 +112,14 @@ def find_roles(model: ModelProto) -> Roles:
             if keys:
                 roles.keys[names[0]] = list(keys[:20])
         elif node.op_type == "ScatterElements" and node.output[0] in counted:
-            roles.splits |= _known(names[1])  # as the rule `rows-of-splits` leaves them
+            roles.splits |= _known(names[1])  # the pattern that the rule `rows-of-splits` writes
         elif node.op_type == "ScatterND" and names[1] is not None and trace.rank(names[1]) == 2:
             _add_triple(roles, indices=names[1], values=names[2], shape=trace.shape_of(node.input[0]))
         elif node.op_type == "Gather" and names[1] is not None:
             roles.tables |= _known(names[0])
             _bound(roles, names[1], trace.rows(node.input[0]))
     _add_triples_by_name(roles, model)
-    # The row of an entry is the first coordinate, so segment ids often lead back to coordinates.
+    # The row of an entry is its first coordinate, so segment ids are often traced back to coordinates.
     roles.segments -= set(roles.coordinates)
     roles.entries |= roles.segments
     roles.entries -= {*roles.coordinates, *roles.shapes}
@@ -164,7 +164,7 @@ class _Trace:
         return name
 
     def sources(self, name: str) -> set[str]:
-        """The graph inputs that a tensor is computed from element by element: the weights in rows * weights, too."""
+        """The graph inputs that a tensor is computed from element by element; in rows * weights also the weights."""
         origin = self.origin(name)
         if origin is not None:
             return {origin}
@@ -178,18 +178,18 @@ class _Trace:
         return set()
 
     def shape_of(self, name: str) -> str | None:
-        """The graph input that says the shape of a tensor which is one value everywhere."""
+        """The graph input that holds the shape of a tensor made by Expand."""
         node, _ = self._producers.get(name, (None, 0))
         return self.origin(node.input[1]) if node is not None and node.op_type == "Expand" else None
 
     def constant(self, name: str) -> int | None:
-        """The value of a scalar; None where it is no constant."""
+        """The value of a scalar; None if it is not a constant."""
         return self._scalars.get(name)
 
     def rows(self, table: str) -> int | None:
-        """The number of rows of a table; None where it is not known until the model runs.
+        """The number of rows of a table; None if it is known only when the model runs.
 
-        Such a table has been gathered from another, and the ids bound by that one's lookup.
+        In that case the table was gathered from another one, and that lookup bounds the ids.
         """
         if table in self._rows:
             return self._rows[table]
@@ -206,7 +206,7 @@ def _bound(roles: Roles, ids: str | None, rows: int | None) -> None:
 
 
 def _add_segments(roles: Roles, trace: _Trace, segments: str | None, count: str | None) -> None:
-    """Segment ids and their number; a column of coordinates and an element of a dense shape, where inputs have such."""
+    """Add segment ids and their number: inputs of their own, or a column of coordinates and part of a dense shape."""
     shape = count if count is not None and trace.rank(count) == 1 else None
     if segments is not None and trace.rank(segments) == 2:
         _add_triple(roles, indices=segments, values=None, shape=shape)
@@ -224,7 +224,7 @@ def _add_triple(roles: Roles, *, indices: str | None, values: str | None, shape:
 
 
 def _add_triples_by_name(roles: Roles, model: ModelProto) -> None:
-    """`x_indices`, `x_values`, `x_dense_shape`, and `x`, `x_1`, `x_2` as TensorFlow calls SparseTensor parts."""
+    """Find the parts of SparseTensors by name: `x_indices`, `x_values`, `x_dense_shape`, or `x`, `x_1`, `x_2`."""
     ranks: dict[str, Any] = {value.name: len(value.type.tensor_type.shape.dim) for value in model.graph.input}
     stems: dict[str, dict[str, str]] = {}
     for name in ranks:

@@ -1,4 +1,4 @@
-"""The rounds of a verification: the source and its model run on the same batches, and their outputs are compared."""
+"""The rounds of a verification: the source and its model run on the same batches and their outputs are compared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Batch = dict[str, Array]
 
 
 class Refused(Exception):  # noqa: N818 - a verdict on a batch, not a failure of the program
-    """The source does not take a batch; the message says whose verdict that is, and why."""
+    """The source refuses a batch; the message says which program refused it, and why."""
 
 
 def make_batches(
@@ -30,7 +30,7 @@ def make_batches(
     rounds: int,
     specs: CompositeSpecs = NOTHING_SAID,
 ) -> list[tuple[str, Batch]]:
-    """The batches by what they are called: the one that is given, or as many as there are rounds, of `KINDS` in turn.
+    """The batches with their names: the given one, or one for each round, of `KINDS` in turn.
 
     Raises:
         ConversionError: `feeds` lacks an input.
@@ -53,16 +53,16 @@ def compare_rounds(
     untried: Sequence[str] = (),
     computed: Collection[str] = (),
 ) -> list[Record]:
-    """One record per output of what all batches have shown.
+    """Compare source and model on all batches: one record per output.
 
     Args:
-        batches: The batches by what they are called.
-        outputs: The outputs' element types by their names, as far as they are known without a run.
-        run_source: The source's outputs for a batch; raises `Refused` where it does not take it.
-        run_model: The model's outputs for a batch; whatever it raises is a difference.
-        by_design: Makes differences equal that are meant to be, and says so.
-        untried: Why there are no more batches.
-        computed: Half floats that the model computes with, by their names.
+        batches: The batches with their names.
+        outputs: The outputs' element types by name, as far as they are known without a run.
+        run_source: Returns the source's outputs for a batch; raises `Refused` if the source refuses it.
+        run_model: Returns the model's outputs for a batch; any exception counts as a difference.
+        by_design: Makes values equal that differ on purpose, and returns a note on it.
+        untried: Reasons why some batches were left out.
+        computed: The names of the half-float types that the model computes with.
     """
     records: dict[str, Record] = {}
     skipped = [*untried]

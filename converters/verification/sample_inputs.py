@@ -1,7 +1,7 @@
-"""Valid inputs for a converted model: what its operators say about an input decides what is put there.
+"""Valid inputs for a converted model, generated from what its operators say about each input.
 
-Noise would be refused, by TensorFlow as well: the coordinates of a sparse tensor lie inside its dense shape and are
-sorted, ids lie inside the vocabulary, segment ids are sorted.
+Random numbers alone would be refused, by TensorFlow as well: the coordinates of a sparse tensor must be sorted and
+inside its dense shape, ids inside the vocabulary, segment ids sorted.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Shape = tuple[int | None, ...] | None
 
 @dataclass(frozen=True)
 class CompositeSpecs:
-    """What the specs of sparse and ragged tensors say about the inputs that are their parts.
+    """What the specs of sparse and ragged tensors say about the inputs that are parts of these.
 
     Attributes:
-        dense_shapes: The static shape, by the input that is the dense shape.
-        row_splits: The inputs that are (the outermost) row splits, with the input of the values.
-        inner_splits: The inputs that are row splits inside others.
+        dense_shapes: The static shape, by the input that holds the dense shape.
+        row_splits: The inputs that are outermost row splits, with the input that holds the values.
+        inner_splits: The inputs that are inner row splits.
     """
 
     dense_shapes: Mapping[str, Shape] = field(default_factory=dict)
@@ -36,18 +36,18 @@ class CompositeSpecs:
     inner_splits: frozenset[str] = frozenset()
 
 
-#: What the rounds have in common with real batches, in turn.
+#: The kinds of batches, which take turns: each occurs in practice.
 KINDS = ("ordinary", "with empty rows", "without entries", "of one row", "of no rows")
 
 _SIZES = {"of one row": 1, "of no rows": 0}
 
-#: Of a source that has no specs.
+#: For a source without specs.
 NOTHING_SAID = CompositeSpecs()
 
-#: Strings of every length that is hashed in its own way.
+#: Strings of every length for which the hash function has a branch of its own.
 _HASHED = ("日本語", "user 4711", "a word of twenty two.", "straße " * 5, "long " * 30)
 
-_DIMENSION = 3  # an unknown one that is not the first
+_DIMENSION = 3  # the size of an unknown dimension other than the first
 
 
 def sample(model: ModelProto, *, seed: int, kind: str, specs: CompositeSpecs = NOTHING_SAID) -> dict[str, Array]:
@@ -57,7 +57,7 @@ def sample(model: ModelProto, *, seed: int, kind: str, specs: CompositeSpecs = N
         model: A converted model.
         seed: The same seed gives the same inputs.
         kind: One of `KINDS`.
-        specs: What the specs of sparse and ragged tensors said, which the model cannot.
+        specs: What the source's specs of sparse and ragged tensors say and the model does not.
 
     Returns:
         One array per input, in the model's order; strings as objects of type str.
@@ -83,7 +83,7 @@ class _Sampler:
             shape[1] for shape in specs.dense_shapes.values() if shape and len(shape) > 1 and shape[1] is not None
         ]
         counts = np.minimum(counts, min(widths, default=counts.max(initial=0)))
-        #: The row of each entry; every sparse input has the same rows, as ids and their weights must.
+        #: The row of each entry; the same in every sparse input, because ids and their weights must have equal rows.
         self.rows = np.repeat(np.arange(self.batch), counts)
         self.words = [*_vocabulary(model), "a", "b", "ab", ""]
 
@@ -94,7 +94,7 @@ class _Sampler:
         return made
 
     def _batch_size(self, wanted: int | None) -> int:
-        """The number of rows: what the model fixes it to, else what is wanted, else any."""
+        """The number of rows: fixed by the model, else the wanted one, else random."""
         known = [self._size(value, 0) for value in self._batched()]
         known += [shape[0] for shape in self.specs.dense_shapes.values() if shape]
         fixed = max(filter(None, known), default=0)

@@ -1,4 +1,4 @@
-"""Drawing legal inputs of any operator from what its declaration says of shapes and values."""
+"""Drawing legal inputs of any operator from the shapes and values in its declaration."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from onnx_sparse.schemas.declaration import is_group, numpy_dtype, shape_items
 Array = np.ndarray[Any, Any]
 Arguments = dict[str, Array]
 
-#: A segment of more rows than this makes every step of a blocked summation happen.
+#: A segment with more rows than this goes through every step of a blocked summation.
 LONG = 40
 
-#: How large the dimensions are that are not numbers of entries.
+#: The possible sizes of dimensions that are not numbers of entries.
 SIZES = {"R": (2, 1, 3, 0), "Q": (2, 1, 3, 0), "V": (6, 1, 4, 0)}
 
 
 @st.composite
 def arguments(draw: st.DrawFn, op: Op, binding: Mapping[str, int]) -> Arguments:
-    """Legal inputs of the operator by name; optional ones are absent, their sentinels, or given."""
+    """Legal inputs of the operator by name; an optional input is absent, its sentinel, or given."""
     return _Draw(draw, op, binding).arguments()
 
 
 class _Draw:
-    """Hypothesis chooses the structure (and shrinks it); a seeded generator fills in the values, which is quick."""
+    """Hypothesis chooses (and shrinks) the structure; a seeded generator, which is faster, fills in the values."""
 
     def __init__(self, draw: st.DrawFn, op: Op, binding: Mapping[str, int]) -> None:
         self.draw = draw
@@ -84,7 +84,7 @@ class _Draw:
         return self.sizes[letter]
 
     def _nothing_to_refer_to(self) -> bool:
-        """Whether entries would have to refer to rows of an empty table or coordinates of an empty shape."""
+        """Whether entries could only refer to rows of an empty table or coordinates of an empty shape."""
         for declared in self.op.inputs:
             of = declared.values.of
             if declared.values.kind == "index" and declared.values.low == 0 and self.bound(of) == 0:
@@ -122,7 +122,7 @@ class _Draw:
         if declared.name == "num_buckets" and self.special:
             values = np.full(shape, np.iinfo(dtype).max)
         if declared.name == "dense_shape" and shape[0] > 1 and self.special:
-            values[-1] = np.iinfo(dtype).max  # columns are not counted, so they may be many
+            values[-1] = np.iinfo(dtype).max  # no output has the size of the columns, so they may be many
         return values
 
     def integers(self, low: int, high: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -131,7 +131,7 @@ class _Draw:
         return self.random.integers(low, high, shape, dtype=dtype)
 
     def sorted_ids(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Sorted ids; where num_segments says how many there are, some lie beyond it, and far beyond."""
+        """Sorted ids; if num_segments is given, some may be beyond it, one of them far beyond."""
         few = self.draw(st.integers(1, 7))
         ids = self.random.integers(0, few, shape)
         bounded = "num_segments" in self.values and int(self.values["num_segments"]) >= 0
@@ -140,7 +140,7 @@ class _Draw:
         return np.sort(ids).astype(dtype)
 
     def reshaped(self, before: Array, rank: int) -> Array:
-        """A shape of as many elements, one dimension of it perhaps -1."""
+        """A shape with as many elements as `before`, perhaps with a -1 for one dimension."""
         total = math.prod(int(d) for d in before)
         if rank == 0 and total != 1:
             rank = 1

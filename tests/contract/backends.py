@@ -1,6 +1,6 @@
-"""The ways to execute an operator, each a function from a one-node model to its outputs, and what each cannot do.
+"""The backends, each a function from a one-node model to its outputs, and the known gaps of each.
 
-The models are ONNX graphs of one node whose inputs are graph inputs of unknown shape: what runs is what users run.
+The models are ONNX graphs of one node whose inputs are graph inputs of unknown shape, run as users run theirs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Items = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True)
 class Call:
-    """An operator with its types, attributes and the inputs that its node gives."""
+    """An operator with its types, its attributes and the inputs that its node has."""
 
     op_name: str
     types: Items
@@ -48,7 +48,7 @@ Run = Callable[[Call, Mapping[str, Array]], list[Array]]
 
 
 def one_node_model(call: Call) -> ModelProto:
-    """A model of one node; left-off inputs are left off as a user would: trailing ones omitted, others empty."""
+    """A model of one node; inputs are left off as users do it: trailing ones omitted, others named empty."""
     op, types = call.op, dict(call.types)
     names = [i.name if i.name in call.given else "" for i in op.inputs]
     while not names[-1]:
@@ -72,7 +72,7 @@ def run_reference(call: Call, inputs: Mapping[str, Array]) -> list[Array]:
 
 
 def in_sessions(make: Callable[[Call], Any]) -> Run:
-    """Runs calls in sessions that are made for them, of which the last ones are kept."""
+    """Runs calls in sessions made for them, and keeps the latest sessions."""
     session = functools.lru_cache(maxsize=64)(make)
 
     def run(call: Call, inputs: Mapping[str, Array]) -> list[Array]:
@@ -82,7 +82,7 @@ def in_sessions(make: Callable[[Call], Any]) -> Run:
 
 
 class PortableSession:
-    """Plain ONNX Runtime without kernels of ours, run with bfloat16 arrays as `onnx_sparse.InferenceSession` is."""
+    """Plain ONNX Runtime without our kernels, which takes bfloat16 arrays as `onnx_sparse.InferenceSession` does."""
 
     def __init__(self, model: ModelProto) -> None:
         import onnxruntime as ort
@@ -110,11 +110,11 @@ BACKENDS: dict[str, Run] = {
 if "native" in available_backends():
     BACKENDS["ORT native"] = in_sessions(lambda call: InferenceSession(one_node_model(call), backend="native"))
 
-#: Backends that report what the law calls an error. Portable bodies cannot; they assume legal input.
+#: Backends that report errors. Portable bodies cannot; they assume legal input.
 REPORTING = tuple(name for name in BACKENDS if name != "ORT portable")
 
-#: What a backend is known not to do: (backend, operator, element type of T or None for all) -> the reason.
-#: Strict: a gap that has closed fails the suite.
+#: What a backend cannot do: (backend, operator, element type of T or None for all) -> the reason.
+#: Strict: the suite fails once a gap has been closed.
 EXPECTED_GAPS: dict[tuple[str, str, str | None], str] = {
     ("ORT portable", "StringToHashBucketFast", None): "standard ONNX does not look at the bytes of a string",
 }

@@ -1,4 +1,4 @@
-"""FarmHash's Fingerprint64 once more, in Python's integers: one string at a time, as its definition is written."""
+"""FarmHash's Fingerprint64 again, in Python integers: one string at a time, written as its definition is."""
 
 from __future__ import annotations
 

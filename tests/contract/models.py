@@ -1,4 +1,4 @@
-"""Small models that several tests start from, in onnx's own text form."""
+"""Small models that several tests start from, in onnx's text format."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def model(text: str, opset: int = 18, ir_version: int = 10) -> ModelProto:
     )
 
 
-#: As a user writes it by hand: optional inputs and attributes left off.
+#: As users write it by hand, with optional inputs and attributes left off.
 SEGMENT_SUM = model("g (float[k,2] data, int64[k] ids) => (float[s,2] y) { y = onnx_sparse.SegmentSum (data, ids) }")
 
-#: Two operators of the domain with standard ones between, one of them in a branch.
+#: Two operators of the domain, each in a branch, after a standard one.
 BRANCHES = model(
     """
 g (bool c, float[k,2] data, int64[k] ids) => (float[s,2] y) {
@@ -39,7 +39,7 @@ g (float[k] x, int32[k] z, int64[k] ids) => (float[s] y, int32[s] w) {
 Pool (data, ids) => (pooled) { pooled = onnx_sparse.SegmentSum (data, ids) }"""
 )
 
-#: A function that leaves an attribute to its default, is written in another opset and imports what the model does not.
+#: A function with a default for an attribute, in another opset, which imports a domain that the model does not.
 DEFAULTED = parser.parse_model(
     """
 <ir_version: 10, opset_import: ["" : 18, "mine" : 1]>

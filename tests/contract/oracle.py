@@ -1,7 +1,7 @@
-"""The laws once more, in plain Python loops over single elements: slow, obvious, and sharing nothing with the kernels.
+"""The laws again, in plain Python loops over single elements: slow, obvious, and sharing no code with the kernels.
 
-An oracle takes the inputs by name and returns `Expected` by output name. Floats come as exact as float64 sums can be,
-with the error that adding in another order and rounding once to the element type may make.
+An oracle takes the inputs by name and returns `Expected` by output name. Floats are as exact as float64 sums can be;
+with them comes the error that another order of additions and one rounding to the element type may cause.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Inputs = Mapping[str, Any]
 
 @dataclass
 class Expected:
-    """An output: its dtype, its shape, its elements in row-major order, and how far each may be off."""
+    """An output: its dtype, its shape, its elements in row-major order, and the tolerance of each."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -38,7 +38,7 @@ def is_integer(dtype: np.dtype[Any]) -> bool:
 
 
 def wrap(value: int, dtype: np.dtype[Any]) -> int:
-    """An integer as the dtype holds it: modulo its range."""
+    """An integer wrapped to the dtype's range."""
     info = np.iinfo(dtype)
     return (value - int(info.min)) % (int(info.max) - int(info.min) + 1) + int(info.min)
 
@@ -52,7 +52,7 @@ def highest(dtype: np.dtype[Any]) -> Any:
 
 
 def python_value(value: Any) -> Any:
-    """An element as Python's int, float, bool or str."""
+    """An element as a Python int, float, bool or str."""
     if not isinstance(value, np.generic):
         return value
     return float(value) if value.dtype == ml_dtypes.bfloat16 else value.item()
@@ -63,13 +63,13 @@ def elements(array: Array) -> list[Any]:
 
 
 def exact_sum(values: list[float]) -> float:
-    """The sum rounded once; with infinities and NaN as IEEE 754 adds them."""
+    """The sum rounded once; infinities and NaN are added as in IEEE 754."""
     special = [v for v in values if not math.isfinite(v)]
     return sum(special) if special else math.fsum(values)
 
 
 def fold(kind: str, values: list[Any], dtype: np.dtype[Any]) -> tuple[Any, float]:
-    """Reduce the values of one element of a segment (not empty); returns the result and its tolerance."""
+    """Reduce the values of one element of a segment that is not empty; returns the result and its tolerance."""
     if kind in ("max", "min"):
         if any(v != v for v in values):
             return math.nan, 0.0
@@ -83,7 +83,7 @@ def fold(kind: str, values: list[Any], dtype: np.dtype[Any]) -> tuple[Any, float
 
 
 def step(dtype: np.dtype[Any]) -> float:
-    """The relative rounding step of the dtype that is computed in."""
+    """The relative rounding step of the dtype in which the operator computes."""
     return 2.0**-52 if dtype == np.float64 else 2.0**-23
 
 
@@ -93,7 +93,7 @@ def sum_error(values: list[float], dtype: np.dtype[Any]) -> float:
 
 
 def segments_of(segment_ids: Array, num_segments: int) -> list[list[int]]:
-    """The positions of each segment's entries; those of other ids stand nowhere."""
+    """The positions of each segment's entries; entries with other ids are in none."""
     return [[k for k, s in enumerate(segment_ids.reshape(-1)) if int(s) == segment] for segment in range(num_segments)]
 
 
@@ -283,7 +283,7 @@ def masked_fill(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expe
     x, mask, value = inputs["x"], inputs["mask"], python_value(inputs["value"][()])
     output = []
     for position in np.ndindex(*x.shape):
-        # Align on the right; a dimension of 1 stands for all.
+        # Align on the right; a dimension of 1 is broadcast.
         aligned = position[x.ndim - mask.ndim :]
         masked = mask[tuple(0 if size == 1 else p for p, size in zip(aligned, mask.shape, strict=True))]
         output.append(value if masked else python_value(x[position]))
@@ -331,7 +331,7 @@ def assert_equals(actual: Array, expected: Expected, name: str) -> None:
 
 
 def close(got: float, want: float, error: float, dtype: np.dtype[Any]) -> bool:
-    """Equal once `want`, off by at most `error`, is rounded to the dtype."""
+    """Whether `got` is some number within `error` of `want`, rounded to the dtype."""
     if math.isnan(got) or math.isnan(want):
         return math.isnan(got) and math.isnan(want)
     with np.errstate(all="ignore"):

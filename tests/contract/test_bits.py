@@ -1,4 +1,4 @@
-"""Unweighted float sums have the bits of TensorFlow's SparseSegment kernels on CPU on every backend but bodies."""
+"""Unweighted float sums equal TensorFlow's SparseSegment kernels on CPU to the bit, except in portable bodies."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Array = np.ndarray[Any, Any]
 MODES = {"EmbeddingSegmentsSum": "Sum", "EmbeddingSegmentsMean": "Mean", "EmbeddingSegmentsSqrtN": "SqrtN"}
 DTYPES = {np.float32: TensorProto.FLOAT, np.float64: TensorProto.DOUBLE}
 
-#: Every remainder by eight, on both sides of ten rows, and long ones.
+#: Every remainder modulo eight, below and above ten rows, and a few long segments.
 LENGTHS = [*range(40), 100, 257, 1000]
 
 
 def cancelling_inputs(dtype: type[np.floating[Any]], width: int) -> dict[str, Array]:
-    """Values whose sums depend on the order they are added in."""
+    """Values whose sum depends on the order of the additions."""
     random = np.random.default_rng(width)
     table = (random.standard_normal((50, width)) * 10.0 ** random.integers(-3, 4, (50, 1))).astype(dtype)
     segment_ids = np.repeat(np.arange(len(LENGTHS)), LENGTHS)
@@ -34,7 +34,7 @@ def cancelling_inputs(dtype: type[np.floating[Any]], width: int) -> dict[str, Ar
 
 
 def in_tensorflows_order(rows: list[Any], mode: str, dtype: type[np.floating[Any]]) -> Any:
-    """One column of one segment, scalar by scalar."""
+    """Reduce one column of one segment, scalar by scalar."""
     count = len(rows)
     if count == 0:
         return dtype(0)

@@ -93,7 +93,7 @@ g (int64 n, float[k,2] data, int64[k] ids) => (float[a,b,2] ys) {
 def test_a_model_beyond_what_protocol_buffers_hold(
     rewrite: Callable[[onnx.ModelProto], onnx.ModelProto], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Onnx's tools never see its tensors. The limit is lowered."""
+    """onnx's tools never see its tensors. The test lowers the limit."""
     m = model(
         "g (int64[k] i, int64[k] s, int64 n) => (float[n,4] y) { y = onnx_sparse.EmbeddingSegmentsSum (t, i, s, n) }"
     )
@@ -161,7 +161,7 @@ def test_what_cannot_be_canonical_says_why(text: str, message: str) -> None:
 
 @pytest.mark.parametrize("function", [onnx_sparse.canonicalize, onnx_sparse.embed_functions, onnx_sparse.lower])
 def test_a_later_opset_is_refused(function: Callable[[onnx.ModelProto], onnx.ModelProto]) -> None:
-    """Its operators may have another law."""
+    """Its operators may behave differently."""
     later = onnx.ModelProto()
     later.CopyFrom(SEGMENT_SUM)
     next(i for i in later.opset_import if i.domain == onnx_sparse.DOMAIN).version = 2

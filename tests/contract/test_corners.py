@@ -1,4 +1,4 @@
-"""Corners of the law that drawn inputs seldom meet, on every backend."""
+"""Corner cases of the law that drawn inputs seldom reach, on every backend."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_an_empty_segment_is_the_finite_limit_of_every_type(
 def test_an_unsorted_reduction_starts_from_the_finite_limit(
     op_name: str, value: float, limit: Any, dtype: DType, backend: str
 ) -> None:
-    """So an infinite segment is finite; that of the sorted operators is infinite."""
+    """So a segment of infinities gives a finite result; with the sorted operators it stays infinite."""
     data = np.array([value, value], numpy_dtype(dtype))
     inputs = {"data": data, "segment_ids": np.array([0, 0]), "num_segments": np.array(1)}
     (output,) = run(backend, op_name, dtype, inputs)
@@ -76,7 +76,7 @@ def test_nan_propagates_wherever_it_stands(op_name: str, dtype: DType, backend: 
 @pytest.mark.parametrize("backend", REPORTING)
 @each_float
 def test_values_that_are_only_moved_keep_their_bits(dtype: DType, backend: str) -> None:
-    """Minus zero, and what a NaN carries; where float32 carries half floats, not what their NaN does."""
+    """Negative zeros and NaN payloads, except the NaN payloads of half floats that are carried as float32."""
     numpy_type = numpy_dtype(dtype)
     values = np.array([-0.0, np.nan], numpy_type)
     if not (backend == "ORT Python" and dtype in HALF_FLOATS):
@@ -105,7 +105,7 @@ def test_values_that_are_only_moved_keep_their_bits(dtype: DType, backend: str) 
 
 @each_backend
 def test_row_stable_looks_at_rows_only(backend: str) -> None:
-    """Columns may be anything, as in TensorFlow."""
+    """Columns may have any value, as in TensorFlow."""
     inputs = {
         "values": np.array([1, 2, 3]),
         "dense_shape": np.array([3, 2]),
@@ -121,7 +121,7 @@ def test_row_stable_looks_at_rows_only(backend: str) -> None:
 @pytest.mark.parametrize("columns", [1, 2, 3])
 @pytest.mark.parametrize("rows", [1, 3])
 def test_row_major_sorts_by_all_columns_and_keeps_the_order_of_equals(rows: int, columns: int, backend: str) -> None:
-    """Rows of many entries, of few different ones."""
+    """Rows with many entries and few distinct columns."""
     random = np.random.default_rng(rows + columns)
     indices = random.integers(0, 3, (150, 1 + columns))
     indices[:, 0] %= rows
@@ -139,7 +139,7 @@ def test_row_major_sorts_by_all_columns_and_keeps_the_order_of_equals(rows: int,
 
 @pytest.mark.parametrize("backend", REPORTING)
 def test_reshaped_coordinates_are_not_validated(backend: str) -> None:
-    """Negative ones are divided as C and TensorFlow do: toward zero."""
+    """Negative ones are divided as in C and TensorFlow: rounded toward zero."""
     inputs = {
         "input_indices": np.array([[0, -1], [-1, 2], [5, 5]]),
         "input_shape": np.array([2, 3]),

@@ -1,4 +1,4 @@
-"""What the law calls an error: every backend that can report one says operator, input, position, value."""
+"""Illegal inputs: every backend that can report errors names the operator, the input, the position and the value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HUGE = 2**62
 
 @dataclass
 class Illegal:
-    """Legal inputs of an operator with one thing wrong, and the message that it gives."""
+    """Legal inputs of an operator with one change that makes them illegal, and the resulting message."""
 
     op: str
     wrong: dict[str, Any]
@@ -226,7 +226,7 @@ def test_error_names_operator_input_position_and_value(case: Illegal, backend: s
 
 @pytest.mark.parametrize("backend", REPORTING)
 def test_legal_inputs_are_legal(backend: str) -> None:
-    """What the illegal cases start from, so that it is the one wrong thing that is refused."""
+    """The illegal cases start from these inputs, so each is refused for its one change."""
     for op in OPS.values():
         types = {v: {"T": F, "I": I64, "N": I64, "M": TensorProto.BOOL}[v] for v in op.types}
         inputs = {i.name: np.array(legal_inputs(op)[i.name], numpy_dtype(op.bind(i.type, types))) for i in op.inputs}

@@ -1,4 +1,4 @@
-"""StringToHashBucketFast gives TensorFlow's own buckets, which are recorded here and asked for where it is installed.
+"""StringToHashBucketFast gives TensorFlow's buckets: recorded ones, and TensorFlow's own if it is installed.
 
 `python tests/contract/test_hash_buckets.py` records them.
 """
@@ -26,7 +26,7 @@ from onnx_sparse.schemas import OPS
 
 RECORD = Path(__file__).parents[1] / "data" / "hash_buckets.json"
 
-#: As many buckets as there can be, so that a bucket shows all bits of the fingerprint.
+#: The largest number of buckets, so that a bucket shows all bits of the fingerprint.
 MOST = 2**63 - 1
 
 WORDS = [
@@ -94,7 +94,7 @@ def test_zero_bytes_count(backend: str) -> None:
 
 
 def test_python_kernels_see_a_string_up_to_its_first_zero_byte() -> None:
-    """onnxruntime-extensions hands it over so; the law says it."""
+    """onnxruntime-extensions passes it on cut off; the law documents this."""
     seen = [word.partition("\0")[0] for word in ZEROS]
     assert hashed("ORT Python", ZEROS) == [fingerprint64(word.encode()) % MOST for word in seen]
 
@@ -120,7 +120,7 @@ def test_bytes_that_are_no_text_count_in_native_kernels() -> None:
 
 
 def test_numpys_text_arrays_are_cut_at_a_zero_byte_by_onnx_runtime() -> None:
-    """The law says so: if this fails, it is out of date."""
+    """The law documents this; if the test fails, the law is out of date."""
     inputs = {"input": np.array(["a\0b"]), "num_buckets": np.array(MOST)}
     call = Call.of(OPS["StringToHashBucketFast"], {}, {}, inputs)
     (output,) = BACKENDS["ORT native" if "ORT native" in BACKENDS else "ORT Python"](call, inputs)

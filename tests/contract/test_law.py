@@ -1,4 +1,4 @@
-"""Every operator, every legal combination of element types, every backend: equal to the law in plain loops."""
+"""Every operator, with every legal combination of element types, equals the oracle's plain loops on every backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Portable bodies in a model: plain ONNX Runtime runs it, kernels take precedence, `lower` leaves standard ONNX."""
+"""Portable bodies in a model: plain ONNX Runtime runs them, kernels take precedence, `lower` leaves standard ONNX."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_an_embedded_model_runs_in_plain_onnx_runtime() -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="links packages into a bare environment")
 def test_an_embedded_model_runs_where_onnx_sparse_is_not_installed(tmp_path: Path) -> None:
-    """A virtual environment that has ONNX Runtime and numpy only."""
+    """The virtual environment has only ONNX Runtime and numpy."""
     venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
     (site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
     for package in (ort, np):
@@ -55,7 +55,7 @@ for c, want in (True, [[6, 8]]), (False, [[8, 12]]):
 
 
 def test_a_registered_kernel_is_used_instead_of_the_body() -> None:
-    """The body is made to answer wrongly, so that what ran is seen."""
+    """The body is changed to give a wrong result, which shows which of the two ran."""
     embedded = onnx_sparse.embed_functions(onnx_sparse.canonicalize(SEGMENT_SUM))
     wrong = onnx.helper.make_node("Identity", ["data"], ["output"])
     del embedded.functions[0].node[:]
@@ -97,7 +97,7 @@ def test_lower_leaves_standard_onnx_only(m: onnx.ModelProto) -> None:
 @pytest.mark.parametrize("portable", [onnx_sparse.embed_functions, onnx_sparse.lower])
 @pytest.mark.parametrize("opset", [11, 13, 17, 18, 22])
 def test_an_old_opset_is_raised_to_that_of_the_bodies(opset: int, portable: Portable) -> None:
-    """What onnx's version converter would drop stays: functions, metadata, sparse initializers."""
+    """Functions, metadata and sparse initializers, which onnx's version converter drops, are kept."""
     m = model(
         f"""
 g (float[k,2] data, int64[k] ids) => (float[s,2] y) {{
@@ -144,7 +144,7 @@ def test_functions_are_inlined_with_their_defaults(portable: Portable) -> None:
 
 @pytest.mark.parametrize("run", [ort.InferenceSession, ReferenceEvaluator])
 def test_left_off_inputs_and_outputs(run: Callable[[bytes], Any]) -> None:
-    """Neither runtime takes a call with fewer outputs than the function, the evaluator none with fewer inputs."""
+    """Neither runtime accepts a call with fewer outputs than the function has, the evaluator none with fewer inputs."""
     m = model(
         "g (float[n] v, int64[2] s, int64[n,2] i, float d, int64[n] ids) => (oi, ov, e, y) { "
         "oi, ov, e = onnx_sparse.SparseFillEmptyRows (v, s, i, d) y = onnx_sparse.SegmentSum (v, ids) }"
@@ -199,7 +199,7 @@ def test_what_has_no_body_says_why(text: str, message: str) -> None:
 
 
 def test_the_bodies_work_is_linear_in_the_data() -> None:
-    """No value of a body is larger than the data, however long one segment is (a padded grid would be)."""
+    """No tensor in a body is larger than the data, however long one segment is (a padded grid would be)."""
     rows = 5000
     ids = (np.arange(rows) > 10).astype(np.int64)
     evaluator = ReferenceEvaluator(onnx_sparse.lower(SEGMENT_SUM))

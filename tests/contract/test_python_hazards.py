@@ -1,6 +1,6 @@
-"""What onnxruntime-extensions does to a process when a kernel misbehaves, and that ours does not let it.
+"""A misbehaving kernel makes onnxruntime-extensions end the process; our wrapper prevents that.
 
-Whatever may end a process runs in one of its own.
+Everything that may end the process runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def test_an_error_in_our_session_is_raised_and_the_process_goes_on() -> None:
 
 
 def test_kernels_declared_while_other_sessions_live_do_no_harm() -> None:
-    """onnxruntime-extensions moves its table of operators when one is added; sessions made before point into it."""
+    """onnxruntime-extensions moves its table of operators when one is added, and earlier sessions point into it."""
     done = run_program(
         """
         import onnxruntime_extensions as extensions
@@ -133,7 +133,7 @@ def test_an_array_that_is_not_contiguous_is_handed_over_whole(monkeypatch: pytes
 
 
 def test_left_off_inputs_and_outputs_are_filled_in_for_the_python_kernels() -> None:
-    """onnxruntime-extensions knows no optional inputs, outputs or attributes."""
+    """onnxruntime-extensions has no optional inputs, outputs or attributes."""
     m = model(
         "g (float[n] v, int64[2] s, int64[n,2] i, float d) => (oi) "
         "{ oi = onnx_sparse.SparseFillEmptyRows (v, s, i, d) }"

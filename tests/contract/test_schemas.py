@@ -1,4 +1,4 @@
-"""What onnx knows of the operators once onnx_sparse is imported: schemas, types, shapes, refusals."""
+"""What onnx knows about the operators once onnx_sparse is imported: schemas, types, shapes and errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def inferred(m: onnx.ModelProto, strict: bool = True) -> dict[str, tuple[int, li
 
 
 def with_ranks(m: onnx.ModelProto, op: Op) -> onnx.ModelProto:
-    """The model with a symbolic shape for every input and output; a group of dimensions is one of them."""
+    """The model with symbolic shapes for all inputs and outputs; a group of dimensions becomes one dimension."""
     declared = {formal.name: formal.shape for formal in (*op.inputs, *op.outputs)}
     for value in (*m.graph.input, *m.graph.output):
         value.type.tensor_type.shape.SetInParent()
@@ -71,7 +71,7 @@ def test_the_declaration_is_complete(op: Op) -> None:
 
 @pytest.mark.parametrize("op_name", OPS)
 def test_no_operator_has_the_name_of_another_domains(op_name: str) -> None:
-    """Some tools look at op_type and ignore the domain."""
+    """Some tools look only at op_type, not at the domain."""
     import onnxruntime.capi.onnxruntime_pybind11_state as ort_state
 
     known = {(s.domain, s.name) for s in onnx.defs.get_all_schemas_with_history()}
@@ -196,7 +196,7 @@ def test_schemas_survive_importing_twice() -> None:
 
 
 def test_tools_that_rewrite_models_keep_the_nodes(tmp_path: Path) -> None:
-    """The version converter, the extractor and ONNX Runtime's quantizer go by the schema."""
+    """The version converter, the extractor and ONNX Runtime's quantizer rely on the schema."""
     from onnx import utils, version_converter
     from onnxruntime.quantization import quantize_dynamic
 

@@ -31,7 +31,7 @@ def feeds(ids: np.ndarray[Any, Any] = SORTED) -> dict[str, Any]:
 
 
 def model_with_external_data(folder: Path) -> Path:
-    """A model whose embedding table stands in a file beside it."""
+    """A model whose embedding table is in a file beside it."""
     m = model(
         "g (int64[k] i, int64[k] s, int64 n) => (float[n,4] y) { y = onnx_sparse.EmbeddingSegmentsSum (t, i, s, n) }"
     )
@@ -104,7 +104,7 @@ class TestWaysIn:
         assert opened(other, options).run(None, ids)[0].tolist() == [[4, 6, 8, 10]]
 
     def test_a_model_beyond_what_protocol_buffers_hold(self, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The limit is lowered; what is split off is the same."""
+        """The test lowers the limit; the same tensors are split off."""
         from onnx_sparse import large_models
 
         monkeypatch.setattr(large_models, "_SMALL", 1000)
@@ -320,7 +320,7 @@ class TestElementTypes:
     def test_half_floats_run_and_are_rounded_once(self, opened: Open, dtype: Any) -> None:
         name = np.dtype(dtype).name
         m = model(f"g ({name}[k] data, int64[k] ids) => ({name}[s] y) {{ y = onnx_sparse.SegmentSum (data, ids) }}")
-        data = np.array([1, *[2.0**-9] * 8], dtype)  # each alone is lost beside 1 in bfloat16
+        data = np.array([1, *[2.0**-9] * 8], dtype)  # in bfloat16, each is lost when added to 1 alone
         (y,) = opened(m).run(None, {"data": data, "ids": np.zeros(9, np.int64)})
         assert y.dtype == dtype
         assert y.astype(float).tolist() == [1 + 2.0**-6]
@@ -334,7 +334,7 @@ class TestElementTypes:
         assert type(raised.value).__name__ == "InvalidGraph"
 
     def test_strings_beside_bfloat16(self, opened: Open) -> None:
-        """As in a recommender that hashes its features."""
+        """As in a recommender model that hashes its features."""
         m = model(
             "g (string[k] words, string d, bfloat16[v,1] t, int64[k] ids) => (bfloat16[s,1] y, string[s] f) {"
             " n = Constant <value = int64 {2}> ()  one = Constant <value = int64[1] {1}> ()"
