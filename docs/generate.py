@@ -38,7 +38,7 @@ def _tensorflow_coverage() -> str:
     head = ("TensorFlow op", "becomes", "element types", "notes")
     return (
         "# TensorFlow ops converted here\n\n"
-        "These ops have a handler here; every other op is tf2onnx's. Generated from the registry of handlers.\n\n"
+        "These ops have a handler here; tf2onnx converts all others. Generated from the registry of handlers.\n\n"
         + table(head, rows)
         + "\n"
     )
@@ -47,12 +47,12 @@ def _tensorflow_coverage() -> str:
 def _ascend_coverage() -> str:
     text = (
         "# Ascend operations converted here\n\n"
-        "Generated from the registries of handlers. An operation without a handler is refused, all of them at once, or "
-        "kept as a node of a foreign domain with `--keep-unknown`. `MaskedFill` and `Fill` are operators of this "
-        "project's domain: [MaskedFill](../operators/MaskedFill.md), [Fill](../operators/Fill.md); what stands beside "
-        "them is standard ONNX of opset 17.\n\n"
-        "Half floats are computed in float32 and rounded after each operation. Nothing here was compared with an NPU: "
-        "the definitions are those of public sources and specifications.\n"
+        "Generated from the registries of handlers. Operations without a handler are refused in one error, or kept "
+        "as nodes of a foreign domain with `--keep-unknown`. [MaskedFill](../operators/MaskedFill.md) and "
+        "[Fill](../operators/Fill.md) are operators of this project's domain; all others are standard ONNX of opset 17."
+        "\n\n"
+        "Half floats are computed in float32 and rounded after each operation. Nothing here has been compared with an "
+        "NPU: the definitions come from public sources and specifications.\n"
     )
     for title, rows in ascend_coverage().items():
         cells = [(f"`{row.source}`", row.target, row.notes) for row in rows]
@@ -63,18 +63,17 @@ def _ascend_coverage() -> str:
 _ON_OPENVINO = """
 ## On OpenVINO
 
-`onnx_sparse.converters.openvino.extensions()` makes every operator of the domain but those on strings a subgraph
-of OpenVINO's standard operators, with their optional inputs in every combination, int32 or int64 indices, static or
-dynamic shapes, no rows, no entries. What OpenVINO's CPU plugin (measured: 2026.4.1) does not do is not done there,
-either:
+`onnx_sparse.converters.openvino.extensions()` turns every operator of the domain, except those on strings, into a
+subgraph of OpenVINO's standard operators. It covers every combination of optional inputs, int32 and int64 indices,
+static and dynamic shapes, zero rows and zero entries. The limits of OpenVINO's CPU plugin (measured: 2026.4.1) remain:
 
 - int64, uint64 and float64 are computed in 32 bits: values, indices, ids and positions must fit into int32, and an
-  infinity in float64 becomes the largest float32. uint32 is computed as int32, and right where it is only moved.
-- bfloat16 results of operators that compute may be cut off instead of rounded.
-- There are no strings; a model with them (`StringToHashBucketFast`, say) is refused, with the reason.
+  infinity in float64 becomes the largest float32. uint32 is computed as int32, and is right where it is only moved.
+- bfloat16 results of operators that compute may be truncated instead of rounded.
+- Strings are not supported; a model with them (`StringToHashBucketFast`, say) is refused, with the reason.
 - The rank of every tensor must be known: `Fill` needs `dims` of a known length, `SparseFillEmptyRows` with
-  `order` = `row_major` a known number of columns, and `SparseReshape` has ranks of at least 1.
-- An input with a static dimension of 0 is lost by OpenVINO's ONNX frontend; leave such a dimension dynamic.
+  `order` = `row_major` a known number of columns, and `SparseReshape` ranks of at least 1.
+- OpenVINO's ONNX frontend loses an input with a static dimension of 0; leave such a dimension dynamic.
 - Illegal input (ids that are not sorted, indices out of range) is not reported.
 """
 
@@ -85,9 +84,9 @@ def _openvino_coverage() -> str:
         for row in openvino.coverage()
     ]
     return (
-        "# OpenVINO operators converted\n\n"
-        "A layer of a later operator set takes the newest version here that its set has. Generated from the registry "
-        "of handlers.\n\n" + table(("OpenVINO operator", "becomes", "notes"), rows) + "\n" + _ON_OPENVINO
+        "# OpenVINO operators converted here\n\n"
+        "A layer of a later operator set is converted as the newest version here that its set has. Generated from the "
+        "registry of handlers.\n\n" + table(("OpenVINO operator", "becomes", "notes"), rows) + "\n" + _ON_OPENVINO
     )
 
 
