@@ -18,17 +18,17 @@ from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, output, 
 
 __all__ = ["main"]
 
-_INTERRUPTED = 130  # 128 + SIGINT, as a shell says it
+_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
 
 _DESCRIPTION = """
-Sparse, segment and embedding operators for ONNX: convert models, run them in ONNX Runtime, look into them.
+Sparse, segment and embedding operators for ONNX: convert models, run them in ONNX Runtime, inspect them.
 """
 _DEBUG_HELP = "show the traceback of an error"
 _EPILOG = """
 new here:
-  onnx-sparse demo                           a TensorFlow model becomes ONNX and gives the same answer
-  onnx-sparse doctor                         what is installed, and does it work
+  onnx-sparse demo                           convert a TensorFlow model to ONNX and get the same answer
+  onnx-sparse doctor                         see what is installed and whether it works
 
 exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage
 """
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             arguments = _parser().parse_args(argv)
-        except SystemExit as stop:  # argparse has said all there is to say
+        except SystemExit as stop:  # argparse has printed its message
             code = stop.code if isinstance(stop.code, int) else output.FAILED
             if code == output.USAGE and "--json" in (sys.argv[1:] if argv is None else argv):
                 output.write_json({"error": "wrong usage: stderr says what is expected"})
@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _prepare_streams() -> None:
-    """Make writing safe: to streams that were closed (`>&-`), and of characters that a terminal cannot show."""
+    """Make it safe to write to closed streams (`>&-`), and to write characters that a terminal cannot show."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # for as long as the process lives
@@ -95,7 +95,7 @@ def _prepare_streams() -> None:
 
 
 def _discard_stdout() -> None:
-    """What is still buffered for stdout must not fail again when Python exits."""
+    """Drop what is still buffered for stdout, so that it does not fail again when Python exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -111,7 +111,7 @@ def _run(arguments: argparse.Namespace) -> int:
         failure = output.CommandError(f"not enough memory: {error}" if str(error) else "not enough memory")
         failure.__cause__ = error
     except OSError as error:
-        # A name that is too long, a disk that fails: the system says what, and there is nothing to debug.
+        # A name that is too long, a disk that fails: the system's message is enough, there is nothing to debug.
         named = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
         failure = output.CommandError(f"{named}{error.strerror or error}")
         failure.__cause__ = error
@@ -146,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
             epilog=f"examples:\n{textwrap.indent(textwrap.dedent(command.EXAMPLES).strip(), '  ')}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        # Legal after the command, too; without a default, for that would overwrite what stands before the command.
+        # Also legal after the command; it has no default there, which would overwrite a --debug before the command.
         child.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG_HELP)
         child.add_argument("--json", action="store_true", help="print one JSON document instead of text")
         command.add_arguments(child)

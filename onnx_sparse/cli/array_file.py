@@ -15,7 +15,7 @@ from onnx_sparse.cli.output import CommandError, printable
 
 Array = np.ndarray[Any, Any]
 
-#: What numpy raises for files that are damaged or none of its own.
+#: What numpy raises for files that are damaged or not numpy files.
 _READ_ERRORS = (
     ValueError,
     OSError,
@@ -23,7 +23,7 @@ _READ_ERRORS = (
     KeyError,
     SyntaxError,
     NotImplementedError,
-    MemoryError,  # the header claims more than there can be
+    MemoryError,  # the header claims more than memory can hold
     zipfile.BadZipFile,
     zlib.error,
 )
@@ -44,7 +44,7 @@ def read_npz(path: Path) -> Iterator[tuple[str, Array]]:
                 array = archive[name]
             except _READ_ERRORS as error:
                 raise _unreadable(f"{path}, array {printable(name)},", error) from error
-            if not isinstance(array, np.ndarray):  # a member that is no array comes as its bytes
+            if not isinstance(array, np.ndarray):  # numpy returns the bytes of a member that is no array
                 raise CommandError(f"{path}: {printable(name)} is not a numpy array")
             yield name, array
 
@@ -63,7 +63,7 @@ def read_npy(path: Path) -> Array:
 
 
 def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write an `.npz` archive. `np.savez` takes names as keywords, so an array named `file` would be lost on it.
+    """Write an `.npz` archive. `np.savez` takes names as keywords, so it cannot write an array named `file`.
 
     Raises:
         CommandError: It cannot be written.

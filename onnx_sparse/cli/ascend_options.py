@@ -11,7 +11,7 @@ from onnx_sparse.cli import output
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-#: The options that other sources do not have, by the name of their value, with what it is when it is not given.
+#: The options that only Ascend's graphs have, by the name of their value, with their defaults.
 _DEFAULTS: dict[str, Any] = {
     "input": [],
     "tensors": None,
@@ -29,19 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME:DTYPE:2,3",
-        help="an input's element type and shape, where the file does not say them; an unknown dimension is ?",
+        help="an input's element type and shape, where the file lacks them; write ? for an unknown dimension",
     )
     group.add_argument(
         "--tensors",
         type=Path,
         metavar="PATH",
-        help="the dump's tensors: a folder or a csv (default: looked for beside the graph)",
+        help="the dump's tensors: a folder or a csv file (default: searched for beside the graph)",
     )
     add_fill_arguments(group)
     group.add_argument(
         "--keep-unknown",
         action="store_true",
-        help="keep what is not converted as nodes of the domain ascend.atb; the model does not run with them",
+        help="keep unsupported operations as nodes of the domain ascend.atb; a model with such nodes does not run",
     )
 
 
@@ -51,13 +51,13 @@ def add_fill_arguments(group: argparse._ActionsContainer) -> None:
         "--fill-value",
         type=float,
         metavar="NUMBER",
-        help="the value of fills whose own a dump has lost, an infinity or NaN: --fill-value=-inf",
+        help="the fill value where the dump has lost it, an infinity or NaN: --fill-value=-inf",
     )
     group.add_argument(
         "--fp16-overflow",
         choices=("saturate", "ieee"),
         default="saturate",
-        help="what becomes of fill values beyond float16: saturate (Atlas A2, A3) or ieee (Ascend 950); "
+        help="how fill values beyond float16 are converted: saturate (Atlas A2, A3) or ieee (Ascend 950); "
         "default: %(default)s",
     )
 
@@ -66,7 +66,7 @@ def check(origin: str, arguments: argparse.Namespace) -> None:
     """Refuse options that mean nothing for the source.
 
     Raises:
-        UsageError: There are such options.
+        UsageError: Such an option is given.
     """
     if origin == "ascend":
         if arguments.verify or arguments.verify_with or arguments.signature or arguments.inputs or arguments.outputs:
@@ -87,7 +87,7 @@ def values(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def recognises(source: Path) -> bool:
-    """Whether a file whose name could be another source's is one of Ascend's, told from its first bytes."""
+    """Whether a file whose name could be another source's is one of Ascend's, judged by its first bytes."""
     if source.suffix.lower() not in (".onnx", ".pbtxt", ".txt"):
         return False
     from onnx_sparse.converters.ascend.source import is_ascend
@@ -96,12 +96,12 @@ def recognises(source: Path) -> bool:
 
 
 def is_dump(folder: Path) -> bool:
-    """Whether a folder is laid out as ATB's dump tools do it."""
+    """Whether a folder has the layout that ATB's dump tools write."""
     return any((folder / name).is_dir() for name in ("layer", "model", "info", "operation_io_tensors"))
 
 
 def notes(model: ModelProto) -> dict[str, list[str]]:
-    """What a user should know of a conversion, as a part of `--json`'s document; nothing where there is nothing."""
+    """What a user should know about a conversion, as a part of `--json`'s document; empty where there is nothing."""
     from onnx_sparse.converters.ascend.model import notes
 
     found = notes(model)

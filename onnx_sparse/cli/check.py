@@ -1,5 +1,5 @@
 """Check a model before it runs: onnx's full checker, strict type and shape inference with our
-schemas, operators that do not exist, canonical form, and what the installed ONNX Runtime takes.
+schemas, unknown operators, canonical form, and the limits of the installed ONNX Runtime.
 
 Errors keep the model from running and make the command fail; warnings do not.
 """
@@ -27,7 +27,7 @@ onnx-sparse check model.onnx --json | jq '.findings[].message'
 
 _ERROR, _WARNING = "error", "warning"
 _MODEL = "model"
-#: What onnx's checker says of an input or output without a shape, and not of which.
+#: The message of onnx's checker for an input or output without a shape; it does not say which one.
 _NO_SHAPE = "Field 'shape' of 'type' is required but missing."
 _STYLES = {_ERROR: "bold red", _WARNING: "yellow"}
 
@@ -38,7 +38,7 @@ class Finding:
 
     Attributes:
         level: `error` or `warning`.
-        where: The node, `model` for the whole.
+        where: The node, or `model` for the whole model.
         message: What is wrong, and what to do.
     """
 
@@ -89,7 +89,7 @@ def find(model: ModelProto, path: Path) -> Iterator[Finding]:
 
 
 def refuse_domain_errors(model: ModelProto, path: Path) -> None:
-    """Refuse nodes of our domain that this version does not know, which ONNX Runtime says less clearly, or not at all.
+    """Refuse nodes of our domain that this version does not know; ONNX Runtime's own error is less clear, or missing.
 
     Raises:
         CommandError: The model is of another opset, or has operators that do not exist.
@@ -107,7 +107,7 @@ def _verdict(errors: int, warnings: int) -> str:
 
 
 def _runtime_errors(model: ModelProto) -> Iterator[Finding]:
-    """What is beyond the installed ONNX Runtime."""
+    """Versions beyond those that the installed ONNX Runtime takes."""
     from onnx_sparse.cli.model_graph import opset_imports
     from onnx_sparse.cli.ort_limits import find_limits
 
@@ -151,7 +151,7 @@ def _unknown_operators(model: ModelProto) -> Iterator[Finding]:
 
 
 def _broken_laws(model: ModelProto) -> Iterator[Finding]:
-    """Attributes and element types that a declaration rules out. Inference says the same, but stops at the first."""
+    """Attributes and element types that a declaration rules out. Inference finds the same, but stops at the first."""
     from onnx import AttributeProto
 
     from onnx_sparse.cli.model_graph import infer_types, nodes
@@ -162,7 +162,7 @@ def _broken_laws(model: ModelProto) -> Iterator[Finding]:
         if op is None:
             continue
         values = {a.name: output.printable(a.s) for a in placed.node.attribute if a.type == AttributeProto.STRING}
-        # An attribute of a function's node may be the function's own: its value is each caller's.
+        # A node in a function may refer to an attribute of the function, whose value each caller gives.
         passed_on = {a.name for a in placed.node.attribute if a.ref_attr_name}
         values.update({a.name: a.choices[0] for a in op.attributes if a.name in passed_on})
         try:
@@ -173,7 +173,7 @@ def _broken_laws(model: ModelProto) -> Iterator[Finding]:
 
 
 def _unknown_ranks(model: ModelProto) -> Iterator[Finding]:
-    """Inputs and outputs without a shape, which ONNX Runtime takes and onnx's checker does not."""
+    """Inputs and outputs without a shape, which ONNX Runtime accepts and onnx's checker refuses."""
     for kind, values in (("input", model.graph.input), ("output", model.graph.output)):
         for value in values:
             if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
@@ -185,7 +185,7 @@ def _unknown_ranks(model: ModelProto) -> Iterator[Finding]:
 
 
 def _checker(model: ModelProto, path: Path, said: set[str], *, unknown_operators: bool) -> Iterator[Finding]:
-    """What onnx says beyond what is said; its functions stop at the first thing that they find."""
+    """onnx's errors beyond those in `said`; each of its functions stops at the first error."""
     import onnx
 
     from onnx_sparse.cli.model_file import has_utf8_name
@@ -194,7 +194,7 @@ def _checker(model: ModelProto, path: Path, said: set[str], *, unknown_operators
         onnx.serialization.registry.get_format_from_file_extension(path.suffix) in (None, "protobuf")
     )
     steps = (
-        # By its path the checker finds external data, and a model of any size.
+        # Given the path, the checker finds external data, and takes a model of any size.
         lambda: onnx.checker.check_model(str(path) if binary else model),
         lambda: onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True),
     )
@@ -209,7 +209,7 @@ def _checker(model: ModelProto, path: Path, said: set[str], *, unknown_operators
 
 
 def _external_data(model: ModelProto, path: Path) -> Iterator[Finding]:
-    """Tensors that are cut short in the files beside the model; onnx's checker looks whether those are there."""
+    """Tensors that are cut short in the files beside the model; onnx's checker tests only that those files exist."""
     from onnx.external_data_helper import ExternalDataInfo
 
     from onnx_sparse.graphs import all_initializers

@@ -1,4 +1,4 @@
-"""What `convert` does between the checks and the file: a source is loaded, converted and verified."""
+"""What `convert` does between checking its arguments and writing the file: load, convert and verify a source."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SOURCES = ("tensorflow", "ascend", "openvino", "onnx")
 
 
 class Conversion:
-    """A source on its way to a model.
+    """One conversion of a source to a model.
 
     Attributes:
         origin: What the source is.
-        told: What its converter says of the rules of rewriting.
-        tables: Data of initializers of a model beyond what one message holds: they never go into it.
+        told: What its converter says about the rewriting rules.
+        tables: Data of initializers that one protobuf message cannot hold; they never go into the model.
     """
 
     def __init__(self, origin: str, arguments: argparse.Namespace) -> None:
@@ -45,7 +45,7 @@ class Conversion:
         if self.origin == "tensorflow":
             progress("loading")
             self._source = _converted(self.origin, converter.load, self._source, **self._chosen)
-            self._chosen = {}  # loaded once, by what was chosen: models are large
+            self._chosen = {}  # applied by loading, which is done only once: models are large
             more = {"explain": self.told, "tables": self.tables}
         model: ModelProto = _converted(
             self.origin, converter.convert, self._source, progress=progress, **self._chosen, **more
@@ -53,7 +53,7 @@ class Conversion:
         return model
 
     def verify(self, plain: ModelProto, model: ModelProto, progress: output.Progress) -> Sequence[Any]:
-        """The comparison of the source with the model in the form in which it is written."""
+        """Compare the source with the model in the form in which it is written."""
         progress("verifying")
         beside = {"tables": self.tables} if self.tables else {}
         feeds = _feeds(plain, self._arguments)
@@ -64,7 +64,7 @@ class Conversion:
 
 
 def _converter(origin: str) -> Any:
-    """The converter's package, imported when it is needed and not before."""
+    """The converter's package, imported only when it is needed."""
     try:
         return importlib.import_module(f"onnx_sparse.converters.{origin}")
     except ImportError as error:
@@ -75,7 +75,7 @@ def _converted(origin: str, step: Any, *positional: Any, **named: Any) -> Any:
     """The result of one step of a converter.
 
     Raises:
-        CommandError: It failed; every node that stands in the way is listed.
+        CommandError: It failed; every unsupported node is listed.
     """
     from onnx_sparse.converters import ConversionError
 
@@ -102,13 +102,13 @@ def _missing(origin: str, error: ImportError) -> output.CommandError:
 
 
 def _feeds(model: ModelProto, arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """The inputs to verify on; None where the converter is to make them."""
+    """The inputs to verify on; None where the converter generates them."""
     if arguments.verify_with:
         from onnx_sparse.cli.feeds import read_feeds
 
         return read_feeds(model, arguments.verify_with)
     if arguments.lower:
-        # What valid inputs are is read from our operators, which the lowered model no longer has.
+        # Valid inputs are generated from our operators' declarations; the lowered model has none of them left.
         from onnx_sparse.converters.verification.sample_inputs import sample
 
         return sample(model, seed=0, kind="with empty rows")

@@ -1,9 +1,9 @@
 """Convert a model into an ONNX file with our operators, in canonical form: it runs on every backend.
 
-From a TensorFlow SavedModel, GraphDef or Keras model, from Ascend's ATB and GE graphs, from an
-OpenVINO IR (the .xml; its .bin stands beside it), or from an ONNX file, which is brought to
-canonical form. The output file is written when everything has succeeded, verification included;
-otherwise nothing is written and a file that was there stays as it was.
+The source is a TensorFlow SavedModel, GraphDef or Keras model, an Ascend ATB or GE graph, an
+OpenVINO IR (the .xml, with its .bin beside it), or an ONNX file, which is brought to canonical
+form. The output file is written only when everything has succeeded, including verification;
+otherwise nothing is written, and an existing file stays as it was.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a SavedModel folder, .pb, .pbtxt, .keras, .json, .air, .txt (ge_proto), .xml (OpenVINO) or .onnx file",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.onnx", help="the file to write")
-    parser.add_argument("--from", dest="origin", choices=SOURCES, help="what SRC is (default: told from its name)")
+    parser.add_argument("--from", dest="origin", choices=SOURCES, help="what SRC is (default: from its name)")
     parser.add_argument("--signature", help="the SavedModel's signature (default: serving_default)")
     parser.add_argument("--inputs", type=_names, metavar="A:0,B:0", help="the graph's inputs, for a GraphDef")
     parser.add_argument("--outputs", type=_names, metavar="C:0", help="the graph's outputs, for a GraphDef")
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument(
         "--portable",
         action="store_true",
-        help="add a standard ONNX body to each of our operators: runs anywhere, with our kernels where they are",
+        help="add a body of standard ONNX for each of our operators: runs anywhere, and uses our kernels if present",
     )
     form.add_argument(
         "--lower", action="store_true", help="standard ONNX only: our operators are replaced by their bodies"
@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE.npz|NAME=FILE.npy|NAME=JSON",
-        help="verify on these inputs, given as to `run`",
+        help="verify on these inputs, given as for `run`",
     )
 
 
@@ -131,7 +131,7 @@ def _is_verified(arguments: argparse.Namespace) -> bool:
 
 
 def _checked_origin(arguments: argparse.Namespace) -> str:
-    """What the source is; all that can be refused is refused here, before minutes of work are done."""
+    """What the source is; whatever can be refused early is refused here, before minutes of work."""
     from onnx_sparse.cli.feeds import read_files
     from onnx_sparse.cli.model_file import check_writable
 
@@ -145,7 +145,7 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
     if origin == "onnx" and (_is_verified(arguments) or ends):
         raise output.UsageError("--verify, --signature, --inputs and --outputs are for other sources than ONNX files")
     keep: list[str | Path] = []
-    if origin != "onnx":  # that is converted in place, too
+    if origin != "onnx":  # an ONNX file may be converted in place
         keep = [*_parts(source), *read_files(arguments.verify_with)]
     check_writable(arguments.output, keep=keep)
     return origin
@@ -159,11 +159,11 @@ def _parts(source: Path) -> list[Path]:
 
 
 def detect(source: Path) -> str:
-    """What a source is, told from its name and, for a folder, from what is in it.
+    """What a source is, judged by its name and, for a folder, by its contents.
 
     Raises:
         CommandError: A folder is no SavedModel.
-        UsageError: The name says nothing.
+        UsageError: The name does not tell.
     """
     if source.is_dir():
         if any((source / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):

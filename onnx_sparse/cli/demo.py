@@ -40,13 +40,13 @@ totals = tf.sparse.segment_sum(table, filled.values, filled.indices[:, 0])"""
 
 @dataclass(frozen=True)
 class _Demonstration:
-    """What there is to show.
+    """What the demo shows.
 
     Attributes:
         model: The converted model.
-        answers: TensorFlow's.
-        tensorflow: The version that gave them.
-        recorded: They were recorded, not computed now.
+        answers: TensorFlow's answers.
+        tensorflow: The version of TensorFlow that gave them.
+        recorded: Whether they were recorded rather than computed now.
     """
 
     model: ModelProto
@@ -150,13 +150,13 @@ def _folder(path: Path) -> Path:
     except OSError as error:
         raise output.CommandError(f"cannot make the directory {path}: {error.strerror or error}") from error
     own = [name for name in (_INPUTS, _SAVED_MODEL) if (path / name).exists()]
-    if own and not (path / _MODEL).exists():  # what an earlier demo kept is written again
-        raise output.CommandError(f"{path / own[0]} is there and not of a demo; give --keep another folder")
+    if own and not (path / _MODEL).exists():  # the files of an earlier demo are replaced
+        raise output.CommandError(f"{path / own[0]} exists and is not from a demo; give --keep another folder")
     return path
 
 
 def _keep(shown: _Demonstration, folder: Path) -> list[Path]:
-    """Write the model and its inputs; returns all that is there to try."""
+    """Write the model and its inputs; returns the paths of everything kept."""
     from onnx_sparse.cli.array_file import save_npz
     from onnx_sparse.cli.model_file import save_model
 

@@ -27,7 +27,7 @@ def save_model(folder: Path) -> Arrays:
     tf: Any = require("tensorflow")
 
     class Baskets(tf.Module):  # type: ignore[misc]  # TensorFlow has no types
-        """What is in each shopper's basket adds up to a price and an energy; who has nothing gets a glass of water."""
+        """Adds up the price and the energy of each shopper's basket; an empty one gets a glass of water."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -62,7 +62,7 @@ def record(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as saved_model:
         answers = save_model(Path(saved_model))
         model: ModelProto = tensorflow.convert(saved_model)
-    model.graph.name = "baskets"  # converted from a folder that has a name by chance
+    model.graph.name = "baskets"  # not the random name of the folder that it was converted from
     (folder / MODEL_FILE).write_text(printer.to_text(model) + "\n", encoding="utf-8")
     recorded = {
         "tensorflow": version("tensorflow"),

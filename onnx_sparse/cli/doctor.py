@@ -1,5 +1,5 @@
-"""Say what is installed and whether it works: versions, backends (each runs a model of one node
-in a process of its own), and what the installed ONNX Runtime takes.
+"""Report what is installed and whether it works: versions, backends (each runs a model of one
+node in its own process), and the limits of the installed ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from onnx_sparse.cli import output
 
 NAME = "doctor"
-SUMMARY = "say what is installed, and whether it works"
+SUMMARY = "report what is installed and whether it works"
 EXAMPLES = """
 onnx-sparse doctor
 onnx-sparse doctor --json | jq .backends
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def examine() -> dict[str, Any]:
-    """What is installed and works."""
+    """What is installed, and whether it works."""
     packages = {name: _version(name) for name in (*_NEEDED, *_OPTIONAL)}
     problems = [f"{name} is not installed: pip install {name}" for name in _NEEDED if packages[name] is None]
     limits: dict[str, int] | None = None
@@ -135,4 +135,4 @@ def _show(document: dict[str, Any]) -> None:
     for problem in document["problems"]:
         output.write_line(f"PROBLEM: {output.printable(problem)}")
     if document["ok"]:
-        output.write_line("All that is needed works.")
+        output.write_line("Everything that is needed works.")

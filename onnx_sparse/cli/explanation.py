@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--explain",
         action="store_true",
-        help="list the rules that made fewer nodes of many, and where they did not apply and why (TensorFlow)",
+        help="list the rules that replaced many nodes by few, and where and why a rule did not apply (TensorFlow)",
     )
 
 
@@ -29,7 +29,7 @@ def check(origin: str, arguments: argparse.Namespace) -> None:
 
 
 class Told:
-    """Takes what a converter has to say, and keeps it for the document and the terminal."""
+    """Receives a converter's explanation, and keeps it for the document and the terminal."""
 
     def __init__(self) -> None:
         self._explanation: Any = None
@@ -49,11 +49,11 @@ class Told:
 
 
 def nodes_line(document: Mapping[str, Any]) -> str:
-    """The number of nodes, and of what they were made."""
+    """The number of nodes, and how many they were made from."""
     if "source_nodes" not in document:
         return f"{document['nodes']}"
-    before = f"{document['source_nodes']} of TensorFlow's, {document['nodes_before_rules']} before the rules"
-    return f"{document['nodes']} (of {before})"
+    before = f"{document['source_nodes']} in TensorFlow, {document['nodes_before_rules']} before the rules"
+    return f"{document['nodes']} (from {before})"
 
 
 def rules_line(document: Mapping[str, Any]) -> str:
@@ -63,7 +63,7 @@ def rules_line(document: Mapping[str, Any]) -> str:
 
 
 def show(document: Mapping[str, Any]) -> None:
-    """Print which rules fired, and where others met their pattern and did not, and why."""
+    """Print which rules fired, and where and why a rule that found its pattern did not fire."""
     rules = document.get("rules")
     if rules is None:
         return

@@ -1,8 +1,8 @@
-"""Inputs from the command line: read, checked against what the model expects, and made what ONNX Runtime takes.
+"""Inputs from the command line: read, checked against what the model expects, and converted for ONNX Runtime.
 
 - Files are read without pickles. Strings are numpy's fixed-width texts (`U`) or bytes (`S`, as UTF-8).
 - An element type must be the model's own: a cast would hide a mistake. JSON values take the model's.
-- numpy has no bfloat16: float32 is rounded to it, and what `np.save` makes of an `ml_dtypes.bfloat16` array is taken.
+- numpy has no bfloat16: float32 is rounded to it, and files that `np.save` wrote from `ml_dtypes.bfloat16` are taken.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onnx_sparse.cli.model_graph import required_inputs, shape_of, type_name, ty
 from onnx_sparse.cli.output import CommandError, UsageError, printable
 from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
 
-#: An error stays one line that can be read.
+#: An error message lists no more inputs than this: it stays one readable line.
 _MOST_LISTED = 12
 #: How numpy's own file format writes bfloat16, a type that it does not know.
 _BFLOAT16_BYTES = np.dtype("V2")
@@ -31,7 +31,7 @@ def read_feeds(model: ModelProto, sources: Sequence[str]) -> dict[str, Array]:
 
     Args:
         model: The model that is fed.
-        sources: `FILE.npz`, `NAME=FILE.npy` or `NAME=JSON` each.
+        sources: Each is `FILE.npz`, `NAME=FILE.npy` or `NAME=JSON`.
 
     Raises:
         CommandError: A file cannot be read, or an input is missing, unknown or not of the model's type or shape.
@@ -54,7 +54,7 @@ def read_feeds(model: ModelProto, sources: Sequence[str]) -> dict[str, Array]:
 
 
 def read_files(sources: Iterable[str]) -> Iterator[str]:
-    """The paths of the files that sources name; texts among them that are JSON name none."""
+    """The paths that sources may name; those that stem from JSON texts name no file."""
     for source in sources:
         yield source
         yield source.partition("=")[2]
@@ -102,7 +102,7 @@ def _checked(declared: ValueInfoProto, given: Array | _Json) -> Array:
         raise CommandError(f"input {name} has no element type that is known")
     array = _from_json(declared, given.value) if isinstance(given, _Json) else _of_type(name, dtype, given)
     _check_shape(declared, array)
-    # ONNX Runtime reads the memory as it stands: C order and this machine's byte order.
+    # ONNX Runtime reads the memory as it is: in C order and this machine's byte order.
     return np.require(array.astype(array.dtype.newbyteorder("="), copy=False), requirements="C")
 
 

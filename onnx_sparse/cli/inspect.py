@@ -1,5 +1,5 @@
-"""Show what is in a model: its inputs and outputs, the nodes of our operators wherever they stand
-(subgraphs and model-local functions, too), and which backend can run each of them, or why not.
+"""Show what is in a model: its inputs and outputs, the nodes of our operators (also those in
+subgraphs and model-local functions), and which backends can run them, or why not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onnx_sparse.cli.model_graph import PlacedNode
 
 NAME = "inspect"
-SUMMARY = "show what in a model is ours, and what can run it"
+SUMMARY = "show which nodes of a model are ours, and what can run them"
 EXAMPLES = """
 onnx-sparse inspect model.onnx
 onnx-sparse inspect model.onnx --json | jq '.nodes[].op'
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def describe(model: ModelProto, path: Path) -> dict[str, Any]:
-    """All that the command says, as JSON."""
+    """Everything that the command shows, as JSON."""
     from onnx_sparse.cli.model_graph import disk_size, infer_types, nodes, opset_imports, type_text
     from onnx_sparse.cli.who_runs import BACKENDS, PYTHON, canonical_obstacle, obstacles
 

@@ -1,4 +1,4 @@
-"""Model files: read with every failure said in one line, written whole or not at all."""
+"""Model files: every failure to read one is reported in one line, and they are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from onnx_sparse.cli.output import CommandError, UsageError
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-#: What one protobuf message can hold.
+#: The bytes that one protobuf message can hold.
 _LARGEST_FILE = 2**31 - 1
 #: Tensors below this stay in the model file when the others go to a file of their own.
 _SMALL_TENSOR = 1024
 #: Tensors begin at multiples of this in the other file, so that they can be mapped into memory.
 _PAGE = 4096
 
-#: Names of what other frameworks write.
+#: The suffixes of other frameworks' files.
 _OTHER_SUFFIXES = (".pb", ".pbtxt", ".keras", ".xml", ".json", ".air")
 ONNX_SUFFIXES = (".onnx", ".onnxtxt", ".onnxtext", ".onnxjson", ".textproto")
 
@@ -41,14 +41,14 @@ def existing_file(path: Path) -> Path:
 
 
 def _other_source(path: Path) -> str:
-    """What to do with a file or folder that looks like what `convert` takes; empty for others."""
+    """The advice for a file or folder that looks like a source for `convert`; empty for others."""
     like = path / "saved_model.pb" if path.is_dir() else path
     known = like.is_file() and like.suffix in _OTHER_SUFFIXES
-    return f"; `onnx-sparse convert {path} -o model.onnx` makes one of it" if known else ""
+    return f"; `onnx-sparse convert {path} -o model.onnx` converts it" if known else ""
 
 
 def has_utf8_name(path: Path) -> bool:
-    """Whether C++ libraries can be told the path: Linux's file names may be any bytes."""
+    """Whether the path can be passed to C++ libraries: file names on Linux may be any bytes."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -61,7 +61,7 @@ def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
 
     Args:
         path: The file.
-        external_data: Read the tensors that stand in other files, too (onnx refuses paths out of the model's folder).
+        external_data: Also read the tensors in other files (onnx refuses paths outside the model's folder).
 
     Raises:
         CommandError: The file cannot be read, or is no ONNX model.
@@ -75,7 +75,7 @@ def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
             model = onnx.load(os.fspath(path), load_external_data=False)
     except OSError as error:
         raise CommandError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except Exception as error:  # protobuf and the text forms have parsers of their own, each with its exception
+    except Exception as error:  # each parser, protobuf's and those of the text forms, has its own exception
         reason = _other_source(path) or f", or only a part of one: {_parser_message(error)}"
         raise CommandError(f"{path} is not an ONNX model{reason}") from error
     if not model.HasField("graph") or not model.ir_version:
@@ -84,13 +84,13 @@ def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
     if external_data:
         try:
             onnx.load_external_data_for_model(model, os.fspath(path.parent))
-        except Exception as error:  # OSError, and onnx's own for paths out of the folder and files that are too short
+        except Exception as error:  # OSError, and onnx's own for paths outside the folder and files that are too short
             raise CommandError(f"{path}: its external data cannot be read: {error}") from error
     return model
 
 
 def _parser_message(error: Exception) -> str:
-    """What a parser says; the one of onnx's text form says it in bytes."""
+    """The message of a parser; that of onnx's text form is bytes."""
     said = error.args[0] if error.args else error
     return said.decode(errors="backslashreplace") if isinstance(said, bytes) else str(error)
 
@@ -104,7 +104,7 @@ def check_writable(path: Path, *, keep: Iterable[str | Path] = ()) -> None:
 
     Raises:
         CommandError: There is no such folder, it cannot be written to, or the path is no regular file.
-        UsageError: What the command reads would be lost.
+        UsageError: It would overwrite what the command reads.
     """
     for source in filter(os.path.exists, keep):
         real = os.path.realpath(source)
@@ -122,13 +122,13 @@ def check_writable(path: Path, *, keep: Iterable[str | Path] = ()) -> None:
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` when all is written, and is gone when something fails.
+    """A file that replaces `path` once it is complete, and is removed when something fails.
 
     Raises:
         CommandError: It cannot be written.
     """
     check_writable(path)
-    target = Path(os.path.realpath(path))  # a link stays one: what it points to is replaced
+    target = Path(os.path.realpath(path))  # a symbolic link stays: the file that it points to is replaced
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         with beside.open("xb") as file:
@@ -143,8 +143,8 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 def save_model(model: ModelProto, path: Path, tables: Mapping[str, Any] | None = None) -> int:
     """Write a model; the suffix chooses the form, as in `onnx.save`.
 
-    A model beyond 2 GiB, which no ONNX file holds, has its tensors in `<name>.data` beside it.
-    The model must not be used afterwards: tensors that went to the other file are no longer in it.
+    The tensors of a model beyond 2 GiB, which no ONNX file can hold, go to `<name>.data` beside it.
+    The model must not be used afterwards: it no longer has the tensors that went to the other file.
 
     Args:
         model: The model.
@@ -166,7 +166,7 @@ def save_model(model: ModelProto, path: Path, tables: Mapping[str, Any] | None =
 
 
 def _byte_size(model: ModelProto) -> int:
-    """The bytes of a model; some versions of protocol buffers raise for what is too large to be written."""
+    """The bytes of a model; some versions of protobuf raise when it is too large to be written."""
     try:
         return int(model.ByteSize())
     except Exception:  # EncodeError, which is in no public module
@@ -176,9 +176,9 @@ def _byte_size(model: ModelProto) -> int:
 def _save_large(model: ModelProto, path: Path, tables: Mapping[str, Any]) -> int:
     from onnx import TensorProto, external_data_helper
 
-    real = Path(os.path.realpath(path))  # through a link both files go to where it leads
+    real = Path(os.path.realpath(path))  # both files go beside the target of a link
     data_path = real.with_name(f"{real.name}.data")
-    with new_file(data_path) as data, new_file(path) as file:  # both files or neither: what was there stays until then
+    with new_file(data_path) as data, new_file(path) as file:  # both or neither: the old files stay until then
         for tensor in external_data_helper._get_all_tensors(model):
             if tensor.name in tables:
                 content: Any = memoryview(tables[tensor.name]).cast("B")
@@ -195,14 +195,14 @@ def _save_large(model: ModelProto, path: Path, tables: Mapping[str, Any]) -> int
             for key, value in (("location", data_path.name), ("offset", offset), ("length", length)):
                 tensor.external_data.add(key=key, value=str(value))
         size = data.tell()
-        data.flush()  # a full disk is noticed before the first of them takes its place
+        data.flush()  # a full disk is noticed before either file replaces an old one
         content = model.SerializeToString()
         file.write(content)
     return size + len(content)
 
 
 def size_text(size: int) -> str:
-    """A number of bytes as a reader likes it: `"1.4 MiB"`."""
+    """A number of bytes in a readable unit: `"1.4 MiB"`."""
     amount = float(size)
     for unit in ("bytes", "KiB", "MiB"):
         if amount < 1024:

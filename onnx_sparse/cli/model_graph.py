@@ -40,9 +40,9 @@ class PlacedNode:
     Attributes:
         node: The node.
         position: Its position among its siblings.
-        scope: What it stands in, from the outside in; empty in the main graph.
-        types: The element types of the values that it can see, as far as they are known: in a model-local function
-            they are each caller's.
+        scope: The functions and subgraphs that it is in, outermost first; empty in the main graph.
+        types: The element types of the values that it can see, as far as they are known; in a model-local function
+            they depend on the caller.
     """
 
     node: NodeProto
@@ -57,12 +57,12 @@ class PlacedNode:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the node is of our domain, of an operator that exists or not."""
+        """Whether the node is of our domain, even if its operator does not exist."""
         return self.node.domain == DOMAIN
 
     @property
     def label(self) -> str:
-        """A name to find the node by: its own, its first output's when it has none."""
+        """A name to find the node by: its own, or its first output's when it has none."""
         outputs = [name for name in self.node.output if name]
         name = self.node.name or (f"-> {printable(outputs[0])}" if outputs else f"#{self.position}")
         return " / ".join([*self.scope, printable(name)])
@@ -79,7 +79,7 @@ class PlacedNode:
         """The element types of the operator's type variables, as far as the model says them."""
         try:
             bound = bind_types(op, self.input_types(op))
-        except KernelError:  # illegal types are `check`'s to report
+        except KernelError:  # `check` reports illegal types
             return {}
         return {variable: bound[variable] for variable in op.types if variable in bound}
 
@@ -88,7 +88,7 @@ def infer_types(model: ModelProto) -> ModelProto:
     """The model with the types and shapes that inference finds; the model itself where it finds none."""
     try:
         return shape_inference.infer_shapes(model, data_prop=True)
-    except Exception:  # what is wrong with the model is `check`'s to report
+    except Exception:  # `check` reports what is wrong with the model
         return model
 
 
@@ -162,7 +162,7 @@ def disk_size(model: ModelProto, path: Path) -> int:
         for entry in tensor.external_data:
             if entry.key == "location":
                 files.add(path.parent / entry.value)
-    # A path that leads out of the model's folder is not followed, as onnx does not.
+    # Like onnx, this does not follow a path that leads out of the model's folder.
     folder = os.path.realpath(path.parent)
     sizes = []
     for file in files:

@@ -22,7 +22,7 @@ onnx-sparse ops --json | jq '.[].name'
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the operator to explain; all are listed when left off")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the operator to explain (default: list all)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def find(name: str) -> Op:
-    """The operator of a name, in any case.
+    """The operator of a name, in upper or lower case.
 
     Raises:
         CommandError: There is none; the message names close ones.
@@ -60,7 +60,7 @@ def find(name: str) -> Op:
 
 
 def suggestion(name: str) -> str:
-    """What to say after a name that does not exist: `"; did you mean SegmentMax?"`."""
+    """What to add to an error about an unknown name: `"; did you mean SegmentMax?"`."""
     from onnx_sparse.schemas import OPS
 
     by_lower_name = {known.lower(): known for known in OPS}
@@ -116,7 +116,7 @@ def _show_all() -> None:
 
 
 def _types_text(op: Op) -> str:
-    """The element types in as few words as they have: `"numbers, bool"`."""
+    """The element types in few words: `"all numbers, bool"`."""
     from onnx_sparse.cli.model_graph import type_name
     from onnx_sparse.schemas.declaration import FLOATS, NUMBERS
 

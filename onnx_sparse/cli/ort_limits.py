@@ -1,6 +1,6 @@
-"""What the installed ONNX Runtime takes: the highest IR version and the highest opset of ai.onnx.
+"""The limits of the installed ONNX Runtime: the highest IR version and the highest opset of ai.onnx that it takes.
 
-It tells neither through its Python API, so both are found by trying: a model of one node loads in a millisecond.
+Its Python API reports neither, so both are found by trying: a model of one node loads in a millisecond.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Limits:
 
 
 def find_limits() -> Limits:
-    """The limits of the installed ONNX Runtime, as far as the installed onnx goes."""
+    """The limits of the installed ONNX Runtime, or those of the installed onnx where these are lower."""
     import onnx
 
     opset = onnx.defs.onnx_opset_version()
@@ -38,7 +38,7 @@ def _loads(*, ir_version: int, opset: int) -> bool:
     graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "one_node", [value], [result])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # a refusal is an answer here, nothing to log
+    options.log_severity_level = 4  # a refusal is an answer here and need not be logged
     try:
         onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception:

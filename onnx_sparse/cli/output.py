@@ -1,7 +1,7 @@
 """What the commands write: errors, tables and JSON.
 
-A command computes a plain value first and shows it afterwards, so that `--json` and the tables say the same. Texts out
-of a model are untrusted: they pass through `printable`, which takes the terminal's control sequences out of them.
+A command computes a plain value first and shows it afterwards, so that `--json` and the tables say the same. Texts
+from a model are untrusted: they pass through `printable`, which escapes the terminal's control sequences.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DONE, FAILED, USAGE = 0, 1, 2
 
 #: A table in a pipe is for grep: nothing in it is wrapped.
 _PIPE_WIDTH = 10_000
-#: A narrower terminal breaks lines itself: columns of a few letters cannot be read.
+#: Tables are at least this wide, and a narrower terminal breaks their lines: columns of a few letters are unreadable.
 _NARROWEST = 72
 #: Cells up to this long are never wrapped, and other columns never become narrower than this.
 _SHORT, _LEAST = 16, 10
@@ -34,8 +34,8 @@ class CommandError(Exception):
     """The command failed; the message is the one line that the user sees.
 
     Attributes:
-        exit_code: What the process ends with.
-        details: What `--json` says beyond the message.
+        exit_code: The exit status of the process.
+        details: What `--json` shows beyond the message.
         lines: Lines below the message: a list that one line cannot hold.
     """
 
@@ -48,17 +48,17 @@ class CommandError(Exception):
 
 
 class UsageError(CommandError):
-    """The command was called in a way that cannot be meant."""
+    """The arguments of the command make no sense."""
 
     exit_code = USAGE
 
 
 class StdoutError(Exception):
-    """What the command has to say cannot be written."""
+    """The output of the command cannot be written."""
 
 
 def printable(value: object) -> str:
-    """A text in which every character can be shown; others are escaped. Bytes are what a name of no legal UTF-8 is."""
+    """The text with unprintable characters escaped. Names that are not legal UTF-8 come as bytes."""
     text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
     if text.isprintable():
         return text
@@ -71,7 +71,7 @@ def one_line(value: object) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """The value as JSON can say it: NaN and the infinities, which it cannot, are strings; numpy scalars numbers."""
+    """The value for JSON: NaN and the infinities, which JSON lacks, become strings, and numpy scalars numbers."""
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -94,7 +94,7 @@ def write_line(text: str = "") -> None:
 
 
 def write_error(text: str) -> None:
-    """Write one line to stderr; when that fails there is nobody left to tell but the exit code."""
+    """Write one line to stderr; when that fails, only the exit code is left to tell of the error."""
     with suppress(OSError):
         sys.stderr.write(text + "\n")
 
@@ -135,7 +135,7 @@ def console(stream: TextIO, width: int | None = None) -> Console:
 def show(*renderables: RenderableType, width: int | None = None) -> None:
     """Write tables and texts to stdout.
 
-    rich ends the process when the reader of a pipe is gone; written by us, `main` hears of it.
+    rich itself would end the process when the reader of a pipe is gone; written here, `main` catches the error.
     """
     target = console(sys.stdout, width)
     target.width = max(target.width, _NARROWEST)
@@ -163,8 +163,8 @@ def heading(text: str) -> None:
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, styles: Mapping[str, str] | None = None) -> None:
     """Write a table.
 
-    The first column and those of short cells are never wrapped; where a terminal is too narrow even for them, it breaks
-    the lines itself.
+    The first column and those of short cells are never wrapped; a terminal that is too narrow even for them breaks the
+    lines itself.
 
     Args:
         columns: The names of the columns; one whose name starts with ">" is aligned to the right.

@@ -1,9 +1,9 @@
-"""Run a layer that an Ascend dump holds, on the CPU, and compare it with what the NPU wrote.
+"""Run the layers of an Ascend dump on the CPU and compare the results with the NPU's.
 
-DUMP_DIR is what `msit llm dump` or msprobe wrote: graphs in layer/ or info/layer/, tensors in
-tensors/ or data/. The layer runs in ONNX Runtime on the dump's own inputs; every tensor that the
-NPU wrote is compared with the one here, the worst first. A difference goes on to the operations
-behind it: look at the first one in execution order, which the last line names.
+DUMP_DIR is a folder that `msit llm dump` or msprobe wrote: graphs in layer/ or info/layer/,
+tensors in tensors/ or data/. Each layer runs in ONNX Runtime on the dump's own inputs; every
+tensor that the NPU wrote is compared with ours, and the worst are listed first. A difference
+spreads to later operations: look at the first in execution order, which the last line names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from onnx_sparse.converters.ascend.atb.replay import Comparison, Replay
 
 NAME = "replay"
-SUMMARY = "run a layer of an Ascend dump and compare it with the NPU"
+SUMMARY = "run the layers of an Ascend dump and compare with the NPU"
 EXAMPLES = """
 onnx-sparse replay msit_dump_20260101_120000/
 onnx-sparse replay atb_dump_data/ --layer ExpertFilter_0
@@ -33,12 +33,12 @@ _STYLES = {"equal": "green", "ok": "green", "DIFFERS": "bold red"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("dump", type=Path, metavar="DUMP_DIR", help="the folder that the dump tool wrote")
-    parser.add_argument("--layer", default="", metavar="NAME", help="this layer only (default: all that have tensors)")
+    parser.add_argument("--layer", default="", metavar="NAME", help="run only this layer (default: all with tensors)")
     parser.add_argument(
         "--tolerance",
         type=_tolerance,
         metavar="NUMBER",
-        help="how far a floating tensor may be from the NPU's, relative to the largest value in it "
+        help="how far a floating-point tensor may be from the NPU's, relative to the largest value in it "
         "(default: 4e-3 for float16, 3e-2 for bfloat16, 1e-4 for float32)",
     )
     ascend_options.add_fill_arguments(parser)
@@ -51,7 +51,7 @@ def _tolerance(text: str) -> float:
     with contextlib.suppress(ValueError):
         if float(text) >= 0:
             return float(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of zero or more")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number >= 0")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _raise_for(failures: dict[str, ConversionError], document: dict[str, Any]) -> NoReturn:
-    """Say of each layer that was not run why."""
+    """Fail with the reason for each layer that was not run."""
     lines = []
     if not document["layers"] and len(failures) == 1:
         ((name, error),) = failures.items()

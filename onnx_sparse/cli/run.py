@@ -1,9 +1,9 @@
 """Run a model once in ONNX Runtime with our kernels, and show or save its outputs.
 
 Inputs are given as an .npz archive with an array for each input, one by one as .npy files, or
-as JSON. They must have the element types that the model declares (JSON values take them); texts
-are numpy `U` or `S` arrays; a bfloat16 input takes float32 and rounds it, and a bfloat16 output
-is saved as float32. Pickled arrays are never loaded.
+as JSON. Arrays must have the element types that the model declares; JSON values are given them.
+Strings are numpy `U` or `S` arrays. A bfloat16 input is given as float32, which is rounded, and
+a bfloat16 output is saved as float32. Pickled arrays are never loaded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ onnx-sparse run model.onnx --input ids=ids.npy --input segments='[0, 0, 2]'
 onnx-sparse run model.onnx --input inputs.npz --backend python --json
 """
 
-#: `--json` holds the values of outputs up to this many elements; larger ones belong into a file.
+#: `--json` holds the values of outputs up to this many elements; larger ones belong in a file.
 _MOST_JSON_VALUES = 10_000
 _PREVIEW_WIDTH = 60
 
@@ -94,10 +94,10 @@ def _evaluate(path: Path, model: ModelProto, feeds: dict[str, Array], backend: s
     import onnx_sparse
 
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what fails comes as an exception and is said once
+    options.log_severity_level = 4  # a failure raises an exception and is reported once
     try:
         session = onnx_sparse.InferenceSession(_loadable(path, model), options, backend=backend)
-    except Exception as error:  # ONNX Runtime's exceptions have no base of their own
+    except Exception as error:  # ONNX Runtime's exceptions have no common base class
         raise output.CommandError(f"{path} does not load: {_ort_message(error)}") from error
     start = time.perf_counter()
     try:
@@ -109,7 +109,7 @@ def _evaluate(path: Path, model: ModelProto, feeds: dict[str, Array], backend: s
 
 
 def _loadable(path: Path, model: ModelProto) -> str | ModelProto:
-    """What a session takes: the path, by which external data are found; else the model.
+    """What a session can load: the path, from which external data are found, or else the model.
 
     ONNX Runtime reads neither onnx's text forms nor files whose name is not UTF-8.
     """
@@ -119,7 +119,7 @@ def _loadable(path: Path, model: ModelProto) -> str | ModelProto:
 
 
 def _ort_message(error: Exception) -> str:
-    """An exception's message without what is of use to ONNX Runtime's developers only."""
+    """An exception's message without the parts that only ONNX Runtime's developers can use."""
     import re
 
     message = output.one_line(error)
@@ -133,7 +133,7 @@ def _ort_message(error: Exception) -> str:
 
 
 def _storable(name: str, value: Any) -> Array:
-    """The output as numpy's file format holds it: texts of fixed width, bfloat16 as float32."""
+    """The output in a form for numpy's files: strings of fixed width, bfloat16 as float32."""
     import numpy as np
 
     if not isinstance(value, np.ndarray):

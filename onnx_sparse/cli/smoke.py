@@ -1,6 +1,6 @@
 """Run a model of one node on one backend: `python -m onnx_sparse.cli.smoke native`.
 
-`doctor` starts it in a process of its own, because a broken installation can end the process that loads it.
+`doctor` starts it in its own process, because a broken installation can end the process that loads it.
 """
 
 from __future__ import annotations

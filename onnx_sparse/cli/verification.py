@@ -1,4 +1,4 @@
-"""What the `convert` command says about a verification: how far the answers of two models are apart."""
+"""What the `convert` command says about a verification: how far apart the answers of two models are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STYLES = {"ok": "green", "DIFFERS": "bold red"}
 
 
 def document(record: Any) -> dict[str, Any]:
-    """What was found of one output, as a part of `--json`'s document."""
+    """The verification of one output, as a part of `--json`'s document."""
     fields = ("output", "dtype", "shape", "max_abs", "max_rel", "ok", "note")
     values = {name: getattr(record, name) for name in fields}
     values["worst"] = getattr(record, "worst", "")
@@ -20,7 +20,7 @@ def document(record: Any) -> dict[str, Any]:
 
 
 def show(records: Sequence[dict[str, Any]]) -> None:
-    """Print how far the two models' answers are apart, output by output."""
+    """Print how far apart the two models' answers are, output by output."""
     rows = [
         [
             record["output"],

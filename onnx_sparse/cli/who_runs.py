@@ -1,4 +1,4 @@
-"""Which backend can run a node of ours, and what is in the way of those that cannot."""
+"""Which backends can run a node of ours, and why the others cannot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BACKENDS = {
     NATIVE: "the native kernels, in any ONNX Runtime session",
     PYTHON: "the Python kernels, in onnx_sparse.InferenceSession",
     PLAIN_PYTHON: "the Python kernels, in onnxruntime.InferenceSession",
-    PORTABLE: "standard ONNX that the model carries: any ONNX runtime, nothing installed",
+    PORTABLE: "standard ONNX that the model carries, in any ONNX runtime",
 }
 
 
@@ -39,12 +39,12 @@ def chosen_backend(asked: str) -> str:
 
 
 def canonical_obstacle(model: ModelProto) -> str | None:
-    """What keeps the model from being brought to canonical form, which a session with Python kernels begins with."""
+    """What keeps the model from canonical form, to which a session with Python kernels brings it first."""
     import onnx_sparse
 
     try:
         onnx_sparse.canonicalize(model)
-    except Exception as error:  # inference and the inliner raise exceptions of their own on models that are broken
+    except Exception as error:  # inference and the inliner raise exceptions of their own on broken models
         return one_line(error)
     return None
 

@@ -187,7 +187,7 @@ class TestFilesThatAreNoModels:
         (tmp_path / "model.xml").write_text("<net/>")
         for name in ("saved", "model.xml"):
             path = tmp_path / name
-            assert f"; `onnx-sparse convert {path} -o model.onnx` makes one of it" in cli(command, path).error
+            assert f"; `onnx-sparse convert {path} -o model.onnx` converts it" in cli(command, path).error
 
     def test_other_text(self, cli, command, tmp_path):
         (tmp_path / "m.onnxtxt").write_text("hello")

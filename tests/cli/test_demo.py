@@ -62,7 +62,7 @@ def test_what_there_is_to_try_can_be_pasted_into_a_shell(cli, tmp_path):
 def test_keep_where_somebody_elses_files_are(cli, tmp_path):
     (tmp_path / "inputs.npz").write_text("mine")
     error = cli("demo", "--recorded", "--keep", tmp_path).error
-    assert error == f"{tmp_path}/inputs.npz is there and not of a demo; give --keep another folder"
+    assert error == f"{tmp_path}/inputs.npz exists and is not from a demo; give --keep another folder"
     assert (tmp_path / "inputs.npz").read_text() == "mine"
 
 

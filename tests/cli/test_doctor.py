@@ -13,7 +13,7 @@ def test_a_working_installation(cli):
     result = cli("doctor")
     assert result.code == 0
     assert "onnxruntime" in result.out
-    assert "All that is needed works." in result.out
+    assert "Everything that is needed works." in result.out
 
 
 def test_json(cli):

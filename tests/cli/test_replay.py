@@ -118,7 +118,7 @@ class TestRefusals:
     def test_a_tolerance_that_is_none(self, cli, tmp_path, tolerance):
         result = cli("replay", tmp_path, f"--tolerance={tolerance}")
         assert result.code == 2
-        assert f"{tolerance!r} is no number of zero or more" in result.err
+        assert f"{tolerance!r} is not a number >= 0" in result.err
 
     def test_no_tensors(self, cli, tmp_path, layout):
         write(layout[0].parent, layer(["x"], ["x"], [], "FillLayer_0"), layout[0].name)
