@@ -1,7 +1,7 @@
 """From TensorFlow: SavedModel, frozen GraphDef, Keras 3 and tf.function to ONNX with operators of the domain.
 
-tf2onnx converts the standard operators, the handlers in this package the sparse ones. Needs the `tensorflow` extra,
-which is imported when `convert` or `load` is called.
+tf2onnx converts the standard operators, the handlers in this package convert the sparse ones. Needs the `tensorflow`
+extra, which is imported when `convert` or `load` is called.
 """
 
 from __future__ import annotations

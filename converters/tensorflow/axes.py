@@ -1,7 +1,7 @@
-"""Negative axes of reductions become axes from the front.
+"""Replaces negative axes of reductions by non-negative ones.
 
-ONNX Runtime leaves a negative axis as it is where the tensor is empty: the sum of a [0, 4] along -1 has the shape
-[0, 4] there, not [0].
+ONNX Runtime does not reduce an empty tensor along a negative axis: the sum of a [0, 4] along -1 has shape [0, 4]
+there, not [0].
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from onnx_sparse.converters.graphs import graphs
 
 
 def count_axes_from_the_front(model: ModelProto) -> None:
-    """Rewrite them wherever the rank is known. Shapes must have been inferred."""
+    """Rewrite negative axes wherever the rank is known. Shapes must have been inferred."""
     constants = {tensor.name: tensor for graph in graphs(model.graph) for tensor in graph.initializer}
     for graph in graphs(model.graph):
         ranks = dict(_ranks(graph))

@@ -1,6 +1,6 @@
-"""bfloat16 models: standard operators that ONNX Runtime lacks for bfloat16 are computed in float32.
+"""bfloat16 models: standard operators without a bfloat16 kernel in ONNX Runtime are computed in float32.
 
-Each result is rounded to bfloat16 at once, which is what TensorFlow's CPU kernels do.
+Each result is rounded to bfloat16 at once, as in TensorFlow's CPU kernels.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import numpy_dtype
 
-#: Operators that only move data, or call graphs; ONNX Runtime's CPU kernels of these take bfloat16.
+#: Operators that only move data or call graphs; ONNX Runtime's CPU kernels for these take bfloat16.
 _TAKE_BFLOAT16 = frozenset(
     (
         "Cast",
@@ -79,7 +79,7 @@ def _cast(source: str, target: str, dtype: int) -> NodeProto:
 
 
 def _widen_attributes(node: NodeProto) -> None:
-    """A node whose result type is an attribute (ConstantOfShape's value, RandomNormal's dtype) makes float32, too."""
+    """Change a result type that is an attribute (ConstantOfShape's value, RandomNormal's dtype) to float32."""
     for attribute in node.attribute:
         if attribute.type == AttributeProto.TENSOR and attribute.t.data_type == TensorProto.BFLOAT16:
             array = numpy_helper.to_array(attribute.t).astype(numpy_dtype(TensorProto.FLOAT))

@@ -1,11 +1,11 @@
-"""Where the law of the operators differs from TensorFlow on purpose, as `verify` knows it.
+"""Where the operators' law differs from TensorFlow on purpose, which `verify` takes into account.
 
-- NaN propagates in SegmentMax, SegmentMin, UnsortedSegmentMax and UnsortedSegmentMin. In TensorFlow it depends on where
-  in its segment a NaN stands, and on the processor.
-- Entries of segments >= num_segments are dropped by EmbeddingSegments operators. TensorFlow raises. After the rule
-  `default-row` these are also the entries of rows beyond the dense shape.
-- Entries out of row order, which no SparseTensor should have, are an error of a lookup that was made one node of by the
-  rule `default-row`. TensorFlow's safe_embedding_lookup_sparse sorts them.
+- NaN propagates in SegmentMax, SegmentMin, UnsortedSegmentMax and UnsortedSegmentMin. In TensorFlow the result depends
+  on the position of the NaN in its segment, and on the processor.
+- The EmbeddingSegments operators drop entries of segments >= num_segments; TensorFlow raises. After the rule
+  `default-row`, entries of rows beyond the dense shape are dropped as well.
+- Entries out of row order, which no SparseTensor should have, are an error in a lookup that the rule `default-row` has
+  fused. TensorFlow's safe_embedding_lookup_sparse sorts them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Design:
     """Which differences a model may have.
 
     Attributes:
-        extremes: Whether it takes maxima or minima by segment.
-        lookups: Whether it looks rows up by segment.
+        extremes: Whether it computes maxima or minima by segment.
+        lookups: Whether it looks up rows by segment.
     """
 
     extremes: bool
@@ -37,13 +37,13 @@ class Design:
 
     @classmethod
     def of(cls, model: ModelProto) -> Design:
-        """What the operators of a model allow."""
+        """The differences that a model's operators allow."""
         used = {node.op_type for graph in graphs(model.graph) for node in graph.node if node.domain == DOMAIN}
         extremes = any(op_type.endswith(("SegmentMax", "SegmentMin")) for op_type in used)
         return cls(extremes, any(op_type.startswith("EmbeddingSegments") for op_type in used))
 
     def without_nan(self, want: Array, got: Array, feeds: Mapping[str, Array]) -> tuple[Array, Array, str]:
-        """Both answers with what NaN does by design made equal, and a note if it did anything."""
+        """Both values, made equal where NaN differs by design, and a note if anything was changed."""
         fed = any(value.dtype.kind == "f" and np.isnan(value).any() for value in feeds.values())
         if not (self.extremes and fed) or want.shape != got.shape or want.dtype.kind != "f" or got.dtype.kind != "f":
             return want, got, ""
@@ -54,7 +54,7 @@ class Design:
         return np.where(ours, got, want).astype(want.dtype), got, note
 
     def of_error(self, error: BaseException) -> str:
-        """What to add to an error of TensorFlow that the model does not raise."""
+        """What to add to the message of a TensorFlow error that the model does not raise."""
         if self.lookups and any(text in str(error) for text in _OUT_OF_RANGE):
             return " (by design: the model drops entries of segments that do not exist)"
         return ""

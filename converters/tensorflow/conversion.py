@@ -1,4 +1,4 @@
-"""`convert`: a TensorFlow model is loaded, frozen, converted, rewritten and checked."""
+"""`convert`: loads, freezes, converts, rewrites and checks a TensorFlow model."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from onnx_sparse.converters.tensorflow.quiet import quietly, require
 from onnx_sparse.converters.tensorflow.source import Array, Frozen, Source
 from onnx_sparse.schemas import DOMAIN, OPS
 
-#: Protocol buffers end here; the tools of the onnx package refuse models beyond.
+#: The limit of protocol buffers; the tools of the onnx package refuse larger models.
 _LARGEST_PROTO = 2**31 - 1
 
 _IR_VERSION = 10
 
-#: tf2onnx keeps its state in global variables, and the bridge puts its cures there as well.
+#: tf2onnx keeps its state in global variables, and the bridge patches these.
 _ONE_AT_A_TIME = threading.RLock()
 
 
@@ -43,25 +43,25 @@ def convert(
         source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a Keras 3 `.keras` file; or in memory a
             Keras model, a tf.function with an input_signature, a ConcreteFunction, or what `load` returned.
         signature: Which signature of a SavedModel; `serving_default`, or the only one, when left off.
-        inputs: The inputs, in this order. Of a GraphDef any tensors (`"a:0"`), the placeholders when left off.
-        outputs: The outputs, in this order. Of a GraphDef any tensors, those that nothing consumes when left off.
+        inputs: The inputs, in this order. In a GraphDef any tensors (`"a:0"`); the placeholders when left off.
+        outputs: The outputs, in this order. In a GraphDef any tensors; those that nothing consumes when left off.
         progress: Called with `"loading"`, `"freezing"`, `"converting"`, `"rewriting"` and `"checking"` as these begin.
-        explain: Called once, with the numbers of nodes and what became of every rule of rewriting.
-        tables: Takes the embedding tables of a model beyond 1 GiB, by initializer, whose data is then not in the model:
-            no copy of them is made. Give it to `verify` as well.
+        explain: Called once, with the numbers of nodes and the outcome of every rewriting rule.
+        tables: A dictionary that receives the embedding tables of a model larger than 1 GiB, by initializer. Their data
+            is then not in the model, and no copy of it is made. Give it to `verify` as well.
 
     Returns:
-        A model of IR version 10 in canonical form. Inputs and outputs are called what they are in the source: the keys
-        of a signature, the names of TensorSpecs and Keras inputs, the names in `inputs` and `outputs`.
+        A model of IR version 10 in canonical form. Inputs and outputs have the names that they have in the source: the
+        keys of a signature, the names of TensorSpecs and Keras inputs, the names in `inputs` and `outputs`.
 
     Raises:
-        ConversionError: If the source cannot be read, or holds nodes that cannot be converted: all of them are listed.
+        ConversionError: If the source cannot be read or has nodes that cannot be converted, all of which are listed.
     """
     tell = progress or (lambda stage: None)
     tell("loading")
     require("tensorflow")
     require("tf2onnx")
-    # These import TensorFlow's companions, so they wait until it is known to be there.
+    # These modules import packages that come with TensorFlow, so they are imported once it is known to be installed.
     from onnx_sparse.converters.tensorflow.bfloat16 import compute_in_float
     from onnx_sparse.converters.tensorflow.large_tables import attach
     from onnx_sparse.converters.tensorflow.load import load
@@ -120,7 +120,7 @@ def _drop_unused_imports(model: ModelProto) -> None:
 
 
 def _check(model: ModelProto) -> None:
-    """Refuse what would not load: operators that no standard knows, and complex tensors."""
+    """Refuse what would not load: operators that ONNX does not have, and complex tensors."""
     versions = {entry.domain: entry.version for entry in model.opset_import}
     unsupported = []
     for graph in graphs(model.graph):

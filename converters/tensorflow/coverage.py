@@ -25,7 +25,7 @@ class CoverageRow:
 
 
 def coverage() -> list[CoverageRow]:
-    """The operators that have a handler, sorted by name; tf2onnx converts others to standard ONNX."""
+    """The operators with a handler, sorted by name; tf2onnx converts others to standard ONNX."""
     return [
         CoverageRow(handler.op_type, handler.to, handler.dtypes, handler.notes)
         for _, handler in sorted(HANDLERS.items())

@@ -1,10 +1,10 @@
-"""Rules on TensorFlow's graph: tables that a lookup derives from others in every run are derived once.
+"""Rules on TensorFlow's graph: a table that a lookup derives from others in every run is derived once, on conversion.
 
-A table in parts is looked up part by part and put together again; with max_norm the rows that were looked up are
-clipped. Both do the same to the same row in every run. TensorFlow itself computes the rows here, on the graph's own
-nodes, so that nothing about partition strategies or norms is written down a second time.
+A partitioned table is looked up part by part and the rows are put together again; with max_norm the rows found are
+clipped. Both do the same to the same row in every run. Here TensorFlow itself computes the rows with the graph's own
+nodes, so partition strategies and norms are not implemented a second time.
 
-The new table takes memory beside what it is made of: such a conversion peaks at twice the tables, others at once.
+The new table takes memory beside its sources: such a conversion peaks at twice the size of the tables, others at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from onnx_sparse.converters.tensorflow.source_graph import SourceGraph
 #: How many rows are computed at a time.
 _CHUNK = 1 << 18
 
-#: Operators that compute each element from the elements at its place.
+#: Operators that compute each element from the elements at the same position.
 _ELEMENTWISE = {"Add", "AddV2", "Cast", "FloorDiv", "FloorMod", "Greater", "Identity", "Less", "Maximum", "Minimum"}
 _ELEMENTWISE |= {"Mul", "OnesLike", "RealDiv", "Select", "SelectV2", "Sqrt", "Square", "Sub"}
 
@@ -32,11 +32,11 @@ _OTHER_ROWS = "the parts hold rows of other ids than 0, 1, ..., one less than th
 
 @dataclass(frozen=True)
 class Derivation:
-    """What became of the rules.
+    """The outcome of the rules.
 
     Attributes:
-        attempts: Where they fired, and where not and why.
-        nodes: How many nodes fewer the graph has that compute something.
+        attempts: Where they fired, and where they did not and why.
+        nodes: How many nodes that compute something were removed from the graph.
     """
 
     attempts: tuple[Attempt, ...] = ()
@@ -48,8 +48,7 @@ def derive_tables(graph_def: Any, values: MutableMapping[str, Array], fetched: C
 
     Args:
         graph_def: The graph.
-        values: Values of constants, by node name, that the graph holds without their contents; the new tables are added
-            to them.
+        values: The values, by node name, of constants whose contents are not in the graph; the new tables are added.
         fetched: The tensors that are fetched from the graph.
     """
     graph = SourceGraph(graph_def, values)
@@ -68,10 +67,10 @@ def derive_tables(graph_def: Any, values: MutableMapping[str, Array], fetched: C
 
 
 def _join_parts(graph: SourceGraph, node: Any) -> bool:
-    """Rows that are looked up in the parts of a table become rows of one table: equal to the bit.
+    """Make a lookup in the parts of a table a lookup in one table: equal to the bit.
 
-    `stitch(partition(range(size(ids)), part), [gather(table_k, partition(row, part)[k])])`, part and row being computed
-    from each id alone. An id that is in no part is an error before and after.
+    The pattern is `stitch(partition(range(size(ids)), part), [gather(table_k, partition(row, part)[k])])`, where part
+    and row are computed from each id alone. An id that is in no part is an error before and after.
     """
     count = len(node.input) // 2
     lookups = [graph.producer(name, "Gather", "GatherV2") for name in node.input[count:]]
@@ -101,7 +100,7 @@ def _join_parts(graph: SourceGraph, node: Any) -> bool:
 
 
 def _partition(graph: SourceGraph, parts: Sequence[str]) -> Any:
-    """The DynamicPartition whose outputs tensors are, in order; None where they are not."""
+    """The DynamicPartition whose outputs, in order, are the given tensors; None if there is none."""
     node = graph.producer(parts[0], "DynamicPartition")
     if node is None or node.attr["num_partitions"].i != len(parts):
         return None
@@ -110,7 +109,7 @@ def _partition(graph: SourceGraph, parts: Sequence[str]) -> Any:
 
 
 def _unflattened(graph: SourceGraph, reshape: Any, ids: str, table: Array) -> str | None:
-    """The ids of any rank that were made a vector, where a Reshape gives the rows that rank again."""
+    """The ids before they were flattened, if `reshape` gives the rows the shape of these ids; else None."""
     flat = graph.producer(ids, "Reshape")
     target = graph.producer(reshape.input[1], "ConcatV2") if reshape.op == "Reshape" else None
     if flat is None or target is None or len(target.input) != 3:
@@ -126,7 +125,7 @@ def _unflattened(graph: SourceGraph, reshape: Any, ids: str, table: Array) -> st
 
 
 def _place_of(graph: SourceGraph, ids: str, dtype: int, part: str, row: str) -> Callable[[Array], list[Array]]:
-    """The part and the row in it of ids, as the graph computes them."""
+    """A function from ids to their parts and their rows in these, as the graph computes them."""
     maker = ids.partition(":")[0]
     nodes = []
     for result in (part, row):
@@ -143,7 +142,7 @@ def _place_of(graph: SourceGraph, ids: str, dtype: int, part: str, row: str) -> 
 
 
 def _joined(parts: list[Array], place_of: Callable[[Array], list[Array]]) -> Array:
-    """The table whose rows stand in parts."""
+    """The table whose rows are distributed over the parts."""
     sizes = np.array([len(part) for part in parts])
     total = int(sizes.sum())
     margin = 2 * len(parts)
@@ -161,16 +160,16 @@ def _joined(parts: list[Array], place_of: Callable[[Array], list[Array]]) -> Arr
 
 
 def _exist(part: Array, row: Array, sizes: Array) -> Array:
-    """Whether there are such rows."""
+    """Whether the parts have these rows."""
     known = (part >= 0) & (part < len(sizes))
     return known & (row >= 0) & (row < sizes[np.where(known, part, 0)])
 
 
 def _clip_rows(graph: SourceGraph, node: Any) -> bool:
-    """Rows that are divided by their norms where these are too large become rows of a table of such rows.
+    """Make a lookup whose rows are clipped by norm a lookup in a table of clipped rows: equal to the bit.
 
-    `clip_by_norm(Gather(table, unique(ids)))`: equal to the bit. A table that is looked up without max_norm, too, is
-    there twice then.
+    The pattern is `clip_by_norm(Gather(table, unique(ids)))`. A table that is also looked up without max_norm is then
+    in the model twice.
     """
     nodes, entries = graph.between(node.name, lambda other: other.op in ("Gather", "GatherV2"))
     if len(entries) != 1 or not any(other.op == "Sum" for other in nodes):
@@ -211,6 +210,6 @@ def _keeps_to_rows(graph: SourceGraph, node: Any) -> bool:
 
 
 def _chunks(total: int) -> Iterator[Array]:
-    """0, 1, ..., in pieces."""
+    """0, 1, ..., total - 1, in pieces."""
     for begin in range(0, total, _CHUNK):
         yield np.arange(begin, min(begin + _CHUNK, total))

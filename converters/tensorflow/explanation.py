@@ -1,4 +1,4 @@
-"""What a conversion has to say about itself."""
+"""What a conversion reports about itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Explanation:
         source_nodes: The nodes of TensorFlow's frozen graph that compute something.
         nodes_before: The ONNX nodes before the rules were applied.
         nodes: The ONNX nodes of the model.
-        attempts: The rules that fired, in their order, then those that met their pattern and did not fire.
+        attempts: The rules that fired, in order, then those that met their pattern and did not fire.
     """
 
     source_nodes: int
@@ -44,16 +44,16 @@ class Explanation:
 
 
 def count_source_nodes(graph_def: Any) -> int:
-    """The nodes of a GraphDef, and of the functions in it, that compute something."""
+    """How many nodes of a GraphDef and of its functions compute something."""
     nodes = [*graph_def.node, *(node for function in graph_def.library.function for node in function.node_def)]
     return sum(map(computes, nodes))
 
 
 def computes(node: Any) -> bool:
-    """Whether a node of TensorFlow computes something."""
+    """Whether a TensorFlow node computes something."""
     return node.op not in _NOT_COUNTED
 
 
 def count_nodes(model: ModelProto) -> int:
-    """The nodes of a model, those in the bodies of control flow included."""
+    """The number of nodes in a model, including those in control-flow bodies."""
     return sum(len(graph.node) for graph in graphs(model.graph))

@@ -27,7 +27,7 @@ def freeze_function(
 
     Returns:
         The graph; the keys and values of its lookup tables by shared name; large embedding tables by the placeholder
-        that stands in for them; what became of the rules for tables.
+        that stands in for them; the outcome of the rules for tables.
     """
     tf, loader = require("tensorflow"), require("tf2onnx.tf_loader")
     tables: dict[str, Array] = {}
@@ -54,9 +54,9 @@ def freeze_function(
 
 
 def _without_variables(concrete: Any) -> tuple[Any, dict[str, Array]]:
-    """The function's graph with constants for its variables, and the values of those that it holds without contents.
+    """The function's graph with constants for its variables, and the values of those whose contents are not in it.
 
-    TensorFlow's own converter is given large variables without their contents, so that it has nothing to copy.
+    TensorFlow's own converter gets large variables without their contents, so that it has nothing to copy.
     """
     converter = require("tensorflow.python.framework.convert_to_constants")
     tensor_util = require("tensorflow.python.framework.tensor_util")
@@ -69,7 +69,7 @@ def _without_variables(concrete: Any) -> tuple[Any, dict[str, Array]]:
         def _eval(self, tensor: Any) -> Any:
             if not hasattr(tensor, "handle"):
                 return tensor.numpy()
-            value = np.asarray(tensor.read_value())  # TensorFlow's memory, where numpy() would be a copy
+            value = np.asarray(tensor.read_value())  # shares TensorFlow's memory; numpy() would copy
             if not is_large(value):
                 return value
             hollow = np.broadcast_to(np.zeros((), value.dtype), value.shape)
@@ -94,9 +94,9 @@ def _without_variables(concrete: Any) -> tuple[Any, dict[str, Array]]:
 
 @contextmanager
 def _without_table_initializers(concrete: Any) -> Iterator[None]:
-    """Hide what a TensorFlow 1 model notes about its tables.
+    """Hide a TensorFlow 1 model's collection of table initializers.
 
-    These are nodes that are not in the graph of a signature any more, for want of which Grappler would refuse it.
+    It names nodes that are no longer in the graph of a signature, which Grappler would refuse for that reason.
     """
     initializers = concrete.graph.get_collection_ref("table_initializer")
     hidden = list(initializers)
@@ -109,9 +109,9 @@ def _without_table_initializers(concrete: Any) -> Iterator[None]:
 
 @contextmanager
 def _captures_restored(concrete: Any) -> Iterator[None]:
-    """Give a function back the captured tables that tf2onnx takes from it to freeze it.
+    """Give a function back the captured tables that tf2onnx removes to freeze it.
 
-    tf2onnx does so itself only in old TensorFlow versions; a function that has lost them cannot be called any more.
+    tf2onnx does this itself only in old TensorFlow versions; a function without its captures can no longer be called.
     """
     captures = getattr(concrete.graph, "function_captures", None)
     if captures is None:
@@ -122,7 +122,7 @@ def _captures_restored(concrete: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        # The order of the captures is that of the function's last inputs, so the dictionaries are filled anew.
+        # Captures are in the order of the function's last inputs, so the dictionaries are filled from scratch.
         for current, saved in ((captures.by_val_internal, internal), (captures.by_val_external, external)):
             current.clear()
             current.update(saved)

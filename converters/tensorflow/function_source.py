@@ -24,9 +24,9 @@ from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
 class FunctionSource(Source):
     """A ConcreteFunction.
 
-    Inputs are called what the user called them: the keys of a signature, the names of TensorSpecs. Outputs are called
-    by their keys where the function returns a dictionary, else `output_0`, `output_1`, ... as in a SavedModel. ONNX
-    wants all names to differ: an output that is called as an input is gets `_1` after its name.
+    Inputs keep the user's names: the keys of a signature, the names of TensorSpecs. Outputs are named by their keys if
+    the function returns a dictionary, else `output_0`, `output_1`, ... as in a SavedModel. ONNX requires all names to
+    differ: an output with the name of an input gets the suffix `_1`.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class FunctionSource(Source):
             concrete: The ConcreteFunction.
             name: A name for the model.
             trackable: The object that holds its lookup tables; the function itself when left off.
-            inputs, outputs: Which ends, in which order; all when left off.
-            output_names: What to call the outputs, in the order in which the function returns them.
+            inputs, outputs: The chosen inputs and outputs, in order; all when left off.
+            output_names: The names of the outputs, in the order in which the function returns them.
         """
         self.name = name
         self._concrete = concrete
         self._trackable = concrete if trackable is None else trackable
-        # Captured tensors (variables, tables, constants made outside the function) stand last and are no inputs.
+        # Captured tensors (variables, tables, constants made outside the function) come last and are not inputs.
         own = concrete.inputs[: len(concrete.inputs) - len(concrete.captured_inputs)]
         self._all_inputs = _ports(distinct(_input_names(concrete, own)), own)
         names = list(output_names or _output_names(concrete.structured_outputs))
@@ -89,7 +89,7 @@ def from_function(function: Any, *, inputs: Sequence[str] | None, outputs: Seque
     """
     name: Any = getattr(function, "__name__", None) or getattr(function, "name", "function")
     if hasattr(function, "structured_outputs"):
-        # A trace's name is bytes in some versions, and numbered.
+        # A trace's name is bytes in some versions, and has a number.
         text = name.decode() if isinstance(name, bytes) else name
         plain = re.sub(r"^__inference_(.+)_\d+$", r"\1", text)
         return FunctionSource(function, name=plain, inputs=inputs, outputs=outputs)

@@ -30,8 +30,8 @@ _NO_RESULT = ("Const", "NoOp", "Assert", "Placeholder", "PlaceholderWithDefault"
 class GraphSource(Source):
     """A GraphDef.
 
-    Inputs and outputs are tensors (`"a:0"`, or `"a"` for short) and keep the names under which they are asked for. When
-    left off, the inputs are the placeholders and the outputs are what no other node consumes, under the nodes' names.
+    Inputs and outputs are tensors (`"a:0"`, or `"a"` for short) and keep the names by which they are requested. When
+    left off, the inputs are the placeholders and the outputs those that no other node consumes, named by their nodes.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class GraphSource(Source):
             raise ConversionError(f"{name} is no valid graph: {first_line(error)}") from error
         self.inputs = self._ports(self._placeholders() if inputs is None else inputs, "input")
         self.outputs = self._ports(self._unconsumed() if outputs is None else outputs, "output")
-        # ONNX wants all names to differ, also those of an input that is an output as well.
+        # ONNX requires all names to differ, even where an input is also an output.
         names = distinct((p.name for p in self.outputs), (p.name for p in self.inputs))
         self.outputs = tuple(replace(p, name=name) for p, name in zip(self.outputs, names, strict=True))
         if not self.outputs:
@@ -62,7 +62,7 @@ class GraphSource(Source):
         return [_as_array(value) for value in fetched]
 
     def freeze(self) -> Frozen:
-        """Cut the part between inputs and outputs from the graph and fold its constants."""
+        """Extract the part of the graph between inputs and outputs and fold its constants."""
         tf, loader = require("tensorflow"), require("tf2onnx.tf_loader")
         cut = tf.Graph()
         with cut.as_default():
@@ -135,7 +135,7 @@ def from_graph_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequen
             require("google.protobuf.text_format").Parse(path.read_text(), graph_def)
         else:
             graph_def.ParseFromString(path.read_bytes())
-    except Exception as error:  # protobuf's DecodeError and ParseError have no common base but Exception
+    except Exception as error:  # the only common base of protobuf's DecodeError and ParseError
         if path.name in ("saved_model.pb", "saved_model.pbtxt"):
             raise ConversionError(f"{path} belongs to a SavedModel; give its directory, {path.parent}") from error
         raise ConversionError(f"{path} holds no GraphDef: it is damaged, cut short, or something else") from error

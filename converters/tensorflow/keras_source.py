@@ -20,13 +20,13 @@ def from_keras_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequen
         ConversionError: If Keras cannot read it.
     """
     keras = require("keras")
-    if not zipfile.is_zipfile(path):  # Keras says of these that they are not there
+    if not zipfile.is_zipfile(path):  # Keras would report that the file does not exist
         raise ConversionError(f"{path} is no Keras 3 model: it is damaged, cut short, or something else")
     try:
         model = keras.saving.load_model(path, compile=False)
     except Exception as error:  # Keras raises whatever its layers raise
         reason = first_line(error)
-        if unknown := re.search(r"Could not locate \w+ '([^']+)'", str(error)):  # Keras says it after a page of config
+        if unknown := re.search(r"Could not locate \w+ '([^']+)'", str(error)):  # follows a page of configuration
             reason = f"{unknown[1]} is not of Keras; load the model where it is defined, and give that to convert()"
         raise ConversionError(f"{path} cannot be read as a Keras model: {reason}") from error
     return from_keras_model(model, inputs=inputs, outputs=outputs)
@@ -35,11 +35,11 @@ def from_keras_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequen
 def from_keras_model(model: Any, *, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> FunctionSource:
     """Trace the inference call of a functional, Sequential or built model.
 
-    Inputs are called what `keras.Input` called them; outputs by their keys where the model returns a dictionary, else
-    by the layers that make them.
+    Inputs have the names given to `keras.Input`. Outputs are named by their keys if the model returns a dictionary,
+    else by the layers that make them.
 
     Raises:
-        ConversionError: If the model does not say what it takes, or does not run on TensorFlow.
+        ConversionError: If the model does not know its inputs, or does not run on TensorFlow.
     """
     tf, keras = require("tensorflow"), require("keras")
     if keras.config.backend() != "tensorflow":
@@ -76,7 +76,7 @@ def from_keras_model(model: Any, *, inputs: Sequence[str] | None, outputs: Seque
 
 
 def _layer_names(model: Any, concrete: Any) -> list[str] | None:
-    """The names of the layers that make the outputs; None where the model returns a dictionary, which names them."""
+    """The names of the layers that make the outputs; None if the model returns a dictionary, which names them."""
     if isinstance(concrete.structured_outputs, Mapping) or not getattr(model, "outputs", None):
         return None
     names = [tensor._keras_history.operation.name for tensor in model.outputs]

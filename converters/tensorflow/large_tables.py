@@ -1,7 +1,7 @@
-"""Large embedding tables are led around the conversion.
+"""Keeps large embedding tables out of the conversion.
 
 TensorFlow, Grappler and tf2onnx copy each constant dozens of times (a table of 200 MB costs 10 GB and most of a minute)
-and end at 2 GB. A table that is only looked up does not take part in what they do: a placeholder of its type and shape
+and fail beyond 2 GB. A table that is only looked up plays no part in their work: a placeholder of its type and shape
 stands in for it, and the model gets the values at the very end.
 """
 
@@ -16,13 +16,13 @@ from onnx import ModelProto, TensorProto, helper
 from onnx_sparse.converters.tensorflow.quiet import require
 from onnx_sparse.converters.tensorflow.source import Array
 
-#: Smaller constants are not worth the detour, and folding them may be.
+#: The least number of bytes worth the detour; smaller constants may be worth folding.
 _LARGE = 1 << 20
 
-#: A model whose tables take more is beyond what one message of protocol buffers holds, or near it.
+#: A model with more bytes of tables is near or beyond the limit of a protocol buffers message.
 LARGE_MODEL = 1 << 30
 
-#: Operators that look their first input up, and nothing else.
+#: Operators that only look up rows of their first input.
 _LOOKUPS = frozenset(
     ["Gather", "GatherV2", "GatherNd"]
     + [f"SparseSegment{how}{form}" for how in ("Sum", "Mean", "SqrtN") for form in ("", "WithNumSegments")]
@@ -30,19 +30,19 @@ _LOOKUPS = frozenset(
 
 
 def is_large(array: Array) -> bool:
-    """Whether values are worth leading around."""
+    """Whether an array is worth setting aside."""
     return array.nbytes >= _LARGE and array.dtype.hasobject is False
 
 
 def set_aside(graph_def: Any, values: Mapping[str, Array], outputs: Collection[str]) -> dict[str, Array]:
     """Replace large constants that are only looked up by placeholders, in place.
 
-    Their number of rows is left open, for Grappler feeds each placeholder with zeros: `with_rows` puts it there again.
+    Their number of rows is left unknown, because Grappler feeds each placeholder with zeros; `with_rows` restores it.
 
     Args:
         graph_def: A graph.
-        values: Values of constants, by node name, that the graph holds without their contents. Those that do not become
-            placeholders get them here.
+        values: The values, by node name, of constants whose contents are not in the graph. Constants that do not become
+            placeholders get their contents back.
         outputs: The tensors that are fetched from the graph.
 
     Returns:
@@ -71,7 +71,7 @@ def set_aside(graph_def: Any, values: Mapping[str, Array], outputs: Collection[s
 
 
 def with_rows(graph_def: Any, tables: Mapping[str, Array]) -> Any:
-    """The graph, in place, with the shapes of the placeholders that stand in for tables."""
+    """Give the placeholders that stand in for tables their full shapes, in place; returns the graph."""
     for node in graph_def.node:
         if node.name in tables:
             node.attr["shape"].shape.dim[0].size = tables[node.name].shape[0]
@@ -84,8 +84,8 @@ def attach(model: ModelProto, tables: Mapping[str, Array], beside: MutableMappin
     Args:
         model: The model.
         tables: The values.
-        beside: Where values go that would make the model larger than one message can be; its initializers then say that
-            their data is elsewhere. Left off, everything goes into the model.
+        beside: Receives the values if the model would be too large for one message with them; its initializers then
+            say that their data is external. When left off, everything goes into the model.
     """
     inputs = [value for value in model.graph.input if value.name not in tables]
     del model.graph.input[:]
@@ -109,13 +109,13 @@ def _consumers(graph_def: Any) -> dict[str, list[tuple[Any, int]]]:
     consumers: dict[str, list[tuple[Any, int]]] = {}
     for node in graph_def.node:
         for position, name in enumerate(node.input):
-            if not name.startswith("^"):  # a control dependency takes nothing
+            if not name.startswith("^"):  # a control dependency, not a tensor
                 consumers.setdefault(name.removesuffix(":0"), []).append((node, position))
     return consumers
 
 
 def _is_only_looked_up(name: str, consumers: Mapping[str, list[tuple[Any, int]]], fetched: Collection[str]) -> bool:
-    """Whether a tensor goes into lookups and nothing else, directly or through Identity nodes."""
+    """Whether a tensor goes only into lookups, directly or through Identity nodes."""
     if name in fetched:
         return False
     return all(

@@ -1,4 +1,4 @@
-"""The ways in: from what a user has to a `Source`."""
+"""`load`: turns whatever the user has into a `Source`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def load(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
 ) -> Source:
-    """Load a model. `convert` and `verify` take what this returns, which saves them from loading it each for itself.
+    """Load a model. `convert` and `verify` accept the result, so that the model is loaded only once.
 
     Args:
         source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a `.keras` file, a Keras model, a
             tf.function with an input_signature, a ConcreteFunction; or a loaded model, which is returned.
         signature: Which signature of a SavedModel; `serving_default`, or the only one, when left off.
-        inputs, outputs: Which ends. Of a GraphDef any tensors; else a choice among the model's own names.
+        inputs, outputs: The chosen inputs and outputs. In a GraphDef any tensors; else some of the model's own names.
 
     Raises:
-        ConversionError: If there is no such thing, or it has no such signature, input or output.
+        ConversionError: If the source cannot be read, or has no such signature, input or output.
     """
     if isinstance(source, Source):
         if (signature, inputs, outputs) != (None, None, None):

@@ -1,4 +1,4 @@
-"""The ends of a converted model get the names and dimensions that the user knows."""
+"""Gives the inputs and outputs of a converted model the names and dimensions that the user knows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_sparse.converters.tensorflow.source import Frozen
 def name_ends(model: ModelProto, frozen: Frozen) -> Mapping[str, str]:
     """Rename the model's inputs and outputs from TensorFlow's tensors to the names of the ports, in their order.
 
-    A tensor that is fetched under several names, or that is an input as well, is handed through an Identity.
+    A tensor that is fetched under several names, or is also an input, goes through an Identity.
 
     Returns:
         The new name of every tensor that was renamed.
@@ -41,10 +41,10 @@ def name_ends(model: ModelProto, frozen: Frozen) -> Mapping[str, str]:
 
 
 def rename_tensors(graph: GraphProto, renamed: Mapping[str, str], reserved: list[str]) -> dict[str, str]:
-    """Rename tensors everywhere in a graph; other tensors that bear one of the new names make way.
+    """Rename tensors everywhere in a graph; other tensors that already have one of the new names are renamed as well.
 
     Returns:
-        The new name of every tensor that was renamed, of those that made way, too.
+        The new name of every tensor that was renamed, including those others.
     """
     wanted = {*renamed.values(), *reserved}
     everything = {name for inner in graphs(graph) for name in _tensor_names(inner)}
@@ -72,7 +72,7 @@ def _tensor_names(graph: GraphProto) -> Iterator[str]:
 
 
 def _name_dimensions(value: ValueInfoProto) -> None:
-    """Call an unknown dimension by its tensor and axis; tf2onnx's `unk__17` says nothing."""
+    """Name unknown dimensions by tensor and axis; tf2onnx's `unk__17` says nothing."""
     for axis, dimension in enumerate(value.type.tensor_type.shape.dim):
         if not dimension.HasField("dim_value"):
             dimension.dim_param = f"{value.name}_{axis}"

@@ -18,7 +18,7 @@ def require(module: str) -> Any:
     """Import a module of the `tensorflow` extra.
 
     Raises:
-        ConversionError: If it is not installed, with the command that installs it.
+        ConversionError: If it is not installed; the message has the command that installs it.
     """
     with _first_import_of_tensorflow():
         try:
@@ -37,8 +37,8 @@ def _first_import_of_tensorflow() -> Iterator[None]:
     if "tensorflow" in sys.modules or "TF_CPP_MIN_LOG_LEVEL" in os.environ:
         yield
         return
-    # It reads this once, when it is loaded. A few lines come before that, whatever the level: only the file descriptor
-    # stops those.
+    # TensorFlow reads the log level once, when it is loaded. It writes a few lines before that, whatever the level;
+    # only redirecting the file descriptor stops those.
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     try:
         kept = os.dup(2)
@@ -56,7 +56,7 @@ def _first_import_of_tensorflow() -> Iterator[None]:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Silence the loggers of TensorFlow and tf2onnx and Python's warnings, and put them back as they were."""
+    """Silence the loggers of TensorFlow and tf2onnx and Python's warnings, and restore them afterwards."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         before = {logger: logger.level for logger in _noisy_loggers()}
@@ -70,6 +70,6 @@ def quietly() -> Iterator[None]:
 
 
 def _noisy_loggers() -> list[logging.Logger]:
-    # Some of tf2onnx's loggers are named by their file's path, so that the package's own logger does not rule them.
+    # Some of tf2onnx's loggers are named by file path, so the package's own logger does not govern them.
     named_by_path = [name for name in logging.root.manager.loggerDict if name.endswith(".py") and "tf2onnx" in name]
     return [logging.getLogger(name) for name in ("tensorflow", "tf2onnx", "absl", *named_by_path)]

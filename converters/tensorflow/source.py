@@ -1,4 +1,4 @@
-"""What every way in leads to: a source that can be run in TensorFlow and frozen for conversion."""
+"""The common form of everything that can be converted: a source that can be run in TensorFlow and frozen."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Port:
     """An input or output of a source.
 
     Attributes:
-        name: Its name in the ONNX model: what the user calls it.
+        name: Its name in the ONNX model, which is the user's name for it.
         tensor: The TensorFlow tensor, `"dense/BiasAdd:0"`.
         dtype: TensorFlow's name of its element type, `"int64"`.
-        shape: Its shape; None where the rank or a dimension is not known.
+        shape: Its shape; None for an unknown rank or dimension.
     """
 
     name: str
@@ -39,15 +39,15 @@ class Port:
 
 @dataclass(frozen=True)
 class Frozen:
-    """A GraphDef without variables, what it is fed with and what is fetched from it.
+    """A GraphDef without variables, with its inputs and outputs.
 
     Attributes:
         name: A name for the model.
         graph_def: The graph.
-        inputs, outputs: Its ends.
+        inputs, outputs: Its inputs and outputs.
         lookup_tables: The keys and values of its lookup tables, by shared name.
         embedding_tables: Large tables that are not in the graph, by the placeholder that stands in for them.
-        derivation: What became of the rules for tables.
+        derivation: The outcome of the rules for tables.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Source(ABC):
 
     Attributes:
         name: A name for the model.
-        inputs, outputs: Its ends, in order.
+        inputs, outputs: Its inputs and outputs, in order.
         specs: What the specs of sparse and ragged tensors say about their parts.
     """
 
@@ -83,11 +83,11 @@ class Source(ABC):
 
 
 def select(ports: tuple[Port, ...], names: Sequence[str] | None, kind: str, *, subset: bool) -> tuple[Port, ...]:
-    """The ports of the given names, in that order; all when None.
+    """The ports of the given names, in that order; all ports for None.
 
     Args:
-        ports: What there is.
-        names: The names wanted.
+        ports: The available ports.
+        names: The wanted names.
         kind: `"input"` or `"output"`, for the error.
         subset: Whether ports may be left off.
 
@@ -106,7 +106,7 @@ def select(ports: tuple[Port, ...], names: Sequence[str] | None, kind: str, *, s
 
 
 def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
-    """The names, with `_1`, `_2`, ... after those that are taken already."""
+    """The names, with a suffix `_1`, `_2`, ... where a name is already taken."""
     used = set(taken)
     result = []
     for name in names:
@@ -141,7 +141,7 @@ def refuse_repeated(names: Sequence[str], kind: str) -> None:
 
 
 def refuse_what_onnx_lacks(ports: Iterable[Port], kind: str) -> None:
-    """Raise a ConversionError for the ports of a type or of an unknown rank that a model's ends cannot have."""
+    """Raise a ConversionError for ports whose type or unknown rank a model's inputs and outputs cannot have."""
     complaints = []
     for port in ports:
         if port.dtype in ("complex64", "complex128", "variant", "resource") or port.dtype.startswith("q"):

@@ -1,4 +1,4 @@
-"""TensorFlow's graph while rules are applied to it: who makes each tensor, and what it is as a function."""
+"""TensorFlow's graph while rules are applied to it: which node makes each tensor, and parts of it as functions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from onnx_sparse.converters.tensorflow.source import Array
 
 
 class SourceGraph:
-    """A GraphDef without variables, changed in place. Tensors are called as nodes call their inputs: `a`, `a:1`.
+    """A GraphDef without variables, changed in place. Tensors are named as in a node's inputs: `a`, `a:1`.
 
     Attributes:
-        values: Values of constants, by node name, that the graph holds without their contents.
+        values: The values, by node name, of constants whose contents are not in the graph.
     """
 
     def __init__(self, graph_def: Any, values: MutableMapping[str, Array]) -> None:
@@ -37,7 +37,7 @@ class SourceGraph:
         return self.resolve(node.input[0]) if node.op == "Identity" else tensor.removesuffix(":0")
 
     def producer(self, tensor: str, *ops: str) -> Any:
-        """The node that makes a tensor; None where it is of none of the given types."""
+        """The node that makes a tensor; None if it has none of the given types."""
         node = self._nodes[_node(self.resolve(tensor))]
         return node if node.op in ops else None
 
@@ -63,14 +63,14 @@ class SourceGraph:
         return [node for node in self._graph_def.node if tensor in _taken(node)]
 
     def looked_up(self, node: Any) -> str | None:
-        """The table of which a node gathers rows; None where it gathers something else."""
+        """The table whose rows a node gathers; None if it gathers something else."""
         is_lookup = node.op == "Gather" or (
             node.op == "GatherV2" and self.number(node.input[2]) == 0 and node.attr["batch_dims"].i == 0
         )
         return self.resolve(node.input[0]) if is_lookup else None
 
     def between(self, tensor: str, stops: Callable[[Any], bool]) -> tuple[list[Any], set[str]]:
-        """The nodes that a tensor is computed by, back to nodes that `stops` accepts, and the outputs of these."""
+        """The nodes that compute a tensor, back to nodes that `stops` accepts, and the outputs of the latter."""
         nodes: dict[str, Any] = {}
         entries: set[str] = set()
         todo = [tensor]
@@ -85,7 +85,7 @@ class SourceGraph:
         return list(nodes.values()), entries
 
     def function(self, argument: str, results: Sequence[str], nodes: Collection[Any]) -> Callable[[Array], list[Array]]:
-        """What TensorFlow computes from one tensor by the given nodes."""
+        """A function that computes the results from one tensor with the given nodes, in TensorFlow."""
         tf = require("tensorflow")
         part = type(self._graph_def)()
         part.versions.CopyFrom(self._graph_def.versions)
@@ -103,13 +103,13 @@ class SourceGraph:
         return call
 
     def become_lookup(self, node: Any, table: Array, sources: Sequence[str], ids: str, ids_dtype: int) -> None:
-        """Make a lookup in a new table of a node.
+        """Replace a node by a lookup in a new table.
 
         Args:
             node: The node.
             table: The table.
-            sources: The constants that it was made from; an equal table made from them is taken again.
-            ids: The rows.
+            sources: The constants that it was made from; an equal table made from the same ones is reused.
+            ids: The rows to look up.
             ids_dtype: TensorFlow's number of their type.
         """
         tf = require("tensorflow")
@@ -137,7 +137,7 @@ class SourceGraph:
         node.attr["batch_dims"].i = 0
 
     def drop_abandoned(self, fetched: Collection[str]) -> int:
-        """Remove what only replaced nodes took; returns how many nodes that compute something that were."""
+        """Remove nodes that only replaced nodes used; returns how many of those removed compute something."""
         users = Counter(_node(name) for node in self._graph_def.node for name in _taken(node))
         kept = set(map(_node, fetched))
         dropped: dict[str, Any] = {}
@@ -173,7 +173,7 @@ class SourceGraph:
 
 
 def _node(tensor: str) -> str:
-    """The node that makes a tensor, or that a control dependency names."""
+    """The name of the node that makes a tensor or that a control dependency names."""
     return tensor.removeprefix("^").partition(":")[0]
 
 

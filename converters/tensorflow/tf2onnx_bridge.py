@@ -1,11 +1,11 @@
-"""Everything that knows tf2onnx: its use for the standard operators, and the cures for what it gets wrong.
+"""Everything that knows tf2onnx: its use for the standard operators, and workarounds for its faults.
 
-- Its public entry points log what they cannot convert and write the model regardless; here every such node is recorded,
-  and `to_onnx` raises them all at once.
+- Its public entry points log the nodes that they cannot convert and write the model regardless; here every such node is
+  recorded, and `to_onnx` reports them all at once.
 - It loses a node's domain when it moves the node into the body of an If or a Loop.
-- It counts a loop in int64 and leaves the int32 that TensorFlow's condition compares that with.
-- It takes bfloat16 for float16.
-- It is told the shapes of what tables hold, which the handlers of other operators need.
+- It counts a loop in int64 but leaves the int32 with which TensorFlow's condition compares the counter.
+- It mistakes bfloat16 for float16.
+- It does not know the shapes of values found in lookup tables, which the handlers of other operators need.
 - It uses names that numpy 2 no longer has.
 """
 
@@ -43,8 +43,8 @@ OPSET = 18
 def to_onnx(frozen: Frozen) -> ModelProto:
     """Convert a frozen graph.
 
-    The tensors keep TensorFlow's names, embedding tables that are not in the graph are inputs after the others, and
-    nothing is checked yet.
+    The tensors keep TensorFlow's names, embedding tables that are not in the graph become inputs after the others, and
+    the model is not checked yet.
 
     Raises:
         ConversionError: With every node that neither a handler nor tf2onnx converts.
@@ -69,7 +69,7 @@ def to_onnx(frozen: Frozen) -> ModelProto:
                 use_default=_with_defaults(frozen),
             )
         except Exception as error:
-            # Nodes that could not be converted leave a graph that tf2onnx may stumble over later; they are the cause.
+            # If nodes could not be converted, they are the cause of whatever fails in tf2onnx afterwards.
             if not recorder.unsupported:
                 raise _failure(error) from error
         if recorder.unsupported:
@@ -87,7 +87,7 @@ def _failure(error: BaseException) -> ConversionError:
 
 
 def _without_defaults(frozen: Frozen) -> Any:
-    """The graph, its inputs without defaults: tf.sparse.placeholder has one for a shape, which is no legal shape."""
+    """The graph, its inputs without defaults: tf.sparse.placeholder gives a shape a default that is not legal."""
     inputs = {port.tensor.partition(":")[0] for port in frozen.inputs}
     graph_def = type(frozen.graph_def)()
     graph_def.CopyFrom(frozen.graph_def)
@@ -99,13 +99,13 @@ def _without_defaults(frozen: Frozen) -> Any:
 
 
 def _with_defaults(frozen: Frozen) -> list[str]:
-    """The placeholders with a default that are no inputs; they are their default, whatever they are called."""
+    """The placeholders with a default that are not inputs; their value is the default."""
     inputs = {port.tensor.partition(":")[0] for port in frozen.inputs}
     return [n.name for n in frozen.graph_def.node if n.op == "PlaceholderWithDefault" and n.name not in inputs]
 
 
 def _tell_shapes_of_lookups(graph: Any) -> None:
-    """Say what TensorFlow does not infer in a graph without its tables: one value, shaped as the default, per key."""
+    """Set the shapes that TensorFlow does not infer without the tables: one value, shaped as the default, per key."""
     for operation in graph.get_operations():
         if operation.type == "LookupTableFindV2":
             _, keys, default = operation.inputs
@@ -113,13 +113,13 @@ def _tell_shapes_of_lookups(graph: Any) -> None:
 
 
 class _Recorder:
-    """Stands in for tf2onnx's mapping of operators to handlers and keeps note of every node that fails."""
+    """Stands in for tf2onnx's mapping of operators to handlers and records every node that fails."""
 
     def __init__(self) -> None:
         self.unsupported: list[UnsupportedNode] = []
 
     def wrap(self, mapping_pass: Callable[..., Any]) -> Callable[..., Any]:
-        """tf2onnx's mapping pass with recorded failures."""
+        """Wrap tf2onnx's mapping pass so that failures are recorded."""
 
         def recorded(graph: Any, handlers: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
             if not isinstance(handlers, _RecordingMapping):
@@ -129,12 +129,12 @@ class _Recorder:
         return recorded
 
     def record(self, node: Any, reason: str) -> None:
-        """Keep note of a node."""
+        """Record a node."""
         self.unsupported.append(UnsupportedNode(node.name, node.type, reason))
 
 
 class _RecordingMapping(dict[str, Any]):
-    """A mapping from operators to (function, arguments) that gives unknown operators a function that records them."""
+    """A mapping from operators to (function, arguments); for unknown operators, the function records the node."""
 
     def __init__(self, handlers: Mapping[str, Any], recorder: _Recorder) -> None:
         super().__init__(
@@ -161,7 +161,7 @@ class _RecordingMapping(dict[str, Any]):
 
 @contextlib.contextmanager
 def _repaired(recorder: _Recorder) -> Iterator[None]:
-    """tf2onnx with its faults cured, for as long as the context lasts."""
+    """Work around tf2onnx's faults inside the context."""
     tfonnx, tf_utils, utils = require("tf2onnx.tfonnx"), require("tf2onnx.tf_utils"), require("tf2onnx.utils")
     bfloat16 = require("tensorflow").bfloat16.as_datatype_enum
     with contextlib.ExitStack() as stack:
@@ -178,9 +178,9 @@ def _repaired(recorder: _Recorder) -> Iterator[None]:
 
 
 def _zeros_kept() -> Any:
-    """Keep tf2onnx's optimizer from mixing up what a 0 is in the shape of a Reshape: a size, or a size to be copied.
+    """Keep tf2onnx's optimizer from confusing two meanings of a 0 in the shape of a Reshape: size 0, or a copied size.
 
-    It writes the latter, and -1 beside it, which ONNX Runtime cannot infer where there are no elements.
+    It writes the latter, with a -1 beside it, which ONNX Runtime cannot infer for an empty tensor.
     """
     reshapes = require("tf2onnx.optimizer.reshape_optimizer").ReshapeOptimizer
     simplify = reshapes._optimize_reshape
@@ -204,7 +204,7 @@ def _zeros_kept() -> Any:
 
 
 def _shared(op_type: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """tf2onnx's function for an operator, or one that leaves the nodes of a partial handler to that."""
+    """The function of a partial handler, which leaves other nodes to tf2onnx's function."""
     handler = HANDLERS.get(op_type)
     if handler is None or not handler.partial:
         return function
@@ -220,7 +220,7 @@ def _shared(op_type: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _convert_node(graph: Any, node: Any, name: str, _: Any = None, *, tables: _Tables) -> None:
-    """Replace a TensorFlow node by what its handler writes; tf2onnx calls this for every operator in the registry."""
+    """Replace a TensorFlow node by its handler's nodes; tf2onnx calls this for every operator in the registry."""
     handler = HANDLERS[node.type]
     results = handler.convert(_source_node(graph, node, handler, tables), _GraphEmitter(graph, name))
     outputs = list(node.output)
@@ -230,7 +230,7 @@ def _convert_node(graph: Any, node: Any, name: str, _: Any = None, *, tables: _T
     for output, result, shape, dtype in zip(outputs, results, shapes, dtypes, strict=True):
         if shape is not None:
             graph.set_shape(result.name, shape)
-        # tf2onnx's optimizer removes these; they let the outputs keep their names, which the graph's ends hang on.
+        # These keep the names of the outputs, on which the graph's outputs depend; tf2onnx's optimizer removes them.
         graph.make_node("Identity", [result.name], outputs=[output], shapes=[shape], dtypes=[dtype])
 
 
@@ -252,7 +252,7 @@ def _source_node(graph: Any, node: Any, handler: Handler, tables: _Tables) -> So
 
 
 def _table(handle: Any, tables: _Tables) -> tuple[Array, Array] | None:
-    """The table that a node hands out, where its contents are known."""
+    """The table behind a handle, if its contents are known."""
     while handle.type == "Identity":
         handle = handle.inputs[0]
     name = handle.get_attr_value("shared_name")
@@ -262,7 +262,7 @@ def _table(handle: Any, tables: _Tables) -> tuple[Array, Array] | None:
 
 
 class _GraphEmitter(Emitter):
-    """Writes to a tf2onnx graph; the names of its nodes start with that of the source node."""
+    """Writes to a tf2onnx graph; the names of the new nodes start with the name of the source node."""
 
     def __init__(self, graph: Any, scope: str) -> None:
         self._graph = graph
@@ -294,7 +294,7 @@ class _GraphEmitter(Emitter):
 
 
 def _repair_bodies(graph: Any) -> None:
-    """Cure what goes wrong where a graph is moved into a body."""
+    """Repair what tf2onnx breaks when it moves a graph into a body."""
     for node in graph.get_nodes():
         if node.domain == "" and node.type in OPS:
             node.domain = DOMAIN
@@ -307,7 +307,7 @@ def _repair_bodies(graph: Any) -> None:
 
 
 def _compare_counter_as_int64(body: Any) -> None:
-    """Compare the counter of a loop with an int64, whatever its type was in TensorFlow."""
+    """Compare a loop's counter as int64, whatever its type in TensorFlow."""
     counter = body.input_names[0]
     for node in [node for node in body.get_nodes() if node.type in _COMPARISONS]:
         if counter in [_origin(body, name) for name in node.input]:
@@ -322,7 +322,7 @@ def _origin(graph: Any, name: str) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """What an exception says, on one line, without tf2onnx's own prefix."""
+    """An exception's message on one line, without tf2onnx's own prefix."""
     text = next(iter(str(error).strip().splitlines()), "")
     if isinstance(error, KeyError):
         text = f"{text} is not known to tf2onnx"

@@ -1,4 +1,4 @@
-"""Is a converted model the model it came from? Both run on the same inputs."""
+"""`verify`: runs a TensorFlow model and its conversion on the same inputs and compares the outputs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from onnx_sparse.converters.verification.rounds import Refused, compare_rounds, 
 from onnx_sparse.converters.verification.sample_inputs import KINDS
 from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
 
-#: Operators in which ONNX Runtime 1.31 ends the process where there are no rows.
+#: Operators in which ONNX Runtime 1.31 ends the process on a batch of no rows.
 _FATAL_WITHOUT_ROWS = {"GRU", "LSTM"}
 
-#: What TensorFlow's errors begin with before they say what is wrong.
+#: Headings in TensorFlow's errors, which come before the line that says what is wrong.
 _HEADING = re.compile(
     r"^(Graph execution error:.*|Detected at node .*|<stack traces unavailable>|File .*|\{\{function_node .*?\}\})"
 )
@@ -42,15 +42,15 @@ def verify(
     """Run a source in TensorFlow and its model in ONNX Runtime on the same inputs and compare the outputs.
 
     Data types and shapes must be equal, and so must integers, booleans and strings. Floats may differ by 1e-5 of their
-    value (4e-3 where the model computes with float16, 3e-2 where with bfloat16) or a tenth of that of the output's
-    largest value. NaN equals NaN. What the operators' law has different from TensorFlow (see `by_design`) is said in a
-    note and is no difference.
+    value (4e-3 if the model computes with float16, 3e-2 with bfloat16) plus a tenth of that fraction of the output's
+    largest value. NaN equals NaN. Where the operators' law differs from TensorFlow on purpose (see `by_design`), a note
+    says so and the outputs count as equal.
 
     Args:
-        source, signature, inputs, outputs: As given to `convert`. What `load` returned is not loaded again.
-        model: What `convert` returned.
-        feeds: The inputs of the only round. Generated when left off: an ordinary batch, one with empty rows, one
-            without any entries, one of one row, one of none, and so on in turn.
+        source, signature, inputs, outputs: As given to `convert`. A model that `load` returned is not loaded again.
+        model: The model that `convert` returned.
+        feeds: The inputs of a single round. If left off, inputs are generated: an ordinary batch, one with empty rows,
+            one without entries, one of one row, one of no rows, and so on in turn.
         seed: The same seed gives the same inputs.
         rounds: How many rounds to run on generated inputs.
         tables: The tables that `convert` left beside the model.
@@ -100,7 +100,7 @@ def verify(
 
 
 def _with_inputs(model: ModelProto, tables: Mapping[str, Array]) -> ModelProto:
-    """The model with inputs for initializers whose data is not in it: a session copies initializers, not inputs."""
+    """The model with inputs in place of initializers without data: a session copies initializers, but not inputs."""
     fed = ModelProto()
     fed.CopyFrom(model)
     initializers = {tensor.name: tensor for tensor in fed.graph.initializer}
@@ -112,7 +112,7 @@ def _with_inputs(model: ModelProto, tables: Mapping[str, Array]) -> ModelProto:
 
 
 def _half_floats(model: ModelProto) -> set[str]:
-    """Those that a part of a model computes with: there are constants of these types, or casts to them."""
+    """The half-float types that a model computes with: those of its constants and of casts."""
     types = {tensor.data_type for graph in graphs(model.graph) for tensor in graph.initializer}
     casts = [node for graph in graphs(model.graph) for node in graph.node if node.op_type == "Cast"]
     types |= {attribute.i for node in casts for attribute in node.attribute if attribute.name == "to"}
@@ -120,7 +120,7 @@ def _half_floats(model: ModelProto) -> set[str]:
 
 
 def _normal(value: Array) -> Array:
-    """Strings as text: TensorFlow gives bytes."""
+    """Strings as text, where TensorFlow gives bytes."""
     if value.dtype != object and value.dtype.kind not in "SU":
         return value
     text = [item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item) for item in value.ravel()]
@@ -130,6 +130,6 @@ def _normal(value: Array) -> Array:
 
 
 def _reason(error: BaseException) -> str:
-    """The first line of an exception that says what is wrong: TensorFlow puts headings before it."""
+    """The line of an exception that says what is wrong; TensorFlow puts headings before it."""
     lines = [_HEADING.sub("", line.strip()).strip() for line in str(error).strip().splitlines()]
     return next(filter(None, lines), type(error).__name__)

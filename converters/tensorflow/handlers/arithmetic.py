@@ -1,6 +1,6 @@
 """tf.raw_ops.FloorDiv, FloorMod, Erfc, ScatterNd.
 
-tf2onnx rounds quotients of integers toward zero and keeps one of several updates of a place.
+tf2onnx rounds integer quotients toward zero, and keeps only one of several updates of the same element.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _NUMBERS = ("all numbers",)
 
 @handles("FloorDiv", inputs=("x", "y"), to="Div", dtypes=_NUMBERS)
 def floor_div(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """A quotient, rounded down; ONNX rounds one of integers toward zero."""
+    """A quotient, rounded down; ONNX rounds integer quotients toward zero."""
     x, y = node["x"], node["y"]
     quotient = emit.like("Div", x, y)
     if x.dtype in FLOATS:
         return (emit.like("Floor", quotient),)
     if x.dtype in UNSIGNED_INTEGERS:
         return (quotient,)
-    # One rest has the sign of y, the other that of x; where they differ, the quotient is one too large.
+    # One remainder has the sign of y, the other that of x; where they differ, the quotient is one too large.
     rest = emit.like("Sub", x, emit.like("Mul", quotient, y))
     same = emit.standard("Equal", emit.like("Mod", x, y), rest, dtype=TensorProto.BOOL)
     too_large = emit.cast(emit.like("Not", same), x.dtype)
@@ -33,7 +33,7 @@ def floor_div(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
 
 @handles("FloorMod", inputs=("x", "y"), to="Mod", dtypes=_NUMBERS)
 def floor_mod(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """What a quotient that is rounded down leaves: it has the sign of the divisor."""
+    """The remainder of division rounded down: it has the sign of the divisor."""
     x, y = node["x"], node["y"]
     if x.dtype not in FLOATS:
         return (emit.like("Mod", x, y),)
@@ -49,10 +49,10 @@ def floor_mod(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("x",),
     to="Erf",
     dtypes=("float16", "bfloat16", "float"),
-    notes="as 1 - erf(x): an error of 1e-7 for float32, which is all there is of it where x > 4",
+    notes="computed as 1 - erf(x): an error of 1e-7 for float32, as large as the result itself where x > 4",
 )
 def erfc(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """What the error function leaves of 1, as in Keras' gelu."""
+    """One minus the error function, as in Keras' gelu."""
     x = node["x"]
     if x.dtype == TensorProto.DOUBLE:
         raise Unsupported("ONNX Runtime has no error function of double")
@@ -67,7 +67,7 @@ def erfc(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     notes="negative coordinates count from the end, TensorFlow raises; halves are added up as float32",
 )
 def scatter_nd(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """Zeros, and the updates added to them where they belong."""
+    """Zeros to which the updates are added at their positions."""
     updates = node["updates"]
     if updates.dtype not in NUMBERS:
         raise Unsupported("only numbers can be added up")

@@ -1,4 +1,4 @@
-"""What handlers compute from the coordinates of sparse tensors."""
+"""Computations on the coordinates of sparse tensors, which several handlers need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def sparse_rank(indices: Tensor, shape: Tensor) -> int:
     """The rank of a sparse tensor with coordinates [N, R] and a dense shape [R].
 
     Raises:
-        Unsupported: If neither says it.
+        Unsupported: If neither shape is known.
     """
     sizes = [*(indices.shape or ())[1:], *(shape.shape or ())[:1]]
     known = [size for size in sizes if size is not None]
@@ -23,7 +23,7 @@ def sparse_rank(indices: Tensor, shape: Tensor) -> int:
 
 
 def positions(indices: Tensor, shape: Tensor, rank: int, emit: Emitter) -> Tensor:
-    """The place of each entry in the flattened dense tensor, from coordinates [N, R] and sizes [R]."""
+    """The position of each entry in the flattened dense tensor, from coordinates [N, R] and sizes [R]."""
     # Row k of the mask picks the sizes after dimension k, whose product is the stride of that dimension.
     after = emit.constant(np.triu(np.ones((rank, rank), bool), 1))
     factors = emit.ints("Where", after, shape, emit.integer(1))
@@ -34,7 +34,7 @@ def positions(indices: Tensor, shape: Tensor, rank: int, emit: Emitter) -> Tenso
 def in_row_major_order(
     indices: Tensor, values: Tensor, shape: Tensor, rank: int, emit: Emitter
 ) -> tuple[Tensor, Tensor]:
-    """Coordinates and values, sorted by their coordinates; entries at the same place keep their order."""
+    """Coordinates and values, sorted by coordinates; entries with equal coordinates keep their order."""
     place = positions(indices, shape, rank, emit)
     outputs = (TensorProto.INT64, TensorProto.INT64)
     _, order = emit.node("", "TopK", (place, emit.ints("Shape", place)), outputs, {"largest": 0, "axis": 0})

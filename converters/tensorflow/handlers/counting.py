@@ -11,18 +11,18 @@ from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tens
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 _COUNTED = ("int32", "int64", "float", "double")
-_NOTES = "negative values are not counted, TensorFlow raises"
+_NOTES = "negative values are not counted; TensorFlow raises"
 
 
 @handles("Bincount", inputs=("arr", "size", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, notes=_NOTES)
 def bincount(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """How often each value below `size` is there, or the sum of its weights."""
+    """How often each value below `size` occurs, or the sum of its weights."""
     return (_count(node, node["arr"], None, None, emit),)
 
 
 @handles("DenseBincount", inputs=("input", "size", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, notes=_NOTES)
 def dense_bincount(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """The same of a vector, and of each row of a matrix."""
+    """Bincount of a vector, or of each row of a matrix."""
     values = node["input"]
     if values.known_rank("input") < 2:
         return (_count(node, values, None, None, emit),)
@@ -41,7 +41,7 @@ def dense_bincount(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     notes=_NOTES,
 )
 def sparse_bincount(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """The same of the entries of a sparse vector, and of each row of a sparse matrix."""
+    """Bincount of the entries of a sparse vector, or of each row of a sparse matrix."""
     indices, shape = node["indices"], node["dense_shape"]
     if sparse_rank(indices, shape) < 2:
         return (_count(node, node["values"], None, None, emit),)
@@ -49,7 +49,7 @@ def sparse_bincount(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 def _count(node: SourceNode, values: Tensor, row: Tensor | None, rows: Tensor | None, emit: Emitter) -> Tensor:
-    """Count values by row and value; all in one row where there are none."""
+    """Count values by row and value; without rows, all values are in one row."""
     weights = node["weights"]
     size, ids = emit.cast(node["size"], TensorProto.INT64), emit.cast(values, TensorProto.INT64)
     if weights.shape is None:
@@ -80,11 +80,11 @@ def _count(node: SourceNode, values: Tensor, row: Tensor | None, rows: Tensor | 
 
 @handles("Bucketize", inputs=("input",), to="Less", dtypes=_COUNTED)
 def bucketize(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """How many boundaries are not above each number; NaN is above all, as in TensorFlow's search."""
+    """How many boundaries are less than or equal to each number; NaN is above all, as in TensorFlow's search."""
     boundaries = np.array(node.attributes.get("boundaries", ()), np.float32)
     if not boundaries.size:
         return (emit.like("Expand", emit.constant(np.array(0, np.int32)), emit.ints("Shape", node["input"])),)
-    # TensorFlow's boundaries are float32, and integers are compared with them as float32.
+    # TensorFlow's boundaries are float32, and it compares integers with them as float32.
     dtype = TensorProto.DOUBLE if node["input"].dtype == TensorProto.DOUBLE else TensorProto.FLOAT
     limits = emit.constant(boundaries.astype(numpy_dtype(dtype)))
     numbers = emit.like("Unsqueeze", emit.cast(node["input"], dtype), emit.integers(-1))
@@ -95,7 +95,7 @@ def bucketize(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
 
 @handles("LowerBound", "UpperBound", inputs=("sorted_inputs", "values"), to="Less", dtypes=_COUNTED)
 def bound(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """How many numbers of a row are below each value of that row, or not above it."""
+    """How many numbers in a sorted row are below each value of that row, or at most that value."""
     limits = emit.like("Unsqueeze", node["sorted_inputs"], emit.integers(1))
     numbers = emit.like("Unsqueeze", node["values"], emit.integers(2))
     if node.op_type == "LowerBound":

@@ -16,7 +16,7 @@ _MULTIPLIER = 0xC6A4A7935BD1E995  # of TensorFlow's FingerprintCat64
 
 @handles("SparseCross", inputs=("inputs*",), to="StringToHashBucketFast", dtypes=("int64", "string"))
 def sparse_cross(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """A bucket for every choice of one feature from each column, row by row; the last column's change first."""
+    """A bucket for every combination of one feature from each column, row by row; the last column varies fastest."""
     attributes = node.attributes
     if not attributes["hashed_output"]:
         raise Unsupported("ONNX does not join strings; tf.sparse.cross_hashed is converted")
@@ -49,7 +49,7 @@ def sparse_cross(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
 def _product(
     partition: Partition, fingerprints: Tensor, others: Partition, features: Tensor, rows: Tensor, emit: Emitter
 ) -> tuple[Partition, Tensor]:
-    """Every fingerprint with every feature of its row."""
+    """Combine every fingerprint with every feature of its row."""
     counts = emit.ints("Gather", others.lengths, partition.row)
     pairs = of_splits(splits_of(counts, emit), emit)
     row = emit.ints("Gather", partition.row, pairs.row)
@@ -60,10 +60,10 @@ def _product(
 
 
 def _fingerprints(features: Tensor, emit: Emitter) -> Tensor:
-    """The 64 bits that stand for a feature: an integer itself, of a string FarmHash's Fingerprint64.
+    """The 64 bits that represent a feature: an integer itself, or FarmHash's Fingerprint64 of a string.
 
-    The operator gives a fingerprint modulo any number. Modulo 2**62 these are its lower bits b; for the upper two,
-    u, fingerprint = b + u * 2**62, and modulo 5, where 2**62 is -1: u = b - fingerprint.
+    StringToHashBucketFast gives the fingerprint modulo any number. Modulo 2**62 that is its lower bits b. The upper two
+    bits u follow from fingerprint = b + u * 2**62: modulo 5, 2**62 is -1, so u = b - fingerprint.
     """
     if features.dtype != TensorProto.STRING:
         return emit.cast(features, _U64)
@@ -99,7 +99,7 @@ def _numbers(rows: Tensor, emit: Emitter) -> Tensor:
 
 
 def _each_row(features: Tensor, rows: Tensor, emit: Emitter) -> Partition:
-    """The rows of the elements of a matrix."""
+    """The row of each element of a matrix."""
     spread = emit.ints(
         "Expand", emit.ints("Unsqueeze", _numbers(rows, emit), emit.integers(1)), emit.ints("Shape", features)
     )

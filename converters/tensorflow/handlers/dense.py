@@ -1,4 +1,4 @@
-"""tf.raw_ops.OneHot, ZerosLike, OnesLike: for every type, and for indices out of range."""
+"""tf.raw_ops.OneHot, ZerosLike, OnesLike: for every type, and OneHot also for indices out of range."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_sparse.schemas.declaration import numpy_dtype
 
 @handles("OneHot", inputs=("indices", "depth", "on_value", "off_value"), to="Equal", dtypes=("every type",))
 def one_hot(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """On where the index is, off elsewhere; everywhere off where the index is negative or too large."""
+    """On at the index, off elsewhere; off everywhere if the index is negative or too large."""
     indices = emit.cast(node["indices"], TensorProto.INT64)
     axis, count = int(node.attributes.get("axis", -1)), emit.cast(node["depth"], TensorProto.INT64)
     numbers = emit.ints("Range", emit.integer(0), count, emit.integer(1))
@@ -27,7 +27,7 @@ def one_hot(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
 
 @handles("ZerosLike", "OnesLike", inputs=("x",), to="Expand", dtypes=("every type",))
 def filled_like(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """A constant in the shape of x; the zero of strings is the empty one."""
+    """A constant in the shape of x; for strings, zero is the empty string."""
     x = node["x"]
     number = 0 if node.op_type == "ZerosLike" else 1
     value = np.array("", object) if x.dtype == TensorProto.STRING else np.array(number, numpy_dtype(x.dtype))

@@ -1,7 +1,7 @@
-"""tf.raw_ops.Einsum: a matrix product of operands in another layout, for batches of any size.
+"""tf.raw_ops.Einsum: a matrix product of rearranged operands, for batches of any size.
 
-tf2onnx reshapes with sizes that ONNX Runtime cannot infer where there are no rows, and in ONNX Runtime's own Einsum no
-rows end the process.
+tf2onnx reshapes with sizes that ONNX Runtime cannot infer for a batch without rows, and ONNX Runtime's own Einsum ends
+the process on such a batch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import reduce
 from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
 from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, Unsupported, handles
 
-_ELLIPSIS = "\u0410\u0411\u0412\u0413\u0414\u0415\u0416\u0417"  # names for its dimensions that no equation has
+_ELLIPSIS = "\u0410\u0411\u0412\u0413\u0414\u0415\u0416\u0417"  # names of its dimensions, which no equation uses
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class _Term:
     dtypes=("float16", "bfloat16", "float", "double", "int32", "int64"),
 )
 def einsum(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """The operands are multiplied from left to right; what is not needed any more is added up at once."""
+    """Multiply the operands from left to right; sum over each dimension as soon as nothing else needs it."""
     given, _, result = node.attributes["equation"].decode().replace(" ", "").partition("->")
     operands = node.all("inputs")
     terms = [_Term(t, _named(names, t)) for names, t in zip(given.split(","), operands, strict=True)]
@@ -50,7 +50,7 @@ def einsum(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 def _named(names: str, tensor: Tensor) -> str:
-    """The names of the dimensions of an operand; those of an ellipsis are the same in all, counted from its end."""
+    """The names of an operand's dimensions; those of an ellipsis are aligned at the end across operands."""
     if "..." in names:
         count = tensor.known_rank("an operand") - len(names) + 3
         names = names.replace("...", _ELLIPSIS[len(_ELLIPSIS) - count :])
@@ -63,14 +63,14 @@ _Sizes = dict[str, "int | tuple[Tensor, int]"]
 
 
 def _multiplied(left: _Term, right: _Term, needed: set[str], sizes: _Sizes, emit: Emitter) -> _Term:
-    """A matrix product over the dimensions that both have and nothing needs any more."""
+    """A matrix product over the dimensions that both have and nothing else needs."""
     right = _without(right, {*needed, *left.names}, emit)
     shared = [name for name in left.names if name in right.names]
     batch, inner = ("".join(n for n in shared if (n in needed) == kept) for kept in (True, False))
     rows, columns = _others(left.names, shared), _others(right.names, shared)
     a = _ordered(left, batch + rows + inner, emit).tensor
     b = _ordered(right, batch + inner + columns, emit).tensor
-    # Without a batch, MatMul takes the rows of a as they are. It cannot multiply vectors with what is empty.
+    # Without a batch, MatMul takes the rows of a as they are. It cannot multiply a vector by an empty tensor.
     rows_in_one, columns_in_one = len(rows) != 1 if batch else not rows, len(columns) != 1
     if rows_in_one or len(inner) != 1:
         a = _reshaped(a, [*batch, *([rows] if rows_in_one else rows), inner], sizes, emit)

@@ -10,13 +10,13 @@ from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tens
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 _INPUTS = ("data", "indices", "segment_ids")
-_SIZED_NOTES = "entries of segments >= num_segments are dropped, TensorFlow raises"
+_SIZED_NOTES = "entries of segments >= num_segments are dropped; TensorFlow raises"
 
 
 def _reduce_by_segment(op_type: str, node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     names = [name for name in ("indices", "segment_ids", "num_segments") if name in node.inputs]
-    # TensorFlow has one type per index input, the domain one for all. int64 holds every int32; two int32 inputs stay as
-    # they are, whatever the type of num_segments, for a cast of a scalar is free and one of all the ids is not.
+    # TensorFlow has one type per index input, the domain one for all. int64 holds every int32. If both ids are int32
+    # they stay so, whatever the type of num_segments: casting a scalar is free, casting all the ids is not.
     ids = {node["indices"].dtype, node["segment_ids"].dtype}
     dtype = TensorProto.INT32 if ids == {TensorProto.INT32} else TensorProto.INT64
     index = {name: emit.cast(node[name], dtype) for name in names}
@@ -25,7 +25,7 @@ def _reduce_by_segment(op_type: str, node: SourceNode, emit: Emitter) -> tuple[T
 
 
 def _last_id_plus_one(segment_ids: Tensor, emit: Emitter) -> Tensor:
-    """The number of segments that sorted ids speak of; a -1 put before them makes it 0 where there are none."""
+    """The number of segments that sorted ids imply; a -1 prepended to them makes it 0 if there are no ids."""
     dtype = segment_ids.dtype
     minus_one = emit.constant(np.array([-1], numpy_dtype(dtype)))
     ids = emit.standard("Concat", minus_one, segment_ids, dtype=dtype, axis=0)

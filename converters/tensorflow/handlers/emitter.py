@@ -1,4 +1,4 @@
-"""How handlers write ONNX nodes: operators of the domain in canonical form, and the standard ones around them."""
+"""How handlers write ONNX nodes: operators of the domain in canonical form, and standard ones around them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx_sparse.converters.tensorflow.handlers.registry import Tensor
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType
 
-#: Types that ONNX Runtime's Where has no kernel for, with one that holds the same values (or bits) and has.
+#: Types without a kernel in ONNX Runtime's Where, each with a type that has one and holds the same values (or bits).
 _SELECTABLE: dict[DType, DType] = {
     TensorProto.BOOL: TensorProto.UINT8,
     TensorProto.INT16: TensorProto.INT32,
@@ -24,7 +24,7 @@ _SELECTABLE: dict[DType, DType] = {
 
 
 class Emitter(ABC):
-    """Writes nodes to the graph that is being built. A subclass knows the graph."""
+    """Writes nodes to the graph under construction, which a subclass knows."""
 
     @abstractmethod
     def node(
@@ -46,7 +46,7 @@ class Emitter(ABC):
         return self.node("", op_type, inputs, (dtype,), attributes)[0]
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
-        """The tensor as another element type; itself when it is of that type."""
+        """Cast a tensor; it is returned as it is if it has that element type."""
         return tensor if tensor.dtype == dtype else self.standard("Cast", tensor, dtype=dtype, to=dtype)
 
     def integers(self, *values: int) -> Tensor:
@@ -58,22 +58,22 @@ class Emitter(ABC):
         return self.constant(np.array(value, np.int64))
 
     def ints(self, op_type: str, *inputs: Tensor, **attributes: Any) -> Tensor:
-        """Add a standard node that makes int64."""
+        """Add a standard node with an int64 output."""
         return self.standard(op_type, *inputs, dtype=TensorProto.INT64, **attributes)
 
     def like(self, op_type: str, *inputs: Tensor, **attributes: Any) -> Tensor:
-        """Add a standard node that makes what its first input is made of."""
+        """Add a standard node whose output has the element type of its first input."""
         return self.standard(op_type, *inputs, dtype=inputs[0].dtype, **attributes)
 
     def size(self, tensor: Tensor, axis: int) -> Tensor:
-        """The size of one dimension, a vector of one element.
+        """The size of one dimension, as a vector of one element.
 
-        Not by the attributes of Shape: tf2onnx loses them where it moves a Transpose past the node.
+        Shape's attributes are not used: tf2onnx loses them when it moves a Transpose past the node.
         """
         return self.ints("Gather", self.ints("Shape", tensor), self.integers(axis))
 
     def where(self, condition: Tensor, chosen: Tensor, other: Tensor) -> Tensor:
-        """A choice between elements of any type; by way of another one where ONNX Runtime's Where lacks it."""
+        """Select elements of any type; types without a Where kernel in ONNX Runtime go through another type."""
         dtype = chosen.dtype
         wide = _SELECTABLE.get(dtype, dtype)
         picked = self.standard("Where", condition, self.cast(chosen, wide), self.cast(other, wide), dtype=wide)
@@ -87,7 +87,7 @@ class Emitter(ABC):
         Args:
             op_type: The operator.
             inputs: Its inputs by name; an optional input left off gets its sentinel.
-            attributes: Values of attributes; the others get their defaults.
+            attributes: Values of attributes; others get their defaults.
 
         Raises:
             Unsupported: If the operator does not take an input's element type.

@@ -1,4 +1,4 @@
-"""tf.raw_ops.LookupTableFindV2: a dictionary whose keys and values become part of the model."""
+"""tf.raw_ops.LookupTableFindV2: a lookup table whose keys and values become part of the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
 from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, Unsupported, handles
 from onnx_sparse.schemas.declaration import DType, dtype_name
 
-#: What LabelEncoder calls its lists of a type, and its default of that type.
+#: LabelEncoder's names for its list of each type and for the default of that type.
 _LISTS: dict[DType, tuple[str, str]] = {
     TensorProto.STRING: ("strings", "default_string"),
     TensorProto.INT64: ("int64s", "default_int64"),
@@ -27,7 +27,7 @@ _LISTS: dict[DType, tuple[str, str]] = {
     notes="keys are int32, int64 or string; a mutable table is read when the model is converted",
 )
 def lookup_table_find(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """The value of each key, or the default; by way of the value's place where a dictionary cannot hold it."""
+    """The value of each key, or the default; values that LabelEncoder cannot hold are gathered by position."""
     if node.table is None:
         raise Unsupported("the contents of the table are not in the graph; convert the SavedModel that it comes from")
     known, held = node.table
@@ -43,7 +43,7 @@ def lookup_table_find(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
         return (emit.like("Expand", default, shape),)
     if default.dtype in _LISTS and default.value is not None and held.ndim == 1:
         return (_encode(keys, known, held, default.value.item(), default.dtype, emit),)
-    # The default stands behind the last value.
+    # The default comes after the last value.
     places = _encode(keys, known, np.arange(len(known)), len(known), TensorProto.INT64, emit)
     values = emit.like("Concat", emit.constant(held), emit.like("Unsqueeze", default, emit.integers(0)), axis=0)
     return (emit.like("Gather", values, places, axis=0),)

@@ -1,4 +1,4 @@
-"""Which values are the values of which rows: what row splits, numbers of rows and lengths have in common."""
+"""Which values belong to which rows: a common form for row splits, row ids and lengths."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from onnx_sparse.converters.tensorflow.handlers.registry import Tensor
 
 @dataclass(frozen=True)
 class Partition:
-    """Which values are the values of which rows, all of them int64.
+    """Which values belong to which rows; all tensors are int64.
 
     Attributes:
         row: The row of each value.
-        place: The place of each value in its row.
-        rows: How many rows there are, a vector of one element.
-        longest: How many values the longest has, a vector of one element.
+        place: The position of each value in its row.
+        rows: The number of rows, a vector of one element.
+        longest: The number of values in the longest row, a vector of one element.
         lengths: How many values each row has.
         splits: Where the rows begin and end.
     """
@@ -34,15 +34,15 @@ class Partition:
 
 
 def splits_of(lengths: Tensor, emit: Emitter) -> Tensor:
-    """Where rows of these lengths begin and end."""
+    """The row splits of rows with the given lengths."""
     return emit.ints("Concat", emit.integers(0), emit.ints("CumSum", lengths, emit.integer(0)), axis=0)
 
 
 def of_splits(splits: Tensor, emit: Emitter) -> Partition:
-    """The row of a value is one less than the number of splits up to it."""
+    """A Partition from row splits. The row of a value is one less than the number of splits up to it."""
     splits = emit.cast(splits, TensorProto.INT64)
     total = emit.ints("Slice", splits, emit.integers(-1), emit.integers(np.iinfo(np.int64).max))
-    # A last row without values begins where the values end: one place more than there are values.
+    # Empty rows at the end begin after the last value, so there is one position more than there are values.
     zeros = emit.ints("Expand", emit.integer(0), emit.ints("Add", total, emit.integer(1)))
     ones = emit.ints("Expand", emit.integer(1), emit.ints("Shape", splits))
     begun = emit.ints("ScatterElements", zeros, splits, ones, axis=0, reduction="add")
@@ -53,7 +53,7 @@ def of_splits(splits: Tensor, emit: Emitter) -> Partition:
 
 
 def of_rowids(rowids: Tensor, rows: Tensor, emit: Emitter) -> Partition:
-    """The same of the row of each value and the number of rows, a vector of one element."""
+    """A Partition from the row of each value and the number of rows, a vector of one element."""
     row = emit.cast(rowids, TensorProto.INT64)
     ones = emit.ints("Expand", emit.integer(1), emit.ints("Shape", row))
     count = element(rows, 0, emit)

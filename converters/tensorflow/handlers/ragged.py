@@ -1,4 +1,4 @@
-"""tf.raw_ops.RaggedTensorToTensor, RaggedTensorToSparse, RaggedRange: no row may have a value, and no row be there."""
+"""tf.raw_ops.RaggedTensorToTensor, RaggedTensorToSparse, RaggedRange: also without values and without rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ANYTHING = ("every type",)
     dtypes=_ANYTHING,
 )
 def ragged_tensor_to_tensor(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """The default everywhere, and over it the values that lie inside the shape."""
+    """The default everywhere, overwritten with the values that are inside the shape."""
     values, given = node["values"], node["shape"]
     kinds = [kind.decode() for kind in node.attributes["row_partition_types"]]
     tensors = node.all("row_partition_tensors")
@@ -51,7 +51,7 @@ def ragged_tensor_to_tensor(node: SourceNode, emit: Emitter) -> tuple[Tensor, ..
 
 @handles("RaggedTensorToSparse", inputs=("rt_nested_splits*", "rt_dense_values"), to="CumSum", dtypes=_ANYTHING)
 def ragged_tensor_to_sparse(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """The coordinates of the values, which stay as they are."""
+    """The coordinates of the values; the values themselves are unchanged."""
     values = node["rt_dense_values"]
     if values.known_rank("rt_dense_values") > 1:
         raise Unsupported("values of more than one dimension")
@@ -66,7 +66,7 @@ def ragged_tensor_to_sparse(node: SourceNode, emit: Emitter) -> tuple[Tensor, ..
     dtypes=("bfloat16", "float", "double", "int32", "int64"),
 )
 def ragged_range(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """A row of numbers for each start, limit and step; one that is a scalar is that of all rows."""
+    """A row of numbers for each start, limit and step; a scalar serves all rows."""
     starts, limits, steps = (node[name] for name in ("starts", "limits", "deltas"))
     if not any(tensor.known_rank("starts") for tensor in (starts, limits, steps)):
         starts = emit.like("Unsqueeze", starts, emit.integers(0))
@@ -87,7 +87,7 @@ def _lengths(starts: Tensor, limits: Tensor, steps: Tensor, emit: Emitter) -> Te
     elif one:
         counts = far
     else:
-        # What is missing for the last step to be a whole one.
+        # The distance by which the last step overshoots the limit.
         missing = emit.like("Mod", emit.like("Neg", far), steps)
         counts = emit.like("Div", emit.like("Add", far, missing), steps)
     return emit.ints("Max", emit.cast(counts, TensorProto.INT64), emit.integer(0))

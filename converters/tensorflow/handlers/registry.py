@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Tensor:
     """A tensor: its name, its element type (a TensorProto.DataType), its shape (None: rank or dimension unknown).
 
-    Of a constant, also its value.
+    A constant also has its value.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Tensor:
 class SourceNode:
     """A TensorFlow node as its handler sees it: `node["indices"]` is the input that TensorFlow calls `indices`.
 
-    Of a node with a lookup table, `table` holds its keys and values; None where they are not known.
+    If the node uses a lookup table, `table` holds its keys and values, or None if they are not known.
     """
 
     name: str
@@ -80,10 +80,10 @@ class Handler:
         op_type: The TensorFlow operator.
         inputs: TensorFlow's names of its inputs, in order.
         to: The operator that the node becomes: one of the domain, or the standard one that does the work.
-        convert: The function that does it.
+        convert: The function that converts it.
         notes: Where the result differs from TensorFlow, for the coverage table.
-        types: The element types; those of the domain's operator where there are none.
-        partial: Whether only nodes whose first input is of one of these types are its own; tf2onnx converts the others.
+        types: The element types; if empty, those of the domain's operator.
+        partial: Whether it takes only nodes whose first input has one of these types; tf2onnx converts the others.
     """
 
     op_type: str
@@ -95,7 +95,7 @@ class Handler:
     partial: bool = False
 
     def names(self, count: int) -> list[str]:
-        """The names of `count` inputs: those of a list are numbered, `values_0`, `values_1`."""
+        """The names of `count` inputs; tensors of a list are numbered: `values_0`, `values_1`."""
         lists = [name for name in self.inputs if name.endswith("*")]
         if not lists:
             return list(self.inputs)
@@ -105,7 +105,7 @@ class Handler:
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """The element types that are converted; `("int64",)` where the operator of the domain has no choice."""
+        """The element types that are converted; `("int64",)` if the domain's operator has no type variable."""
         return self.types or tuple(dtype_name(t) for t in OPS[self.to].types.get("T", ())) or ("int64",)
 
 
@@ -118,7 +118,7 @@ _NOT_PARSED = (
 _NOT_JOINED = "text is not put together in ONNX; do that before the model"
 _NOT_SPLIT = "text is not taken apart in ONNX; do that before the model"
 
-#: Why operators that look as if they could be converted are not.
+#: Why some operators that might be expected to be converted are not.
 REFUSALS: dict[str, str] = {
     **dict.fromkeys(("ParseExample", "ParseExampleV2", "ParseSequenceExample", "ParseSequenceExampleV2"), _NOT_PARSED),
     **dict.fromkeys(("ParseSingleExample", "ParseSingleSequenceExample", "DecodeProtoV2"), _NOT_PARSED),

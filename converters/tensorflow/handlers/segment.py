@@ -10,7 +10,7 @@ from onnx_sparse.schemas import OPS
 
 _SORTED = ("data", "segment_ids")
 _UNSORTED = ("data", "segment_ids", "num_segments")
-_NAN_NOTES = "NaN propagates; in TensorFlow that depends on where in its segment it stands"
+_NAN_NOTES = "NaN propagates; in TensorFlow that depends on its position in the segment"
 
 
 @handles("SegmentSum", "SegmentMean", "SegmentProd", inputs=_SORTED)
@@ -18,10 +18,10 @@ _NAN_NOTES = "NaN propagates; in TensorFlow that depends on where in its segment
 @handles("UnsortedSegmentSum", "UnsortedSegmentProd", inputs=_UNSORTED)
 @handles("UnsortedSegmentMax", "UnsortedSegmentMin", inputs=_UNSORTED, notes=_NAN_NOTES)
 def reduce_by_segment(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """The operator of the same name; sorted ones have as many segments as the last id says."""
+    """The operator of the same name; the last id of a sorted one gives its number of segments."""
     ids = node["segment_ids"]
-    # The unsorted operators take int16 ids, too.
+    # TensorFlow's unsorted operators also take int16 ids.
     wide = emit.cast(ids, TensorProto.INT32) if ids.dtype == TensorProto.INT16 else ids
-    # A maximum or minimum by sorted ids is 0 in an empty segment.
+    # With sorted ids, the maximum or minimum of an empty segment is 0.
     attributes = {a.name: "ZERO" for a in OPS[node.op_type].attributes if a.name == "fill_mode"}
     return emit.domain_op(node.op_type, {**node.inputs, "segment_ids": wide}, attributes)

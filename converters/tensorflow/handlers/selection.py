@@ -1,4 +1,4 @@
-"""tf.raw_ops.Select and SelectV2, and the comparisons: tf2onnx computes them in ways that change their answers."""
+"""tf.raw_ops.Select and SelectV2, and the comparisons: tf2onnx's conversions change their results."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _SELECTED = ("condition", "t", "e")
 
 @handles("SelectV2", inputs=_SELECTED, to="Where", dtypes=("all",))
 def select(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """A choice; arithmetic with a mask of zeros and ones would make NaN of what is not chosen."""
+    """Where; arithmetic with a mask of zeros and ones would give NaN if an element that is not chosen is infinite."""
     return (emit.where(node["condition"], node["t"], node["e"]),)
 
 
 @handles("Select", inputs=_SELECTED, to="Where", dtypes=("all",))
 def select_rows(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """The same; a vector of conditions chooses whole slices."""
+    """Where; a vector of conditions selects whole slices."""
     condition, chosen = node["condition"], node["t"]
     if condition.shape is None or chosen.shape is None:
         condition = _spread(condition, chosen, emit)
@@ -30,7 +30,7 @@ def select_rows(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 def _spread(condition: Tensor, chosen: Tensor, emit: Emitter) -> Tensor:
-    """The conditions with dimensions of 1 after their own, up to the rank of what is chosen; ranks are not known."""
+    """The conditions with dimensions of 1 appended up to the rank of `chosen`; neither rank need be known."""
     dtype = TensorProto.INT64
     shapes = [emit.standard("Shape", tensor, dtype=dtype) for tensor in (chosen, condition)]
     missing = emit.standard("Sub", *(emit.standard("Shape", shape, dtype=dtype) for shape in shapes), dtype=dtype)
@@ -42,6 +42,6 @@ def _spread(condition: Tensor, chosen: Tensor, emit: Emitter) -> Tensor:
 
 @handles("Less", "LessEqual", "Greater", "GreaterEqual", inputs=("x", "y"), to="Less", dtypes=("all numbers",))
 def compare(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """A comparison of what is given; as float32, large integers would be equal."""
+    """Compare in the given type; in float32, different large integers would be equal."""
     op_type = {"LessEqual": "LessOrEqual", "GreaterEqual": "GreaterOrEqual"}.get(node.op_type, node.op_type)
     return (emit.standard(op_type, node["x"], node["y"], dtype=TensorProto.BOOL),)

@@ -1,4 +1,4 @@
-"""tf.raw_ops.Reshape: a 0 in the shape is a 0."""
+"""tf.raw_ops.Reshape: a 0 in the shape means size 0."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tens
 
 @handles("Reshape", inputs=("tensor", "shape"), to="Reshape", dtypes=("every type",))
 def reshape(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """To ONNX, a 0 stands for the dimension at its place unless told otherwise: the size of an empty batch is one."""
+    """By default, ONNX takes a 0 for a dimension to be copied; it may be the size of an empty batch."""
     target = node["shape"]
     attributes = {} if target.value is not None and target.value.all() else {"allowzero": 1}
     return (emit.like("Reshape", node["tensor"], emit.cast(target, TensorProto.INT64), **attributes),)

@@ -14,7 +14,7 @@ _ANYTHING = ("every type",)
 
 @handles("SparseReorder", inputs=("input_indices", "input_values", "input_shape"), to="TopK", dtypes=_ANYTHING)
 def sparse_reorder(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """The entries in the order of their places."""
+    """The entries in row-major order."""
     indices, shape = node["input_indices"], node["input_shape"]
     rank = sparse_rank(indices, shape)
     return in_row_major_order(indices, node["input_values"], shape, rank, emit)
@@ -28,7 +28,7 @@ def sparse_reorder(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     notes="negative coordinates count from the end, and repeated or unsorted ones are no error; TensorFlow raises",
 )
 def sparse_to_dense(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """The default everywhere, and the values scattered over it."""
+    """The default everywhere, with the values scattered into it."""
     indices = emit.cast(node["sparse_indices"], TensorProto.INT64)
     shape = emit.cast(node["output_shape"], TensorProto.INT64)
     values, default = node["sparse_values"], node["default_value"]
@@ -59,7 +59,7 @@ def sparse_slice(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
 
 @handles("SparseConcat", inputs=("indices*", "values*", "shapes*"), to="Concat", dtypes=_ANYTHING)
 def sparse_concat(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """The entries of all, moved along the dimension, in the order of their places."""
+    """The entries of all tensors, shifted along the dimension, in row-major order."""
     indices, shapes = node.all("indices"), node.all("shapes")
     rank = sparse_rank(indices[0], shapes[0])
     along = int(node.attributes["concat_dim"]) % rank
@@ -68,7 +68,7 @@ def sparse_concat(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     for entries, shape in zip(indices[1:], shapes[1:], strict=True):
         moved.append(emit.ints("Add", entries, offset))
         offset = emit.ints("Add", offset, emit.ints("Mul", shape, unit))
-    # The offset is the whole length along the dimension now, and 0 elsewhere.
+    # The offset is the total length so far along the dimension, and 0 along the others.
     others = emit.constant(1 - np.eye(rank, dtype=np.int64)[along])
     shape = emit.ints("Add", emit.ints("Mul", shapes[0], others), offset)
     together = emit.ints("Concat", *moved, axis=0)

@@ -12,14 +12,14 @@ from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
 from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, Unsupported, handles
 from onnx_sparse.schemas.declaration import numpy_dtype
 
-_ORDER_NOTES = "floats are summed in the order of the entries, TensorFlow's order differs"
+_ORDER_NOTES = "floats are summed in the order of the entries; TensorFlow's order differs"
 
 
 @handles(
     "SparseTensorDenseMatMul",
     inputs=("a_indices", "a_values", "a_shape", "b"),
     to="UnsortedSegmentSum",
-    notes="a product of floats is rounded before it is added, TensorFlow fuses the two",
+    notes="a product of floats is rounded before it is added; TensorFlow fuses the two",
 )
 def sparse_tensor_dense_mat_mul(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     """Each entry's value times a row of b, summed by the rows of a."""
@@ -41,7 +41,7 @@ _REDUCED = ("input_indices", "input_values", "input_shape", "reduction_axes")
 @handles("SparseReduceSum", inputs=_REDUCED, to="UnsortedSegmentSum", notes=_ORDER_NOTES)
 @handles("SparseReduceMax", inputs=_REDUCED, to="UnsortedSegmentMax", notes="NaN propagates")
 def sparse_reduce(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """The values, reduced by where they stand in the dimensions that stay; 0 where there is none."""
+    """The values, reduced by their coordinates in the remaining dimensions; 0 where there are none."""
     indices, shape, given = node["input_indices"], node["input_shape"], node["reduction_axes"].value
     rank = sparse_rank(indices, shape)
     if given is None:
@@ -68,7 +68,7 @@ def sparse_reduce(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     dtypes=("float16", "bfloat16", "float", "double"),
 )
 def sparse_softmax(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """Each value's share of its row, of the values that are there."""
+    """The softmax of each row over its entries."""
     indices, shape, values = node["sp_indices"], node["sp_shape"], node["sp_values"]
     group = _groups(indices, shape, list(range(sparse_rank(indices, shape) - 1)), emit)
     (largest,) = emit.domain_op("UnsortedSegmentMax", group(values))
@@ -87,7 +87,7 @@ def sparse_softmax(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     dtypes=("float16", "bfloat16", "float", "double", "int8", "int16", "int32", "int64", "uint8", "uint16"),
 )
 def sparse_dense_elementwise(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """Each value with the element of the dense tensor at its place; dimensions of 1 are broadcast."""
+    """Each value combined with the dense tensor's element at its position; dimensions of 1 are broadcast."""
     dense, indices = node["dense"], node["sp_indices"]
     rank, width = sparse_rank(indices, node["sp_shape"]), dense.known_rank("dense")
     if width > rank:
@@ -104,7 +104,7 @@ _Groups = Callable[[Tensor], dict[str, Tensor]]
 
 
 def _groups(indices: Tensor, shape: Tensor, stay: list[int], emit: Emitter) -> _Groups:
-    """The inputs of a reduction of the entries, or of what belongs to them, by their place in some dimensions."""
+    """A function from data, one per entry, to the inputs of a reduction by position in some dimensions."""
     sizes = emit.ints("Gather", shape, emit.integers(*stay), axis=0)
     if stay:
         places = positions(emit.ints("Gather", indices, emit.integers(*stay), axis=1), sizes, len(stay), emit)
@@ -115,7 +115,7 @@ def _groups(indices: Tensor, shape: Tensor, stay: list[int], emit: Emitter) -> _
 
 
 def _is_there(values: Tensor, group: _Groups, emit: Emitter) -> Tensor:
-    """Where a group has an entry."""
+    """Whether each group has an entry."""
     ones = emit.ints("Expand", emit.integer(1), emit.ints("Shape", values))
     (counts,) = emit.domain_op("UnsortedSegmentSum", group(ones))
     return emit.cast(counts, TensorProto.BOOL)

@@ -18,19 +18,19 @@ _BOTH = ("a_indices", "a_values", "a_shape", "b_indices", "b_values", "b_shape")
     inputs=("a_indices", "a_values", "a_shape", "b"),
     to="ScatterND",
     dtypes=("all numbers",),
-    notes="negative coordinates count from the end, TensorFlow raises; halves are added up as float32",
+    notes="negative coordinates count from the end, while TensorFlow raises; half floats are summed as float32",
 )
 def sparse_tensor_dense_add(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """The entries added to what is at their places."""
+    """The dense tensor with each entry added to the element at its position."""
     dense = node["b"]
     dtype = TensorProto.FLOAT if dense.dtype in HALF_FLOATS else dense.dtype
     indices, values = emit.cast(node["a_indices"], TensorProto.INT64), emit.cast(node["a_values"], dtype)
     return (emit.cast(emit.like("ScatterND", emit.cast(dense, dtype), indices, values, reduction="add"), dense.dtype),)
 
 
-@handles("SparseAdd", inputs=(*_BOTH, "thresh"), to="UnsortedSegmentSum", notes="an entry that is NaN stays")
+@handles("SparseAdd", inputs=(*_BOTH, "thresh"), to="UnsortedSegmentSum", notes="entries that are NaN are kept")
 def sparse_add(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """The entries of both, those at the same place added up, without such sums nearer to 0 than the threshold."""
+    """The entries of both, summed if they have equal coordinates, without sums closer to 0 than the threshold."""
     indices, sums, counts = _combined("UnsortedSegmentSum", node, emit)
     limit = node["thresh"]
     if limit.value is None or limit.value > 0:
@@ -44,7 +44,7 @@ def sparse_add(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
 @handles("SparseSparseMaximum", inputs=_BOTH, to="UnsortedSegmentMax", notes="NaN propagates")
 @handles("SparseSparseMinimum", inputs=_BOTH, to="UnsortedSegmentMin", notes="NaN propagates")
 def sparse_extreme(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """The larger or smaller of two entries at the same place, and of one that is alone there and 0."""
+    """The larger or smaller of two entries with equal coordinates; a lone entry is compared with 0."""
     kind = node.op_type.removeprefix("SparseSparse")[:3]
     indices, extremes, counts = _combined(f"UnsortedSegment{kind}", node, emit)
     alone = emit.standard("Less", counts, emit.integer(2), dtype=TensorProto.BOOL)
@@ -53,7 +53,7 @@ def sparse_extreme(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 def _combined(reduction: str, node: SourceNode, emit: Emitter) -> tuple[Tensor, Tensor, Tensor]:
-    """Coordinates and reduced values at every place with an entry, row-major, and how many entries there are."""
+    """Distinct coordinates in row-major order, the reduced value at each, and how many entries it has."""
     shape = node["a_shape"]
     rank = sparse_rank(node["a_indices"], shape)
     if not rank:

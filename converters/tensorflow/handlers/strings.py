@@ -1,4 +1,4 @@
-"""Strings to hash buckets, and what stands around that: numbers as text, text in lower case, compared, ..."""
+"""Strings to hash buckets, and the operators around that: numbers to text, text to lower case, comparison, ..."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def string_to_hash_bucket_fast(node: SourceNode, emit: Emitter) -> tuple[Tensor,
 
 @handles("AsString", inputs=("input",), to="Cast", dtypes=(*map(dtype_name, _WHOLE), "bool"))
 def as_string(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """Integers in decimal, and the words true and false."""
+    """Integers in decimal; booleans as "true" and "false"."""
     given, attributes = node["input"], node.attributes
     if attributes.get("width", -1) > 0 or attributes.get("fill"):
         raise Unsupported("ONNX does not pad text: the attributes width and fill must be left off")
@@ -43,7 +43,7 @@ def as_string(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     partial=True,
 )
 def compare_strings(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """A dictionary with the constant as its only word: ONNX's Equal takes strings from opset 19 on only."""
+    """A LabelEncoder with the constant as its only key: ONNX's Equal takes strings only from opset 19 on."""
     words, constant = node["x"], node["y"]
     if constant.value is None:
         words, constant = constant, words
@@ -62,11 +62,11 @@ def compare_strings(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
 
 @handles("StringLower", "StringUpper", inputs=("input",), to="StringNormalizer", dtypes=("string",))
 def change_case(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
-    """ASCII in the other case, as TensorFlow has it without an encoding; the locale C does the same everywhere."""
+    """Change the case of ASCII letters, as TensorFlow does without an encoding; the locale C does so everywhere."""
     if node.attributes.get("encoding"):
         raise Unsupported("only ASCII is changed, which needs no encoding: the attribute must be left off")
     words = node["input"]
-    # StringNormalizer takes a vector of one word at least.
+    # StringNormalizer takes a vector of at least one word.
     flat = emit.like("Reshape", words, emit.integers(-1))
     some = emit.like("Concat", emit.constant(np.array([""], object)), flat, axis=0)
     case = node.op_type.removeprefix("String").upper()

@@ -1,6 +1,6 @@
-"""Rewriting of converted graphs: what TensorFlow writes as dozens of nodes becomes what it means.
+"""Rewriting of converted graphs: dozens of nodes that TensorFlow writes for an operation become that operation.
 
-A rule is one class with a pattern, its conditions and, where it looks at a node and does not fire, the reason.
+A rule is one class with a pattern, its conditions and, for each condition that fails, the reason why it does not fire.
 """
 
 from __future__ import annotations

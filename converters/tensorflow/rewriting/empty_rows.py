@@ -1,4 +1,4 @@
-"""Rules for the rows that safe_embedding_lookup_sparse fills so that each has an id."""
+"""Rules for the empty rows into which safe_embedding_lookup_sparse puts an id."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx_sparse.converters.tensorflow.rewriting.sizes import size_of, sizes
 
 @dataclass(frozen=True)
 class _Filled:
-    """What a SparseFillEmptyRows or RaggedFillEmptyRows node is given."""
+    """The inputs of a SparseFillEmptyRows or RaggedFillEmptyRows node."""
 
     node: NodeProto
     rows: str  # the coordinates, or the row ids of a ragged tensor
@@ -38,16 +38,16 @@ class _Filled:
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """Whose rows are filled: equal for the ids and for their weights."""
+        """What identifies the rows that are filled: equal for ids and their weights."""
         return (self.node.op_type, self.rows, self.count)
 
 
 class DefaultRow(Rule):
     """A lookup of ids whose empty rows were filled with an id becomes a lookup with that id as default_index.
 
-    One row, weighted 1, is its own sum, mean and root mean: equal to the bit. Entries must be in row order, as a
-    SparseTensor's are: entries out of order are an error of the fused lookup, where TensorFlow sorts them, and entries
-    of rows beyond the dense shape are dropped, where TensorFlow raises.
+    One row of weight 1 is its own Sum, Mean and SqrtN: equal to the bit. Entries must be in row order, as in a
+    SparseTensor: entries out of order are an error in the fused lookup, while TensorFlow sorts them, and entries of
+    rows beyond the dense shape are dropped, while TensorFlow raises.
     """
 
     name = "default-row"
@@ -92,14 +92,15 @@ class DefaultRow(Rule):
 class ZeroRow(Rule):
     """Zeros selected for the empty rows of a lookup with a default row become a lookup without one.
 
-    `Where(is_empty, 0, lookup)`, is_empty being what the fill said about the same rows. Equal to the bit.
+    The pattern is `Where(is_empty, 0, lookup)`, where is_empty is the fill's indicator for the same rows. Equal to the
+    bit.
     """
 
     name = "zero-row"
     anchors = ("Where",)
 
     def apply(self, graph: Graph, node: NodeProto) -> bool:
-        """Leave empty rows 0 by default_index = -1."""
+        """Set default_index = -1, which leaves empty rows 0."""
         lookup = graph.producer(node.input[2], *REDUCTIONS)
         empty = _broadcast_rows(graph, node.input[0])
         fill = graph.producer(empty, "SparseFillEmptyRows", "RaggedFillEmptyRows") if empty is not None else None
@@ -120,12 +121,12 @@ def _filled(graph: Graph, name: str, output: int) -> _Filled | None:
     node = graph.producer(name, "SparseFillEmptyRows", "RaggedFillEmptyRows")
     if node is None:
         return None
-    # The ragged operator's outputs are row ids and values, the sparse one's coordinates and values: alike.
+    # The first outputs correspond: row ids and values of the ragged operator, coordinates and values of the sparse one.
     return _Filled.of(node) if node.output[output] == name else None
 
 
 def _rows(graph: Graph, segments: str) -> tuple[int, int] | None:
-    """The fill (by identity) whose first output the segment ids are, or are the first column of."""
+    """The id() of the fill whose row ids or coordinates the segment ids come from, and the column of the latter."""
     node = graph.producer(segments, "RaggedFillEmptyRows")
     if node is not None:
         return (id(node), 0) if node.output[0] == segments else None
@@ -151,7 +152,7 @@ def _row_count(graph: Graph, node: NodeProto, filled: _Filled) -> str:
 
 
 def _segments_are_of(graph: Graph, lookup: NodeProto, filled: _Filled) -> bool:
-    """Whether a lookup reduces the rows that a fill was given, as `DefaultRow` leaves them."""
+    """Whether a lookup that `DefaultRow` has rewritten reduces the rows that a fill was given."""
     rows: str | None = lookup.input[2]
     if filled.is_sparse:
         found = column(graph, lookup.input[2])
@@ -161,7 +162,7 @@ def _segments_are_of(graph: Graph, lookup: NodeProto, filled: _Filled) -> bool:
 
 
 def _broadcast_rows(graph: Graph, name: str) -> str | None:
-    """The vector that says something of each row, spread over the columns."""
+    """The vector with one element per row that is broadcast over the columns; None if there is none."""
     tile = graph.producer(name, "Tile", "Expand")
     if tile is not None:
         repeats = sizes(graph, tile.input[1]) if tile.op_type == "Tile" else None

@@ -1,4 +1,4 @@
-"""What rules ask about entries of sparse tensors: which column, which of them are kept, how many segments they have."""
+"""What rules ask about the entries of sparse tensors: which column, which are kept, how many segments they have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx import NodeProto
 from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute
 from onnx_sparse.converters.tensorflow.rewriting.sizes import shape_sizes, size_of, sizes
 
-#: Where a slice ends that has no end.
+#: The end of a slice without an end.
 FAR = 2**31 - 1
 
 
@@ -22,7 +22,7 @@ class Column:
 
 
 def column(graph: Graph, name: str) -> Column | None:
-    """The column of a matrix that a vector is, `matrix[:, index]`; None where it is none."""
+    """The column that a vector is, `matrix[:, index]`; None if it is not a column."""
     node = graph.producer(name, "Gather", "Squeeze")
     if node is None:
         return None
@@ -46,7 +46,7 @@ def is_row_gather(node: NodeProto | None) -> bool:
 
 
 def one_more_than_the_last(graph: Graph, name: str) -> str | None:
-    """The sorted ids of which a scalar is the last one plus 1, or 0 where there are none; None where it is not."""
+    """The sorted ids if a scalar is their last one plus 1, or 0 without ids; None for any other scalar."""
     add = graph.producer(name, "Add")
     if add is None or graph.integers(add.input[1]) != [1]:
         return None
@@ -61,7 +61,7 @@ def one_more_than_the_last(graph: Graph, name: str) -> str | None:
 
 
 def spread(graph: Graph, name: str) -> str:
-    """The vector that a tensor of shape [K, 1, ..., 1] is made from; the tensor itself where it is not made so."""
+    """The vector that was reshaped to a tensor of shape [K, 1, ..., 1]; any other tensor itself."""
     node = graph.producer(name, "Reshape", "Unsqueeze")
     if node is None or graph.rank(node.input[0]) != 1:
         return name

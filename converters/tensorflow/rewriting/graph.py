@@ -1,4 +1,4 @@
-"""A graph while it is rewritten: who makes each tensor, what is known about it, and how to put other nodes there."""
+"""A graph while it is rewritten: which node makes each tensor, what is known about it, and how to replace nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SMALL = 1 << 16
 
 
 class Graph:
-    """One graph of a model, without the graphs inside it."""
+    """One graph of a model, without its subgraphs."""
 
     def __init__(self, proto: GraphProto, outer: Graph | None = None) -> None:
         self.proto = proto
@@ -37,37 +37,37 @@ class Graph:
         self._numbers = 0
 
     def producer(self, name: str, *op_types: str) -> NodeProto | None:
-        """The node that makes a tensor; None where it is of none of the given types, or not of this graph."""
+        """The node that makes a tensor; None if it has none of the given types or is not in this graph."""
         node = self._producers.get(name)
         return node if node is not None and (not op_types or node.op_type in op_types) else None
 
     def constant(self, name: str) -> Array | None:
-        """The value of a constant of ordinary size."""
+        """The value of a constant; None for anything else, and for large tables."""
         tensor = self._constants.get(name)
         if tensor is None or int(np.prod(tensor.dims)) > _SMALL:
             return None
         return numpy_helper.to_array(tensor)
 
     def integers(self, name: str) -> list[int] | None:
-        """The elements of a constant of integers, a scalar's in a list of one."""
+        """The elements of an integer constant; a scalar gives a list of one."""
         array = self.constant(name)
         return None if array is None or array.dtype.kind not in "iu" else [int(v) for v in array.ravel()]
 
     def dtype(self, name: str) -> DType:
-        """The element type of a tensor; 0 where it is not known."""
+        """The element type of a tensor; 0 if it is not known."""
         return self._types.get(name, (0, None))[0]
 
     def shape(self, name: str) -> tuple[int | None, ...] | None:
-        """The shape of a tensor; None where the rank or a dimension is not known."""
+        """The shape of a tensor; None for an unknown rank or dimension."""
         return self._types.get(name, (0, None))[1]
 
     def rank(self, name: str) -> int | None:
-        """The rank of a tensor; None where it is not known."""
+        """The rank of a tensor; None if it is not known."""
         shape = self.shape(name)
         return None if shape is None else len(shape)
 
     def without_casts(self, name: str) -> str:
-        """What a tensor was before casts between integers."""
+        """The tensor before any casts between integer types."""
         while (cast := self.producer(name, "Cast")) is not None and self._is_integer(cast.input[0]):
             name = cast.input[0]
         return name
@@ -107,7 +107,7 @@ class Graph:
         return tensor.name
 
     def cast(self, before: NodeProto, name: str, dtype: DType) -> str:
-        """A tensor as another element type; itself when it is of that type."""
+        """Cast a tensor; it is returned as it is if it has that element type."""
         if self.dtype(name) == dtype:
             return name
         array = self.constant(name)
@@ -118,16 +118,16 @@ class Graph:
     def replace(
         self, node: NodeProto, op_type: str, inputs: Sequence[str], *, domain: str = "", **attributes: Any
     ) -> None:
-        """Make another node of a node; its outputs and its name stay."""
+        """Replace a node by another with the same outputs and name."""
         new = helper.make_node(op_type, list(inputs), list(node.output), node.name, domain=domain, **attributes)
         node.CopyFrom(new)
 
     def replace_by_ours(self, node: NodeProto, op_type: str, inputs: Sequence[str]) -> None:
-        """Make a node of the domain, one without attributes, of a node."""
+        """Replace a node by a node of the domain without attributes."""
         self.replace(node, op_type, inputs, domain=DOMAIN)
 
     def bypass(self, node: NodeProto, source: str, output: int = 0) -> None:
-        """Let all that take an output of a node take another tensor. The node stays where the output is the graph's."""
+        """Replace an output of a node by another tensor in all its users. An output of the graph keeps its node."""
         name = node.output[output]
         for other in self.nodes:
             _rename_inputs(other, {name: source})
@@ -139,10 +139,10 @@ class Graph:
             self.nodes.insert(at + 1, copy)
 
     def tidy(self, used_inside: Iterable[str] = ()) -> None:
-        """Merge nodes that do the same and drop those that nothing uses.
+        """Merge equal nodes and drop unused ones.
 
         Args:
-            used_inside: Tensors that graphs inside this one take.
+            used_inside: Tensors that subgraphs use.
         """
         self._merge_equal_nodes()
         self._drop_copies()
@@ -179,7 +179,7 @@ class Graph:
         self.nodes = kept
 
     def _drop_copies(self) -> None:
-        """Let the node that makes a tensor make the graph's output where that is only a copy of it."""
+        """Where an output of the graph is only a copy of a tensor, let the tensor's node make that output."""
         for copy in [node for node in self.nodes if node.op_type == "Identity"]:
             made, wanted = copy.input[0], copy.output[0]
             maker = self._producers.get(made)
@@ -192,10 +192,10 @@ class Graph:
             self._producers[wanted] = maker
 
     def write_back(self) -> None:
-        """Put the nodes into the GraphProto, and forget the types and constants that nothing uses."""
+        """Put the nodes into the GraphProto, and drop unused types and constants."""
         made = {name for node in self.nodes for name in node.output}
         typed = [value for value in self.proto.value_info if value.name in made]
-        # Copied first: the nodes are parts of the list that is emptied.
+        # The nodes are copied first, because they belong to the list that is emptied.
         nodes = [NodeProto.FromString(node.SerializeToString()) for node in self.nodes]
         del self.proto.node[:]
         self.proto.node.extend(nodes)

@@ -1,4 +1,4 @@
-"""Rules that make one EmbeddingSegments node of a lookup and its reduction."""
+"""Rules that fuse a lookup and its reduction into one EmbeddingSegments node."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ REDUCTIONS = ("EmbeddingSegmentsSum", "EmbeddingSegmentsMean", "EmbeddingSegment
 class DirectLookup(Rule):
     """Rows that are gathered once per unique id and then picked by position become rows gathered by id.
 
-    `pick(Gather(table, unique(ids).values), unique(ids).positions)` is `pick(table, ids)`, pick being a Gather or a
+    `pick(Gather(table, unique(ids).values), unique(ids).positions)` is `pick(table, ids)`, where pick is a Gather or a
     reduction of the domain. The same rows are reduced in the same order: equal to the bit. TensorFlow's
-    embedding_lookup_sparse looks each id up once because the table might be remote; here Unique takes half the time,
-    and the gathered rows are an intermediate that EmbeddingSegments operators exist to avoid.
+    embedding_lookup_sparse looks up each id once because the table might be remote; here Unique takes half the time,
+    and the gathered rows are an intermediate that the EmbeddingSegments operators exist to avoid.
     """
 
     name = "direct-lookup"
@@ -47,7 +47,7 @@ class DirectLookup(Rule):
             raise Declined(f"the ids are {dtype_name(graph.dtype(ids))}")
         if node.domain == DOMAIN:
             if graph.dtype(ids) == TensorProto.INT64:
-                # One type for all: the ids are not narrowed, one that is out of range might then be in range.
+                # All need one type. The ids are not narrowed, as an id out of range might then be in range.
                 wide = [graph.cast(node, graph.without_casts(name), TensorProto.INT64) for name in node.input[2:5]]
                 node.input[2:5] = wide
             ids = graph.cast(node, ids, graph.dtype(node.input[2]))
@@ -58,8 +58,8 @@ class DirectLookup(Rule):
 class WeightedSum(Rule):
     """Rows times weights, summed by segment, become one weighted EmbeddingSegmentsSum.
 
-    `SegmentSum(Gather(table, ids) * weights[:, None], segment_ids)`. The same products are added in the same order, but
-    a kernel may keep more digits of a sum: equal up to the rounding of that.
+    The pattern is `SegmentSum(Gather(table, ids) * weights[:, None], segment_ids)`. The same products are added in the
+    same order, but a kernel may keep a sum in higher precision: equal up to that rounding.
     """
 
     name = "weighted-sum"
@@ -100,10 +100,10 @@ class WeightedSum(Rule):
 
 
 class WeightedMean(Rule):
-    """A weighted sum that is divided by the weights' sum becomes a weighted EmbeddingSegmentsMean; so does SqrtN.
+    """A weighted sum divided by the weights' sum becomes a weighted EmbeddingSegmentsMean; likewise SqrtN.
 
-    The divisor is `SegmentSum(weights, segment_ids)`, or the root of `SegmentSum(weights ** 2, segment_ids)`, and the
-    quotient is 0 where it is 0. Equal up to the rounding of the sums.
+    The divisor is `SegmentSum(weights, segment_ids)`, or the root of `SegmentSum(weights ** 2, segment_ids)`; where it
+    is 0, so is the quotient. Equal up to the rounding of the sums.
     """
 
     name = "weighted-mean"
@@ -137,7 +137,7 @@ class WeightedMean(Rule):
 
 
 def count_of(graph: Graph, node: NodeProto, segment_ids: str) -> str:
-    """Write down the number of segments that sorted ids speak of; a -1 put before them makes it 0 without any."""
+    """Emit the number of segments that sorted ids imply; a -1 prepended to them makes it 0 if there are no ids."""
     dtype = graph.dtype(segment_ids)
     kind = numpy_dtype(dtype)
     ids = [graph.add_constant(node, np.array([-1], kind)), segment_ids]
@@ -147,7 +147,7 @@ def count_of(graph: Graph, node: NodeProto, segment_ids: str) -> str:
 
 
 def _squared(graph: Graph, name: str) -> str | None:
-    """What a tensor is the square of."""
+    """The tensor of which a tensor is the square; None if it is not a square."""
     node = graph.producer(name, "Pow", "Mul")
     if node is None:
         return None

@@ -1,4 +1,4 @@
-"""Rules for the entries that are kept: tf.sparse.retain, and what safe_embedding_lookup_sparse makes of it."""
+"""Rules for the entries that are kept: tf.sparse.retain, and safe_embedding_lookup_sparse, which uses it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COMPARISONS = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 
 
 class ColumnByGather(Rule):
-    """`Squeeze(matrix[:, k:k+1])` becomes `Gather(matrix, k)` of the columns. Equal."""
+    """`Squeeze(matrix[:, k:k+1])` becomes `Gather(matrix, k, axis=1)`. Equal."""
 
     name = "column"
     anchors = ("Squeeze",)
@@ -28,7 +28,7 @@ class ColumnByGather(Rule):
 
 
 class KeepByMask(Rule):
-    """Entries gathered where a mask is set are kept by the mask: `Gather(x, NonZero(mask))` is `Compress(x, mask)`."""
+    """`Gather(x, NonZero(mask))` becomes `Compress(x, mask)`. Equal."""
 
     name = "keep-by-mask"
     anchors = ("Gather",)
@@ -54,7 +54,7 @@ class KeepByMask(Rule):
 
 
 class KeepColumn(Rule):
-    """The column of kept rows becomes the kept entries of the column, which are fewer to copy. Equal."""
+    """A column of kept rows becomes the kept entries of the column, which copies less. Equal."""
 
     name = "keep-column"
     anchors = ("Gather",)
@@ -73,9 +73,9 @@ class KeepColumn(Rule):
 
 
 class KeepOnce(Rule):
-    """What is kept of what was kept is kept once, by both masks.
+    """Entries that are filtered by two masks in turn are filtered once, by both.
 
-    `Compress(Compress(x, a), b > 0)`, b being kept by a as well, is `Compress(x, a & (b' > 0))`. Equal.
+    `Compress(Compress(x, a), b > 0)`, where `b = Compress(b', a)`, is `Compress(x, a & (b' > 0))`. Equal.
     """
 
     name = "keep-once"
@@ -101,7 +101,7 @@ class KeepOnce(Rule):
 
 
 class AndTrue(Rule):
-    """`And(mask, true for every entry)` is the mask. Entries have as many values as weights."""
+    """`And(mask, true for every entry)` becomes the mask. There are as many values as weights."""
 
     name = "and-true"
     anchors = ("And",)

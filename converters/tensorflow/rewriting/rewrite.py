@@ -18,8 +18,8 @@ from onnx_sparse.converters.tensorflow.rewriting.row_splits import RowsOfSplits
 from onnx_sparse.converters.tensorflow.rewriting.rule import Attempt, Declined, Rule
 from onnx_sparse.converters.tensorflow.rewriting.same import SameShape, WholeSlice
 
-#: Rules that are applied together until none of them fires, phase after phase. Lookups take their weights while these
-#: are still filled alike; then the filled rows go, then what is left of pruning.
+#: Phases of rules; those of one phase are applied together until none fires. First lookups take in their weights, while
+#: ids and weights are still filled alike; then filled rows are removed, then the remains of pruning.
 PHASES: tuple[tuple[Rule, ...], ...] = (
     (WholeSlice(), DirectLookup(), WeightedSum(), SameShape()),
     (WeightedMean(),),
@@ -32,7 +32,7 @@ def rewrite(model: ModelProto) -> list[Attempt]:
     """Rewrite a converted model in place. The types of its tensors must have been inferred.
 
     Returns:
-        What became of the rules, in the order in which they fired, and then, node by node, those that did not.
+        The rules that fired, in order, and then, node by node, those that did not.
     """
     return _rewrite(model.graph, None)
 
@@ -55,7 +55,7 @@ def _rewrite(proto: GraphProto, outer: Graph | None) -> list[Attempt]:
 
 
 def _sweep(graph: Graph, rules: tuple[Rule, ...]) -> tuple[list[Attempt], dict[tuple[str, str], str]]:
-    """Offer every node to every rule, once."""
+    """Offer every node to every rule once."""
     fired: list[Attempt] = []
     declined: dict[tuple[str, str], str] = {}
     for rule in rules:

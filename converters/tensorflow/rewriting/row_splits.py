@@ -15,9 +15,9 @@ from onnx_sparse.schemas.declaration import numpy_dtype
 class RowsOfSplits(Rule):
     """The row of each value of a ragged tensor becomes the number of splits up to it, counted by a running sum.
 
-    TensorFlow repeats each row's number by its length: it lays the numbers out in a matrix of rows x longest row and
-    keeps those under a mask, which is time and memory for the longest row in every row. Equal for splits as a
-    RaggedTensor has them: they begin with 0 and do not decrease.
+    TensorFlow repeats each row's number by its length: it expands the numbers to a matrix of rows x longest row and
+    keeps those under a mask, so every row takes the time and memory of the longest. Equal for the splits of a valid
+    RaggedTensor, which begin with 0 and do not decrease.
     """
 
     name = "rows-of-splits"
@@ -30,7 +30,7 @@ class RowsOfSplits(Rule):
             return False
         spread = graph.producer(lengths, "Expand")
         if spread is not None and sizes(graph, spread.input[1]) == shape_sizes(graph, numbers):
-            lengths = graph.without_casts(spread.input[0])  # one length per number, as there is already
+            lengths = graph.without_casts(spread.input[0])  # there is one length per number already
         splits = _splits_of(graph, lengths)
         if splits is None:
             raise Declined("what is repeated is not repeated by the lengths of rows between splits")
@@ -41,7 +41,7 @@ class RowsOfSplits(Rule):
         one = graph.add_constant(node, np.array([1], kind))
         first, last, end = (graph.add_constant(node, np.array([at])) for at in (0, -1, FAR))
         total = graph.emit(node, "Slice", [splits, last, end], dtype=dtype, shape=(1,))
-        # A last row without values begins where the values end: one place more than there are values.
+        # Empty rows at the end begin after the last value, so there is one position more than there are values.
         places = graph.emit(node, "Add", [total, one], dtype=dtype, shape=(1,))
         zero, unit = (numpy_helper.from_array(np.array([value], kind)) for value in (0, 1))
         shape = graph.cast(node, places, TensorProto.INT64)
@@ -59,7 +59,7 @@ class RowsOfSplits(Rule):
 
 
 def _repeated(graph: Graph, node: NodeProto) -> tuple[str | None, str | None]:
-    """The vector of which a Compress keeps each element as often as a vector of lengths says: tf.repeat."""
+    """The vector whose elements a Compress repeats, and the lengths by which it repeats them: tf.repeat."""
     nothing = (None, None)
     flat, mask = graph.producer(node.input[0], "Reshape"), graph.producer(node.input[1], "Reshape")
     if attribute(node, "axis", 0) != 0 or flat is None or mask is None:
@@ -85,7 +85,7 @@ def _repeated(graph: Graph, node: NodeProto) -> tuple[str | None, str | None]:
 
 
 def _is_longest(graph: Graph, name: str, lengths: str) -> bool:
-    """Whether a number is the largest of the lengths, or 0."""
+    """Whether a number is the largest of the lengths, or 0 without lengths."""
     at_least = graph.producer(name, "Max")
     if at_least is None or len(at_least.input) != 2 or graph.integers(at_least.input[0]) != [0]:
         return False

@@ -1,4 +1,4 @@
-"""What a rule is, and what it tells about itself."""
+"""The base class of rules, and the records of what they did."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Declined(Exception):  # noqa: N818 - a verdict on a node, not a failure of
 
 @dataclass(frozen=True)
 class Attempt:
-    """What became of a rule at a node that looked like its pattern.
+    """The outcome of a rule at a node that looked like its pattern.
 
     Attributes:
         rule: The rule's name.
         node: The name of the node.
         fired: Whether the rule replaced it.
-        reason: Why not; empty when it did.
+        reason: Why it did not fire; empty if it did.
     """
 
     rule: str
@@ -37,11 +37,11 @@ class Attempt:
 
 
 class Rule(ABC):
-    """A pattern of nodes and what to put in its place. The class's docstring says both, and what is equal.
+    """A pattern of nodes and its replacement. The class's docstring states both, and how far they are equal.
 
     Attributes:
         name: The rule's name in explanations.
-        anchors: The types of the node that the pattern is found from: its last one.
+        anchors: The possible types of the pattern's last node, from which the pattern is found.
     """
 
     name: ClassVar[str]
@@ -52,8 +52,8 @@ class Rule(ABC):
         """Replace the pattern that ends in a node.
 
         Returns:
-            Whether it did; False where the pattern is not there.
+            Whether it was replaced; False if the pattern is not there.
 
         Raises:
-            Declined: If the pattern is there, but a condition does not hold.
+            Declined: If the pattern is there but a condition does not hold.
         """

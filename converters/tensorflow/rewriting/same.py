@@ -1,4 +1,4 @@
-"""Rules for nodes that give what they are given."""
+"""Rules for nodes whose output equals their input."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from onnx_sparse.converters.tensorflow.rewriting.graph import Graph
 from onnx_sparse.converters.tensorflow.rewriting.rule import Declined, Rule
 from onnx_sparse.converters.tensorflow.rewriting.sizes import Size, shape_sizes, size_of, sizes
 
-_FAR = 10**9  # where tf2onnx lets a slice end that has no end
+_FAR = 10**9  # tf2onnx's end of a slice without an end
 
 
 class WholeSlice(Rule):
-    """A Slice from the beginning to no end passes its input on: what `x[:, None]` leaves. Equal."""
+    """A Slice of the whole tensor passes its input on; `x[:, None]` leaves one. Equal."""
 
     name = "whole-slice"
     anchors = ("Slice",)
@@ -30,9 +30,9 @@ class WholeSlice(Rule):
 
 
 class SameShape(Rule):
-    """A Reshape, or SparseReshape, to the shape that is there already passes its input on. Equal.
+    """A Reshape or SparseReshape to the shape that the input already has passes its input on. Equal.
 
-    Sizes are compared as symbols. Coordinates that lie outside their dense shape are not looked at by either.
+    Sizes are compared symbolically. Neither form checks coordinates outside their dense shape.
     """
 
     name = "same-shape"
@@ -59,7 +59,7 @@ class SameShape(Rule):
 
 
 def _is_same(before: list[Size], after: list[Size]) -> bool:
-    """Whether sizes are those that are there; a -1 is what is left for it when the others are known, and not 0."""
+    """Whether the sizes are equal; a -1 equals its counterpart if all others are known, equal and not 0."""
     if before == after:
         return True
     others = [b == a and not a[1] and a[0] > 0 for b, a in zip(before, after, strict=False) if a != size_of(-1)]
@@ -67,7 +67,7 @@ def _is_same(before: list[Size], after: list[Size]) -> bool:
 
 
 def _keeps(before: list[Size], after: list[Size]) -> bool:
-    """Whether a Reshape target is the shape that is there: a 0 in it stands for the dimension at its place."""
+    """Whether a Reshape target is the input's shape; a 0 in it copies the dimension at its position."""
     if len(before) == 1 and after == [size_of(-1)]:
         return True
     return len(before) == len(after) and all(b in (a, size_of(0)) for a, b in zip(before, after, strict=True))

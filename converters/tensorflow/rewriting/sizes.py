@@ -1,6 +1,6 @@
-"""Sizes that are computed in the graph, in symbols: equal symbols are equal numbers in every run.
+"""Symbolic sizes of tensors: equal symbols are equal numbers in every run.
 
-A size is a product of a number and of elements of tensors: `(2, (("s", 0), ("s", 1)))` is 2 * s[0] * s[1].
+A size is the product of a number and elements of tensors: `(2, (("s", 0), ("s", 1)))` is 2 * s[0] * s[1].
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def size_of(number: int) -> Size:
 
 
 def sizes(graph: Graph, name: str) -> list[Size] | None:
-    """The elements of a vector (or scalar, in a list of one) of integers; None where their number is not known.
+    """The elements of an integer vector (or scalar, as a list of one); None if their number is not known.
 
-    Casts are looked through: TensorFlow itself keeps sizes in int32 where it casts them.
+    Casts are ignored: where TensorFlow casts sizes, it keeps them in int32 itself.
     """
     values = graph.integers(name)
     if values is not None:
@@ -85,7 +85,7 @@ def _computed(graph: Graph, node: NodeProto) -> list[Size] | None:
 
 
 def _difference(graph: Graph, node: NodeProto) -> list[Size] | None:
-    """The difference of two known numbers: of ranks."""
+    """The difference of two known numbers, such as ranks."""
     sides = [sizes(graph, name) for name in node.input]
     numbers = [side[0][0] for side in sides if side is not None and len(side) == 1 and not side[0][1]]
     return [size_of(numbers[0] - numbers[1])] if len(numbers) == 2 else None
@@ -102,7 +102,7 @@ def _sliced(graph: Graph, node: NodeProto) -> list[Size] | None:
     taken = sizes(graph, node.input[0])
     bounds = [graph.integers(name) for name in node.input[1:]]
     if taken is None or len(bounds) > 3 or any(bound is None or len(bound) != 1 for bound in bounds):
-        return None  # with steps
+        return None  # unknown bounds, or steps
     start, end = ((bound or [0])[0] for bound in bounds[:2])
     return taken[start:end]
 
