@@ -15,11 +15,10 @@ _MOST_RANGES = 4096
 
 
 def select(emit: Emitter, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """ONNX Where, which ONNX Runtime lacks for bfloat16."""
+    """ONNX Where of two tensors of one element type."""
     if x.dtype != y.dtype:
         raise Unsupported(f"its inputs are of different element types: {x}, {y}")
-    chosen = emit.op("Where", condition, emit.wide(x), emit.wide(y), dtype=emit.wide(x).dtype)
-    return emit.cast(chosen, x.dtype)
+    return emit.op("Where", condition, x, y)
 
 
 def scalar(emit: Emitter, value: Tensor) -> Tensor:
@@ -155,7 +154,7 @@ def batched_gather(emit: Emitter, x: Tensor, indices: Tensor, axis: int, batch: 
     begins = emit.constant([[b * size] for b in range(batches)])
     wide = emit.reshape(emit.cast(indices, TensorProto.INT64), [batches, math.prod(inner)])
     if_negative = emit.op("Less", wide, emit.constant(0), dtype=TensorProto.BOOL)
-    wrapped = emit.op("Where", if_negative, emit.op("Add", wide, emit.constant(size)), wide, dtype=TensorProto.INT64)
+    wrapped = emit.op("Where", if_negative, emit.op("Add", wide, emit.constant(size)), wide)
     picked = emit.op("Gather", flat, emit.op("Add", wrapped, begins), shape=(batches, math.prod(inner), *kept), axis=0)
     whole = emit.reshape(picked, [*x.dims[:batch], *inner, *kept])
     # The axes that stood between the batch and `axis` go back to before the indices.

@@ -11,6 +11,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 from onnx_sparse.converters.ascend.standard_types import check_types
 from onnx_sparse.converters.ascend.tensors import Shape, Tensor, Unsupported, broadcast, element_count, shape_text
 from onnx_sparse.converters.domain_types import bound_types
+from onnx_sparse.converters.ort_kernels import computed_in, operands
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import HALF_FLOATS, DType, numpy_dtype
 
@@ -114,9 +115,20 @@ class Emitter:
     def op(
         self, op_type: str, *inputs: Tensor, dtype: DType | None = None, shape: Shape | None = _BROADCAST, **attrs: Any
     ) -> Tensor:
-        """Add a standard node with one result: by default of the first input's type and the shape of all broadcast."""
+        """Add a standard node with one result: by default of the first operand's type and the shape of all broadcast.
+
+        Where ONNX Runtime has no kernel for that type, operands of the type go through a wider one.
+        """
         result = broadcast(*(t.shape for t in inputs)) if shape is _BROADCAST else shape
-        return self.node(op_type, inputs, [(inputs[0].dtype if dtype is None else dtype, result)], **attrs)[0]
+        span = operands(op_type)
+        first = inputs[span][0].dtype
+        wide = computed_in(op_type, first)
+        given = list(inputs)
+        if wide != first:
+            check_types(op_type, inputs, OPSET)
+            given[span] = [self.cast(t, wide) if t.dtype == first else t for t in inputs[span]]
+        (made,) = self.node(op_type, given, [(wide if dtype is None else dtype, result)], **attrs)
+        return made if dtype is not None else self.cast(made, first)
 
     def domain_op(self, op_type: str, *inputs: Tensor, shape: Shape | None) -> Tensor:
         """Add a node of the domain whose only result has the type that its schema says."""

@@ -10,8 +10,8 @@ import onnx
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from onnx_sparse.converters.domain_types import bound_types
-from onnx_sparse.converters.openvino.kernels import ONE_OPERAND, computed_in
 from onnx_sparse.converters.openvino.tensors import Array, Shape, Tensor, Unsupported
+from onnx_sparse.converters.ort_kernels import computed_in, operands
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
@@ -92,15 +92,15 @@ class Emitter:
     def op(
         self, op_type: str, *inputs: Tensor | None, dtype: DType | None = None, shape: Shape | None = None, **attrs: Any
     ) -> Tensor:
-        """Add a standard node with one result, by default of its first input's element type.
+        """Add a standard node with one result, by default of its first operand's element type.
 
         Where ONNX Runtime has no kernel for that type, inputs of the type go through a wider one.
         """
-        first = next(t for t in inputs if t is not None).dtype
+        span = operands(op_type)
+        first = next(t for t in inputs[span] if t is not None).dtype
         wide = computed_in(op_type, first)
-        computed = inputs[:1] if op_type in ONE_OPERAND else inputs
-        given = [self.cast(t, wide) if t is not None and t.dtype == first else t for t in computed]
-        given += inputs[len(computed) :]
+        given = list(inputs)
+        given[span] = [self.cast(t, wide) if t is not None and t.dtype == first else t for t in inputs[span]]
         result = dtype if dtype is not None else first
         (made,) = self.node(op_type, given, [wide if result == first and dtype is None else result], **attrs)
         made = Tensor(made.name, made.dtype, shape)

@@ -34,6 +34,7 @@ POSITIVE = np.abs(X) + F32(0.5)
 GAMMA, BETA = X[0, 0], X[0, 1]
 RSTD = 1 / np.sqrt((X**2).mean(-1, keepdims=True) + 1e-6)
 POSITIONS = np.array([[2, 0, 1], [1, 1, 0]], I32)
+SHORTS = np.array([-300, 7, 300], np.int16)
 
 #: (operator, inputs, what evaluate takes, expected results)
 CASES = [
@@ -47,6 +48,7 @@ CASES = [
     ("Div", [X, Y], {}, [X / Y]),
     ("RealDiv", [X, Y], {}, [X / Y]),
     ("Maximum", [X, Y], {}, [np.maximum(X, Y)]),
+    ("Maximum", [SHORTS, SHORTS[::-1]], {}, [np.maximum(SHORTS, SHORTS[::-1])]),
     ("Minimum", [X, Y], {}, [np.minimum(X, Y)]),
     ("Pow", [POSITIVE, Y], {}, [POSITIVE**Y]),
     ("Less", [X, X[::-1]], {}, [X[::-1] > X]),
@@ -63,6 +65,7 @@ CASES = [
     ("Muls", [X], {"value": 0.5}, [X / 2]),
     ("Adds", [n(3)], {"value": 2.0}, [n(5)]),
     ("Relu", [X], {}, [np.maximum(X, 0)]),
+    ("Relu", [np.array([-5, 2**53 + 1], I64)], {}, [np.array([0, 2**53 + 1])]),
     ("Sigmoid", [X], {}, [1 / (1 + np.exp(-X))]),
     ("Tanh", [X], {}, [np.tanh(X)]),
     ("Exp", [X], {}, [np.exp(X)]),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from onnx_sparse.converters.openvino.emitter import Emitter
-from onnx_sparse.converters.openvino.handlers.plumbing import where
 from onnx_sparse.converters.openvino.handlers.registry import HandlerFunction, Node, converts
 from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
 
@@ -136,7 +135,7 @@ def floor_mod(node: Node, emit: Emitter) -> Tensor:
     if a.dtype in _INTEGERS:
         return emit.op("Mod", a, b, fmod=0)
     rest = emit.op("Mod", a, b, fmod=1)
-    return where(emit, _signs_differ(emit, rest, b), emit.op("Add", rest, b), rest)
+    return emit.op("Where", _signs_differ(emit, rest, b), emit.op("Add", rest, b), rest)
 
 
 @converts("SquaredDifference", 1, to="Sub, Mul")

@@ -7,7 +7,6 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.ends import element_type
-from onnx_sparse.converters.openvino.handlers.plumbing import where
 from onnx_sparse.converters.openvino.handlers.registry import Node, converts
 from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
 from onnx_sparse.schemas.segment_body import highest, lowest
@@ -159,7 +158,7 @@ def one_hot(node: Node, emit: Emitter) -> Tensor:
     (hot,) = emit.node(
         "OneHot", [indices, depth, emit.constant([0, 1])], [TensorProto.INT64], axis=node.integer("axis")
     )
-    return where(emit, emit.cast(hot, TensorProto.BOOL), on, off)
+    return emit.op("Where", emit.cast(hot, TensorProto.BOOL), on, off)
 
 
 @converts("TopK", 1, 3, 11, to="TopK", notes="Among equals, the lower index; sort = index sorts by index.")

@@ -9,7 +9,6 @@ from onnx_sparse.converters.openvino.element_types import ONNX_TYPES
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.ends import element_type, parse_shape
 from onnx_sparse.converters.openvino.handlers.registry import Node, converts
-from onnx_sparse.converters.openvino.kernels import computed_in
 from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
 
 
@@ -65,11 +64,4 @@ def select(node: Node, emit: Emitter) -> Tensor:
     node.choice("auto_broadcast", ("numpy", "none"), "numpy")
     chosen, other = node[1], node[2]
     condition = emit.cast(node[0], TensorProto.BOOL)
-    return where(emit, condition, chosen, other)
-
-
-def where(emit: Emitter, condition: Tensor, chosen: Tensor, other: Tensor) -> Tensor:
-    """A choice between elements of any type; by way of another one where ONNX Runtime's Where lacks it."""
-    wide = computed_in("Where", chosen.dtype)
-    (made,) = emit.node("Where", [condition, emit.cast(chosen, wide), emit.cast(other, wide)], [wide])
-    return emit.cast(made, chosen.dtype)
+    return emit.op("Where", condition, chosen, other)

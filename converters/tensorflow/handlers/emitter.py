@@ -10,17 +10,10 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.domain_types import bound_types
+from onnx_sparse.converters.ort_kernels import computed_in
 from onnx_sparse.converters.tensorflow.handlers.registry import Tensor
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType
-
-#: Types without a kernel in ONNX Runtime's Where, each with a type that has one and holds the same values (or bits).
-_SELECTABLE: dict[DType, DType] = {
-    TensorProto.BOOL: TensorProto.UINT8,
-    TensorProto.INT16: TensorProto.INT32,
-    TensorProto.UINT16: TensorProto.INT32,
-    TensorProto.UINT64: TensorProto.INT64,
-}
 
 
 class Emitter(ABC):
@@ -75,7 +68,7 @@ class Emitter(ABC):
     def where(self, condition: Tensor, chosen: Tensor, other: Tensor) -> Tensor:
         """Select elements of any type; types without a Where kernel in ONNX Runtime go through another type."""
         dtype = chosen.dtype
-        wide = _SELECTABLE.get(dtype, dtype)
+        wide = computed_in("Where", dtype)
         picked = self.standard("Where", condition, self.cast(chosen, wide), self.cast(other, wide), dtype=wide)
         return self.cast(picked, dtype)
 

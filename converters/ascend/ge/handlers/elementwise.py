@@ -31,7 +31,7 @@ _COMPARISONS = {
     "GreaterEqual": "GreaterOrEqual",
     "Equal": "Equal",
 }
-_UNARY = ("Relu", "Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Erf", "Sin", "Cos", "Reciprocal")
+_UNARY = ("Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Erf", "Sin", "Cos", "Reciprocal")
 
 
 @handles("Identity", to="Identity")
@@ -105,6 +105,15 @@ def with_number(op: Operator, emit: Emitter) -> Results:
 def unary(op: Operator, emit: Emitter) -> Results:
     """A function of x."""
     return (emit.in_float32(lambda wide: emit.op(op.op_type, wide), *op.take(1)),)
+
+
+@handles("Relu", to="Relu, Max")
+def relu(op: Operator, emit: Emitter) -> Results:
+    """Relu(x), of integers, too, for which ONNX Runtime has Max, but few kernels of Relu."""
+    (x,) = op.take(1)
+    if x.dtype not in FLOATS:
+        return (emit.op("Max", x, emit.like(0, x)),)
+    return (emit.in_float32(lambda wide: emit.op("Relu", wide), x),)
 
 
 @handles("Rsqrt", to="Sqrt, Reciprocal")

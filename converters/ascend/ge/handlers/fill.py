@@ -68,13 +68,11 @@ def masked_fill(op: Operator, emit: Emitter) -> Results:
     mask, value = emit.cast(mask, TensorProto.BOOL), emit.cast(value, x.dtype)
     shape = broadcast(x.shape, mask.shape)
     if value.shape not in ((), (1,)) or shape is None:
-        wide = emit.op("Where", mask, emit.wide(value), emit.wide(x), dtype=emit.wide(x).dtype)
-        return (emit.cast(wide, x.dtype),)
+        return (emit.op("Where", mask, value, x),)
     if shape != x.shape:
         if None in shape:
             raise Unsupported(f"{x} is broadcast to {mask}, whose shape is not known")
-        wide = emit.op("Expand", emit.wide(x), emit.constant([d for d in shape if d is not None]), shape=shape)
-        x = emit.cast(wide, x.dtype)
+        x = emit.op("Expand", x, emit.constant([d for d in shape if d is not None]), shape=shape)
     return (emit.domain_op("MaskedFill", x, mask, scalar(emit, value), shape=x.shape),)
 
 

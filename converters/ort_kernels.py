@@ -1,7 +1,8 @@
 """Which element types ONNX Runtime's CPU kernels take, for operators that have fewer than ONNX allows.
 
-The emitter computes other types in one that has a kernel. float16 stands nowhere: ONNX Runtime goes through float32 by
-itself. Source: ONNX Runtime's OperatorKernels.md.
+Converters compute other types in one that has a kernel. float16 stands nowhere: ONNX Runtime goes through float32 by
+itself. Source: ONNX Runtime's OperatorKernels.md, and loading models in the lowest version that is supported, whose
+kernels later versions have, too.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ _ALMOST_ALL = _ANY_NUMBER | {_BOOL, _STRING}  # all but bfloat16
 _ONLY_FLOAT = frozenset({_F32})
 
 _BY_KERNELS: tuple[tuple[str, frozenset[DType]], ...] = (
-    ("Add Sub Mul Div Pow CumSum TopK ReduceSum Less LessOrEqual Greater GreaterOrEqual", _ARITHMETIC),
+    ("Add Sub Mul Div Less LessOrEqual Greater GreaterOrEqual", _ANY_NUMBER),
+    ("Pow CumSum TopK ReduceSum", _ARITHMETIC),
     ("ReduceMax ReduceMin", _ARITHMETIC | {_I8, _U8}),
     ("Max Min", _ARITHMETIC | {_U32, _U64}),
     ("Abs Sign Mod", _ANY_NUMBER),
-    ("Sqrt Exp Log Floor Ceil Round Sin Cos Tanh Sigmoid Reciprocal", _FLOATS),
-    ("Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh Erf", _ONLY_FLOAT),
-    ("Elu Selu Softplus Softsign Mish HardSigmoid HardSwish Einsum", _ONLY_FLOAT),
-    ("Conv ConvTranspose LRN AveragePool", _ONLY_FLOAT),
+    ("Sqrt Exp Log Floor Ceil Round Sin Tanh Sigmoid Reciprocal", _FLOATS),
+    ("Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh Erf", _ONLY_FLOAT),
+    ("Elu Selu Softplus Softsign Mish HardSigmoid HardSwish", _FLOATS),
+    ("Einsum Conv ConvTranspose LRN AveragePool", _ONLY_FLOAT),
     ("Softmax LogSoftmax BatchNormalization PRelu IsNaN IsInf SpaceToDepth", _FLOATS),
     ("Neg", _ARITHMETIC | {_I8}),
     ("Relu", _FLOATS | {_I8, _I32}),
-    ("Equal", _ARITHMETIC | {_BOOL, _STRING}),
+    ("Equal", _ANY_NUMBER | {_BOOL, _STRING}),
     ("Where", _ARITHMETIC | {_U8, _STRING}),
     ("ReduceMean", _FLOATS | {_I32}),
     ("ReduceProd", frozenset({_F32, _I32, _I64})),
@@ -52,7 +54,7 @@ _BY_KERNELS: tuple[tuple[str, frozenset[DType]], ...] = (
 KERNELS: dict[str, frozenset[DType]] = {name: types for names, types in _BY_KERNELS for name in names.split()}
 
 #: Operators that compute with their first input only; the others are axes, shapes, sizes or positions.
-ONE_OPERAND = frozenset(
+_ONE_OPERAND = frozenset(
     {f"Reduce{kind}" for kind in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2")}
     | {"CumSum", "Expand", "Tile", "Resize", "GatherND", "ReverseSequence"}
 )
@@ -71,6 +73,13 @@ _WIDER: dict[DType, tuple[DType, ...]] = {
     _BF16: (_F32,),
     _F64: (_F32,),
 }
+
+
+def operands(op_type: str) -> slice:
+    """Which inputs an operator computes with: those that must be of a type that has a kernel."""
+    if op_type == "Where":
+        return slice(1, None)
+    return slice(1) if op_type in _ONE_OPERAND else slice(None)
 
 
 def computed_in(op_type: str, dtype: DType) -> DType:
