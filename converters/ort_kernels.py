@@ -1,8 +1,8 @@
 """Which element types ONNX Runtime's CPU kernels take, for operators that have fewer than ONNX allows.
 
-Converters compute other types in one that has a kernel. float16 stands nowhere: ONNX Runtime goes through float32 by
-itself. Source: ONNX Runtime's OperatorKernels.md, and loading models in the lowest version that is supported, whose
-kernels later versions have, too.
+Converters compute other types in one that has a kernel. float16 is not listed: ONNX Runtime itself goes through
+float32. Source: ONNX Runtime's OperatorKernels.md, and models loaded in the lowest supported version, whose kernels
+later versions have as well.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ _BY_KERNELS: tuple[tuple[str, frozenset[DType]], ...] = (
 )
 KERNELS: dict[str, frozenset[DType]] = {name: types for names, types in _BY_KERNELS for name in names.split()}
 
-#: Operators that compute with their first input only; the others are axes, shapes, sizes or positions.
+#: Operators that compute only with their first input; their other inputs are axes, shapes, sizes or positions.
 _ONE_OPERAND = frozenset(
     {f"Reduce{kind}" for kind in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2")}
     | {"CumSum", "Expand", "Tile", "Resize", "GatherND", "ReverseSequence"}
 )
 
-#: The types to compute in where there is no kernel, in order of preference.
+#: The types in which to compute types without a kernel, in order of preference.
 _WIDER: dict[DType, tuple[DType, ...]] = {
     _BOOL: (_U8, _I32),
     _I8: (_I32, _F32),
@@ -76,14 +76,14 @@ _WIDER: dict[DType, tuple[DType, ...]] = {
 
 
 def operands(op_type: str) -> slice:
-    """Which inputs an operator computes with: those that must be of a type that has a kernel."""
+    """The inputs with which an operator computes, whose type must have a kernel."""
     if op_type == "Where":
         return slice(1, None)
     return slice(1) if op_type in _ONE_OPERAND else slice(None)
 
 
 def computed_in(op_type: str, dtype: DType) -> DType:
-    """The type in which ONNX Runtime can compute an operator on a type; the type itself where it has a kernel."""
+    """The type in which ONNX Runtime can compute an operator on a type; the type itself if there is a kernel."""
     kernels = KERNELS.get(op_type)
     if kernels is None or dtype in kernels or dtype == _F16:
         return dtype

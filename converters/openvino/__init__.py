@@ -1,7 +1,7 @@
 """From OpenVINO: IRs of versions 10 and 11 to ONNX with operators of the domain.
 
-Reads the .xml and .bin by itself. The `openvino` package is needed by `verify` and `extensions` only,
-which import it when called.
+Reads the .xml and .bin files itself. Only `verify` and `extensions` need the `openvino` package, which they import
+when called.
 """
 
 from __future__ import annotations

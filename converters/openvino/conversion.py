@@ -20,7 +20,7 @@ from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.openvino.tensors import Shape, Tensor, Unsupported
 
 _IR_VERSION = 10
-#: Protocol buffers end here; the tools of the onnx package refuse models beyond.
+#: The limit of protocol buffers; the tools of the onnx package refuse larger models.
 _LARGEST_PROTO = 2**31 - 1
 
 
@@ -38,7 +38,7 @@ def convert(
     Args:
         source: The `.xml` of an IR of version 10 or 11.
         weights: Its `.bin`; the file of the same name beside it when left off. IRs without constants need none.
-        signature, inputs, outputs: Other sources have these; an IR says itself what its inputs and outputs are.
+        signature, inputs, outputs: Only for other sources; an IR has fixed inputs and outputs, and no signatures.
         progress: Called with `"reading"`, `"converting"` and `"checking"` as these begin.
 
     Returns:
@@ -94,15 +94,15 @@ def convert_layers(
     given: Mapping[int, Tensor] = MappingProxyType({}),
     input_names: Mapping[int, str] = MappingProxyType({}),
 ) -> Converted:
-    """Convert the layers of a graph, those of a body as well.
+    """Convert the layers of a graph or of a body.
 
     Args:
         network: The graph.
-        emitter: What to write to.
+        emitter: Receives the nodes.
         weights: The constants.
-        problems: Where layers that cannot be converted are noted.
-        given: The tensors that stand for Parameters, by layer id; the others are inputs.
-        input_names: The names of these inputs; their layers' when left off.
+        problems: Receives the layers that cannot be converted.
+        given: The tensors that stand for Parameters, by layer id; other Parameters are inputs.
+        input_names: The names of these inputs, by layer id; the layers' names when left off.
     """
     tensors: dict[tuple[int, int], Tensor] = {}
     converted = Converted()
@@ -119,7 +119,7 @@ def convert_layers(
                 converted.parameters[layer.id] = tensor
                 made: tuple[Tensor, ...] = (tensor,)
             elif any(source not in tensors for source in read):
-                # What feeds it could not be converted. Whether it could be is still worth telling.
+                # A layer before it could not be converted. Report whether this one could be.
                 if layer.type != "Result":
                     find_handler(layer)
                 continue
@@ -168,7 +168,7 @@ def _expected(port: Port) -> tuple[TensorProto.DataType | None, Shape | None]:
 
 
 def _checked(model: ModelProto) -> ModelProto:
-    """The model with the types and shapes of its inner tensors, as far as the tools of onnx take it."""
+    """The model with types and shapes of its inner tensors, unless it is too large for the tools of onnx."""
     if model.ByteSize() >= _LARGEST_PROTO:
         return model
     try:

@@ -23,7 +23,7 @@ class CoverageRow:
 
 
 def coverage() -> list[CoverageRow]:
-    """The operators that have a handler, sorted by name and version."""
+    """The operators with a handler, sorted by name and version."""
     return [
         CoverageRow(f"{handler.type}-{version}", handler.to, handler.notes)
         for _, versions in sorted(HANDLERS.items())

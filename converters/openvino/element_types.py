@@ -1,11 +1,11 @@
-"""OpenVINO's element types: their names in an IR, what they become in ONNX, how a .bin stores them."""
+"""OpenVINO's element types: their names in an IR, their ONNX types, and how a .bin stores them."""
 
 from __future__ import annotations
 
 from onnx import TensorProto
 
 #: The ONNX type of each element type, by OpenVINO's name. Types narrower than a byte and the 8-bit floats, which ONNX
-#: has only in later operator sets, are carried by the next type that holds all of their values.
+#: has only in later operator sets, are carried by the next type that can hold all their values.
 ONNX_TYPES: dict[str, TensorProto.DataType] = {
     "f64": TensorProto.DOUBLE,
     "f32": TensorProto.FLOAT,
@@ -32,13 +32,13 @@ ONNX_TYPES: dict[str, TensorProto.DataType] = {
     "f4e2m1": TensorProto.FLOAT16,
 }
 
-#: Types that stand for another in ONNX. Constants may have them; nothing can be converted to them.
+#: Types carried by another type in ONNX. Constants may have them; nothing can be converted to them.
 CARRIED = frozenset({"i4", "u4", "u1", "u2", "nf4", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1"})
 
-#: How many elements of the narrow types a byte holds.
+#: The number of elements of a narrow type in a byte.
 PER_BYTE = {"i4": 2, "u4": 2, "nf4": 2, "f4e2m1": 2, "u1": 8, "u2": 4}
 
-#: The values of nf4, QLoRA's 4-bit normal float, as OpenVINO has them.
+#: OpenVINO's values of nf4, QLoRA's 4-bit normal float.
 NF4 = (
     -1.0,
     -0.6961928009986877,

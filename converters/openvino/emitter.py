@@ -1,4 +1,4 @@
-"""Writes ONNX nodes: the standard operators that handlers need, and the domain's in canonical form."""
+"""Writes ONNX nodes: standard operators for the handlers, and the domain's in canonical form."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
 #: The default opset of the models: the first in which every reduction takes its axes as an input.
 OPSET = 18
-#: Values of constants with more elements are not looked at through a Cast.
+#: The most elements of a constant whose value is still known after a Cast.
 _SMALL = 4096
 
 
 class Names:
-    """The names of a model: no two tensors have the same, in bodies neither."""
+    """The names of a model: all tensors, including those in bodies, have different names."""
 
     def __init__(self) -> None:
         self._taken: dict[str, int] = {}
 
     def fresh(self, wanted: str) -> str:
-        """The name, or the first that is free of name_1, name_2, ..."""
+        """The name, or the first free one of name_1, name_2, ..."""
         name = wanted
         while name in self._taken:
             self._taken[wanted] += 1
@@ -38,7 +38,7 @@ class Names:
 
 
 class Emitter:
-    """The graph, or body of a control flow operator, that is being built.
+    """The graph, or body of a control-flow operator, under construction.
 
     Attributes:
         names: The names of the model.
@@ -55,7 +55,7 @@ class Emitter:
         self._prefix = ""
 
     def begin(self, name: str) -> None:
-        """The nodes that follow belong to a layer."""
+        """Name the following nodes after a layer."""
         self._prefix = name
 
     def body(self) -> Emitter:
@@ -71,9 +71,9 @@ class Emitter:
         domain: str = "",
         **attributes: Any,
     ) -> tuple[Tensor, ...]:
-        """Add a node as it is; one result per element type. None is an input left off."""
+        """Add a node as it is, with one result per element type. None is an input that is left off."""
         given = list(inputs)
-        while given and given[-1] is None:  # ONNX Runtime's Squeeze takes an axis that is there without a name for none
+        while given and given[-1] is None:  # ONNX Runtime's Squeeze fails on an axes input with an empty name
             given.pop()
         label = self.names.fresh(f"{self._prefix}/{op_type}")
         outputs = [Tensor(f"{label}:{k}" if k else label, dtype) for k, dtype in enumerate(dtypes)]
@@ -94,7 +94,7 @@ class Emitter:
     ) -> Tensor:
         """Add a standard node with one result, by default of its first operand's element type.
 
-        Where ONNX Runtime has no kernel for that type, inputs of the type go through a wider one.
+        If ONNX Runtime has no kernel for that type, inputs of the type go through a wider one.
         """
         span = operands(op_type)
         first = next(t for t in inputs[span] if t is not None).dtype
@@ -107,7 +107,7 @@ class Emitter:
         return self.cast(made, result)
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
-        """The tensor as another element type; itself when it is of that type."""
+        """Cast a tensor; it is returned as it is if it has that element type."""
         if tensor.dtype == dtype:
             return tensor
         value = tensor.value
@@ -127,7 +127,7 @@ class Emitter:
         return tensor
 
     def int64(self, tensor: Tensor) -> Tensor:
-        """The tensor as int64, which shapes, axes and counts are in ONNX."""
+        """The tensor as int64, ONNX's type of shapes, axes and counts."""
         return self.cast(tensor, TensorProto.INT64)
 
     def vector(self, tensor: Tensor) -> Tensor:
@@ -147,12 +147,12 @@ class Emitter:
         return self.op("Reshape", tensor, self.constant(np.zeros(0)), shape=())
 
     def index(self, tensor: Tensor) -> Tensor:
-        """Indices as ONNX takes them: int32 or int64."""
+        """Indices in a type that ONNX takes: int32 or int64."""
         keep = tensor.dtype in (TensorProto.INT32, TensorProto.INT64)
         return tensor if keep else self.cast(tensor, TensorProto.INT64)
 
     def shape_of(self, tensor: Tensor, start: int | None = None, end: int | None = None) -> Tensor:
-        """Its shape, or a part of it, as int64."""
+        """The shape of a tensor, or part of it, as int64."""
         return self.op("Shape", tensor, dtype=TensorProto.INT64, start=start, end=end)
 
     def like(self, value: float, tensor: Tensor) -> Tensor:
@@ -166,8 +166,8 @@ class Emitter:
 
         Args:
             op_type: The operator.
-            inputs: Its inputs by name; an optional one that is None gets its sentinel.
-            attributes: Values of attributes; the others get their defaults.
+            inputs: Its inputs by name; an optional input that is None gets its sentinel.
+            attributes: Values of attributes; others get their defaults.
 
         Raises:
             Unsupported: The operator does not take an input's element type.
@@ -197,7 +197,7 @@ class Emitter:
 
 
 def _leave_off_outputs(node: NodeProto, used: set[str]) -> None:
-    """Optional outputs at the end that nothing reads. Nodes of the domain are canonical and keep theirs."""
+    """Drop optional outputs at the end that nothing reads. Nodes of the domain are canonical and keep theirs."""
     if node.domain:
         return
     declared = onnx.defs.get_schema(node.op_type, OPSET).outputs

@@ -1,4 +1,4 @@
-"""The inputs and outputs of a model: what a Parameter says of its tensor, and what they are called."""
+"""The inputs and outputs of a model: their types, shapes and names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parameter(layer: Layer, name: str) -> Tensor:
 
 
 def parse_shape(text: str) -> Shape | None:
-    """The shape in an attribute: `2..6,3..,?,4`; `...` is one of unknown rank, and what has bounds is not known."""
+    """The shape in an attribute: `2..6,3..,?,4`; `...` is an unknown rank, and a dimension with bounds is unknown."""
     text = text.strip().strip("[]")
     if text == "...":
         return None
@@ -42,7 +42,7 @@ def parse_shape(text: str) -> Shape | None:
 
 
 def port_shape(port: Port) -> Shape | None:
-    """The shape of a port. One without dimensions may be a scalar as well as of unknown rank, so it is not known."""
+    """The shape of a port. Without dimensions it is unknown: the port may be a scalar or of unknown rank."""
     return None if port.dims is None else tuple(None if d < 0 else d for d in port.dims)
 
 
@@ -55,7 +55,7 @@ class EndNames:
 
 
 def end_names(network: Network, names: Names) -> EndNames:
-    """Name the inputs and outputs as OpenVINO does: by the first of a tensor's names, else by the layer's."""
+    """Name the inputs and outputs as OpenVINO does: by the first of a tensor's names, else by the layer's name."""
     inputs: dict[int, str] = {}
     outputs: dict[int, str] = {}
     for layer in network.layers.values():
@@ -75,7 +75,7 @@ def end_names(network: Network, names: Names) -> EndNames:
 
 
 def name_outputs(emitter: Emitter, tensors: Sequence[Tensor], names: Sequence[str]) -> list[Tensor]:
-    """Give tensors the names of outputs. One that no node of the graph makes, or has a name, gets an Identity."""
+    """Give tensors output names. A tensor that no node makes, or that already has such a name, gets an Identity."""
     made = {output for node in emitter.nodes for output in node.output}
     renames: dict[str, str] = {}
     copies = []
@@ -107,7 +107,7 @@ def element_type(text: str, what: str) -> TensorProto.DataType:
     """The ONNX type of an element type that a layer makes.
 
     Raises:
-        Unsupported: It is not known, or ONNX has none.
+        Unsupported: The type is not known, or ONNX does not have it.
     """
     if text not in ONNX_TYPES or text in CARRIED:
         raise Unsupported(f"{what} = {text[:20]!r} is not converted")

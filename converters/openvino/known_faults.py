@@ -1,6 +1,6 @@
-"""Where OpenVINO's CPU plugin is known to differ from OpenVINO's own specifications, each with its reason.
+"""The known differences between OpenVINO's CPU plugin and OpenVINO's own specifications.
 
-Measured with the wheel 2026.4.1. `verify` names these next to a difference that they may explain; they excuse none.
+Measured with the wheel 2026.4.1. `verify` names them next to a difference that they may explain, which still fails.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Fault:
 
     Attributes:
         op_type: The operator; empty for any.
-        precision: Element types in which it shows, on any port; empty for any.
+        precision: The element types, on any port, for which it occurs; empty for any.
         reason: What the plugin does.
     """
 
@@ -55,7 +55,7 @@ FAULTS = (
 
 
 def faults_of(network: Network) -> list[str]:
-    """The faults that may show in a network, as text."""
+    """The faults that may occur in a network, as text."""
     found: dict[str, None] = {}
     for fault in FAULTS:
         if any(_shows(fault, layer) for layer in network.layers.values()):

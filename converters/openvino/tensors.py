@@ -1,4 +1,4 @@
-"""A tensor of the graph that is being built; what is not known of it and must be makes a layer `Unsupported`."""
+"""A tensor of the graph under construction. Asking for a property that is not known raises `Unsupported`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx_sparse.converters.errors import Unsupported as Unsupported
 from onnx_sparse.schemas.declaration import DType
 
 Array = np.ndarray[Any, Any]
-#: Dimensions; None is one that is not known.
+#: Dimensions; None is an unknown one.
 Shape = tuple[int | None, ...]
 
 
@@ -19,7 +19,7 @@ Shape = tuple[int | None, ...]
 class Tensor:
     """A tensor: its name, element type (a TensorProto.DataType), shape (None: the rank is not known).
 
-    Of a constant, also its value.
+    A constant also has its value.
     """
 
     name: str
@@ -28,10 +28,10 @@ class Tensor:
     value: Array | None = field(default=None, compare=False, repr=False)
 
     def rank(self, what: str) -> int:
-        """The rank; `what` names the tensor where it is not known.
+        """The rank; `what` names the tensor in the error.
 
         Raises:
-            Unsupported: It is not known.
+            Unsupported: The rank is not known.
         """
         if self.shape is None:
             raise Unsupported(f"the rank of {what} is not known")
@@ -41,7 +41,7 @@ class Tensor:
         """The whole shape.
 
         Raises:
-            Unsupported: Some of it is not known.
+            Unsupported: A dimension is not known.
         """
         self.rank(what)
         if any(d is None for d in self.shape or ()):
@@ -52,7 +52,7 @@ class Tensor:
         """The value of a constant.
 
         Raises:
-            Unsupported: It is none.
+            Unsupported: It is not a constant.
         """
         if self.value is None:
             raise Unsupported(f"{what} is not a constant")

@@ -1,4 +1,4 @@
-"""Is a converted model the IR it came from? Both run on the same inputs, the IR in OpenVINO."""
+"""`verify`: runs an IR in OpenVINO and its conversion on the same inputs and compares the outputs."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def verify(
     """Run an IR in OpenVINO and its model in ONNX Runtime on the same inputs and compare the outputs.
 
     Data types and shapes must be equal, and so must integers and booleans. Floats may differ by 1e-5 of their value
-    (4e-3 for float16, 3e-2 for bfloat16) or a tenth of that of the output's largest value. Where something differs, the
-    faults that OpenVINO's CPU plugin is known to have in the IR's operators are named in the note; they do not make a
-    difference pass.
+    (4e-3 for float16, 3e-2 for bfloat16) plus a tenth of that fraction of the output's largest value. If an output
+    differs, its note names the known faults of OpenVINO's CPU plugin in the IR's operators; it counts as different
+    nevertheless.
 
     Args:
-        source: The .xml that was given to `convert`.
-        model: What `convert` returned.
+        source: The .xml file that was given to `convert`.
+        model: The model that `convert` returned.
         signature, inputs, outputs: As in `convert`.
-        feeds: The inputs of the only round. Generated when left off.
+        feeds: The inputs of a single round. Generated when left off.
         seed: The same seed gives the same inputs.
         rounds: How many rounds to run on generated inputs.
 
@@ -62,7 +62,7 @@ def verify(
     batches = make_batches(model, names, feeds=feeds, seed=seed, rounds=rounds)
     try:
         core = openvino.Core()
-        # Other precisions are what the plugin would choose for its own speed; the IR does not ask for them.
+        # Without the hint, the plugin may choose another precision for speed, for which the IR does not ask.
         compiled = core.compile_model(core.read_model(source), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     except RuntimeError as error:
         raise ConversionError(f"OpenVINO cannot run {source}: {_last_line(error)}") from error

@@ -1,10 +1,10 @@
-"""The domain's operators for OpenVINO: what `core.add_extension` or `ov.convert_model(extension=...)` takes.
+"""The domain's operators as OpenVINO extensions, for `core.add_extension` or `ov.convert_model(extension=...)`.
 
-Each becomes a subgraph of OpenVINO's standard operators. Its own EmbeddingSegmentsSum is quadratic and its SegmentMax
-is wrong for NaN and without rows (see known_faults); a Gather and a ScatterNDUpdate with a reduction are neither.
+Each becomes a subgraph of OpenVINO's standard operators. OpenVINO's own EmbeddingSegmentsSum is quadratic and its
+SegmentMax is wrong for NaN and without rows (see known_faults); Gather and ScatterNDUpdate with a reduction are not.
 
-OpenVINO's CPU plugin computes 64-bit types in 32 bits, and nothing here can change that. Errors in the values of
-inputs, such as segment ids that are not sorted, are not reported.
+OpenVINO's CPU plugin computes 64-bit types in 32 bits, which nothing here can change. Errors in the values of inputs,
+such as unsorted segment ids, are not reported.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _WRITERS: dict[str, Write] = {**embedding.WRITERS, **fill.WRITERS, **segment.WRI
 def extensions() -> list[Any]:
     """One extension for each operator of the domain: `for e in extensions(): core.add_extension(e)`.
 
-    What they make of a model that OpenVINO cannot run (one with strings, say) is OpenVINO's error at conversion, with
-    the reason in its last line.
+    For a model that OpenVINO cannot run (such as one with strings), OpenVINO raises an error when it converts the
+    model, with the reason in the last line.
 
     Raises:
         ImportError: The `openvino` package is not installed.
     """
     onnx_frontend = importlib.import_module("openvino.frontend.onnx")
-    # OpenVINO 2025's opset16 has only what is new in it.
+    # In OpenVINO 2025, the module opset16 has only the operators that are new in it.
     older, newer = (vars(importlib.import_module(f"openvino.opset{number}")) for number in (15, 16))
     operators = SimpleNamespace(**{**newer, **older})
     return [

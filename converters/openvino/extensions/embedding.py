@@ -9,13 +9,13 @@ def _embedding(b: Subgraph) -> list[Value]:
     ops = b.ops
     table, segments = b.input("emb_table"), b.int64(b.input("segment_ids"))
     count = b.vector(b.int64(b.input("num_segments")))
-    # An index whose segment is dropped is never looked at: 0 stands for it.
+    # The index of a dropped entry must not be checked, so 0 replaces it.
     indices = ops.multiply(b.int64(b.input("indices")), b.int64(ops.less(segments, count)))
     rows = b.wide(b.gather(table, indices))
     zero, one = b.like(0, rows), b.like(1, rows)
     weights = b.given("per_sample_weights")
     if weights is not None:
-        # An empty input means ones: the first K of weights-then-ones are the weights where there are any.
+        # Empty weights mean ones: the first K elements of weights followed by ones are the weights if there are any.
         number = b.size(segments)
         weights = b.slice(b.concat([ops.convert_like(weights, rows), b.full(one, number)]), b.ints(0), number)
         rows = ops.multiply(rows, b.column(weights, rows))

@@ -12,7 +12,7 @@ from onnx_sparse.schemas.segment_body import highest, lowest
 
 
 def _last_and_one(b: Subgraph, segments: Value) -> Value:
-    """The number of segments where none is given; a -1 in front of no ids makes that 0."""
+    """The number of segments if none is given; a -1 prepended to the ids makes it 0 if there are no ids."""
     last = b.slice(b.concat([b.ints(-1), segments]), b.ints(-1), b.ints(2**31 - 1))
     return b.ops.add(last, b.ints(1))
 

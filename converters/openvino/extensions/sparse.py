@@ -1,8 +1,8 @@
 """SparseFillEmptyRows, RaggedFillEmptyRows and SparseReshape.
 
-OpenVINO's own SparseFillEmptyRows is the only one of its operators that sorts quickly (TopK is quadratic). It is
-unstable, knows two columns and fails without entries; so it is used to sort keys: pairs of which no two are equal, with
-a first one that is taken off in the end.
+Of OpenVINO's operators, only its own SparseFillEmptyRows sorts quickly (TopK is quadratic). It is unstable, takes two
+columns and fails without entries. So it is used to sort keys: distinct pairs, with an extra first one that is removed
+at the end.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _LARGEST = 2**31 - 1
 
 
 def _sort(b: Subgraph, first: Value, second: Value, count: Value, sources: Value) -> tuple[Value, Value, Value]:
-    """Pairs of int32, sorted.
+    """Sort pairs of int32.
 
     Args:
-        b: Where to write.
+        b: Receives the nodes.
         first: int32 [N], N > 0.
         second: int32 [N].
-        count: int32 [1]. Each number below it that is not in `first` gets a pair, with second = 0.
-        sources: int32 [N], what goes along with each pair; 0 goes with those that are added.
+        count: int32 [1]. For each smaller number that is not in `first`, a pair with second = 0 is added.
+        sources: int32 [N], a value that goes along with each pair; it is 0 for the added ones.
 
     Returns:
         pairs: int32 [M, 2].
@@ -33,7 +33,7 @@ def _sort(b: Subgraph, first: Value, second: Value, count: Value, sources: Value
     pairs = b.concat([ops.unsqueeze(first, b.ints(1)), ops.unsqueeze(second, b.ints(1))], 1)
     shape = b.concat([count, _int32(b, [_LARGEST])])
     filled = ops.sparse_fill_empty_rows(sources, shape, pairs, _int32(b, 0))
-    # As it comes, the plugin's Select and NonZero refuse the indicator.
+    # The plugin's Select and NonZero fail on the indicator unless it is converted.
     added = ops.not_equal(ops.convert(filled.output(2), "i32"), _int32(b, 0))
     return filled.output(0), filled.output(1), added
 
@@ -43,7 +43,7 @@ def _int32(b: Subgraph, value: int | list[int]) -> Value:
 
 
 def _numbers_of_groups(b: Subgraph, pairs: Value) -> Value:
-    """For each of some sorted pairs, how many different ones stand before it. int32 [M]."""
+    """For each sorted pair, the number of distinct pairs before it. int32 [M]."""
     ops = b.ops
     before = b.slice(pairs, b.ints(0), b.ints(-1))
     differs = ops.reduce_max(ops.convert(ops.not_equal(b.rest(pairs), before), "i32"), b.ints(1), False)
@@ -51,22 +51,22 @@ def _numbers_of_groups(b: Subgraph, pairs: Value) -> Value:
 
 
 def _fill_rows(b: Subgraph, rows: Value, count: Value, columns: list[Value]) -> tuple[Value, Value, Value]:
-    """The order of the entries and of those that are added to rows without one.
+    """The order of the given entries and of the entries added to empty rows.
 
     Args:
-        b: Where to write.
+        b: Receives the nodes.
         rows: int [N].
         count: int [1], the number of rows.
-        columns: int [N] each; entries are sorted by rows, then by these, stably.
+        columns: int [N] each; entries are sorted stably by rows, then by these.
 
     Returns:
-        rows: int32 [M], of the output's entries.
-        sources: int32 [M], what stands there: input entry k - 1, or 0 for an entry that is added.
+        rows: int32 [M], the rows of the output's entries.
+        sources: int32 [M], where each comes from: k for input entry k - 1, or 0 for an added entry.
         empty: bool [count], the rows without an entry.
     """
     ops = b.ops
     one = _int32(b, [1])
-    # The first entry, which is taken off again, has a row of its own before the others.
+    # The extra first entry, which is removed again, has a row of its own before the others.
     rows = b.concat([_int32(b, [0]), ops.add(ops.convert(rows, "i32"), one)])
     keys = [b.concat([_int32(b, [0]), ops.convert(column, "i32")]) for column in columns]
     entries = b.positions(rows, "i32")
@@ -112,7 +112,7 @@ def _rank(b: Subgraph, indices: Value, shape: Value) -> int:
     """The rank of the sparse tensor.
 
     Raises:
-        ValueError: The model does not tell.
+        ValueError: It is not known in the model.
     """
     for dimension in (indices.get_partial_shape()[1], shape.get_partial_shape()[0]):
         if dimension.is_static:
@@ -145,17 +145,17 @@ def _sparse_reshape(b: Subgraph) -> list[Value]:
     ops = b.ops
     indices, before, after = b.input("input_indices"), b.input("input_shape"), b.input("new_shape")
     one = b.integer(1)
-    # The inferred dimension: what is left of the size when the other dimensions have taken theirs.
+    # The inferred dimension is the number of elements divided by the product of the other dimensions.
     inferred = ops.less(after, b.integer(0))
     others = _product(b, b.where(inferred, one, after))
     shape = b.where(inferred, b.quotient(_product(b, before), ops.maximum(others, one)), after)
     zero = b.full(b.integer(0), b.size(indices), b.ints(1))
     places = ops.cum_sum(b.concat([zero, ops.multiply(indices, _strides(b, before))], 1), one)
     place = b.slice(places, b.ints(-1), b.ints(_LARGEST), 1)
-    # Column c is place / stride[c] without the whole multiples of the dimensions before.
+    # Column c is place / stride[c], less the multiples that the columns before account for.
     strides = ops.maximum(_strides(b, shape), one)
     whole = b.quotient(place, strides)
-    if after.get_partial_shape()[0] == 1:  # nothing stands before; OpenVINO finds that out, and fails without entries
+    if after.get_partial_shape()[0] == 1:  # no columns before: OpenVINO finds that out, and fails without entries
         return [whole, shape]
     carried = b.concat([zero, b.slice(whole, b.ints(0), b.ints(-1), 1)], 1)
     return [ops.subtract(whole, ops.multiply(carried, shape)), shape]

@@ -11,12 +11,12 @@ from onnx_sparse.schemas import Op
 
 #: A node or an output of OpenVINO's graph; its Python API takes either.
 Value = Any
-#: Integers that are computed in int32 and cut to their width in the end.
+#: Integer types that are computed in int32 and cut to their width at the end.
 _NARROW = ("i8", "u8", "i16", "u16")
 
 
 class Subgraph:
-    """What stands for one node.
+    """The subgraph that replaces one node.
 
     Attributes:
         op: The operator's declaration.
@@ -41,7 +41,7 @@ class Subgraph:
         return source
 
     def given(self, name: str) -> Value | None:
-        """An optional input; None where it is left off, or is a constant that says the same."""
+        """An optional input; None if it is left off or is a constant equal to its sentinel."""
         position = [i.name for i in self.op.inputs].index(name)
         if position >= self.node.get_input_size():
             return None
@@ -50,7 +50,7 @@ class Subgraph:
         if kind == "NullNode":
             return None
         if kind == "Constant":
-            if self.op.inputs[position].sentinel == ():  # the frontend makes an empty constant the scalar 0
+            if self.op.inputs[position].sentinel == ():  # the frontend turns an empty constant into the scalar 0
                 return None if list(source.get_node().get_output_shape(0)) in ([], [0]) else source
             return None if int(source.get_node().get_data().ravel()[0]) == self.op.inputs[position].sentinel else source
         return source
@@ -79,16 +79,16 @@ class Subgraph:
         return self.ops.convert(tensor, "i64")
 
     def wide(self, tensor: Value) -> Value:
-        """A tensor in the type in which the law computes it: half floats as float32, small integers as int32."""
+        """A tensor in the type in which the law computes: float32 for half floats, int32 for small integers."""
         kind = element_type(tensor)
         if kind in ("f16", "bf16"):
             return self.ops.convert(tensor, "f32")
         return self.ops.convert(tensor, "i32") if kind in _NARROW else tensor
 
     def wrapped(self, tensor: Value, like: Value) -> Value:
-        """What `wide` made of `like`, cut to the width that `like` has.
+        """A result computed in the `wide` type of `like`, cut to the width of `like`.
 
-        The plugin keeps 16-bit integers as int32, so a Convert alone cuts nothing.
+        The plugin keeps 16-bit integers as int32, so a Convert alone does not cut them.
         """
         kind = element_type(like)
         if kind not in _NARROW:
@@ -110,7 +110,7 @@ class Subgraph:
         return self.ops.slice(tensor, start, stop, self.ints(1), self.ints(axis))
 
     def rest(self, tensor: Value, start: int = 1) -> Value:
-        """All but the first."""
+        """All elements but the first."""
         return self.slice(tensor, self.ints(start), self.ints(2**31 - 1))
 
     def full(self, value: Value, *shape: Value) -> Value:
@@ -122,7 +122,7 @@ class Subgraph:
         return self.ops.reshape(scalar, self.ints(1), False)
 
     def column(self, vector: Value, tensor: Value) -> Value:
-        """A vector in the rank of a tensor, along its first axis."""
+        """A vector reshaped to the rank of a tensor, along its first axis."""
         ones = self.ops.broadcast(self.integer(1), self.ops.shape_of(self.rest(self.ops.shape_of(tensor))))
         return self.ops.reshape(vector, self.ops.concat([self.size(vector), ones], 0), False)
 
@@ -142,22 +142,22 @@ class Subgraph:
     # Reductions and arithmetic
 
     def scatter(self, reduction: str, start: Value, segments: Value, rows: Value, count: Value) -> Value:
-        """Rows reduced by segment into [count + 1, ...]; the last one, which takes what is dropped, is left off."""
+        """Rows reduced by segment into [count + 1, ...], without the last one, which takes the dropped rows."""
         data = self.full(start, self.ops.add(count, self.ints(1)), self.rest(self.ops.shape_of(rows)))
         kept = self.ops.minimum(segments, count)
         made = self.ops.scatter_nd_update(data, self.ops.unsqueeze(kept, self.ints(1)), rows, reduction)
         return self.slice(made, self.ints(0), count)
 
     def counts(self, segments: Value, count: Value, like: Value) -> Value:
-        """How many rows each segment has."""
+        """The number of rows in each segment."""
         ones = self.full(self.like(1, like), self.size(segments))
         return self.scatter("sum", self.like(0, like), segments, ones, count)
 
     def where(self, condition: Value, yes: Value, no: Value) -> Value:
-        """Elements of one tensor or the other.
+        """Select elements of one tensor or the other.
 
-        The plugin's Select may go through float32, which does not hold all integers; their sums and products wrap, so
-        this is exact.
+        The plugin's Select may go through float32, which cannot hold all integers. Integers are selected by sums and
+        products instead, which wrap and so are exact.
         """
         if is_float(no) or element_type(no) == "boolean":
             return self.ops.select(condition, yes, no)
@@ -167,10 +167,10 @@ class Subgraph:
         return self.ops.convert_like(made, no)
 
     def quotient(self, dividend: Value, divisor: Value) -> Value:
-        """Integers divided, both not negative.
+        """The quotient of integers that are not negative.
 
-        The plugin divides in float32, which is wrong by hundreds at the worst; the remainder, which is exact, tells by
-        how much. It is told to use float32, because it fails on empty tensors where it decides so by itself.
+        The plugin divides in float32, which is wrong by hundreds in the worst case; the exact remainder gives the
+        correction. The conversion to float32 is explicit, because the plugin's own one fails on empty tensors.
         """
         ops = self.ops
 

@@ -47,7 +47,7 @@ def selu(node: Node, emit: Emitter) -> Tensor:
 
 @converts("PReLU", 1, to="PRelu", notes="A slope of one dimension belongs to the channels, axis 1.")
 def prelu(node: Node, emit: Emitter) -> Tensor:
-    """PRelu-1. A vector of slopes goes along axis 1, unless it is one number."""
+    """PRelu-1. A vector of slopes is applied along axis 1, unless it has one element."""
     x, slope = node[0], node[1]
     if slope.shape is not None and len(slope.shape) == 1 and slope.shape[0] != 1:
         rank = x.rank("the data")
@@ -58,7 +58,7 @@ def prelu(node: Node, emit: Emitter) -> Tensor:
 
 @converts("Gelu", 2, to="Erf")
 def gelu_2(node: Node, emit: Emitter) -> Tensor:
-    """Gelu-2, by the error function."""
+    """Gelu-2, with the error function."""
     return _gelu(node[0], emit, "erf")
 
 
@@ -108,7 +108,7 @@ def hard_sigmoid(node: Node, emit: Emitter) -> Tensor:
 
 @converts("Clamp", 1, to="Clip")
 def clamp(node: Node, emit: Emitter) -> Tensor:
-    """Clamp-1. Of integers, the bounds are rounded into the interval, and to what the type holds."""
+    """Clamp-1. For integers, the bounds are rounded into the interval and limited to the type's range."""
     x, low, high = node[0], node.number("min"), node.number("max")
     integers: dict[DType, tuple[int, int]] = {
         TensorProto.INT8: (-(2**7), 2**7 - 1),

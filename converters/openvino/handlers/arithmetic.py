@@ -14,7 +14,7 @@ _INTEGERS = (*_SIGNED, *_UNSIGNED)
 
 
 def operands(node: Node) -> tuple[Tensor, Tensor]:
-    """The two inputs. Broadcasting is numpy's; pdpd differs from it where `axis` is given."""
+    """The two inputs. Broadcasting is numpy's, from which pdpd differs if `axis` is given."""
     if node.choice("auto_broadcast", ("numpy", "none", "pdpd"), "numpy") == "pdpd":
         raise Unsupported("auto_broadcast = 'pdpd' is not converted")
     return node[0], node[1]
@@ -97,7 +97,7 @@ def _shift(node: Node, emit: Emitter, direction: str) -> Tensor:
     a, b = operands(node)
     if a.dtype not in _UNSIGNED:
         raise Unsupported("ONNX shifts the bits of unsigned integers only")
-    if a.dtype == TensorProto.UINT16:  # for which ONNX Runtime has no kernel
+    if a.dtype == TensorProto.UINT16:  # ONNX Runtime has no kernel for it
         a, b = (emit.cast(t, TensorProto.UINT32) for t in (a, b))
         return emit.cast(emit.op("BitShift", a, b, direction=direction), TensorProto.UINT16)
     return emit.op("BitShift", a, b, direction=direction)
@@ -115,7 +115,7 @@ def divide(node: Node, emit: Emitter) -> Tensor:
 
 
 def _signs_differ(emit: Emitter, rest: Tensor, divisor: Tensor) -> Tensor:
-    """Where the rest is not 0 and has another sign than the divisor."""
+    """Whether the remainder is not 0 and its sign differs from the divisor's."""
     zero = emit.like(0, rest)
     negative = [emit.op("Less", t, zero, dtype=TensorProto.BOOL) for t in (rest, divisor)]
     nonzero = emit.op("Not", emit.op("Equal", rest, zero, dtype=TensorProto.BOOL))
@@ -124,13 +124,13 @@ def _signs_differ(emit: Emitter, rest: Tensor, divisor: Tensor) -> Tensor:
 
 @converts("Mod", 1, to="Mod")
 def mod(node: Node, emit: Emitter) -> Tensor:
-    """Mod-1: the rest of a division that truncates has the dividend's sign."""
+    """Mod-1: the remainder of truncating division, which has the dividend's sign."""
     return emit.op("Mod", *operands(node), fmod=1)
 
 
 @converts("FloorMod", 1, to="Mod")
 def floor_mod(node: Node, emit: Emitter) -> Tensor:
-    """FloorMod-1: the rest has the divisor's sign. ONNX has that for integers only."""
+    """FloorMod-1: the remainder has the divisor's sign. ONNX's Mod computes that only for integers."""
     a, b = operands(node)
     if a.dtype in _INTEGERS:
         return emit.op("Mod", a, b, fmod=0)
@@ -201,7 +201,7 @@ def ceiling(node: Node, emit: Emitter) -> Tensor:
 
 @converts("Round", 5, to="Round")
 def round_(node: Node, emit: Emitter) -> Tensor:
-    """Round-5. ONNX rounds halves to even; away from zero is the sign times floor(|x| + 0.5)."""
+    """Round-5. ONNX rounds halves to even; halves away from zero are computed from |x| and the sign."""
     x = node[0]
     if x.dtype in _INTEGERS:
         return x
@@ -209,6 +209,6 @@ def round_(node: Node, emit: Emitter) -> Tensor:
         return emit.op("Round", x)
     size = emit.op("Abs", x)
     whole = emit.op("Floor", size)
-    # Not floor(|x| + 0.5): that sum rounds up for the largest number below a half.
+    # Not floor(|x| + 0.5): for the largest number below a half, the sum is rounded up to 1.
     up = emit.op("GreaterOrEqual", emit.op("Sub", size, whole), emit.like(0.5, x), dtype=TensorProto.BOOL)
     return emit.op("Mul", emit.op("Sign", x), emit.op("Add", whole, emit.cast(up, x.dtype)))

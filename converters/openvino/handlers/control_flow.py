@@ -36,7 +36,7 @@ def _input(node: Node, port: int) -> Tensor:
 
 @converts("If", 8, to="If")
 def if_(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """If-8. Its inputs are seen by ONNX's branches as they are, as tensors of the outer graph."""
+    """If-8. ONNX's branches read its inputs directly, as tensors of the outer graph."""
     branches = {}
     dtypes: list[int] = []
     for branch in ("then", "else"):
@@ -65,7 +65,7 @@ def _result(results: dict[int, Tensor], layer: int | None) -> Tensor:
 
 
 def _graph(emit: Emitter, name: str, inputs: list[ValueInfoProto], results: list[Tensor]) -> GraphProto:
-    """A body. Its outputs are copies: what it hands out may belong to the outer graph, or be handed out twice."""
+    """A body. Its outputs are copies, because a result may belong to the outer graph or be used for two outputs."""
     outputs = []
     for tensor in results:
         copy = replace(tensor, name=emit.names.fresh(f"{tensor.name}/out"))
@@ -76,7 +76,7 @@ def _graph(emit: Emitter, name: str, inputs: list[ValueInfoProto], results: list
 
 @converts("TensorIterator", 1, to="Loop", notes="Slices of one element, from the start or the end.")
 def tensor_iterator(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """TensorIterator-1: as many rounds as a sliced input has slices."""
+    """TensorIterator-1: one iteration for each slice of a sliced input."""
     trips = None
     for entry in _of_kind(node, "port_map", "input"):
         if "axis" in entry.attributes:
@@ -92,7 +92,7 @@ def tensor_iterator(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 @converts("Loop", 5, to="Loop", notes="Slices of one element, from the start or the end.")
 def loop(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """Loop-5: (number of rounds, or -1 for no limit; condition; inputs)."""
+    """Loop-5: (number of iterations, or -1 for no limit; condition; inputs)."""
     trips = emit.int64(emit.scalar(node[0]))
     unlimited = emit.op("Less", trips, emit.constant(0), dtype=TensorProto.BOOL)
     (trips,) = emit.node("Where", [unlimited, emit.constant(2**62), trips], [TensorProto.INT64])
@@ -101,7 +101,7 @@ def loop(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 @dataclass
 class _Carried:
-    """What a back edge carries: the body's layer that makes it, its start, and what the body reads."""
+    """The state on a back edge: the body's layer that makes it, its initial value, and the tensor the body reads."""
 
     layer: int
     start: Tensor
@@ -109,7 +109,7 @@ class _Carried:
 
 
 def _loop(node: Node, emit: Emitter, trips: Tensor, condition: Tensor) -> tuple[Tensor, ...]:
-    """ONNX's Loop carries what the back edges carry, and stacks what outputs with an axis concatenate."""
+    """Make an ONNX Loop: back edges become carried states, outputs concatenated along an axis become scan outputs."""
     body = node.layer.bodies.get("body")
     if body is None:
         raise Unsupported("it has no body")
@@ -125,7 +125,7 @@ def _loop(node: Node, emit: Emitter, trips: Tensor, condition: Tensor) -> tuple[
 
     places = {state.layer: place for place, state in enumerate(carried)}
     scans: list[Tensor] = []
-    made_by: dict[int, int] = {}  # the result of ONNX's Loop that is the output of a port
+    made_by: dict[int, int] = {}  # for each port, the position of its output among the results of ONNX's Loop
     for port in node.layer.outputs:
         if port.id not in entries:
             raise Unsupported(f"output {port.id} stands in no port map")
@@ -160,7 +160,7 @@ def _loop(node: Node, emit: Emitter, trips: Tensor, condition: Tensor) -> tuple[
 def _body_inputs(
     node: Node, body: Network, inner: Emitter, iteration: Tensor
 ) -> tuple[dict[int, Tensor], list[_Carried]]:
-    """What a body's Parameters are: the round, a slice, a state, or a tensor of the outer graph."""
+    """The values of a body's Parameters: the iteration, a slice, a state, or a tensor of the outer graph."""
     back = {_number(e, "to-layer"): _number(e, "from-layer") for e in _of_kind(node, "back_edges", "edge")}
     given: dict[int, Tensor] = {}
     carried: list[_Carried] = []
@@ -186,7 +186,7 @@ def _body_inputs(
 
 
 def _slice(emit: Emitter, entry: BodyMap, outer: Tensor, iteration: Tensor) -> Tensor:
-    """The element of a round, with its axis: from the start, or with a negative stride from the end."""
+    """The slice of one iteration, with its axis: from the start, or with a negative stride from the end."""
     stride = _number(entry, "stride", 1)
     if abs(stride) != 1 or _number(entry, "part_size", 1) != 1:
         raise Unsupported("slices of more than one element")

@@ -1,4 +1,4 @@
-"""What detectors are made of: boxes that are kept, and parts of images that boxes and grids name."""
+"""Operators of detectors: the choice of boxes, and the sampling of images by boxes and grids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
 def non_max_suppression(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """NonMaxSuppression-5 and NonMaxSuppression-9: (boxes, scores, most per class, IoU, score, sigma).
 
-    The chosen boxes as (batch, class, box), the same with their scores, and how many there are. With
+    Returns the chosen boxes as (batch, class, box), the same with scores for boxes, and their number. With
     `sort_result_descending` the best come first, whatever their batch and class.
     """
     boxes, scores = (emit.cast(node[k], TensorProto.FLOAT) for k in (0, 1))
@@ -24,7 +24,7 @@ def non_max_suppression(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     overlap, least = (emit.cast(_number(node, emit, k), TensorProto.FLOAT) for k in (3, 4))
     if overlap.value is None:
         raise Unsupported("a threshold of IoU that is not a constant")
-    # OpenVINO drops a box at the threshold, ONNX above it; at 0 every box but the first is dropped.
+    # OpenVINO drops boxes at the threshold, ONNX only above it; at 0 OpenVINO drops every box but the first.
     if overlap.value <= 0:
         most = emit.op("Min", most, emit.constant(1))
     else:
@@ -49,9 +49,9 @@ def _number(node: Node, emit: Emitter, position: int) -> Tensor:
 
 @converts("ROIAlign", 3, 9, to="RoiAlign", notes="mode avg.")
 def roi_align(node: Node, emit: Emitter) -> Tensor:
-    """ROIAlign-3 and ROIAlign-9. ONNX Runtime's maximum is not that of the interpolated points.
+    """ROIAlign-3 and ROIAlign-9. Mode max is not converted: ONNX Runtime's is not the interpolated points' maximum.
 
-    ONNX's half_pixel is OpenVINO's half_pixel_for_nn; its half_pixel moves the boxes by half a pixel before, too.
+    ONNX's half_pixel is OpenVINO's half_pixel_for_nn; OpenVINO's half_pixel first moves the boxes by half a pixel.
     """
     node.choice("mode", ("avg",))
     aligned = node.choice("aligned_mode", ("asymmetric", "half_pixel_for_nn", "half_pixel"), "asymmetric")

@@ -1,4 +1,4 @@
-"""What reads or writes by index: Gather and Scatter, TopK, NonZero, OneHot, Range and others."""
+"""Operators that read or write by index: Gather and Scatter, TopK, NonZero, OneHot, Range and others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx_sparse.converters.openvino.handlers.registry import Node, converts
 from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
 from onnx_sparse.schemas.segment_body import highest, lowest
 
-#: Integers that ONNX Runtime's kernels of TopK and Unique lack.
+#: Integer types for which ONNX Runtime has no kernel of TopK and Unique.
 _NARROW = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
 
 
@@ -27,7 +27,7 @@ def gather_1(node: Node, emit: Emitter) -> Tensor:
 
 @converts("Gather", 7, 8, to="Gather", notes="The axis must be a constant. Indices out of range are an error.")
 def gather_7(node: Node, emit: Emitter) -> Tensor:
-    """Gather-7 and Gather-8. With batch dimensions, by way of GatherElements on a tensor of the result's shape."""
+    """Gather-7 and Gather-8. With batch dimensions, GatherElements with indices of the result's shape."""
     batch, axis = node.integer("batch_dims", 0), _axis(node, 2)
     rank = node[1].shape
     if batch < 0:
@@ -40,7 +40,7 @@ def gather_7(node: Node, emit: Emitter) -> Tensor:
 
 
 def _batched_gather(node: Node, emit: Emitter, batch: int, axis: int) -> Tensor:
-    """Data [B, M, A, R] with indices [B, I] to [B, M, I, R], where each letter is a row of axes."""
+    """Data [B, M, A, R] with indices [B, I] to [B, M, I, R], where each letter is a group of axes."""
     data, indices = node[0], emit.int64(node[1])
     axis %= data.rank("the data")
     one = emit.constant([1])
@@ -76,7 +76,7 @@ def gather_nd_8(node: Node, emit: Emitter) -> Tensor:
 
 @converts("GatherND", 5, to="GatherND", notes="At most one batch dimension.")
 def gather_nd_5(node: Node, emit: Emitter) -> Tensor:
-    """GatherND-5, whose result has its batch dimensions in one."""
+    """GatherND-5, whose result merges its batch dimensions into one."""
     if node.integer("batch_dims", 0) > 1:
         raise Unsupported("more than one batch dimension, which this version puts into one")
     return gather_nd_8(node, emit)
@@ -92,7 +92,7 @@ def scatter_update(node: Node, emit: Emitter) -> Tensor:
     rest = [a for a in range(rank) if a != axis]
     front = [axis, *rest]
     moved = data if axis == 0 else emit.op("Transpose", data, perm=front)
-    # Of the updates, the axes of the indices stand where the axis stood.
+    # In the updates, the axes of the indices are at the position of the axis.
     order = [*range(axis, axis + places), *range(axis), *range(axis + places, rank - 1 + places)]
     if order != sorted(order):
         updates = emit.op("Transpose", updates, perm=order)
@@ -108,7 +108,7 @@ def scatter_elements_3(node: Node, emit: Emitter) -> Tensor:
 
 @converts("ScatterElementsUpdate", 12, to="ScatterElements", notes="reduction mean is not converted.")
 def scatter_elements_12(node: Node, emit: Emitter) -> Tensor:
-    """ScatterElementsUpdate-12. Without `use_init_val`, what the updates meet first is what changes none of them."""
+    """ScatterElementsUpdate-12. Without `use_init_val`, the elements are first set to the reduction's neutral value."""
     reduction, axis = _reduction(node), _axis(node, 3)
     data, indices, updates = node[0], emit.index(node[1]), node[2]
     if reduction != "none" and not node.flag("use_init_val", True):
@@ -145,11 +145,11 @@ def non_zero(node: Node, emit: Emitter) -> Tensor:
 
 @converts("OneHot", 1, 16, to="OneHot", notes="Negative indices count from the end in version 16 only if it says so.")
 def one_hot(node: Node, emit: Emitter) -> Tensor:
-    """OneHot-1 and OneHot-16. ONNX counts negative indices from the end; OpenVINO leaves such rows off."""
+    """OneHot-1 and OneHot-16. ONNX counts negative indices from the end; in OpenVINO such rows are all off."""
     indices, depth = emit.int64(node[0]), emit.int64(emit.scalar(node[1]))
     on, off = (emit.scalar(node[k]) for k in (2, 3))
     if node.choice("negative_indices_mode", ("ignore_negative", "normalize"), "ignore_negative") == "ignore_negative":
-        # One past the last is out of range, and out of range is off.
+        # One past the last index is out of range, which gives a row that is all off.
         (indices,) = emit.node(
             "Where",
             [emit.op("Less", indices, emit.constant(0), dtype=TensorProto.BOOL), depth, indices],
@@ -186,7 +186,7 @@ def bucketize(node: Node, emit: Emitter) -> Tensor:
 
 @converts("SearchSorted", 15, to="Less, ReduceSum")
 def search_sorted(node: Node, emit: Emitter) -> Tensor:
-    """SearchSorted-15: where values go in sorted rows; one row may serve all."""
+    """SearchSorted-15: the positions of values in sorted rows; one row may serve all."""
     rows = node[0]
     if rows.rank("the sorted sequence") > 1:
         rows = emit.op("Unsqueeze", rows, emit.constant([-2]))
@@ -209,7 +209,7 @@ def range_1(node: Node, emit: Emitter) -> Tensor:
 
 @converts("Range", 4, to="Range")
 def range_4(node: Node, emit: Emitter) -> Tensor:
-    """Range-4. Integer results of float bounds are truncated bounds."""
+    """Range-4. For an integer result, float bounds are truncated first."""
     to = element_type(node.text("output_type"), "output_type")
     return emit.op("Range", *(emit.cast(emit.scalar(node[k]), to) for k in range(3)))
 

@@ -38,7 +38,7 @@ def _interpolate(node: Node, emit: Emitter, sizes: Tensor | None, scales: Tensor
     coordinates = node.choice("coordinate_transformation_mode", _COORDINATES, "half_pixel")
     nearest = node.choice("nearest_mode", _NEAREST, "round_prefer_floor")
     if coordinates == "tf_half_pixel_for_nn":
-        # (x + 0.5) * scale, without the half that half_pixel takes off again: to round that down is to round x.
+        # (x + 0.5) * scale, without the 0.5 that half_pixel subtracts: its floor is half_pixel's result rounded.
         if mode != "nearest" or nearest != "floor":
             raise Unsupported(f"coordinate_transformation_mode = 'tf_half_pixel_for_nn' with {mode}, {nearest}")
         coordinates, nearest = "half_pixel", "round_prefer_ceil"

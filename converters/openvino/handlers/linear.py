@@ -41,20 +41,20 @@ def convolution(node: Node, emit: Emitter) -> Tensor:
 
 
 def _kernel_sizes(node: Node, channels: int) -> Shape:
-    """The kernel's spatial dimensions, which follow those of groups and channels."""
+    """The kernel's spatial dimensions, which follow the group and channel dimensions."""
     node[1].rank("the kernel")
     return (node[1].shape or ())[channels:]
 
 
 @converts("GroupConvolution", 1, to="Conv")
 def group_convolution(node: Node, emit: Emitter) -> Tensor:
-    """GroupConvolution-1, whose kernel is [groups, out, in, ...]; ONNX has the first two in one."""
+    """GroupConvolution-1, whose kernel is [groups, out, in, ...]; ONNX merges the first two."""
     kernel, groups = _grouped(node, emit)
     return emit.op("Conv", node[0], kernel, group=groups, **window(node, _kernel_sizes(node, 3)))
 
 
 def _grouped(node: Node, emit: Emitter) -> tuple[Tensor, int]:
-    """The kernel with the groups and the channels of one in one axis, and the number of groups."""
+    """The kernel with groups and channels per group merged into one axis, and the number of groups."""
     kernel = node[1]
     if kernel.rank("the kernel") < 3:
         raise Unsupported(f"a kernel of rank {kernel.rank('the kernel')}, which has no axis of groups")
@@ -84,7 +84,7 @@ def group_deconvolution(node: Node, emit: Emitter) -> Tensor:
 
 
 def _deconvolution(node: Node, emit: Emitter, kernel: Tensor, sizes: Shape, groups: int) -> Tensor:
-    """The result is cut at both ends by the paddings; where it is to be longer than it is, zeros follow."""
+    """A ConvTranspose whose result is cut at both ends by the paddings, or extended by zeros at the end."""
     spatial = len(sizes)
     strides, dilations = (per_axis(node, key, spatial, least=1) for key in ("strides", "dilations"))
     wanted = node.optional(2)
@@ -103,7 +103,7 @@ def _deconvolution(node: Node, emit: Emitter, kernel: Tensor, sizes: Shape, grou
 
 
 def _wanted(node: Node, spatial: int) -> Shape | None:
-    """The output shape that is asked for: what the input says, or the file says of the result."""
+    """The requested output shape: the value of the input, or the shape of the result in the file."""
     if (given := node.optional(2)) is None:
         return None
     if given.value is not None:
@@ -112,14 +112,14 @@ def _wanted(node: Node, spatial: int) -> Shape | None:
 
 
 def _known_sizes(node: Node, spatial: int) -> list[tuple[int, int, int]] | None:
-    """Data's, kernel's and wanted size of each axis, if all of them are known."""
+    """For each axis the sizes of data, kernel and requested output, if all of them are known."""
     shapes = ((node[0].shape or ())[-spatial:], (node[1].shape or ())[-spatial:], _wanted(node, spatial) or ())
     rows = [(a, b, c) for a, b, c in zip(*shapes, strict=False) if a is not None and b is not None and c is not None]
     return rows if len(rows) == spatial else None
 
 
 def _cut_to(node: Node, emit: Emitter, whole: Tensor, wanted: Tensor, spatial: int) -> Tensor:
-    """As `_cut`, of sizes that are found out when the model runs: Pad takes away what its paddings are below 0."""
+    """Like `_cut`, for sizes that are known only when the model runs: Pad with negative paddings cuts."""
     auto = node.choice("auto_pad", _AUTO, "explicit")
     surplus = emit.op("Sub", emit.shape_of(whole, 2), wanted)
     if not auto.startswith("same"):
@@ -136,10 +136,10 @@ def _cut_to(node: Node, emit: Emitter, whole: Tensor, wanted: Tensor, spatial: i
 
 
 def _cut(node: Node, spatial: int, strides: list[int], dilations: list[int]) -> list[int]:
-    """How much of the whole result is cut off at the begin of each axis, then at the end; negative: how much is added.
+    """How much of the whole result is cut off at the start of each axis, then at the end; negative values extend it.
 
     Without an output shape, OpenVINO has no paddings for `auto_pad`. With one, SAME_LOWER puts the larger half last,
-    the other way round than where data is padded, and output_padding counts for the two SAME only.
+    the opposite of padding data, and output_padding counts only for the two SAME modes.
     """
     auto = node.choice("auto_pad", _AUTO, "explicit")
     given = paddings(node, spatial) if auto in ("explicit", "notset") else [0] * (2 * spatial)

@@ -31,7 +31,7 @@ def _batch_norm(node: Node, emit: Emitter, data: Tensor, parameters: tuple[Tenso
 
 @converts("MVN", 1, to="LayerNormalization, or ReduceMean, Mul, Sqrt", notes="Of known rank.")
 def mvn_1(node: Node, emit: Emitter) -> Tensor:
-    """MVN-1: over the spatial axes, and the channels where `across_channels` says so."""
+    """MVN-1: over the spatial axes, and with `across_channels` also over the channels."""
     rank = node[0].rank("the data")
     if node.has("reduction_axes"):
         axes = node.integers("reduction_axes")
@@ -47,9 +47,9 @@ def mvn_6(node: Node, emit: Emitter) -> Tensor:
     return _mvn(node, emit, emit.vector(node[1]), inside=inside)
 
 
-#: The types of which ONNX Runtime has LayerNormalization.
+#: The types for which ONNX Runtime has LayerNormalization.
 _LAYERS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
-#: The size of the largest scale of ones that is worth one node instead of seven.
+#: The largest size at which a constant scale of ones is worth having one node instead of seven.
 _MOST_ONES = 2**14
 
 
@@ -71,7 +71,7 @@ def _mvn(node: Node, emit: Emitter, axes: Tensor, *, inside: bool) -> Tensor:
 
 
 def _last_dims(x: Tensor, axes: Tensor) -> tuple[int, ...]:
-    """The dimensions of some axes, if they are the last ones and known; else none."""
+    """The dimensions of the given axes if they are the last ones and known, else ()."""
     if x.shape is None or axes.value is None or not axes.value.size:
         return ()
     rank, count = len(x.shape), axes.value.size
@@ -83,7 +83,7 @@ def _last_dims(x: Tensor, axes: Tensor) -> tuple[int, ...]:
 
 @converts("NormalizeL2", 1, to="ReduceSum, Sqrt, Div")
 def normalize_l2(node: Node, emit: Emitter) -> Tensor:
-    """NormalizeL2-1: x / sqrt(sum(x * x) + eps), or max of the sum and eps. No axes: every element by itself."""
+    """NormalizeL2-1: x / sqrt(sum(x * x) + eps), or max of the sum and eps. Without axes, each element by itself."""
     x = node[0]
     squares = emit.op("ReduceSum", emit.op("Mul", x, x), emit.vector(node[1]), noop_with_empty_axes=1)
     join = {"add": "Add", "max": "Max"}[node.choice("eps_mode", ("add", "max"))]
@@ -92,7 +92,7 @@ def normalize_l2(node: Node, emit: Emitter) -> Tensor:
 
 @converts("GroupNormalization", 12, to="Reshape, ReduceMean, Sqrt")
 def group_normalization(node: Node, emit: Emitter) -> Tensor:
-    """GroupNormalization-12. ONNX's operator of the name comes in a later operator set."""
+    """GroupNormalization-12. ONNX's operator of that name is in a later operator set."""
     x, groups = node[0], node.integer("num_groups")
     rank = x.rank("the data")
     grouped = emit.op("Reshape", x, emit.constant([0, groups, -1]))
@@ -108,7 +108,7 @@ def group_normalization(node: Node, emit: Emitter) -> Tensor:
 
 @converts("LRN", 1, to="LRN", notes="Over axis 1.")
 def lrn(node: Node, emit: Emitter) -> Tensor:
-    """LRN-1. ONNX's is over the channels."""
+    """LRN-1. ONNX's LRN is over the channels only."""
     if node[1].constant("the axes").ravel().tolist() != [1]:
         raise Unsupported("axes other than the channels, 1")
     numbers: dict[str, Any] = {key: node.number(key) for key in ("alpha", "beta", "bias")}
@@ -118,7 +118,7 @@ def lrn(node: Node, emit: Emitter) -> Tensor:
 
 @converts("FakeQuantize", 1, to="Round, Where")
 def fake_quantize(node: Node, emit: Emitter) -> Tensor:
-    """FakeQuantize-1: numbers are put on `levels` steps between input_low and input_high, and back between the outputs.
+    """FakeQuantize-1: round x to one of `levels` steps from input_low to input_high, mapped to the output range.
 
     x <= min(low, high) becomes output_low, x > max(low, high) output_high.
     """

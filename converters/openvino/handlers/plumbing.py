@@ -1,4 +1,4 @@
-"""Constants, conversions of type, and what tells about a tensor."""
+"""Constants, type conversions, ShapeOf and Select."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def convert_like(node: Node, emit: Emitter) -> Tensor:
 
 @converts("ShapeOf", 1, 3, to="Shape")
 def shape_of(node: Node, emit: Emitter) -> Tensor:
-    """ShapeOf-1 and ShapeOf-3, whose output_type is what the port says."""
+    """ShapeOf-1 and ShapeOf-3, whose output_type is the port's type."""
     output_type = element_type(node.text("output_type", "i64"), "output_type")
     return emit.cast(emit.shape_of(node[0]), output_type)
 

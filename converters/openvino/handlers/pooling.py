@@ -24,7 +24,7 @@ def _attributes(node: Node, *, dilations: bool) -> dict[str, Any]:
 
 
 def _refuse_windows_in_padding(node: Node, attributes: dict[str, Any]) -> None:
-    """OpenVINO's `ceil` has windows that begin in the padding at the end. ONNX, as `ceil_torch`, leaves them off."""
+    """Refuse `ceil` with windows that begin in the padding at the end, which ONNX, like `ceil_torch`, leaves off."""
     if "pads" not in attributes:
         return
     kernel, strides = attributes["kernel_shape"], attributes["strides"]
@@ -34,7 +34,7 @@ def _refuse_windows_in_padding(node: Node, attributes: dict[str, Any]) -> None:
     for k, size in enumerate(sizes):
         begin, end, reach = attributes["pads"][k], attributes["pads"][count + k], (kernel[k] - 1) * dilations[k] + 1
         if size is None:
-            # The last window can begin so far behind the data for some size, or for none.
+            # Whether no size at all lets the last window begin in the padding.
             inside = end + strides[k] <= reach
         else:
             inside = -(-(size + begin + end - reach) // strides[k]) * strides[k] < size + begin
@@ -50,7 +50,7 @@ def max_pool_1(node: Node, emit: Emitter) -> Tensor:
 
 @converts("MaxPool", 8, 14, to="MaxPool")
 def max_pool_8(node: Node, emit: Emitter) -> Tensor | tuple[Tensor, ...]:
-    """MaxPool-8 and MaxPool-14: also the position of each maximum, which ONNX counts over the whole tensor."""
+    """MaxPool-8 and MaxPool-14: also the positions of the maxima, which ONNX counts over the whole tensor."""
     attributes = _attributes(node, dilations=True)
     if len(node.layer.outputs) == 1:
         return emit.op("MaxPool", node[0], **attributes)
@@ -82,7 +82,7 @@ def adaptive_avg_pool(node: Node, emit: Emitter) -> Tensor:
 
 @converts("AdaptiveMaxPool", 8, to="MaxPool", notes="Sizes that divide the data's.")
 def adaptive_max_pool(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """AdaptiveMaxPool-8, whose positions are those in a channel."""
+    """AdaptiveMaxPool-8, whose positions are counted within a channel."""
     values, indices = emit.node("MaxPool", [node[0]], [node[0].dtype, TensorProto.INT64], **_even_windows(node))
     size = emit.op("ReduceProd", emit.shape_of(node[0], start=2), keepdims=0)
     return values, emit.op("Mod", indices, size)

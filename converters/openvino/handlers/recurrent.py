@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN over sequences, and their cells as sequences of one step."""
+"""LSTM, GRU and RNN over sequences, and the single cells as sequences of one step."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _in_onnx_order(emit: Emitter, tensor: Tensor, kind: str) -> Tensor:
 
 
 def _bias(emit: Emitter, bias: Tensor, kind: str, *, separate: bool) -> Tensor:
-    """OpenVINO's one bias is the sum of ONNX's two. With linear_before_reset, GRU's candidate keeps two."""
+    """ONNX's two biases, of which OpenVINO has the sum. With linear_before_reset, GRU's candidate gate keeps two."""
     if not separate:
         ordered = _in_onnx_order(emit, bias, kind)
         return emit.op("Concat", ordered, emit.op("Sub", ordered, ordered), axis=1)
@@ -53,12 +53,12 @@ def _bias(emit: Emitter, bias: Tensor, kind: str, *, separate: bool) -> Tensor:
 def _recurrent(
     node: Node, emit: Emitter, kind: str, x: Tensor, states: list[Tensor], lengths: Tensor | None, rest: list[Tensor]
 ) -> tuple[Tensor, ...]:
-    """x [batch, time, size], states [batch, directions, hidden], to OpenVINO's outputs, also batch first."""
+    """From x [batch, time, size] and states [batch, directions, hidden] to OpenVINO's outputs, also batch first."""
     direction = node.choice("direction", ("forward", "reverse", "bidirectional"), "forward")
     attributes = _attributes(node, kind, 2 if direction == "bidirectional" else 1)
     weights, recurrence = (_in_onnx_order(emit, t, kind) for t in rest[:2])
     bias = _bias(emit, rest[2], kind, separate=bool(attributes.get("linear_before_reset")))
-    # ONNX has time first; its batch-first layout has no kernel in ONNX Runtime.
+    # ONNX has time first; ONNX Runtime has no kernel for its batch-first layout.
     first = [emit.op("Transpose", t, perm=[1, 0, 2]) for t in (x, *states)]
     steps = None if lengths is None else emit.cast(lengths, TensorProto.INT32)
     made = emit.node(

@@ -10,7 +10,7 @@ from onnx_sparse.converters.openvino.tensors import Tensor
 
 
 def _reduce(node: Node, emit: Emitter, op_type: str, x: Tensor) -> Tensor:
-    """A reduction. No axes: the tensor as it is."""
+    """A reduction; without axes, the tensor as it is."""
     return emit.op(
         op_type,
         x,

@@ -6,7 +6,7 @@ A handler is a function of a node and an emitter that returns the results in Ope
     def tile(node: Node, emit: Emitter) -> Tensor:
         return emit.op("Tile", node[0], emit.int64(node[1]))
 
-Integer results may be of another type than the layer's port says: the driver casts. A handler that cannot convert a
+An integer result may have another type than the layer's port: the driver casts it. A handler that cannot convert a
 layer raises `Unsupported` with the reason; the driver collects these, so that a user sees all of them at once.
 """
 
@@ -29,11 +29,11 @@ NEWEST_OPSET = 17
 
 @dataclass
 class Converted:
-    """What became of the layers of a graph.
+    """The tensors of a converted graph.
 
     Attributes:
         parameters: The tensors of its Parameters by layer id, in the order of the file.
-        results: What its Results read, by layer id, in the order of the file.
+        results: The tensors that its Results read, by layer id, in the order of the file.
     """
 
     parameters: dict[int, Tensor] = field(default_factory=dict)
@@ -45,11 +45,11 @@ class Node:
     """A layer as its handler sees it: `node[0]` is its first input.
 
     Attributes:
-        layer: The layer as the file has it.
+        layer: The layer in the file.
         inputs: The tensors it reads.
-        results: The element type and shape of each output as the file has them; a type it does not name is None.
+        results: The element type and shape of each output in the file; the type is None if the file does not name it.
         weights: The constants of the IR.
-        convert_body: Converts a body into an emitter, with the tensors given for its Parameters by layer id.
+        convert_body: Converts a body into an emitter, given tensors for its Parameters by layer id.
     """
 
     layer: Layer
@@ -127,9 +127,9 @@ class Handler:
 
     Attributes:
         type: OpenVINO's operator as an IR spells it.
-        version: The operator set that brought this version of it.
+        version: The operator set that introduced this version.
         to: The ONNX operators that it becomes.
-        convert: The function that does it.
+        convert: The function that converts it.
         notes: What is not converted, or where the result differs.
     """
 
@@ -151,7 +151,7 @@ _NEVER = {
     "Multinomial": "ONNX Runtime draws other random numbers than OpenVINO",
 }
 
-#: Operators that an IR may spell otherwise than the operator's specification does.
+#: Operators that an IR may spell differently from their specifications.
 _SPELLINGS = {"Constant": "Const", "Relu": "ReLU", "PRelu": "PReLU", "Softmax": "SoftMax", "TanH": "Tanh"}
 
 
@@ -170,10 +170,10 @@ def converts(op_type: str, *versions: int, to: str, notes: str = "") -> Callable
 
 
 def find_handler(layer: Layer) -> Handler:
-    """The handler of a layer: that of the newest version which its operator set has.
+    """The handler of a layer: that of the newest version in its operator set.
 
     Raises:
-        Unsupported: There is none.
+        Unsupported: There is no such handler.
     """
     if (match := re.fullmatch(r"opset([0-9]{1,3})", layer.version)) is None:
         raise Unsupported(f"its operator set {layer.version[:40]!r} is not one of OpenVINO's")

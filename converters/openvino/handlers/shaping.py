@@ -1,4 +1,4 @@
-"""What moves elements without looking at them: shapes, axes, parts, paddings."""
+"""Operators that move elements without computing: shapes, axes, parts, paddings."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from onnx_sparse.converters.openvino.tensors import Array, Tensor, Unsupported
 
 @converts("Reshape", 1, to="Reshape")
 def reshape(node: Node, emit: Emitter) -> Tensor:
-    """Reshape-1. A 0 is the input's dimension with `special_zero`, else an empty dimension."""
+    """Reshape-1. With `special_zero` a 0 copies the input's dimension, else it is a dimension of size 0."""
     return emit.op("Reshape", node[0], emit.vector(node[1]), allowzero=int(not node.flag("special_zero")))
 
 
 @converts("Squeeze", 1, to="Squeeze")
 def squeeze_1(node: Node, emit: Emitter) -> Tensor:
-    """Squeeze-1. Axes that are not 1 are an error, as in ONNX."""
+    """Squeeze-1. Axes of another size than 1 are an error, as in ONNX."""
     axes = node.optional(1)
     return emit.op("Squeeze", node[0], None if axes is None else emit.vector(axes))
 
 
 @converts("Squeeze", 15, to="Squeeze", notes="allow_axis_skip: with known dimensions.")
 def squeeze_15(node: Node, emit: Emitter) -> Tensor:
-    """Squeeze-15. With `allow_axis_skip`, axes that are not 1 stay."""
+    """Squeeze-15. With `allow_axis_skip`, axes of another size than 1 are kept."""
     axes = node.optional(1)
     if axes is None or not node.flag("allow_axis_skip", False):
         return squeeze_1(node, emit)
@@ -62,7 +62,7 @@ def split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 @converts("VariadicSplit", 1, to="Split", notes="The axis must be a constant.")
 def variadic_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """VariadicSplit-1. One length may be -1: what is left."""
+    """VariadicSplit-1. One length may be -1, which stands for the rest."""
     axis = int(node[1].constant("the axis").reshape(()))
     parts = len(node.layer.outputs)
     lengths = emit.vector(node[2])
@@ -78,7 +78,7 @@ def variadic_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 @converts("Tile", 1, to="Tile")
 def tile(node: Node, emit: Emitter) -> Tensor:
-    """Tile-1. The shorter of shape and repeats is filled with ones in front."""
+    """Tile-1. The shorter of shape and repeats is padded with leading ones."""
     x, repeats = node[0], emit.vector(node[1])
     rank, count = x.rank("the data"), repeats.value.size if repeats.value is not None else None
     if count is None:
@@ -100,14 +100,14 @@ def broadcast_1(node: Node, emit: Emitter) -> Tensor:
 
 @converts("Broadcast", 3, to="Expand", notes="mode pdpd is not converted.")
 def broadcast_3(node: Node, emit: Emitter) -> Tensor:
-    """Broadcast-3: also in both directions, which is what Expand does."""
+    """Broadcast-3: also in both directions, as Expand does."""
     return _broadcast(node, emit, node.choice("mode", ("numpy", "explicit", "bidirectional"), "numpy"))
 
 
 def _broadcast(node: Node, emit: Emitter, mode: str) -> Tensor:
     x, target = node[0], emit.vector(node[1])
     if mode == "explicit":
-        # The axes of the result to which those of the data go; the others are 1 before the expansion.
+        # The result's axes that the data's axes become; the others have size 1 before the expansion.
         axes = [int(axis) for axis in node[2].constant("the axes").ravel()]
         rank = target.value.size if target.value is not None else (node[1].shape or (None,))[0]
         if rank is None:
@@ -131,7 +131,7 @@ def pad(node: Node, emit: Emitter) -> Tensor:
 
 
 def _mirrored(emit: Emitter, x: Tensor, begins: Array, ends: Array) -> Tensor:
-    """x with its first and last elements in reverse before and behind it, which ONNX's modes have not."""
+    """Pad x with its own first and last elements, mirrored at the edges, which no mode of ONNX's Pad does."""
     last = emit.constant([-1])
     for axis, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
         if begin < 0 or end < 0:
@@ -139,7 +139,7 @@ def _mirrored(emit: Emitter, x: Tensor, begins: Array, ends: Array) -> Tensor:
         along = emit.constant([axis])
         parts = [x]
         if begin:
-            # From element begin - 1 down to 0, the end of which is before the start of the axis.
+            # From element begin - 1 down to 0; the end of the slice is before the start of the axis.
             parts.insert(0, emit.op("Slice", x, emit.constant([begin - 1]), emit.constant([-(2**62)]), along, last))
         if end:
             back = emit.op("Slice", x, emit.constant([-end]), emit.constant([2**62]), along, emit.constant([1]))
@@ -164,7 +164,7 @@ def reverse(node: Node, emit: Emitter) -> Tensor:
 
 @converts("ReverseSequence", 1, to="ReverseSequence")
 def reverse_sequence(node: Node, emit: Emitter) -> Tensor:
-    """ReverseSequence-1. ONNX has the batch and the sequence in the first two axes; others are brought there."""
+    """ReverseSequence-1. ONNX requires batch and sequence to be the first two axes; others are transposed there."""
     x, lengths = node[0], emit.vector(node[1])
     batch, time = node.integer("batch_axis", 0), node.integer("seq_axis", 1)
     if {batch, time} == {0, 1}:

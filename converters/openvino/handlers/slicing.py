@@ -9,7 +9,7 @@ from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, converts
 from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
 
-#: Beyond every dimension, and still no overflow in ONNX Runtime.
+#: Beyond every dimension, yet small enough not to overflow in ONNX Runtime.
 _END = 2**62
 
 
@@ -20,7 +20,7 @@ def slice_(node: Node, emit: Emitter) -> Tensor:
 
 
 def _slice(node: Node, emit: Emitter, data: Tensor, first: int) -> Tensor:
-    """A slice of a tensor; the bounds are the node's inputs from the position `first` on."""
+    """A slice of a tensor; the bounds are the node's inputs from position `first` on."""
     axes = node.optional(first + 3)
     start, stop, step = (emit.vector(node[first + k]) for k in range(3))
     if axes is None:
@@ -33,7 +33,7 @@ def _slice(node: Node, emit: Emitter, data: Tensor, first: int) -> Tensor:
 
 @converts("SliceScatter", 15, to="Slice, ScatterND")
 def slice_scatter(node: Node, emit: Emitter) -> Tensor:
-    """SliceScatter-15: (data, updates, start, stop, step, axes). The places are those that Slice finds."""
+    """SliceScatter-15: (data, updates, start, stop, step, axes). A Slice of positions finds where the updates go."""
     data, updates = node[0], node[1]
     column, flat = emit.constant([-1, 1]), emit.constant([-1])
     numbers = emit.op("Range", emit.constant(0), emit.op("Size", data, dtype=TensorProto.INT64), emit.constant(1))
@@ -54,7 +54,7 @@ def strided_slice(node: Node, emit: Emitter) -> Tensor:
     masks = {key: _mask(node, key, count) for key in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")}
     steps = emit.vector(node[3]) if node.optional(3) is not None else emit.constant(np.ones(count))
     begins, ends = emit.vector(node[1]), emit.vector(node[2])
-    # 1. Which axis of the input each entry stands for. A new axis has none, an ellipsis takes what the others leave.
+    # 1. The input axis of each entry. A new axis has none, an ellipsis takes all that the others leave.
     new = [k for k in range(count) if masks["new_axis"][k] and not masks["ellipsis"][k]]
     ellipses = [k for k in range(count) if masks["ellipsis"][k]]
     if len(ellipses) > 1:
@@ -62,7 +62,7 @@ def strided_slice(node: Node, emit: Emitter) -> Tensor:
     taken = [k for k in range(count) if k not in new and k not in ellipses]
     skipped = x.rank("the data") - len(taken) if ellipses else 0
     axes: dict[int, int] = {}
-    results: dict[int, int] = {}  # the axis of the result, shrunk ones included, of each entry
+    results: dict[int, int] = {}  # the result axis of each entry, before shrinking
     axis = result = 0
     for k in range(count):
         results[k] = result
@@ -72,13 +72,13 @@ def strided_slice(node: Node, emit: Emitter) -> Tensor:
         if k not in new:
             axes[k], axis = axis, axis + 1
         result += 1
-    # 2. The slice itself, along the axes that entries stand for.
+    # 2. The slice itself, along the axes of the entries.
     made = x
     if taken:
         picked = [_picked(emit, part, taken, count) for part in (begins, ends, steps)]
         starts, stops, strides = _masked(emit, picked, [{key: m[k] for key, m in masks.items()} for k in taken])
         made = emit.op("Slice", made, starts, stops, emit.constant([axes[k] for k in taken]), strides)
-    # 3. Axes that come and go.
+    # 3. New axes are added and shrunk axes removed.
     if new:
         made = emit.op("Unsqueeze", made, emit.constant([results[k] for k in new]))
     shrunk = [results[k] for k in taken if masks["shrink_axis"][k]]
@@ -86,7 +86,7 @@ def strided_slice(node: Node, emit: Emitter) -> Tensor:
 
 
 def _mask(node: Node, key: str, count: int) -> list[bool]:
-    """One of the masks; what a file leaves off at its end is not set."""
+    """One of the masks; entries that the file leaves off at its end are not set."""
     given = [bool(bit) for bit in node.integers(f"{key}_mask", [])]
     return given + [False] * (count - len(given))
 

@@ -13,7 +13,7 @@ _REDUCTIONS = {"sum": "EmbeddingSegmentsSum", "mean": "EmbeddingSegmentsMean"}
 
 @converts("SparseFillEmptyRows", 16, to="SparseFillEmptyRows")
 def sparse_fill_empty_rows(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """SparseFillEmptyRows-16. Equal coordinates keep their order, in which OpenVINO's own kernel is not stable."""
+    """SparseFillEmptyRows-16. Entries with equal coordinates keep their order, unlike in OpenVINO's own kernel."""
     inputs = {
         "values": node[0],
         "dense_shape": node[1],
@@ -40,7 +40,7 @@ def embedding_segments_sum(node: Node, emit: Emitter) -> Tensor:
 
 @converts("SegmentMax", 16, to="SegmentMax", notes="NaN propagates, which OpenVINO's CPU kernel ignores.")
 def segment_max(node: Node, emit: Emitter) -> Tensor:
-    """SegmentMax-16. The specification's examples spell `fill_mode` `empty_segment_value`."""
+    """SegmentMax-16. The specification's examples write `empty_segment_value` for `fill_mode`."""
     key = "fill_mode" if node.has("fill_mode") else "empty_segment_value"
     mode = node.choice(key, ("zero", "lowest"))
     count = node.optional(2)
@@ -77,10 +77,10 @@ def embedding_bag_packed(node: Node, emit: Emitter) -> Tensor:
 
 
 def _offsets(node: Node, emit: Emitter, reduction: str) -> Tensor:
-    """Bag b has indices[offsets[b]:offsets[b + 1]]; the segment of an index is how many later bags begin at or before.
+    """Bag b has indices[offsets[b]:offsets[b + 1]]; the segment of an index is the number of later bags begun by then.
 
-    That is a running count of the offsets but the first, which is 0. An offset equal to the number of indices, which
-    begins an empty bag at the end, counts in a place behind the last index.
+    That is a running count of all offsets but the first, which is 0. An offset equal to the number of indices, which
+    begins an empty bag at the end, is counted at a position after the last index.
     """
     table, indices, offsets = node[0], node[1], emit.int64(node[2])
     length = emit.shape_of(indices)

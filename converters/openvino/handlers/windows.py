@@ -1,4 +1,4 @@
-"""What convolutions and poolings say of their windows: strides, dilations, paddings."""
+"""The windows of convolutions and poolings: strides, dilations, paddings."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def window(node: Node, kernel: Sequence[int | None], *, dilations: bool = True) 
 
 
 def per_axis(node: Node, key: str, spatial: int, *, least: int | None = None) -> list[int]:
-    """An attribute of one number per axis; all are `least`, or 0, where it is left off.
+    """An attribute with one number per axis; if it is left off, all are `least` or 0.
 
     Raises:
-        Unsupported: There are more or fewer, or one is less than `least`.
+        Unsupported: There are more or fewer numbers, or one is less than `least`.
     """
     numbers = node.integers(key, [least or 0] * spatial)
     if len(numbers) != spatial or (least is not None and min(numbers, default=least) < least):
@@ -42,12 +42,12 @@ def per_axis(node: Node, key: str, spatial: int, *, least: int | None = None) ->
 
 
 def paddings(node: Node, spatial: int) -> list[int]:
-    """The explicit paddings: those at the begin of each axis, then those at the end."""
+    """The explicit paddings: those at the start of each axis, then those at the end."""
     return per_axis(node, "pads_begin", spatial) + per_axis(node, "pads_end", spatial)
 
 
 def _same_paddings(node: Node, kernel: Sequence[int | None], attributes: dict[str, Any], *, upper: bool) -> list[int]:
-    """What auto_pad comes to. ONNX Runtime takes it with dilations for one operator in another size, for others not."""
+    """The paddings of auto_pad. With dilations, ONNX Runtime gets them wrong for one operator, and refuses others."""
     sizes = (node[0].shape or (None,) * len(kernel))[-len(kernel) :]
     begins, ends = [], []
     for size, length, stride, dilation in zip(

@@ -14,10 +14,10 @@ class Port:
     """An input or output of a layer.
 
     Attributes:
-        id: Its number; a layer's inputs and outputs are numbered through.
-        precision: OpenVINO's name of the element type in lower case, `f32`; empty where the file does not say.
-        dims: Its dimensions, -1 for one that is not known. None where the file has none: a scalar and a tensor of
-            unknown rank look the same.
+        id: Its number; a layer's inputs and outputs are numbered in one sequence.
+        precision: OpenVINO's name of the element type in lower case, `f32`; empty if the file does not say.
+        dims: Its dimensions, -1 for an unknown one. None if the file has none: a scalar and a tensor of unknown rank
+            look the same.
         names: The names of the tensor.
     """
 
@@ -43,7 +43,7 @@ class BodyMap:
 
     Attributes:
         kind: `input`, `output` or `edge` (a back edge).
-        attributes: What the file says: `external_port_id`, `internal_layer_id`, `axis`, `purpose`, ...
+        attributes: Its attributes in the file: `external_port_id`, `internal_layer_id`, `axis`, `purpose`, ...
     """
 
     kind: str
@@ -63,7 +63,7 @@ class Layer:
         inputs: Its input ports.
         outputs: Its output ports.
         bodies: The graphs of If, Loop and TensorIterator: `body`, `then_body`, `else_body`.
-        maps: How they are tied to the ports: `port_map`, `back_edges`, `then_port_map`, `else_port_map`.
+        maps: How the bodies are tied to the ports: `port_map`, `back_edges`, `then_port_map`, `else_port_map`.
     """
 
     id: int
@@ -82,7 +82,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Network:
-    """The layers of a graph in the order of the file, and the edges by the input they lead to.
+    """The layers of a graph in the order of the file, and the edges by the input that they lead to.
 
     Attributes:
         name: Its name.
@@ -95,7 +95,7 @@ class Network:
     sources: Mapping[tuple[int, int], tuple[int, int]]
 
     def ordered(self) -> list[Layer]:
-        """The layers, each after those that feed it, otherwise in the order of the file.
+        """The layers, each after its sources, otherwise in the order of the file.
 
         Raises:
             ConversionError: The layers form a cycle.
@@ -108,7 +108,7 @@ class Network:
         position = {number: place for place, number in enumerate(self.layers)}
         numbers = list(self.layers)
         order: list[Layer] = []
-        ready = [position[number] for number, count in waiting.items() if count == 0]  # a heap: sorted to begin with
+        ready = [position[number] for number, count in waiting.items() if count == 0]  # sorted, and therefore a heap
         while ready:
             number = numbers[heapq.heappop(ready)]
             order.append(self.layers[number])

@@ -1,4 +1,4 @@
-"""Reads the .xml of an IR into a Network and checks that it is one."""
+"""Reads the .xml of an IR into a Network and checks that it is valid."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.openvino.ir.network import BodyMap, Edge, Layer, Network, Port
 from onnx_sparse.converters.openvino.ir.safe_xml import Element, parse_xml
 
-#: IRs before 10 have layers of another kind.
+#: IRs before version 10 have layers of another kind.
 _VERSIONS = ("10", "11")
 _BODIES = ("body", "then_body", "else_body")
 _MAPS = ("port_map", "back_edges", "then_port_map", "else_port_map")
-#: The names of element types on ports that differ by more than their case from those in the attributes of layers.
+#: Element types whose names on ports differ by more than their case from those in the attributes of layers.
 _PRECISIONS = {"fp64": "f64", "fp32": "f32", "fp16": "f16", "bool": "boolean", "bin": "u1"}
 
 
@@ -22,7 +22,7 @@ def read_ir(path: Path) -> Network:
     """Read an IR's .xml.
 
     Raises:
-        ConversionError: It is no IR of version 10 or 11, or its layers, ports and edges do not fit together.
+        ConversionError: It is not an IR of version 10 or 11, or its layers, ports and edges do not fit together.
     """
     root = parse_xml(path)
     if root.tag != "net":
@@ -109,7 +109,7 @@ def _port(element: Element) -> Port:
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """The names in a list of names; a comma that belongs to a name is written `\\,`."""
+    """The names in a list of names; a comma inside a name is written `\\,`."""
     return tuple(name.replace("\\,", ",") for name in re.split(r"(?<!\\),", text) if name)
 
 

@@ -1,7 +1,7 @@
-"""XML as an IR needs it: elements and attributes, and nothing that could reach beyond the file or grow without bound.
+"""A parser for as much XML as an IR needs: elements and attributes, nothing that reaches outside the file or explodes.
 
-A document type is refused where it begins, so there are no entities to expand and nothing external to fetch. Text
-is kept where an IR has some, which is in <dim>.
+A document type is refused where it begins, so there are no entities to expand and nothing external to fetch. Text is
+kept only in <dim>, the one element of an IR that has some.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CHUNK = 2**20
 
 @dataclass(slots=True)
 class Element:
-    """An element: its tag, its attributes, the elements in it, and the text of a <dim>."""
+    """An element: its tag, its attributes, its children, and the text of a <dim>."""
 
     tag: str
     attributes: dict[str, str]
@@ -30,7 +30,7 @@ class Element:
     text: str = ""
 
     def child(self, tag: str) -> Element | None:
-        """The first element of a tag in it."""
+        """The first child with a tag."""
         return next((child for child in self.children if child.tag == tag), None)
 
     def all(self, *path: str) -> list[Element]:
@@ -45,7 +45,7 @@ def parse_xml(path: Path) -> Element:
     """The root element of a file.
 
     Raises:
-        ConversionError: The file cannot be read, is too large, has a document type, or is no XML.
+        ConversionError: The file cannot be read, is too large, has a document type, or is not XML.
     """
     try:
         size = path.stat().st_size
@@ -93,7 +93,7 @@ def _parse(path: Path) -> Element:
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             read += len(chunk)
-            if read > LARGEST_XML:  # a device or a pipe tells no size
+            if read > LARGEST_XML:  # a device or a pipe has no known size
                 raise ConversionError(f"{path} has more than {LARGEST_XML:,} bytes; it is not read")
             parser.Parse(chunk, False)
         parser.Parse(b"", True)

@@ -1,4 +1,4 @@
-"""The .bin of an IR: the bytes of its constants, one after the other, unaligned, shared where they are equal."""
+"""The .bin of an IR: the bytes of its constants, one after the other, unaligned; equal constants share their bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FLOAT8 = {
 
 
 class Weights:
-    """The constants of an IR. The file is mapped, not read: what no constant asks for is never in memory."""
+    """The constants of an IR. The file is mapped, not read: bytes that no constant uses are never in memory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -70,7 +70,7 @@ class Weights:
         if self._bytes is None:
             try:
                 with self.path.open("rb") as file:
-                    empty = self.path.stat().st_size == 0  # which cannot be mapped
+                    empty = self.path.stat().st_size == 0  # an empty file cannot be mapped
                     self._bytes = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             except (OSError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or error
@@ -91,7 +91,7 @@ def _decode(data: bytes, element_type: str, count: int) -> Array:
         return np.frombuffer(data, _FLOAT8[element_type]).astype(numpy_dtype(ONNX_TYPES[element_type]))
     if element_type not in CARRIED:
         dtype = np.dtype(numpy_dtype(ONNX_TYPES[element_type]))
-        if element_type == "boolean":  # any byte but 0 is true; numpy would keep the byte
+        if element_type == "boolean":  # any byte but 0 is true; numpy would keep the byte's value
             return np.not_equal(np.frombuffer(data, np.uint8), 0)
         return np.frombuffer(data, dtype)
     raw = np.frombuffer(data, np.uint8)
@@ -110,7 +110,7 @@ def _decode(data: bytes, element_type: str, count: int) -> Array:
 
 
 def _strings(data: bytes, count: int) -> Array:
-    """Their number, where each begins and the last ends, then the bytes of all."""
+    """Decode strings, which are stored as their number, the start of each and the end of the last, then all bytes."""
     head = 4 * (count + 2)
     if len(data) < head or (found := int(np.frombuffer(data, "<i4", 1)[0])) != count:
         raise ConversionError(f"it does not hold {count} strings" if len(data) < head else f"it holds {found} strings")
