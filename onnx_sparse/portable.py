@@ -93,6 +93,6 @@ def _body(found: DomainNode, opset: int) -> FunctionProto:
             )
     body = function_proto(found.op, types, attributes, found.given(), opset)
     if body is None:
-        reason = f"the operator has no portable body: standard ONNX cannot say it. {found.op.body_notes}".strip()
+        reason = f"the operator has no portable body: standard ONNX cannot express it. {found.op.body_notes}".strip()
         raise ValueError(f"{found.label}: {reason}")
     return body

@@ -1,4 +1,4 @@
-"""The declarations as a C++ table, which the native kernels check their inputs by.
+"""The declarations as a C++ table, by which the native kernels check their inputs.
 
 `python -m onnx_sparse.schemas.cpp_table` prints what `onnx_sparse/native/declarations.inc` must hold; a test compares.
 """

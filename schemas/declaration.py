@@ -6,10 +6,10 @@ kernels' dtype overloads and the contract tests are derived from it; none of the
 
 Shapes are written as ONNX users write them: ``"K, ..."`` is a tensor of rank >= 1, ``""`` a scalar. An item is
 
-- ``K``: a dimension. The same letter is the same size wherever it stands; an input's name is that scalar's value.
+- ``K``: a dimension. The same letter is the same size everywhere; the name of a scalar input is that input's value.
 - ``dense_shape[0]``: a dimension that is the value of one element of an input.
-- ``...``: any number of dimensions, the same ones wherever it stands in one operator.
-- ``*S``: a named group of any number of dimensions; ``*dims``, an input's name, the dimensions that input's values say.
+- ``...``: any number of dimensions, the same ones everywhere in one operator.
+- ``*S``: a named group of any number of dimensions; ``*dims``, with an input's name, has that input's values as sizes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def dtype_name(dtype: DType) -> str:
 
 
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:
-    """numpy's dtype of an element type; bfloat16 is ml_dtypes', a string is an object."""
+    """numpy's dtype of an element type; bfloat16 is ml_dtypes', strings are objects."""
     return np.dtype(tensor_dtype_to_np_dtype(dtype))
 
 
@@ -73,13 +73,13 @@ def is_group(item: str) -> bool:
 
 @dataclass(frozen=True)
 class Values:
-    """Which values of an input are legal, as far as a word can say it. The law says the rest.
+    """Which values of an input are legal, as far as one word can tell. The law says the rest.
 
     `kind` is one of
 
     - ``any``: every value of the type.
     - ``index``: integers in [low, of), `of` being a dimension of another input.
-    - ``segment``: integers >= low in any order; `of` is the input or dimension that bounds the ones in use.
+    - ``segment``: integers >= low in any order; `of` is the input or dimension that bounds the ids in use.
     - ``sorted_segment``: the same, sorted.
     - ``size``: integers >= low that count something: sizes of the output, buckets.
     - ``coordinates``: row r column c is in [0, of[c]).
@@ -99,8 +99,8 @@ ANY = Values("any")
 class Input:
     """One input.
 
-    `sentinel` is what stands for "not given" in canonical form; None marks a required input. An input that `broadcasts`
-    has a shape that numpy broadcasts to `shape`.
+    `sentinel` is the value that means "not given" in canonical form; None marks a required input. An input that
+    `broadcasts` has a shape that numpy broadcasts to `shape`.
     """
 
     name: str
@@ -117,13 +117,13 @@ class Input:
         return self.sentinel is not None
 
     def is_sentinel(self, array: np.ndarray[Any, Any] | None) -> bool:
-        """Whether an array stands for "not given"; None does, too."""
+        """Whether an array means "not given"; None does, too."""
         if array is None or self.sentinel is None:
             return array is None
         return array.size == 0 if self.sentinel == () else bool(array == self.sentinel)
 
     def sentinel_array(self, dtype: DType) -> np.ndarray[Any, Any]:
-        """What stands for "not given" in canonical form, of the element type that the node's other inputs ask for."""
+        """The array that means "not given" in canonical form, in the element type that the node's other inputs need."""
         return np.array(self.sentinel, numpy_dtype(dtype))
 
 
@@ -150,7 +150,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Example:
-    """A worked example: it stands on the documentation page and is a contract test by its name.
+    """A worked example: it is shown on the documentation page and is a contract test of that name.
 
     `inputs` and `outputs` map names to nested lists; `types` binds the type variables, `attributes` the attributes.
     """
@@ -169,12 +169,13 @@ class Op:
     Attributes:
         name: The ONNX op_type.
         summary: One sentence.
-        law: What the operator does in every corner (Markdown).
+        law: What the operator does in every corner case (Markdown).
         source: Where the semantics come from: a specification's name, a TensorFlow op, an ATB operation.
         inputs, outputs, attributes: In ONNX order.
         types: The type variables and the element types each may take.
-        body: Writes the portable body for one binding of types and attributes; None where standard ONNX cannot say it.
-        body_notes: What the portable body does not do as the kernels do (beyond: it does not report errors); where
+        body: Writes the portable body for one binding of types and attributes; None where standard ONNX cannot express
+            it.
+        body_notes: How the portable body differs from the kernels, other than that it does not report errors; where
             there is none, what standard ONNX lacks.
         examples: Worked examples.
     """
@@ -205,7 +206,7 @@ class Op:
         return binding[type_name] if type_name in binding else self.element_types(type_name)[0]
 
     def with_defaults(self, attributes: Mapping[str, str]) -> dict[str, str]:
-        """The attributes of a node, those that it leaves off at their defaults; one without a default stays off."""
+        """The attributes of a node, with defaults for those that it leaves off; one without a default stays off."""
         return {a.name: a.default for a in self.attributes if a.default is not None} | dict(attributes)
 
     def type_bindings(self) -> Iterator[dict[str, DType]]:

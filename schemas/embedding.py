@@ -23,7 +23,7 @@ _INPUTS = (
         "default_index",
         "I",
         "",
-        "The row that stands in an empty segment. -1 (the same as leaving it off): zeros.",
+        "The row that fills an empty segment; -1 (the same as leaving it off) means zeros.",
         Values("index", of="V", low=-1),
         sentinel=-1,
     ),
@@ -31,7 +31,7 @@ _INPUTS = (
         "per_sample_weights",
         "T",
         "K",
-        "The weight of each looked-up row. Empty (the same as leaving it off): 1.",
+        "The weight of each looked-up row; empty (the same as leaving it off) means 1.",
         sentinel=(),
     ),
 )
@@ -39,13 +39,14 @@ _OUTPUT = Output("output", "T", "num_segments, ...", "One row per segment.")
 
 _COMMON_LAW = """
 - `segment_ids` must be sorted in non-decreasing order and not negative; anything else is an error.
-- Entries of segments at or beyond `num_segments` are dropped unseen. An index outside [0, V) in any other entry is an
-  error; so is a `default_index` outside [-1, V), used or not, and a negative `num_segments`.
-- An empty segment is 0, or `emb_table[default_index]` unweighted.
-- float16 and bfloat16 are computed in float32, the products with weights too, and rounded once.
-- Unweighted float and double results have the bits of TensorFlow's SparseSegment ops on CPU in the reference, Python
-  and native kernels: the first `n % 8` rows (8 for 0, 9 for 1) are added one by one, then blocks of eight, each block
-  summed first. The result does not depend on the number of threads.
+- Entries of segments at or beyond `num_segments` are dropped, and their indices are not checked. An index outside
+  [0, V) in any other entry is an error; so is a `default_index` outside [-1, V), even if it is not used, and a negative
+  `num_segments`.
+- An empty segment is 0, or `emb_table[default_index]` without a weight.
+- float16 and bfloat16 are computed in float32, including the products with weights, and rounded once.
+- In the reference, Python and native kernels, unweighted float and double results are bit-identical to those of
+  TensorFlow's SparseSegment ops on CPU: the first `n % 8` rows (8 for 0, 9 for 1) are added one by one, then blocks of
+  eight, each block summed first. The result does not depend on the number of threads.
 """.strip()
 
 
@@ -56,7 +57,7 @@ def _reduce(b: Body) -> tuple[Value, Value, Value, Value, Value | None]:
     rows = b.cast(b.Gather("emb_table", first(b, "indices", kept), axis=0), dtype)
     weights = None
     if "per_sample_weights" in b.given:
-        # An empty input means ones: the first K of weights-then-ones are the weights where there are any.
+        # An empty input means ones: the first K of the weights followed by K ones are the weights if there are any.
         ones = b.Expand(b.constant(1, dtype), b.Shape("indices"))
         weights = first(b, b.Concat(b.cast("per_sample_weights", dtype), ones, axis=0), kept)
         rows = b.Mul(rows, as_column(b, weights, rows))
@@ -109,7 +110,7 @@ _TABLE = [[-0.2, -0.6], [-0.1, -0.4], [-1.9, -1.8], [-1.0, 1.5], [0.8, -0.7]]
 
 EMBEDDING_SEGMENTS_SUM = Op(
     name="EmbeddingSegmentsSum",
-    summary="Looks rows of a table up and sums them by segment, without an intermediate of the looked-up rows.",
+    summary="Looks up rows of a table and sums them by segment, without an intermediate tensor of the looked-up rows.",
     law="`output[s] = sum(per_sample_weights[k] * emb_table[indices[k]] for k with segment_ids[k] = s)`.\n\n"
     + _COMMON_LAW
     + "\n- Integer sums and products wrap.",
@@ -144,7 +145,7 @@ EMBEDDING_SEGMENTS_SUM = Op(
 
 EMBEDDING_SEGMENTS_MEAN = Op(
     name="EmbeddingSegmentsMean",
-    summary="Looks rows of a table up and averages them by segment, weighted or not.",
+    summary="Looks up rows of a table and averages them by segment, weighted or not.",
     law="`output[s] = Σ w[k] * emb_table[indices[k]] / Σ w[k]` over k with `segment_ids[k] = s`; "
     "0 where the divisor is 0.\n\n" + _COMMON_LAW,
     source="tf.raw_ops.SparseSegmentMean; tf.nn.embedding_lookup_sparse with combiner mean",
@@ -172,7 +173,7 @@ EMBEDDING_SEGMENTS_MEAN = Op(
 
 EMBEDDING_SEGMENTS_SQRT_N = Op(
     name="EmbeddingSegmentsSqrtN",
-    summary="Looks rows of a table up and sums them by segment, divided by the root of the (squared) weights' sum.",
+    summary="Looks up rows of a table and sums them by segment, divided by the root of the sum of squared weights.",
     law="`output[s] = Σ w[k] * emb_table[indices[k]] / √(Σ w[k]²)` over k with `segment_ids[k] = s`; "
     "0 where the divisor is 0.\n\n" + _COMMON_LAW,
     source="tf.raw_ops.SparseSegmentSqrtN; tf.nn.embedding_lookup_sparse with combiner sqrtn",

@@ -7,7 +7,7 @@ from onnx import TensorProto
 from onnx_sparse.schemas.declaration import INDEX, NUMBERS, DType, Example, Input, Op, Output, Values
 from onnx_sparse.schemas.function_body import Body
 
-#: Element types for which some version of ORT lacks Where, and a type that carries each exactly there and back.
+#: Element types for which some version of ORT lacks Where, and a type that each converts to and back exactly.
 _CARRIERS: dict[DType, DType] = {
     TensorProto.BFLOAT16: TensorProto.FLOAT,
     TensorProto.INT8: TensorProto.INT32,
@@ -38,7 +38,7 @@ def _masked_fill_body(b: Body) -> None:
 
 FILL = Op(
     name="Fill",
-    summary="Makes a tensor of a given shape, every element of it one value.",
+    summary="Makes a tensor of a given shape with one value in every element.",
     law="""
 `output` has shape `dims` and holds `value` everywhere.
 
@@ -70,7 +70,7 @@ MASKED_FILL = Op(
 `output[i] = value` where `mask[i]` is set, else `x[i]`. The output has the shape of `x`.
 
 - `mask` broadcasts to `x`; `x` is never broadcast, so a mask of higher rank or of a larger dimension is an error.
-- An int8 mask holds only 0 and 1; another value is an error.
+- An int8 mask holds only 0 and 1; any other value is an error.
 """.strip(),
     source="Ascend ATB FillOperation with withMask = true",
     inputs=(
@@ -81,7 +81,7 @@ MASKED_FILL = Op(
     outputs=(Output("output", "T", "...", "x with the value where the mask is set."),),
     types={"T": (*NUMBERS, TensorProto.BOOL), "M": (TensorProto.BOOL, TensorProto.INT8)},
     body=_masked_fill_body,
-    body_notes="ONNX Runtime's Where makes 0.0 of -0.0.",
+    body_notes="ONNX Runtime's Where turns -0.0 into 0.0.",
     examples=(
         Example(
             "ATB FillOperation example 1, MaskedFill without broadcast",

@@ -1,7 +1,7 @@
-"""Portable bodies: operators of the domain said in standard ONNX, as model-local functions.
+"""Portable bodies: the operators of the domain in standard ONNX, as model-local functions.
 
-A body is written for one binding of element types and attributes (`Op.body` gets a `Body` to write on), so it holds no
-node that another binding would need; the `overload` of the function tells the bindings apart.
+A body is written for one binding of element types and attributes (`Op.body` gets a `Body` to write on), so it holds
+only the nodes that this binding needs; the `overload` of the function tells the bindings apart.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Body:
         op: The operator.
         types: The element type of each type variable.
         attributes: The value of each attribute.
-        given: The names of the inputs that the node gives (and not merely as their sentinels).
+        given: The names of the inputs that the node gives other than as their sentinels.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class Body:
         return int(TensorProto.FLOAT) if dtype in HALF_FLOATS else dtype
 
     def branch(self) -> Body:
-        """A body of its own for a branch of `choose`; it may use this one's values. Its last node is its result."""
+        """A separate body for a branch of `choose`; it may use this one's values. Its last node is its result."""
         branch = Body(self.op, self.types, self.attributes, self.given)
         branch.prefix = f"{self.prefix}{len(self.nodes)}_{len(self.branches)}_"
         self.branches.append(branch)
         return branch
 
     def choose(self, condition: Value, yes: Body, no: Body, dtype: DType) -> Value:
-        """The result of one branch or the other, of an element type, as a scalar bool says."""
+        """The result of the branch that a scalar bool chooses, in the given element type."""
         graphs = []
         for name, branch in (("yes", yes), ("no", no)):
             result = helper.make_tensor_value_info(branch.nodes[-1].output[0], dtype, None)
@@ -93,7 +93,7 @@ class Body:
         self.nodes.append(helper.make_node("Cast", [value], [name], to=self.op.bind(declared.type, self.types)))
 
     def move(self, name: str, value: Value) -> None:
-        """Make a value that already has its element type an output (strings, too, which no Cast takes)."""
+        """Make a value that already has its element type an output (also a string, which no Cast takes)."""
         self.nodes.append(helper.make_node("Identity", [value], [name]))
 
 
@@ -111,7 +111,7 @@ def function_proto(
         types: The element type of each of its type variables.
         attributes: Values of its attributes; the defaults when left off.
         given: The names of the inputs that the node gives; all when left off.
-        opset: The opset of ai.onnx that the function imports; what bodies use means the same from `BODY_OPSET` on.
+        opset: The opset of ai.onnx that the function imports; the nodes of bodies mean the same from `BODY_OPSET` on.
     """
     if op.body is None:
         return None

@@ -1,4 +1,4 @@
-"""StringToHashBucketFast: strings to buckets, as TensorFlow hashes categories that have no vocabulary."""
+"""StringToHashBucketFast: puts strings in buckets, as TensorFlow hashes categories without a vocabulary."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ STRING_TO_HASH_BUCKET_FAST = Op(
     name="StringToHashBucketFast",
     summary="Puts strings in buckets by their hash.",
     law="""
-`output[i]` is the fingerprint of `input[i]` modulo `num_buckets`, both taken as unsigned integers of 64 bits.
+`output[i]` is the fingerprint of `input[i]` modulo `num_buckets`, both taken as unsigned 64-bit integers.
 
-- The fingerprint is FarmHash's Fingerprint64. It never changes: not between machines, not between versions.
-- Hashed are the bytes that the tensor holds, UTF-8 in ONNX. Zero bytes, and bytes that are no UTF-8, count like others.
-  The empty string has a bucket, too.
-- `num_buckets` < 1 is an error, also where `input` is empty.
+- The fingerprint is FarmHash's Fingerprint64. It is the same on every machine and in every version.
+- It is that of the bytes that the tensor holds, UTF-8 in ONNX. Zero bytes, and bytes that are not UTF-8, count like
+  any others. The empty string has a bucket, too.
+- `num_buckets` < 1 is an error, even where `input` is empty.
 
-What happens to strings on their way to the operator:
+Strings may be changed before they reach the operator:
 
-- ONNX Runtime's Python interface takes arrays of `str` objects as they are. It cuts elements of numpy's text arrays
-  (`<U`) at their first zero byte, and takes a `bytes` object for the text that Python prints it as (`b'cat'`): decode
-  what TensorFlow gives. Its C interface takes any bytes.
+- ONNX Runtime's Python API takes arrays of `str` objects as they are. It cuts elements of numpy's string arrays (`<U`)
+  at their first zero byte, and turns a `bytes` object into the text that Python prints for it (`b'cat'`): decode
+  strings that come from TensorFlow. Its C API takes any bytes.
 - onnxruntime-extensions cuts strings at their first zero byte before Python kernels see them, and ends the process on
-  bytes that are no UTF-8. Native kernels see every byte.
-- onnx's reference evaluator refuses initializers that are no UTF-8.
+  bytes that are not UTF-8. Native kernels see every byte.
+- onnx's reference evaluator refuses initializers that are not UTF-8.
 """.strip(),
     source="tf.raw_ops.StringToHashBucketFast; the fingerprint is farmhashna::Hash64 of Google's FarmHash",
     inputs=(
@@ -31,7 +31,7 @@ What happens to strings on their way to the operator:
     ),
     outputs=(Output("output", "int64", "*S", "The bucket of each string, in [0, num_buckets)."),),
     types={},
-    body_notes="It has no operator that looks at the bytes of a string.",
+    body_notes="It has no operator that reads the bytes of a string.",
     examples=(
         Example(
             "strings of any language in ten buckets",
@@ -40,7 +40,7 @@ What happens to strings on their way to the operator:
             {"output": [[3, 9], [6, 3]]},
         ),
         Example(
-            "one string of each length that is hashed in its own way",
+            "one string for each range of lengths that is hashed differently",
             {},
             {
                 "input": [
@@ -55,7 +55,7 @@ What happens to strings on their way to the operator:
             {"output": [263, 194, 862, 112, 719]},
         ),
         Example(
-            "a scalar, and as many buckets as there can be",
+            "a scalar, and the largest number of buckets",
             {},
             {"input": "TensorFlow", "num_buckets": 2**63 - 1},
             {"output": 4265654129848386254},

@@ -20,7 +20,7 @@ Shape = list[Dim]
 class KernelError(ValueError):
     """An operator's input breaks its law. The message names operator, input, position, value and what was expected.
 
-    What raises it deep in a check says everything but the operator, which whoever evaluates the operator puts in front.
+    A check raises it without the operator's name; whatever evaluates the operator puts the name in front.
     """
 
 
@@ -82,7 +82,7 @@ class Dimensions:
         self.values = values
         self.sizes: dict[str, tuple[Dim, str]] = {}
         self.groups: dict[str, tuple[Shape, str]] = {}
-        # An input with one group tells its length to an input with two ("*S" before "*S, ...").
+        # An input with one group fixes its length for an input with two ("*S" before "*S, ...").
         for declared in sorted(op.inputs, key=lambda i: (i.broadcasts, sum(map(is_group, shape_items(i.shape))) > 1)):
             shape = self.shapes.get(declared.name)
             if shape is not None and declared.broadcasts:
@@ -190,7 +190,7 @@ class Dimensions:
             raise KernelError(f"{element} = {sizes.min()} must be >= {declared.values.low}")
 
     def _check_elements(self) -> None:
-        """An output dimension `dense_shape[0]` means that dense_shape has an element 0."""
+        """An output dimension `dense_shape[0]` requires that dense_shape has an element 0."""
         for output in self.op.outputs:
             for name, element in re.findall(r"(\w+)\[(\d+)\]", output.shape):
                 shape = self.shapes.get(name)

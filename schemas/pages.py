@@ -40,9 +40,9 @@ def index(families: Mapping[str, Sequence[Op]]) -> str:
     rows = [(f"[{op.name}]({op.name}.md)", op.summary) for ops in families.values() for op in ops]
     intro = (
         "# Operators\n\nDomain `onnx_sparse`, opset 1. The pages are generated from the declarations in `schemas/`.\n\n"
-        "What holds everywhere: integer sums and products wrap. float16 and bfloat16 are computed in float32 and "
-        "rounded once. A scalar input is a scalar; shape [1] is an error. Inputs of size zero are legal. An error "
-        "names operator, input, position and value; portable bodies cannot report errors and assume legal input.\n\n"
+        "For every operator: integer sums and products wrap. float16 and bfloat16 are computed in float32 and rounded "
+        "once. A scalar input has shape []; shape [1] is an error. Inputs of size zero are legal. An error names the "
+        "operator, input, position and value; portable bodies cannot report errors and assume legal input.\n\n"
     )
     return intro + table(("operator", "what it does"), rows) + "\n"
 
@@ -56,7 +56,7 @@ def signature(op: Op) -> str:
 
 
 def element_types(types: Iterable[DType]) -> str:
-    """A set of element types in words: the long ones have short names."""
+    """A set of element types as text."""
     types = tuple(types)
     for named in (NUMBERS, FLOATS):
         if types[: len(named)] == named:
@@ -90,7 +90,7 @@ def _parameter_table(parameters: Iterable[Input | Output]) -> str:
 
 def _portable(op: Op) -> str:
     if op.body is None:
-        return f"None: standard ONNX cannot say it. {op.body_notes}".strip()
+        return f"None: standard ONNX cannot express it. {op.body_notes}".strip()
     text = f"Standard ONNX of opset {BODY_OPSET}, for every element type above. It does not report errors."
     return f"{text} {op.body_notes}".strip()
 

@@ -41,7 +41,7 @@ _NUM_SEGMENTS = Input(
     "num_segments",
     "N",
     "",
-    "The number of segments. -1 (the same as leaving it off): the last segment id + 1.",
+    "The number of segments; -1 (the same as leaving it off) means the last segment id + 1.",
     Values("size", low=-1),
     sentinel=-1,
 )
@@ -99,7 +99,7 @@ def _extremum_body(b: Body, reduction: str) -> None:
         reduced = b.Where(as_column(b, nonempty, reduced), reduced, b.constant(fill, dtype))
     else:
         reduced = extremum(b, reduction, rows, ids, size, dtype, worst)
-        if fill == 0:  # ORT has no Where for every integer type; it has Mul
+        if fill == 0:  # ORT lacks Where for some integer types; it has Mul
             reduced = b.Mul(reduced, as_column(b, b.cast(nonempty, dtype), reduced))
     b.output("output", reduced)
 
@@ -175,13 +175,13 @@ SEGMENT_MAX = Op(
     summary="Takes the maximum of the rows of each segment.",
     law="`output[s] = max(data[k] for k with segment_ids[k] = s)`, element by element.\n\n"
     + _COMMON_LAW
-    + "\n- An empty segment is 0 with `fill_mode` `ZERO`, the lowest finite value of T with `LOWEST`."
-    + "\n- NaN propagates. A segment of -inf has maximum -inf.",
+    + "\n- An empty segment is 0 with `fill_mode` `ZERO`, and the lowest finite value of T with `LOWEST`."
+    + "\n- NaN propagates. The maximum of a segment of -inf is -inf.",
     source="OpenVINO SegmentMax-16; tf.raw_ops.SegmentMax is fill_mode ZERO",
     inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
     outputs=(_OUTPUT,),
     types=_TYPES,
-    attributes=(Attribute("fill_mode", ("ZERO", "LOWEST"), "What an empty segment is."),),
+    attributes=(Attribute("fill_mode", ("ZERO", "LOWEST"), "The value of an empty segment."),),
     body=_max_body,
     examples=tuple(
         Example(name, types, inputs, {"output": output}, {"fill_mode": mode})
@@ -217,13 +217,13 @@ SEGMENT_MIN = Op(
     summary="Takes the minimum of the rows of each segment.",
     law="`output[s] = min(data[k] for k with segment_ids[k] = s)`, element by element.\n\n"
     + _COMMON_LAW
-    + "\n- An empty segment is 0 with `fill_mode` `ZERO`, the highest finite value of T with `HIGHEST`."
-    + "\n- NaN propagates. A segment of +inf has minimum +inf.",
+    + "\n- An empty segment is 0 with `fill_mode` `ZERO`, and the highest finite value of T with `HIGHEST`."
+    + "\n- NaN propagates. The minimum of a segment of +inf is +inf.",
     source="tf.raw_ops.SegmentMin (fill_mode ZERO), with OpenVINO SegmentMax-16's num_segments and fill_mode",
     inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
     outputs=(_OUTPUT,),
     types=_TYPES,
-    attributes=(Attribute("fill_mode", ("ZERO", "HIGHEST"), "What an empty segment is."),),
+    attributes=(Attribute("fill_mode", ("ZERO", "HIGHEST"), "The value of an empty segment."),),
     body=_min_body,
     examples=(
         Example(

@@ -24,7 +24,7 @@ def highest(dtype: DType) -> float:
 def _limits(dtype: DType) -> Any:
     from ml_dtypes import finfo, iinfo
 
-    limits: Any = finfo if dtype in FLOATS else iinfo  # ml_dtypes leaves them without types
+    limits: Any = finfo if dtype in FLOATS else iinfo  # ml_dtypes has no type hints for them
     return limits(numpy_dtype(dtype))
 
 
@@ -45,7 +45,7 @@ def counts(b: Body, ids: Value, size: Value) -> Value:
 
 
 def as_column(b: Body, vector: Value, rows: Value) -> Value:
-    """A vector [n] in the shape [n, 1, ...] of the rank of `rows`."""
+    """A vector [n] reshaped to [n, 1, ...], with the rank of `rows`."""
     ones = b.Expand(b.constant(1), b.Shape(b.Shape(rows, start=1)))
     return b.Reshape(vector, b.Concat(b.Shape(vector), ones, axis=0), allowzero=1)
 
@@ -55,7 +55,7 @@ def sorted_segments(b: Body, ids: Value, num_segments: Value | None) -> tuple[Va
 
     Returns:
         ids: int64 [k], the ids below the number of segments.
-        kept: int64 [1], k; the rows of the segments at or beyond it are a suffix, as the ids are sorted.
+        kept: int64 [1], k; the dropped rows are a suffix, because the ids are sorted.
         size: int64 [1], the number of segments; last id + 1 where it is -1 or not given.
     """
     ids = b.int64(ids)
@@ -82,7 +82,7 @@ def extremum(b: Body, reduction: str, rows: Value, ids: Value, size: Value, dtyp
     start = b.constant(initial, dtype)
     if dtype not in FLOATS:
         return scatter_reduce(b, reduction, rows, ids, size, start)
-    # ScatterND's comparisons leave NaN to the order of the rows, so NaN goes its own way.
+    # ScatterND's result for NaN depends on the order of the rows, so NaN is reduced separately.
     is_nan = b.IsNaN(rows)
     worst = b.constant(-np.inf if reduction == "max" else np.inf, dtype)
     reduced = scatter_reduce(b, reduction, b.Where(is_nan, worst, rows), ids, size, start)

@@ -1,7 +1,7 @@
 """Type and shape inference, derived from an operator's declaration.
 
 Dimensions come out as numbers where they are known (also from constant inputs), as the graph's own symbols where the
-inputs carry them, and unknown otherwise. What the law forbids and the graph already shows is refused here, with the
+inputs carry them, and unknown otherwise. A violation of the law that the graph already shows is refused here, with the
 operator and the input in the message.
 """
 
@@ -40,7 +40,7 @@ def _infer(op: Op, context: Any) -> None:
         tensor_type = context.get_input_type(position)
         if tensor_type is not None:
             _read_type(declared, tensor_type, types, shapes)
-        if declared.values.kind == "size":  # nothing else has a say in shapes, and tables are large
+        if declared.values.kind == "size":  # other values do not affect shapes, and tables are large
             data = context.get_input_data(position)
             if data is not None and data.data_location != TensorProto.EXTERNAL:
                 constants[declared.name] = numpy_helper.to_array(data)
@@ -61,7 +61,7 @@ def _attribute(context: Any, declared: Attribute) -> str | None:
     attribute = context.get_attribute(declared.name)
     if attribute is None or attribute.type != AttributeProto.STRING:
         return None
-    if attribute.ref_attr_name:  # in a function's body; the caller's value is checked where it is known
+    if attribute.ref_attr_name:  # in a function's body: the caller's value is checked where it is known
         return declared.choices[0]
     return str(attribute.s.decode(errors="replace"))
 

@@ -48,8 +48,8 @@ def _filled_values(b: Body, fill: Value, order: Value) -> Value:
 def _lexicographic_keys(b: Body, coordinates: Value) -> Value:
     """int64 keys [M] that sort as the coordinates [M, R] do.
 
-    They are the positions in the dense tensor where these fit into int64, which is ten times as quick as what serves
-    else: Unique, which tells each coordinate's rank in lexicographic order.
+    They are the positions in the dense tensor where these fit into int64, which is ten times as fast as the
+    alternative: Unique, which gives each coordinate's rank in lexicographic order.
     """
     sizes = b.Max(b.int64("dense_shape"), b.constant([1]))
     size = b.ReduceProd(b.cast(sizes, TensorProto.DOUBLE), keepdims=0)
@@ -103,7 +103,7 @@ def _strides(b: Body, shape: Value) -> Value:
 
 def _sparse_reshape_body(b: Body) -> None:
     one = b.constant([1])
-    # The inferred dimension: what is left of the size when the other dimensions have taken theirs.
+    # The inferred dimension: the size divided by the product of the other dimensions.
     inferred = b.Less("new_shape", b.constant(0))
     others = b.ReduceProd(b.Where(inferred, b.constant(1), "new_shape"), keepdims=1)
     total = b.ReduceProd("input_shape", keepdims=1)
@@ -122,17 +122,17 @@ _EMPTY_ROW_INDICATOR = "Which rows had no entry."
 
 SPARSE_FILL_EMPTY_ROWS = Op(
     name="SparseFillEmptyRows",
-    summary="Gives every row of a sparse tensor without an entry one entry with a default value.",
+    summary="Adds an entry with a default value to each empty row of a sparse tensor.",
     law="""
-Row `i` of `dense_shape[0]` rows without an entry gets an entry at `[i, 0, ..., 0]` with `default_value`.
+Each row `i` in [0, `dense_shape[0]`) without an entry gets one at `[i, 0, ..., 0]` with `default_value`.
 
-- Any rank R >= 1. R = 0 is an error, and so is a negative dimension.
-- `order` = `row_major` sorts all entries by all coordinates, stably. `row_stable` sorts by row only, stably; columns
-  are neither compared nor moved.
+- Any rank R >= 1 is legal. R = 0 is an error, and so is a negative dimension.
+- `order` = `row_major` sorts all entries by all coordinates, stably. `row_stable` sorts them by row only, stably: the
+  entries of one row keep their order, whatever their columns.
 - Duplicates are kept.
 - A coordinate outside its dimension is an error; `row_stable` checks rows only. With `dense_shape[1]` = 0 a filled row
   still gets column 0.
-- `reverse_index_map[i]` is where input entry `i` stands in the output.
+- `reverse_index_map[i]` is the position of input entry `i` in the output.
 - Zero rows and zero entries are legal.
 """.strip(),
     source="OpenVINO SparseFillEmptyRows-16 (order row_major); tf.raw_ops.SparseFillEmptyRows (order row_stable)",
@@ -146,7 +146,7 @@ Row `i` of `dense_shape[0]` rows without an entry gets an entry at `[i, 0, ..., 
         Output("output_indices", "I", "M, R", "The coordinates with the empty rows filled."),
         Output("output_values", "T", "M", "The values with the empty rows filled."),
         Output("empty_row_indicator", "bool", "dense_shape[0]", _EMPTY_ROW_INDICATOR),
-        Output("reverse_index_map", "I", "N", "Where each input entry went.", optional=True),
+        Output("reverse_index_map", "I", "N", "The output position of each input entry.", optional=True),
     ),
     types={"T": _VALUE_TYPES, "I": INDEX},
     attributes=(Attribute("order", ("row_major", "row_stable"), "How the output is sorted.", default="row_major"),),
@@ -203,12 +203,12 @@ Row `i` of `dense_shape[0]` rows without an entry gets an entry at `[i, 0, ..., 
 
 RAGGED_FILL_EMPTY_ROWS = Op(
     name="RaggedFillEmptyRows",
-    summary="Gives every row of a ragged tensor without an entry one entry with a default value.",
+    summary="Adds an entry with a default value to each empty row of a ragged tensor.",
     law="""
-Row `i` of `nrows` rows without an entry gets one with `default_value`. The output is sorted by row, stably.
+Each row `i` in [0, `nrows`) without an entry gets one with `default_value`. The output is sorted by row, stably.
 
-- Row ids may stand in any order; one outside [0, nrows) is an error, and so is a negative `nrows`.
-- `reverse_index_map[i]` is where input entry `i` stands in the output.
+- Row ids may be in any order; one outside [0, nrows) is an error, and so is a negative `nrows`.
+- `reverse_index_map[i]` is the position of input entry `i` in the output.
 - With `nrows` = 0 every output has shape (0,) (TensorFlow's has shape (0, 1) for the row ids).
 """.strip(),
     source="tf.raw_ops.RaggedFillEmptyRows",
@@ -222,7 +222,7 @@ Row `i` of `nrows` rows without an entry gets one with `default_value`. The outp
         Output("output_value_rowids", "int64", "M", "The row ids with the empty rows filled."),
         Output("output_values", "T", "M", "The values with the empty rows filled."),
         Output("empty_row_indicator", "bool", "nrows", _EMPTY_ROW_INDICATOR),
-        Output("reverse_index_map", "int64", "N", "Where each input entry went.", optional=True),
+        Output("reverse_index_map", "int64", "N", "The output position of each input entry.", optional=True),
     ),
     types={"T": _VALUE_TYPES},
     body=_ragged_fill_empty_rows_body,
@@ -243,14 +243,15 @@ Row `i` of `nrows` rows without an entry gets one with `default_value`. The outp
 
 SPARSE_RESHAPE = Op(
     name="SparseReshape",
-    summary="Gives the coordinates of a sparse tensor's entries after a reshape of the dense tensor.",
+    summary="Computes the coordinates of a sparse tensor's entries after a reshape of the dense tensor.",
     law="""
 Entry `i` keeps its row-major position in the dense tensor: `output_indices[i]` are that position's coordinates in
-`output_shape`, which is `new_shape` with a -1 replaced by what the size leaves.
+`output_shape`, which is `new_shape` with a -1 replaced by the inferred dimension.
 
-- At most one dimension of `new_shape` is -1; another negative one is an error. The sizes of both shapes must agree.
-- A -1 beside dimensions whose product is zero is an error, for nothing tells what it stands for.
-- Coordinates are not validated, as in TensorFlow; equal shapes hand the coordinates through unchanged.
+- At most one dimension of `new_shape` is -1; any other negative one is an error. Both shapes must have the same number
+  of elements.
+- A -1 beside dimensions whose product is zero is an error, because it cannot be inferred.
+- Coordinates are not validated, as in TensorFlow; between equal shapes they pass through unchanged.
 """.strip(),
     source="tf.raw_ops.SparseReshape",
     inputs=(

@@ -9,7 +9,7 @@ from onnx_sparse.schemas.function_body import Body, Value
 from onnx_sparse.schemas.segment_body import extremum, first, highest, lowest, scatter_reduce
 
 _INPUTS = (
-    Input("data", "T", "*S, ...", "What to reduce; its leading dimensions are those of segment_ids."),
+    Input("data", "T", "*S, ...", "The slices to reduce; the leading dimensions are those of segment_ids."),
     Input(
         "segment_ids",
         "I",
@@ -23,7 +23,7 @@ _OUTPUT = Output("output", "T", "num_segments, ...", "One slice per segment.")
 _TYPES = {"T": NUMBERS, "I": INDEX, "N": INDEX}
 
 _COMMON_LAW = """
-- `segment_ids` may have any rank up to that of `data` (a scalar, too); its shape is a prefix of the shape of `data`.
+- `segment_ids` may have any rank up to that of `data` (also 0); its shape is a prefix of the shape of `data`.
 - A negative id drops its slice. An id >= `num_segments` is an error, whatever the size of `data`.
 - `num_segments` < 0 is an error.
 - float16 and bfloat16 are reduced in float32 and rounded once. The result does not depend on the number of threads.
@@ -31,7 +31,7 @@ _COMMON_LAW = """
 
 
 def _rows(b: Body) -> tuple[Value, Value, Value, Value]:
-    """The data as rows, their ids with the dropped ones moved to one row more than asked for, and the sizes."""
+    """The data as rows, their ids with dropped ones moved to an extra last row, and the sizes with and without it."""
     size = b.Reshape(b.int64("num_segments"), b.constant([1]))
     ids = b.Reshape(b.int64("segment_ids"), b.constant([-1]))
     ids = b.Where(b.Less(ids, b.constant(0)), size, ids)
@@ -70,7 +70,7 @@ def _extremum_body(b: Body, reduction: str, initial: float) -> None:
 
 UNSORTED_SEGMENT_SUM = Op(
     name="UnsortedSegmentSum",
-    summary="Sums the slices of each segment, ids in any order.",
+    summary="Sums the slices of each segment, with ids in any order.",
     law=_COMMON_LAW + "\n- An empty segment is 0. Integer sums wrap.",
     source="tf.raw_ops.UnsortedSegmentSum",
     inputs=_INPUTS,
@@ -90,10 +90,10 @@ UNSORTED_SEGMENT_SUM = Op(
 
 UNSORTED_SEGMENT_MAX = Op(
     name="UnsortedSegmentMax",
-    summary="Takes the maximum of the slices of each segment, ids in any order.",
+    summary="Takes the maximum of the slices of each segment, with ids in any order.",
     law=_COMMON_LAW
-    + "\n- The reduction starts from the lowest finite value of T, which is also what an empty segment (and a segment "
-    "of -inf) is. NaN propagates.",
+    + "\n- The reduction starts from the lowest finite value of T, which is also the result for an empty segment and "
+    "for a segment of -inf. NaN propagates.",
     source="tf.raw_ops.UnsortedSegmentMax",
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
@@ -111,10 +111,10 @@ UNSORTED_SEGMENT_MAX = Op(
 
 UNSORTED_SEGMENT_MIN = Op(
     name="UnsortedSegmentMin",
-    summary="Takes the minimum of the slices of each segment, ids in any order.",
+    summary="Takes the minimum of the slices of each segment, with ids in any order.",
     law=_COMMON_LAW
-    + "\n- The reduction starts from the highest finite value of T, which is also what an empty segment (and a segment "
-    "of +inf) is. NaN propagates.",
+    + "\n- The reduction starts from the highest finite value of T, which is also the result for an empty segment and "
+    "for a segment of +inf. NaN propagates.",
     source="tf.raw_ops.UnsortedSegmentMin",
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
@@ -132,7 +132,7 @@ UNSORTED_SEGMENT_MIN = Op(
 
 UNSORTED_SEGMENT_PROD = Op(
     name="UnsortedSegmentProd",
-    summary="Multiplies the slices of each segment, ids in any order.",
+    summary="Multiplies the slices of each segment, with ids in any order.",
     law=_COMMON_LAW + "\n- An empty segment is 1. Integer products wrap.",
     source="tf.raw_ops.UnsortedSegmentProd",
     inputs=_INPUTS,

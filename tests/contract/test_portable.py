@@ -189,7 +189,7 @@ def test_a_model_without_our_nodes_stays() -> None:
         ),
         (
             "g (string[k] x, int64 n) => (y) { y = onnx_sparse.StringToHashBucketFast (x, n) }",
-            'StringToHashBucketFast node "y": the operator has no portable body: standard ONNX cannot say it',
+            'StringToHashBucketFast node "y": the operator has no portable body: standard ONNX cannot express it',
         ),
     ],
 )
