@@ -1,7 +1,7 @@
 """Sparse, segment and embedding operators for ONNX: schemas, kernels for ONNX Runtime, converters.
 
-Importing this package registers the operators' schemas with onnx and nothing else; what needs ONNX Runtime is imported
-when it is first used.
+Importing this package registers the operators' schemas with onnx and does nothing else; modules that need ONNX Runtime
+are imported when they are first used.
 """
 
 from __future__ import annotations

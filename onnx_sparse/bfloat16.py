@@ -1,4 +1,4 @@
-"""bfloat16 arrays (ml_dtypes) in and out of ONNX Runtime, whose Python binding converts every other element type."""
+"""bfloat16 arrays (ml_dtypes) in and out of ONNX Runtime: its Python binding converts all other element types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def needs_conversion(session: ort.InferenceSession) -> bool:
 
 
 def to_ort_value(value: Any) -> ort.OrtValue:
-    """An input as ONNX Runtime's value; an OrtValue stays."""
+    """An input as an OrtValue; one that is an OrtValue already stays."""
     if isinstance(value, ort.OrtValue):
         return value
     array = np.asarray(value)
@@ -36,7 +36,7 @@ def to_numpy(values: Sequence[ort.OrtValue]) -> list[Any]:
 
 
 def _strings_value(array: np.ndarray[Any, Any]) -> ort.OrtValue:
-    """Strings as ONNX Runtime's value, which its binding takes only as a session's result."""
+    """Strings as an OrtValue, which the Python binding makes only as the result of a session."""
     tensor = numpy_helper.from_array(array.astype(object), "strings")
     node = helper.make_node("Constant", [], ["strings"], value=tensor)
     result = helper.make_tensor_value_info("strings", TensorProto.STRING, array.shape)
@@ -49,7 +49,7 @@ def _strings_value(array: np.ndarray[Any, Any]) -> ort.OrtValue:
     binding.bind_output("strings")
     session.run_with_iobinding(binding)
     value = binding.get_outputs()[0]
-    value.session = session  # which the memory may be of
+    value.session = session  # which may own the memory
     return value
 
 

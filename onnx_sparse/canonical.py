@@ -1,6 +1,6 @@
 """Canonical form: every attribute written, every optional input present, every output named.
 
-It is what converters write, because it runs on every backend; `canonicalize` brings hand-written models there.
+Converters write it, because it runs on every backend; `canonicalize` brings hand-written models to it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from onnx_sparse.schemas.declaration import DType, Input, Output, dtype_name
 def canonicalize(model: ModelProto) -> ModelProto:
     """Write out what a model leaves to defaults in its nodes of the domain.
 
-    Attributes get their default values, optional inputs their sentinels (constants of the right element type), outputs
-    names. Model-local functions that call the domain's operators are inlined, because element types are known only
-    where they are called. Portable bodies in the model are written again to fit.
+    Attributes get their default values, optional inputs their sentinels (constants of the right element type), and
+    outputs names. Model-local functions that call the domain's operators are inlined, because element types are known
+    only where they are called. Portable bodies in the model are rewritten to fit.
 
     Args:
         model: Any model; it is not changed.
@@ -49,7 +49,7 @@ def canonicalize(model: ModelProto) -> ModelProto:
 
 
 def canonical_gaps(node: NodeProto) -> list[str]:
-    """What a node of the domain leaves off and canonical form writes: `["input num_segments is left off"]`."""
+    """What keeps a node of the domain from canonical form: `["input num_segments is left off"]`."""
     op = OPS[node.op_type]
     written = {a.name for a in node.attribute}
     gaps = [f"attribute {a.name} is left off" for a in op.attributes if a.name not in written]

@@ -14,8 +14,8 @@ from onnx_sparse.schemas.declaration import Op
 def reference_ops() -> list[type[OpRun]]:
     """One OpRun class per operator of the domain: `ReferenceEvaluator(model, new_ops=reference_ops())`.
 
-    They raise `onnx_sparse.KernelError` when the input breaks an operator's law. onnx's evaluator does not look for
-    them in a model's own functions; `onnx_sparse.canonicalize(model)` has none that call the domain.
+    They raise `onnx_sparse.KernelError` when the input breaks an operator's law. onnx's evaluator does not use them for
+    nodes in model-local functions; `onnx_sparse.canonicalize(model)` inlines the functions that have such nodes.
     """
     return [_op_run(op) for op in OPS.values()]
 
@@ -25,5 +25,5 @@ def _op_run(op: Op) -> type[OpRun]:
         written = {a.name: attributes[a.name] for a in op.attributes if attributes.get(a.name) is not None}
         return evaluate(op, inputs, written)[: len(self.onnx_node.output)]
 
-    # The evaluator finds a class by its name, and an operator's defaults by its schema.
+    # The evaluator finds a class by its name, and an operator's defaults in its schema.
     return type(op.name, (OpRun,), {"op_domain": DOMAIN, "op_schema": op_schema(op), "_run": _run})

@@ -1,4 +1,4 @@
-"""Walking the nodes of a model, subgraphs included, with the element types that are known at each."""
+"""Walking the nodes of a model, including subgraphs, with the element types that are known at each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnx_sparse.schemas.law import KernelError
 
 @dataclass(frozen=True)
 class DomainNode:
-    """A node of the domain where it stands.
+    """A node of the domain, and where it is.
 
     Attributes:
         node: The node itself.
@@ -31,7 +31,7 @@ class DomainNode:
 
     @property
     def label(self) -> str:
-        """How messages call the node: `SegmentMax node "pool"`."""
+        """The node's name in messages: `SegmentMax node "pool"`."""
         return f'{self.op.name} node "{self.node.name or (self.node.output[0] if self.node.output else "")}"'
 
     def given(self) -> frozenset[str]:
@@ -87,12 +87,12 @@ def domain_nodes(model: ModelProto) -> Iterator[DomainNode]:
 
 
 def unknown_opset(version: int) -> str:
-    """What is wrong with a model that imports another opset of the domain than this version knows."""
+    """The error about a model that imports an opset of the domain that this version does not know."""
     return f"opset {version} of domain {DOMAIN}; this version of onnx_sparse has {OPSET_VERSION}"
 
 
 def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    """Every node, those of subgraphs included."""
+    """Every node, including those of subgraphs."""
     for node in nodes:
         yield node
         for graph in subgraphs(node):
@@ -113,7 +113,7 @@ def all_initializers(graph: GraphProto) -> Iterator[TensorProto]:
 
 
 class Names:
-    """Gives names that no value of a model has, in subgraphs either."""
+    """Gives names that no value of a model has, including values in subgraphs."""
 
     def __init__(self, model: ModelProto) -> None:
         self.taken: set[str] = set()
@@ -142,10 +142,10 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def with_inferred_types(model: ModelProto) -> ModelProto:
-    """The model with the types that shape inference tells; a new one.
+    """A copy of the model with the types that shape inference finds.
 
     Raises:
-        KernelError: A node of the domain breaks the law in what the graph shows already.
+        KernelError: The graph already shows that a node of the domain breaks the law.
     """
     try:
         return onnx.shape_inference.infer_shapes(model)
@@ -165,7 +165,7 @@ def _walk(graph: GraphProto, outer: Mapping[str, DType]) -> Iterator[DomainNode]
 
 
 def element_types(graph: GraphProto) -> dict[str, DType]:
-    """The element types of a graph's own values, as far as it says them."""
+    """The element types of a graph's own values, as far as it declares them."""
     types = {tensor.name: tensor.data_type for tensor in graph.initializer}
     for value in (*graph.input, *graph.value_info, *graph.output):
         element = value.type.tensor_type.elem_type

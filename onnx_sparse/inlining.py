@@ -1,4 +1,4 @@
-"""Model-local functions replaced by what they do, where element types are known."""
+"""Inlining model-local functions, so that the element types of their nodes are known."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def without_calls_of_functions(model: ModelProto) -> ModelProto:
 
 
 def inlined(model: ModelProto) -> ModelProto:
-    """The model without functions: each call is what the function does. The model itself is changed on the way.
+    """The model with all its model-local functions inlined. The given model is changed, too.
 
     Raises:
         ValueError: A function is written in an opset that onnx cannot convert to the model's.
@@ -38,7 +38,7 @@ def inlined(model: ModelProto) -> ModelProto:
 
 
 def _write_default_attributes(model: ModelProto) -> None:
-    """Give calls the attributes that they leave to the function's defaults, which the inliner does not look at."""
+    """Write the function's defaults for the attributes that calls leave off: the inliner ignores those defaults."""
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     for node in _every_node(model):
         called = functions.get((node.domain, node.op_type, node.overload))
@@ -48,7 +48,7 @@ def _write_default_attributes(model: ModelProto) -> None:
 
 
 def _import_what_functions_import(model: ModelProto) -> None:
-    """Import the domains that only functions import: their nodes come to stand in the graph."""
+    """Import the domains that only functions import: inlining moves their nodes into the graph."""
     known = {_name(i.domain) for i in model.opset_import}
     for imported in [i for f in model.functions for i in f.opset_import]:
         if _name(imported.domain) not in known:

@@ -1,4 +1,4 @@
-"""Models in memory beyond 2 GiB, which protocol buffers cannot write: their tensors go another way than the rest."""
+"""Models in memory beyond 2 GiB, which protobuf cannot serialise: their large tensors are handled apart."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from onnx_sparse.schemas.declaration import numpy_dtype
 
 Array = np.ndarray[Any, Any]
 
-#: A model whose initializers take more bytes than this is split; well below 2 GiB, for the rest of it counts, too.
+#: A model whose initializers take more bytes is split; well below 2 GiB, because the rest of the model counts, too.
 _LARGE = 2**30
-#: Tensors of fewer bytes stay.
+#: Tensors of fewer bytes stay in the model.
 _SMALL = 2**20
 
 
 def detach_large_tensors(model: ModelProto, large: int = _LARGE) -> tuple[ModelProto, dict[str, Array]]:
-    """Split a large model into one that can be written and the data of its large initializers.
+    """Split a large model into one that can be serialised and the data of its large initializers.
 
     Args:
         model: Any model; it is not changed.
         large: How many bytes of initializers make a model large.
 
     Returns:
-        The model itself and nothing when it is not large. Else a copy whose large initializers are marked as external
-        data, and these as arrays by name, for `SessionOptions.add_external_initializers`.
+        The model itself and no arrays when it is not large. Otherwise a copy whose large initializers are marked as
+        external data, and their data as arrays by name, for `SessionOptions.add_external_initializers`.
     """
     sizes = {t.name: _bytes(t) for t in model.graph.initializer if t.HasField("raw_data")}
     if sum(sizes.values()) < large:

@@ -1,4 +1,4 @@
-"""The version of ai.onnx that a model is written in, raised where the portable bodies need a later one."""
+"""The version of ai.onnx that a model imports, and raising it where the portable bodies need a later one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def default_opset(model: ModelProto) -> int:
 
 
 def with_default_opset(model: ModelProto) -> ModelProto:
-    """The model itself, which imports ai.onnx from now on: in the bodies' version where it did not."""
+    """The same model, changed to import ai.onnx in the bodies' version where it did not import it."""
     if default_opset(model) == 0:
         model.opset_import.add(domain="", version=BODY_OPSET)
     return model
 
 
 def at_least_body_opset(model: ModelProto) -> ModelProto:
-    """The model at the opset that the bodies are written in, when it is below; the model itself may be changed.
+    """The model, raised to the opset of the portable bodies if it is below; the given model may be changed.
 
     Raises:
         ValueError: onnx cannot convert the model.

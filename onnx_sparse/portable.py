@@ -1,4 +1,4 @@
-"""Models that need no kernels of ours: the portable bodies embedded, or inlined to standard ONNX."""
+"""Models that need no kernels of ours: portable bodies are embedded in them, or inlined to standard ONNX."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.function_body import function_proto
 from onnx_sparse.schemas.law import check_attributes
 
-#: The lowest IR version that tells bodies of one operator apart (`overload`).
+#: The lowest IR version in which a model can have several bodies of one operator (`overload`).
 _BODY_IR_VERSION = 10
 
 
@@ -20,16 +20,16 @@ _BODY_IR_VERSION = 10
 def embed_functions(model: ModelProto) -> ModelProto:
     """Add the portable bodies of the domain's operators that a model uses, as model-local functions.
 
-    The result runs in plain ONNX Runtime with onnx_sparse not installed; where kernels are registered they are used
-    instead. Bodies assume legal input: they do not report errors. ONNX Runtime before 1.27 takes one body per operator:
-    a model that needs two, for two element types say, runs there when it is lowered (`lower`).
+    The result runs in plain ONNX Runtime without onnx_sparse; where kernels are registered, they are used instead.
+    Bodies assume legal input and report no errors. ONNX Runtime before 1.27 takes only one body per operator: a model
+    that needs two, say for two element types, must be lowered to run there (`lower`).
 
     Args:
         model: Any model; it is not changed.
 
     Returns:
-        A new model. Where it has bodies, its default opset is at least 18, for a runtime reads them in the model's,
-        and its IR version at least 10, which tells several bodies of one operator apart.
+        A new model. Where it has bodies, its default opset is at least 18, because runtimes read bodies in the model's
+        opset, and its IR version is at least 10, which allows several bodies of one operator.
 
     Raises:
         ValueError: A node's op_type is no operator of the domain, or one without a portable body; its attributes or
@@ -45,7 +45,7 @@ def embed_functions(model: ModelProto) -> ModelProto:
         body = _body(found, default_opset(result))
         bodies.setdefault((body.name, body.overload), body)
         found.node.overload = body.overload
-        found.write_out(names)  # some runtimes take only calls with all that a body has
+        found.write_out(names)  # some runtimes take only calls that give all inputs and outputs
     result.functions.extend(bodies.values())
     result.ir_version = max(result.ir_version, _BODY_IR_VERSION)
     return result

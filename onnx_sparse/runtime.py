@@ -1,4 +1,4 @@
-"""Sessions of ONNX Runtime that know the domain: registering a backend's kernels, and a session that raises errors."""
+"""ONNX Runtime sessions with the domain: registering a backend's kernels, and a session class that raises errors."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from onnx_sparse.python.kernels import declare
 #: The backends that `backend=` takes besides "auto".
 BACKENDS = ("native", "python")
 
-#: Session options remember here which backend they hold; ONNX Runtime ignores entries it does not know.
+#: The entry of session options that says which backend they hold; ONNX Runtime ignores entries it does not know.
 _BACKEND_ENTRY = "onnx_sparse.backend"
-#: They remember here that they hold the tensors of a large model, which ONNX Runtime then wants every model to have.
+#: The entry that says that they hold the tensors of a large model, which ONNX Runtime then requires of every model.
 _TENSORS_ENTRY = "onnx_sparse.tensors"
 _EXTERNAL_DATA_FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 
@@ -41,7 +41,7 @@ def get_library_path() -> str:
     path = library_path()
     if path is None:
         raise FileNotFoundError(
-            "this installation of onnx_sparse has no native library; the Python kernels serve: backend='python'"
+            "this installation of onnx_sparse has no native library; use the Python kernels: backend='python'"
         )
     return str(path)
 
@@ -58,16 +58,16 @@ def available_backends() -> tuple[str, ...]:
 def register(session_options: ort.SessionOptions, backend: str = "auto") -> None:
     """Make a backend's kernels known to sessions made with these options.
 
-    For the Python backend this registers the library of onnxruntime-extensions, whose own operators come with it; do
-    not register that library a second time. Errors of Python kernels end the process with their message in a plain
-    `onnxruntime.InferenceSession`; `onnx_sparse.InferenceSession` raises them.
+    For the Python backend this registers the library of onnxruntime-extensions, including its own operators; do not
+    register that library a second time. In a plain `onnxruntime.InferenceSession`, an error of a Python kernel ends the
+    process with its message; `onnx_sparse.InferenceSession` raises it.
 
     Args:
         session_options: The options; registering again does nothing.
         backend: "auto" (native where there is a native library, else Python), "native" or "python".
 
     Raises:
-        ValueError: `backend` is none of these, or the options hold another backend already.
+        ValueError: `backend` is none of these, or the options already hold another backend.
         FileNotFoundError: The native backend is asked for and not installed.
     """
     wanted = _resolve(backend)
@@ -96,9 +96,9 @@ def session_options(backend: str = "auto") -> ort.SessionOptions:
 class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runtime has no types
     """An `onnxruntime.InferenceSession` that runs the domain's operators and raises their errors.
 
-    With the Python backend the model is rewritten in memory first: brought to canonical form, functions that call the
-    domain's operators inlined, and its nodes moved to where errors can be caught and half floats run. The file is not
-    changed.
+    With the Python backend the model is first rewritten in memory: it is brought to canonical form, functions that call
+    the domain's operators are inlined, and its nodes are moved to a domain in which errors can be caught and half
+    floats run. The file is not changed.
 
     Args:
         model: A path, the bytes of a model, or a ModelProto.
@@ -108,8 +108,8 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         kwargs: As ONNX Runtime's.
 
     Raises:
-        ValueError: The backend is not one, or the options hold what is another session's. With the Python backend also:
-            the model is none of ONNX, or its nodes of the domain cannot be brought to canonical form.
+        ValueError: There is no such backend, or the options hold another backend or another session's tensors. With the
+            Python backend also: it is not an ONNX model, or its nodes cannot be brought to canonical form.
         FileNotFoundError: No such model file, or the native backend is not installed.
         onnxruntime.capi.onnxruntime_pybind11_state.InvalidGraph: ONNX Runtime refuses the model.
     """
@@ -154,7 +154,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         self._has_bfloat16 = bfloat16.needs_conversion(self)
 
     def run(self, output_names: Sequence[str] | None, input_feed: Any, run_options: Any = None) -> Any:
-        """As ONNX Runtime's, and bfloat16 arrays are those of ml_dtypes.
+        """As ONNX Runtime's, with bfloat16 arrays of ml_dtypes.
 
         Raises:
             KernelError: The input breaks an operator's law.
@@ -214,7 +214,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
             raise
 
     def _guarded(self, run: Callable[..., Any], *arguments: Any) -> Any:
-        """Call one of ONNX Runtime's ways to run; its last argument are the run options."""
+        """Call one of ONNX Runtime's run methods; its last argument is the run options."""
         if self._guard is None:
             try:
                 return run(*arguments)
@@ -244,7 +244,7 @@ def _config_entry(options: ort.SessionOptions, key: str) -> str:
 
 @contextmanager
 def _external_data_found(model: ModelProto, folder: Path | None, options: ort.SessionOptions) -> Iterator[None]:
-    """Tell ONNX Runtime the folder of the model's external data, which a model in memory does not know."""
+    """Tell ONNX Runtime the folder of the external data, which is not known from a model in memory."""
     if folder is None or not any(t.external_data for t in all_initializers(model.graph)):
         yield
         return
@@ -274,7 +274,7 @@ def _double_registration_explained() -> Iterator[None]:
 
 
 def _read_model(model: str | os.PathLike[str] | bytes | ModelProto) -> tuple[ModelProto, Path | None]:
-    """The model without its external data, and the folder in which they are."""
+    """The model without its external data, and the folder that holds the data."""
     import onnx
 
     if isinstance(model, ModelProto):
@@ -288,4 +288,4 @@ def _read_model(model: str | os.PathLike[str] | bytes | ModelProto) -> tuple[Mod
         start = model if isinstance(model, bytes) else Path(model).read_bytes()
         if start[4:8] == b"ORTM":
             raise ValueError(f"{name} is in ONNX Runtime's own format, which only the native backend runs") from None
-        raise ValueError(f"{name} is no ONNX model") from None
+        raise ValueError(f"{name} is not an ONNX model") from None

@@ -1,1 +1,1 @@
-"""The native kernels' shared library: where it is, and how its errors come back."""
+"""The native kernels' shared library: where it is, and how its errors are raised in Python."""

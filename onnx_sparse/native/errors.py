@@ -1,4 +1,4 @@
-"""The errors of native kernels, which come through ONNX Runtime with its words around them."""
+"""The errors of native kernels, which ONNX Runtime wraps in text of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LAW = re.compile(rf"(?:Status Message: |^|: )((?:{'|'.join(OPS)}): (?!.*Status 
 
 
 def law_message(text: str) -> str | None:
-    """What a kernel of ours has said, without what ONNX Runtime has put around it; None where none has."""
+    """The message of a kernel of ours without ONNX Runtime's text around it; None where there is none."""
     if "[ONNXRuntimeError]" not in text and "Non-zero status code" not in text:
         return None
     found = _LAW.search(text)
@@ -19,7 +19,7 @@ def law_message(text: str) -> str | None:
 
 
 def raise_law_error(error: Exception) -> None:
-    """Raise `onnx_sparse.KernelError` where a native kernel's error is behind what ONNX Runtime has raised."""
+    """Raise `onnx_sparse.KernelError` if a native kernel's error caused ONNX Runtime's."""
     message = law_message(str(error))
     if message is not None:
         raise KernelError(message) from None

@@ -7,7 +7,7 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-#: Names another build of the library, for those who develop it: one with sanitizers, say.
+#: The environment variable that names another build of the library, for development: one with sanitizers, say.
 LIBRARY_VARIABLE = "ONNX_SPARSE_LIBRARY"
 
 _NAMES = ("libonnx_sparse_native.so", "libonnx_sparse_native.dylib", "onnx_sparse_native.dll")
@@ -32,7 +32,7 @@ def library_path() -> Path | None:
 
 
 def _folders() -> list[Path]:
-    """Beside this module; of an editable installation, where the build has put it."""
+    """This module's folder; in an editable installation, also the folder where the build put the library."""
     folders = [Path(__file__).parent]
     with suppress(metadata.PackageNotFoundError):  # run from a source tree that is not installed
         folders.append(Path(str(metadata.distribution("onnx_sparse").locate_file("onnx_sparse/native"))))

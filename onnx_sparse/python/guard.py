@@ -1,4 +1,4 @@
-"""Errors of Python kernels on their way from inside a run to whoever called it."""
+"""Passing the errors of Python kernels from inside a run to its caller."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Run:
             self.options.terminate = True
 
     def end(self) -> None:
-        """The run is over; its options are the caller's again."""
+        """End the run and give its options back to the caller."""
         self._guard.active.discard(self)
         if self.error is not None:
             self.options.terminate = False
 
 
 class Guard:
-    """The runs of one session. Its number stands on the session's nodes, which tells its kernels whose they are."""
+    """The runs of one session. The session's nodes carry its number, so that kernels know which session they run in."""
 
     def __init__(self) -> None:
         self.number = next(_numbers)
@@ -45,12 +45,12 @@ class Guard:
         _sessions[self.number] = self
 
     def begin(self, options: Any) -> Run:
-        """A run that may go on on any thread, until its `end`."""
+        """A run that lasts until its `end`, on any thread."""
         return Run(self, options)
 
     @contextmanager
     def run(self, options: Any) -> Iterator[None]:
-        """A run on this thread. Raises the error of its kernel, in place of what followed from it."""
+        """A run on this thread. Raises the error of its kernel instead of the error that ONNX Runtime made of it."""
         run = self.begin(options)
         outer = getattr(_this_thread, "run", None)
         _this_thread.run = run
@@ -70,7 +70,7 @@ def record_error(session: int, error: BaseException) -> None:
     """Fail the run that a kernel of a session belongs to.
 
     A kernel runs on the thread that called `run`, unless the session executes nodes in parallel or the run is
-    asynchronous; then the run cannot be told and every run of the session fails.
+    asynchronous; then its run is not known, and every run of the session fails.
     """
     guard = _sessions.get(session)
     if guard is None:

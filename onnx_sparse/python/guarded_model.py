@@ -1,4 +1,4 @@
-"""Rewriting a model in memory so that its kernels' errors can be raised and half floats run."""
+"""Rewriting a model in memory, so that its kernels' errors can be raised and half floats run."""
 
 from __future__ import annotations
 

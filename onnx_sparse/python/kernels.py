@@ -1,12 +1,12 @@
-"""The reference functions as kernels of onnxruntime-extensions, every element type an overload.
+"""The reference functions as kernels of onnxruntime-extensions, with an overload for every element type.
 
-onnxruntime-extensions calls a kernel from C++ that no exception may leave, checks no dtype, and copies results through
-Python lists. The wrapper here keeps these from being felt: a kernel never raises, its dtypes are asserted, its arrays
-go back as arrays.
+onnxruntime-extensions calls a kernel from C++ that no exception may pass, checks no dtype, and copies results through
+Python lists. The wrapper here works around all three: a kernel never raises, its dtypes are asserted, and its arrays
+are returned as arrays.
 
-The kernels stand in two domains. In the public one they serve any `onnxruntime.InferenceSession`; there nobody can
-raise an error, so an error ends the process with its message rather than go on with wrong numbers. In the guarded one,
-which only `onnx_sparse.InferenceSession` uses, the error is kept for the run that it belongs to.
+The kernels are declared in two domains. In the public one they serve any `onnxruntime.InferenceSession`; no error can
+be raised there, so an error ends the process with its message rather than continue with wrong numbers. In the guarded
+one, which only `onnx_sparse.InferenceSession` uses, the error is kept for the run that it belongs to.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import HALF_FLOATS, DType, Op, dtype_name, element_type, numpy_dtype
 from onnx_sparse.schemas.law import Dimensions
 
-#: Where `onnx_sparse.InferenceSession` moves the domain's nodes.
+#: The domain to which `onnx_sparse.InferenceSession` moves the domain's nodes.
 GUARDED_DOMAIN = "onnx_sparse.guarded"
 
-#: The attributes that a node has in the guarded domain only: the session, and the half float that float32 carries or 0.
+#: The attributes that a node has only in the guarded domain: the session, and the half float that float32 carries or 0.
 SESSION_ATTRIBUTE = "session"
 CARRIED_ATTRIBUTE = "carried_type"
 
@@ -40,9 +40,9 @@ _lock = threading.Lock()
 
 
 def declare() -> None:
-    """Declare all kernels to onnxruntime-extensions, once for the process.
+    """Declare all kernels to onnxruntime-extensions, once in the process.
 
-    All of them at once: declaring another one of a domain while a session holds the domain moves what it points to.
+    All at once, because declaring another kernel of a domain moves the memory that sessions with the domain point to.
     """
     global _declared
     with _lock:
@@ -59,9 +59,9 @@ def declare() -> None:
 
 
 class _ArrayResult:
-    """An output as onnxruntime-extensions takes it: it asks for `shape` and `flatten().tolist()`.
+    """An output for onnxruntime-extensions, which asks for `shape` and `flatten().tolist()`.
 
-    Handing back the array itself makes it copy the memory; a list of ten million Python objects would take seconds.
+    When `tolist` returns the array itself, its memory is copied; a list of ten million Python objects takes seconds.
     """
 
     def __init__(self, array: Array) -> None:
@@ -122,7 +122,7 @@ def _guarded_kernel(op: Op, binding: Mapping[str, DType]) -> Callable[..., Any]:
 def _evaluate_carried(
     op: Op, inputs: tuple[Array, ...], attributes: dict[str, str], carried_type: DType
 ) -> tuple[Array, ...]:
-    """Evaluate; where float32 carries a half float, in the half float."""
+    """Evaluate the operator, in the half float where float32 carries one."""
     if not carried_type:
         return evaluate(op, inputs, attributes)
     half = numpy_dtype(carried_type)
@@ -139,7 +139,7 @@ def _assert_dtypes(op: Op, binding: Mapping[str, DType], outputs: tuple[Array, .
 
 
 def _placeholders(op: Op, binding: Mapping[str, DType], inputs: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Outputs for a run that has failed, of the declared shapes as far as they are known: ONNX Runtime checks them."""
+    """Outputs for a failed run, in the declared shapes as far as they are known, because ONNX Runtime checks shapes."""
     named = {i.name: array for i, array in zip(op.inputs, inputs, strict=False)}
     try:
         dims = Dimensions(op, {name: list(array.shape) for name, array in named.items()}, named)
@@ -159,7 +159,7 @@ def _results(outputs: tuple[Array, ...]) -> Any:
 
 def _end_process(op: Op, error: BaseException) -> None:
     message = str(error) if str(error).startswith(op.name) else f"{op.name}: {type(error).__name__}: {error}"
-    hint = "(a Python kernel cannot hand its error to ONNX Runtime; onnx_sparse.InferenceSession raises it instead)"
+    hint = "(a Python kernel cannot pass its error to ONNX Runtime; onnx_sparse.InferenceSession raises it instead)"
     sys.stdout.flush()
     os.write(2, f"onnx_sparse: {message}\n{hint}\n".encode(errors="replace"))
     os.abort()

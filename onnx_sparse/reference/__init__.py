@@ -1,4 +1,4 @@
-"""The operators as plain numpy functions: the definition to read, and what the Python kernels run.
+"""The operators as plain numpy functions: a readable definition, and the code that the Python kernels run.
 
 `FUNCTIONS` maps an operator's name to its function, which checks its arguments and raises `onnx_sparse.KernelError`.
 """

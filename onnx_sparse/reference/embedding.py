@@ -54,7 +54,7 @@ def embedding_segments_sqrt_n(
     default_index: Array | None = None,
     per_sample_weights: Array | None = None,
 ) -> Array:
-    """Weighted sums of looked-up rows over the root of the weights; see the law of EmbeddingSegmentsSqrtN."""
+    """Weighted sums of looked-up rows over the root of the summed squared weights; see EmbeddingSegmentsSqrtN's law."""
     bags = _look_up(emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights)
     if bags.weights is None:
         scaled = _divide_by_count(bags.total, bags.counts, np.sqrt(bags.counts.astype(np.float64)))
@@ -65,7 +65,7 @@ def embedding_segments_sqrt_n(
 
 @dataclass(frozen=True)
 class _Bags:
-    """The sums [segments, width] in the dtype computed in, the sizes of the segments, the weights in that dtype."""
+    """The sums [segments, width] in the compute dtype, the sizes of the segments, the weights in that dtype."""
 
     total: Array
     counts: Array
@@ -108,7 +108,7 @@ def _divide(total: Array, divisor: Array) -> Array:
 
 
 def _divide_by_count(total: Array, counts: Array, divisor: Array) -> Array:
-    """total / divisor with TensorFlow's bits: a short segment is multiplied by the rounded reciprocal."""
+    """total / divisor, bit-identical to TensorFlow: a short segment is multiplied by the rounded reciprocal."""
     one = total.dtype.type(1)
     divisor = np.where(counts == 0, 1, divisor).astype(total.dtype)
     short = counts < 10

@@ -1,8 +1,8 @@
 """FarmHash's Fingerprint64 in numpy, many strings of one length at a time.
 
 Written after the definition of farmhashna::Hash64, which Fingerprint64 is, in Google's FarmHash (MIT licence,
-https://github.com/google/farmhash). Which of four mixtures a string takes depends on its length alone, so strings of
-one length take the same steps. Arithmetic is that of unsigned integers of 64 bits, words are little-endian.
+https://github.com/google/farmhash). The length of a string alone decides which of four mixtures it takes, so strings of
+one length take the same steps. Arithmetic is on unsigned 64-bit integers, and words are little-endian.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _hash(rows: Array) -> Array:
 
 
 def _word(rows: Array, at: int, size: int = 8) -> Array:
-    """The word of 1, 4 or 8 bytes that begins at a byte of each string, as uint64[N]."""
+    """The word of 1, 4 or 8 bytes at position `at` of each string, as uint64[N]."""
     return np.ascontiguousarray(rows[:, at : at + size]).view(f"<u{size}")[:, 0].astype(np.uint64)
 
 
@@ -90,7 +90,7 @@ def _hash_0_to_16(rows: Array, length: int) -> Array:
 
 
 def _mix_ends(rows: Array, length: int, first_multiplier: np.uint64) -> tuple[Array, Array, Array]:
-    """What the mixtures of middle length have in common: the first word, and two that are mixed into one."""
+    """The common part of the mixtures for middle lengths: the first word, and two that are mixed into one."""
     a = _word(rows, 0) * first_multiplier
     b = _word(rows, 8)
     c = _word(rows, length - 8) * _multiplier(length)
@@ -137,7 +137,7 @@ def _hash_long(rows: Array, length: int) -> Array:
         w = _weak_pair(rows, at + 32, z + w[1], y + _word(rows, at + 16))
         x, z = z, x
 
-    # Whole blocks but for the last 1 to 64 bytes; these are mixed with what stands before them, 64 bytes in all.
+    # Whole blocks first, without the last 1 to 64 bytes; the last 64 bytes are then mixed, overlapping these blocks.
     for at in range(0, (length - 1) // 64 * 64, 64):
         mix(at, _K1, 1)
     multiplier = _K1 + ((z & np.uint64(0xFF)) << np.uint64(1))

@@ -14,7 +14,7 @@ def string_to_hash_bucket_fast(strings: Array, num_buckets: Array) -> Array:
     """The bucket of each string; see the law of StringToHashBucketFast.
 
     Args:
-        strings: Text, or bytes that are hashed as they are.
+        strings: Text, which is hashed as UTF-8, or bytes.
         num_buckets: int64[].
     """
     texts = [s if isinstance(s, bytes) else str(s).encode() for s in strings.reshape(-1)]

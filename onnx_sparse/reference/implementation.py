@@ -1,4 +1,4 @@
-"""What stands around every reference function: the checks that its declaration implies, and the name in messages."""
+"""The wrapper of every reference function: it checks what the declaration implies, and adds the name to messages."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def implements(op: Op) -> Callable[[Function], Function]:
     """Make a function the reference of an operator.
 
     The function takes the operator's inputs as arrays in order and its attributes by keyword, and returns its output,
-    or a tuple of all outputs. It is called with legal attributes, element types, ranks, dimensions and sizes only; an
-    optional input that is left off, or is its sentinel, comes as None.
+    or a tuple of all outputs. It is called only with legal attributes, element types, ranks, dimensions and sizes; an
+    optional input that is left off or is its sentinel is passed as None.
     """
 
     def decorate(function: Function) -> Function:
@@ -72,6 +72,6 @@ def _check(op: Op, inputs: Sequence[Any], attributes: dict[str, str]) -> list[Ar
 
 
 def _array(value: Any) -> Array:
-    """An input as an array; numpy's text, which has room for so many characters only, as objects."""
+    """An input as an array; numpy's fixed-width strings become objects."""
     array = np.asarray(value)
     return array.astype(object) if array.dtype.kind == "U" else array

@@ -1,9 +1,9 @@
-"""Reducing rows by segment, vectorised, in the order that gives TensorFlow's bits.
+"""Reducing rows by segment, vectorised, in TensorFlow's order.
 
-A segment of n rows is reduced in two parts. Its head, `n % 8` rows (8 for 0, 9 for 1), is taken one row after
-another; what is left are blocks of eight rows, each reduced by itself and then taken into the result. All segments take
-a step at once, so the number of numpy calls does not grow with the number of segments. The order is that of
-TensorFlow's SparseSegment kernels on CPU, which makes float results equal to the last bit.
+A segment of n rows is reduced in two parts. Its head, `n % 8` rows (8 for 0, 9 for 1), is reduced one row after
+another; the rest are blocks of eight rows, each of which is first reduced by itself. All segments take a step at once,
+so the number of numpy calls does not grow with the number of segments. The order is that of TensorFlow's SparseSegment
+kernels on CPU, so float results are equal to the last bit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from onnx_sparse.reference.implementation import Array
 #: How many rows a segment's head has, by the number of its rows modulo 8.
 _HEAD = np.array([8, 9, 2, 3, 4, 5, 6, 7])
 
-#: Blocks are reduced so many at a time, which bounds the memory that they need and keeps them in the cache.
+#: How many blocks are reduced at a time: it bounds the memory that they need and keeps them in the cache.
 _BLOCKS_AT_ONCE = 1 << 14
 
 #: Gives rows [n, width] for positions [n].
@@ -42,7 +42,7 @@ def highest(dtype: np.dtype[Any]) -> Any:
 
 
 def _limits(dtype: np.dtype[Any]) -> Any:
-    limits: Any = iinfo if dtype.kind in "iu" else finfo  # ml_dtypes leaves them without types
+    limits: Any = iinfo if dtype.kind in "iu" else finfo  # ml_dtypes has no type hints for them
     return limits(dtype)
 
 
@@ -90,7 +90,7 @@ def _take_blocks(reduce: np.ufunc, rows: Rows, result: Array, segment: Array, po
     block = rows(position)
     for step in range(1, 8):
         reduce(block, rows(position + step), out=block)
-    # `at` is quick on flat arrays only.
+    # `at` is fast only on flat arrays.
     width = result.shape[1]
     elements = segment[:, None] * width + np.arange(width)
     reduce.at(result.reshape(-1), elements.reshape(-1), block.reshape(-1))

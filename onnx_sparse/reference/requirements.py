@@ -1,4 +1,4 @@
-"""What the laws require of values; each names the input, the position and the value that breaks it."""
+"""What the laws require of values; each error names the input, the position and the illegal value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from onnx_sparse.reference.implementation import Array
 from onnx_sparse.schemas.law import KernelError
 
-#: No address space holds more bytes.
+#: The most bytes that any address space holds.
 _MOST_BYTES = 2**63 - 1
 
 
@@ -49,7 +49,7 @@ def require_allocatable(shape: Sequence[int], dtype: np.dtype[Any], cause: str) 
     Args:
         shape: The shape of the output.
         dtype: Its dtype.
-        cause: What asks for the size, as it stands in the message: `num_segments = 4611686018427387904`.
+        cause: What asks for the size, for the message: `num_segments = 4611686018427387904`.
 
     Raises:
         KernelError: It cannot.

@@ -32,7 +32,7 @@ def segment_mean(data: Array, segment_ids: Array, num_segments: Array | None = N
     total, counts = _reduce(np.add, data, segment_ids, num_segments)
     divisor = np.maximum(counts, 1)[:, None]
     if data.dtype.kind in "iu":
-        # A count may exceed T's range, and // rounds down where the law truncates.
+        # A count may exceed T's range; // rounds down, but the law truncates.
         wide = total.astype(np.uint64 if data.dtype == np.uint64 else np.int64)
         divisor = divisor.astype(wide.dtype)
         return _finish((wide - np.fmod(wide, divisor)) // divisor, data)
@@ -67,9 +67,9 @@ def _reduce(reduce: np.ufunc, data: Array, segment_ids: Array, num_segments: Arr
 
 
 def count_sorted(segment_ids: Array, num_segments: Array | None, row_source: Array) -> Array:
-    """How many rows each segment has, int64 [segments]; those at or beyond num_segments are dropped.
+    """How many rows each segment has, int64 [segments]; segments at or beyond num_segments are dropped.
 
-    `row_source` is an array [n, ...] whose rows the output's have the shape and the dtype of.
+    `row_source` is an array [n, ...] whose rows have the shape and the dtype of the output's rows.
 
     Raises:
         KernelError: The ids are not sorted or negative, or the output cannot be allocated.

@@ -18,7 +18,7 @@ from onnx_sparse.schemas.law import KernelError
 def sparse_fill_empty_rows(
     values: Array, dense_shape: Array, indices: Array, default_value: Array, *, order: str = "row_major"
 ) -> tuple[Array, Array, Array, Array]:
-    """One entry for every row without; see the law of SparseFillEmptyRows."""
+    """Adds an entry to each empty row; see the law of SparseFillEmptyRows."""
     checked = dense_shape if order == "row_major" else dense_shape[:1]
     for column, size in enumerate(checked):
         require_in_range("indices", indices, int(size), column=column)
@@ -36,7 +36,7 @@ def sparse_fill_empty_rows(
 def ragged_fill_empty_rows(
     value_rowids: Array, values: Array, nrows: Array, default_value: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """One value for every row without; see the law of RaggedFillEmptyRows."""
+    """Adds a value to each empty row; see the law of RaggedFillEmptyRows."""
     require_in_range("value_rowids", value_rowids, int(nrows))
     empty, missing = _empty_rows(value_rowids, int(nrows), f"nrows = {nrows}")
     filled = np.concatenate([value_rowids, missing])
@@ -60,7 +60,7 @@ def sparse_reshape(input_indices: Array, input_shape: Array, new_shape: Array) -
         linear += input_indices[:, column] * stride
     output = np.empty((len(input_indices), len(after)), np.int64)
     for column, stride in enumerate(_strides(after) if len(linear) else []):
-        # Coordinates are not validated: C's division, which truncates, tells what a negative one gives.
+        # Coordinates are not validated: a negative one is divided as in C, truncating toward zero.
         rest = np.fmod(linear, stride)
         output[:, column] = (linear - rest) // stride
         linear = rest
@@ -92,21 +92,21 @@ def _lexicographic_order(indices: Array, dense_shape: Array) -> Array:
     sizes = [max(int(d), 1) for d in dense_shape]
     if math.prod(sizes) >= 2**63:
         return np.lexsort(indices.T[::-1])
-    keys = np.zeros(len(indices), np.int64)  # the position in the dense tensor sorts as the coordinates do, and quicker
+    keys = np.zeros(len(indices), np.int64)  # positions in the dense tensor sort as the coordinates do, and faster
     for column, stride in enumerate(_strides(sizes)):
         keys += indices[:, column].astype(np.int64) * stride
     return _stable_order(keys)
 
 
 def _inverse(sort: Array, count: int) -> Array:
-    """Where the first `count` of the sorted things went."""
+    """The positions after sorting of the first `count` items."""
     inverse: Array = np.empty(len(sort), np.int64)
     inverse[sort] = np.arange(len(sort))
     return inverse[:count]
 
 
 def _strides(shape: Sequence[int]) -> list[int]:
-    """How far apart neighbours of each dimension stand in row-major order."""
+    """How far apart neighbours along each dimension are in row-major order."""
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 

@@ -167,7 +167,7 @@ class TestWaysIn:
         ("content", "message"),
         [
             (b"\x1c\0\0\0ORTM and so on", "is in ONNX Runtime's own format, which only the native backend runs"),
-            (b"no model", "is no ONNX model"),
+            (b"no model", "is not an ONNX model"),
         ],
     )
     def test_what_the_python_backend_cannot_read(self, content: bytes, message: str, tmp_path: Path) -> None:
