@@ -1,13 +1,13 @@
-// Runs a model with nodes of the domain onnx_sparse in ONNX Runtime without Python: three shared things are loaded at
-// run time, ONNX Runtime, the library of native kernels, and the model.
+// Runs a model with nodes of the domain onnx_sparse in ONNX Runtime, without Python. It loads three files at run time:
+// ONNX Runtime, the library of native kernels, and the model.
 //
 //   g++ -std=c++17 -I onnx_sparse/native examples/run_model.cc -ldl -o run_model
 //   ./run_model libonnxruntime.so libonnx_sparse_native.so model.onnx
 //       data:float:3,2=1,2,3,4,5,6 ids:int64:3=0,0,2 -- y                              (on one line)
 //
 // pip puts the first under site-packages/onnxruntime/capi/; `python -c "import onnx_sparse;
-// print(onnx_sparse.get_library_path())"` tells where the second is. A program that has ONNX Runtime's own headers
-// calls OrtApi::RegisterCustomOpsLibrary_V2 in place of the dlopen below; here our own declarations serve.
+// print(onnx_sparse.get_library_path())"` prints the path of the second. A program that has ONNX Runtime's own headers
+// calls OrtApi::RegisterCustomOpsLibrary_V2 instead of the dlopen below; this one uses our own declarations.
 
 #include <dlfcn.h>
 
@@ -149,5 +149,5 @@ int main(int count, char** arguments) {
   check(api->Run(session, nullptr, input_names.data(), inputs.data(), inputs.size(), output_names.data(),
                  output_names.size(), outputs.data()));
   for (size_t i = 0; i < outputs.size(); ++i) print(output_names[i], outputs[i]);
-  return 0;  // the process ends, and with it all that was created
+  return 0;  // the end of the process frees all that was created
 }

@@ -1,5 +1,5 @@
-// What an operator is, as far as a kernel must know it to refuse illegal inputs. The declarations themselves are
-// generated from schemas/, which is the one place where they are written.
+// The part of an operator's declaration that a kernel needs to refuse illegal inputs. The declarations themselves are
+// generated from schemas/, the one place where they are written.
 
 #pragma once
 
@@ -29,7 +29,7 @@ class List {
   size_t size_ = 0;
 };
 
-// What stands for "not given" in canonical form.
+// The value that means "not given" in canonical form.
 enum class Sentinel { none, minus_one, empty };
 
 struct Input {

@@ -6,7 +6,7 @@
 namespace onnx_sparse {
 namespace {
 
-// `constants` in the order of Constant.
+// A row of one of `constants`, which are in the order of Constant.
 template <class T>
 std::vector<char> row(const T (&constants)[4], Constant value, size_t width) {
   const T element = constants[static_cast<size_t>(value)];

@@ -1,4 +1,4 @@
-// Element types as numbers of the loops' tables, and constants in them.
+// Element types as indices into the loops' tables, and rows of constants.
 
 #pragma once
 
@@ -12,11 +12,11 @@ namespace onnx_sparse {
 
 Element element_of(OrtElementType type);
 
-// A row of one value; the lowest and the highest are the finite ones.
+// A row of one value; `lowest` and `highest` are finite.
 enum class Constant { zero, one, lowest, highest };
 std::vector<char> constant_row(OrtElementType type, Constant value, size_t width);
 
-// Memory without the zeros that a vector begins with.
+// Memory that is not filled with zeros first, as a vector's is.
 template <class T>
 std::unique_ptr<T[]> uninitialized(int64_t count) {
   return std::unique_ptr<T[]>(new T[static_cast<size_t>(count)]);

@@ -1,6 +1,6 @@
 // Written after the definition of farmhashna::Hash64, which Fingerprint64 is, in Google's FarmHash (MIT licence,
-// https://github.com/google/farmhash). Which of four mixtures a string takes depends on its length alone. Arithmetic is
-// that of unsigned integers of 64 bits; words are little-endian wherever they are.
+// https://github.com/google/farmhash). The length of a string alone decides which of four mixtures it takes. Arithmetic
+// is on unsigned 64-bit integers, and words are little-endian on every machine.
 
 #include "farmhash.h"
 
@@ -58,7 +58,7 @@ uint64_t hash_0_to_16(const char* s, size_t length) {
   return shift_mix(y * k2 ^ z * k0) * k2;
 }
 
-// What the two mixtures of middle length have in common: `a`, and the two words that are mixed into one.
+// The common part of the two mixtures for middle lengths: `a`, and the two words that are mixed into one.
 struct Ends {
   uint64_t a;
   uint64_t u;
@@ -132,7 +132,7 @@ class State {
 
 uint64_t hash_long(const char* s, size_t length) {
   State state(s);
-  // Whole blocks but for the last 1 to 64 bytes; these are mixed with what stands before them, 64 bytes in all.
+  // Whole blocks first, without the last 1 to 64 bytes; the last 64 bytes are then mixed, overlapping these blocks.
   for (size_t at = 0; at < (length - 1) / 64 * 64; at += 64) state.mix(s + at, k1, 1);
   return state.finish(s + length - 64, length);
 }

@@ -1,4 +1,4 @@
-// FarmHash's Fingerprint64: the hash of strings that TensorFlow calls fast, the same on every machine and for ever.
+// FarmHash's Fingerprint64: the string hash that TensorFlow calls fast. It never changes, on any machine.
 
 #pragma once
 

@@ -14,13 +14,13 @@ size_t log2_of(size_t element_size) {
   return element_size == 1 ? 0 : element_size == 2 ? 1 : element_size == 4 ? 2 : 3;
 }
 
-// One dimension of x, and how far apart in the mask its neighbours stand: 0 where the mask is broadcast.
+// One dimension of x, and the distance in the mask between neighbours along it: 0 where the mask is broadcast.
 struct Dimension {
   int64_t size;
   int64_t mask_stride;
 };
 
-// The dimensions of x, with neighbours made one wherever the mask allows.
+// The dimensions of x, with neighbouring dimensions merged wherever the mask allows it.
 std::vector<Dimension> merged_dimensions(const Tensor& x, const Tensor& mask) {
   std::vector<Dimension> merged;
   int64_t stride = 1;
@@ -63,7 +63,7 @@ class MaskedRuns {
   void run(int64_t first, int64_t end) const {
     const Dimension& inner = dimensions_.back();
     while (first < end) {
-      // Where the mask of element `first` stands.
+      // The position in the mask of element `first`.
       int64_t rest = first / inner.size;
       const int64_t column = first % inner.size;
       int64_t at = column * inner.mask_stride;

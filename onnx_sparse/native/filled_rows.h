@@ -1,6 +1,6 @@
-// Giving every row of a sparse tensor without an entry one entry: what SparseFillEmptyRows and RaggedFillEmptyRows have
-// in common. One pass looks at the input; entries that are sorted go to the output in a second one, others through a
-// counting sort.
+// Adding an entry to each empty row of a sparse tensor: the common part of SparseFillEmptyRows and RaggedFillEmptyRows.
+// One pass checks the input; a second one copies sorted entries to the output, and unsorted ones go through a counting
+// sort.
 
 #pragma once
 
@@ -14,14 +14,14 @@
 
 namespace onnx_sparse {
 
-// The entries of a sparse tensor, entry k having the coordinates indices[k * rank] and the ranks - 1 that follow.
+// The entries of a sparse tensor: entry k has the coordinates indices[k * rank] and the rank - 1 that follow.
 template <class Index>
 struct Entries {
   const Index* indices;
   int64_t count;
   size_t rank;
   std::vector<int64_t> sizes;  // of the first dimensions, whose coordinates must be in range; [0] is the number of rows
-  size_t compared;             // how many coordinates say where an entry belongs
+  size_t compared;             // how many coordinates decide where an entry belongs
 };
 
 template <class Index>
@@ -41,7 +41,7 @@ class RowFiller {
         rows_(entries.sizes.empty() ? 0 : entries.sizes[0]),
         parts_(task_count(entries.count * static_cast<int64_t>(2 * entries.rank * sizeof(Index)))) {}
 
-  // Looks at the entries; whether their coordinates are in range.
+  // Reads the entries and returns whether their coordinates are in range.
   bool scan() {
     std::vector<PartScan> parts(parts_);
     call_.parallel_for(parts_, [&](size_t part) {
@@ -59,7 +59,7 @@ class RowFiller {
     return in_range;
   }
 
-  // How many entries the output has. Only after a scan that found all in range.
+  // How many entries the output has. To be called only after a scan that found all in range.
   int64_t output_size() {
     if (!sorted_) count_rows();
     return sorted_ ? entries_.count + rows_ - rows_before_.back() : starts_[static_cast<size_t>(rows_)];
@@ -110,7 +110,7 @@ class RowFiller {
     Value* to;
   };
 
-  // Calls a function with the number of coordinates, or 0 where it is not one that is worth code of its own.
+  // Calls a function with the number of coordinates, or with 0 where that number has no code of its own.
   template <class Function>
   auto with_rank(const Function& function) const {
     switch (entries_.rank) {
@@ -150,7 +150,8 @@ class RowFiller {
       outside |= entries_.sizes[c] == 0 && first < end;
     }
     bool falls = false;
-    // The first entry of all has a new row, and is compared with itself. The lengths of rows would mislead branches.
+    // The first entry of all has a new row, and is compared with itself. There are no branches, because the lengths of
+    // rows would be mispredicted.
     int64_t new_rows = first == 0 && end > 0;
     const Index* here = entry(first);
     const Index* before = first == 0 ? here : here - rank;
@@ -170,8 +171,8 @@ class RowFiller {
     return {!outside, !falls, new_rows};
   }
 
-  // Where the entries of each row begin in the output, a row without any having one, and where in them those of each
-  // part of the input do.
+  // Computes where the entries of each row begin in the output (an empty row has one), and where among them the entries
+  // of each part of the input begin.
   void count_rows() {
     const int64_t row_length = entries_.count / std::max(rows_, int64_t{1});
     sort_parts_ = static_cast<size_t>(std::clamp(row_length, int64_t{1}, kMostSortParts));
@@ -196,10 +197,11 @@ class RowFiller {
     starts_[static_cast<size_t>(rows_)] = start;
   }
 
-  // Where in the output the next entry of each row goes, of one part of the input.
+  // Where in the output the next entry of each row goes, for one part of the input.
   int64_t* next_of(size_t part) const { return next_.get() + part * static_cast<size_t>(rows_); }
 
-  // Calls a function with the number of each entry of a part and its position, in rows that keep their order.
+  // Calls a function with the number and the output position of each entry of a part; entries of a row keep their
+  // order.
   template <class Fetch, class Place>
   void place_entries(size_t part, const Fetch& fetch, const Place& place) const {
     int64_t* next = next_of(part);
@@ -210,7 +212,7 @@ class RowFiller {
     }
   }
 
-  // Puts the entries' numbers in the order of the output, -1 standing for what is filled in.
+  // Puts the entries' numbers in the order of the output; -1 marks an entry that is filled in.
   void sort_entries() {
     const int64_t size = starts_[static_cast<size_t>(rows_)];
     sources_ = uninitialized<int64_t>(size);
@@ -287,7 +289,7 @@ class RowFiller {
     }
   }
 
-  // Where the rows of a task begin, each task having as many entries of the output.
+  // Where the rows of a task begin; all tasks have about the same number of output entries.
   int64_t row_split(size_t task, size_t tasks) const {
     if (task == tasks) return rows_;
     const int64_t size = starts_[static_cast<size_t>(rows_)];
@@ -312,16 +314,16 @@ class RowFiller {
     }
   }
 
-  // Fetches the entry that goes to a position of the output, which must be one of the task's own: others are being
-  // sorted.
+  // Prefetches the entry that goes to an output position, which must be one of the task's own: other tasks are sorting
+  // theirs.
   void prefetch(int64_t position, int64_t limit) const {
     if (position >= limit) return;
     const int64_t source = sources_[static_cast<size_t>(position)];
     if (source >= 0) __builtin_prefetch(entry(source));
   }
 
-  // Sorts a row's entries by their other coordinates; equal ones stay as they stand. Most rows are short: their first
-  // columns are brought together and inserted one by one.
+  // Sorts a row's entries by their other coordinates, stably. Most rows are short: their first columns are collected
+  // and sorted by insertion.
   void sort_row(int64_t start, int64_t end) const {
     int64_t* first = sources_.get() + start;
     const int64_t count = end - start;
@@ -362,7 +364,7 @@ class RowFiller {
   size_t sort_parts_ = 0;
   std::unique_ptr<int64_t[]> starts_;   // where each row begins in the output
   std::unique_ptr<int64_t[]> next_;     // where the next entry of each row goes, by part of the input
-  std::unique_ptr<int64_t[]> sources_;  // which entry stands at each place, where rows have an order of their own
+  std::unique_ptr<int64_t[]> sources_;  // which entry goes to each output position, where rows are sorted, too
 };
 
 }  // namespace onnx_sparse

@@ -1,4 +1,4 @@
-// float16 and bfloat16: two bytes that are computed with as float32 and rounded to nearest even, once.
+// float16 and bfloat16: two bytes, computed with as float32 and rounded once, to nearest even.
 // A part of loops.cc.
 
 #pragma once
@@ -38,7 +38,7 @@ inline float to_float(Float16 half) {
   const uint32_t sign = static_cast<uint32_t>(half.bits & 0x8000u) << 16;
   const uint32_t magnitude = half.bits & 0x7fffu;
   if (magnitude >= 0x7c00u) return bits_as<float>(sign | 0x7f800000u | (magnitude << 13));  // infinity and NaN
-  // The exponents' biases differ by 112; the product is exact, and brings subnormal numbers into their place.
+  // The exponents' biases differ by 112; the product is exact, and normalises subnormal numbers.
   const float scaled = bits_as<float>(magnitude << 13) * bits_as<float>(uint32_t{(127 + 112) << 23});
   return bits_as<float>(sign | bits_as<uint32_t>(scaled));
 #endif
@@ -64,7 +64,7 @@ inline void from_float(float value, Float16* half) {
   } else if (magnitude >= 0x477ff000u) {
     result = 0x7c00u;  // 65520 and more
   } else if (magnitude < 0x38800000u) {
-    // Subnormal: adding 0.5 leaves exactly the bits that there is room for, rounded by the addition.
+    // Subnormal: adding 0.5 leaves exactly the bits that fit, and the addition rounds them.
     result = bits_as<uint32_t>(bits_as<float>(magnitude) + 0.5f) - 0x3f000000u;
   } else {
     result = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;

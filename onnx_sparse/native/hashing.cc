@@ -7,7 +7,7 @@
 namespace onnx_sparse {
 namespace {
 
-// A string of no characters costs as much as moving so many bytes.
+// An empty string costs as much as moving this many bytes.
 constexpr size_t kStringBytes = 64;
 
 }  // namespace

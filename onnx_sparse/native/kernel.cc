@@ -7,18 +7,18 @@
 namespace onnx_sparse {
 namespace {
 
-// Less than this is done sooner than another thread has woken up.
+// Work below this is done before another thread has woken up.
 constexpr int64_t kSequentialBytes = 256 << 10;
 constexpr int64_t kTaskBytes = 128 << 10;
 constexpr int64_t kMostTasks = 256;
 
-// Outputs larger than this are asked of the system before they are asked of ONNX Runtime.
+// Outputs larger than this are requested from the system first, then from ONNX Runtime.
 constexpr int64_t kLargeBytes = 256 << 20;
 
-// Whether the system would give so much memory. ONNX Runtime's arena remembers the size of a request that failed, and
-// then fails requests of any size: one hostile input would end the service of a session.
+// Whether the system can allocate this much memory. ONNX Runtime's arena remembers the size of a request that failed,
+// and then fails requests of any size: one hostile input would make a session unusable.
 bool can_be_allocated(int64_t bytes) {
-  void* volatile memory = std::malloc(static_cast<size_t>(bytes));  // volatile: or the compiler knows better
+  void* volatile memory = std::malloc(static_cast<size_t>(bytes));  // volatile, or the compiler removes the call
   std::free(memory);
   return memory != nullptr;
 }

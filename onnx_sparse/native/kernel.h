@@ -1,4 +1,4 @@
-// What a kernel sees of ONNX Runtime: its inputs as views, its attributes, outputs to allocate, the thread pool.
+// A kernel's interface to ONNX Runtime: its inputs as views, its attributes, outputs to allocate, the thread pool.
 
 #pragma once
 
@@ -17,13 +17,13 @@
 
 namespace onnx_sparse {
 
-// A failed call of ONNX Runtime's own.
+// A call of ONNX Runtime's API failed.
 struct OrtFailure {
   OrtStatus* status;
 };
 
-// A point at which one thread hands over to others. ONNX Runtime orders what comes before, in and after tasks;
-// ThreadSanitizer does not see that, and is told here.
+// A point at which one thread hands over to others. ONNX Runtime orders the memory accesses before, in and after tasks;
+// ThreadSanitizer cannot see that, so it is told here.
 struct Handover {
 #if defined(__SANITIZE_THREAD__)
   void release() { count.fetch_add(1, std::memory_order_release); }
@@ -40,30 +40,30 @@ inline Handover end_of_tasks;
 constexpr size_t kMostInputs = 6;
 constexpr size_t kMostAttributes = 1;
 
-// Into how many tasks to divide work: as many as have enough bytes to move each to be worth another thread's attention.
-// The number depends on the work alone, never on the number of threads.
+// Into how many tasks to divide work: each moves enough bytes to be worth another thread. The number depends on the
+// work alone, never on the number of threads.
 size_t task_count(int64_t bytes);
 
-// Which choice each attribute of a node is.
+// The index of the declared choice that each attribute of a node has.
 using Choices = std::array<int, kMostAttributes>;
 
 // One run of a kernel.
 class Call {
  public:
-  // Throws a LawError where the inputs are not what is declared.
+  // Throws a LawError if the inputs break the declaration.
   Call(const OrtApi& api, OrtKernelContext* context, const Declaration& op, const Choices& choices);
 
   // An optional input that is left off, or is its sentinel, is a null tensor.
   const Tensor& input(size_t index) const { return inputs_[index]; }
 
-  // The declared choice that an attribute is.
+  // The index of the declared choice that an attribute has.
   int choice(size_t index) const { return choices_[index]; }
 
-  // Whether somebody takes an optional output.
+  // Whether the node has an optional output.
   bool wants_output(size_t index) const { return index < output_count_; }
 
-  // An output, null where the node does not name it, and an output's memory, which is there in any case. `cause` is
-  // what asks for its size: "num_segments = 7". Throws a LawError where it cannot be allocated.
+  // Allocate an output. The value is null where the node does not name the output; the memory is never null. `cause`
+  // is what asks for its size: "num_segments = 7". Throws a LawError where it cannot be allocated.
   OrtValue* allocate_value(size_t index, const std::vector<int64_t>& dims, size_t element_size,
                            const std::string& cause) const;
   void* allocate(size_t index, const std::vector<int64_t>& dims, size_t element_size, const std::string& cause) const;
@@ -86,7 +86,7 @@ class Call {
     }
   }
 
-  // Calls work(first, end) for neighbouring parts of `size` items, the work on all of which moves so many bytes.
+  // Calls work(first, end) for consecutive parts of `size` items; `bytes` is what the work on all of them moves.
   template <class Work>
   void for_parts(int64_t size, int64_t bytes, const Work& work) const {
     const int64_t parts = std::min(static_cast<int64_t>(task_count(bytes)), size);
@@ -112,7 +112,7 @@ class Call {
   size_t output_count_ = 0;
   std::array<Tensor, kMostInputs> inputs_{};
   std::array<std::vector<int64_t>, kMostInputs> dims_;
-  mutable std::vector<std::unique_ptr<char[]>> unwanted_;  // outputs that nobody takes
+  mutable std::vector<std::unique_ptr<char[]>> unwanted_;  // outputs that the node does not name
 };
 
 using Compute = void (*)(const Call& call);

@@ -149,7 +149,7 @@ void check_sizes(const Input& declared, const Tensor& input) {
   }
 }
 
-// An input with one group tells its length to an input with two ("*S" before "*S, ..."); what broadcasts comes last.
+// An input with one group fixes its length for an input with two ("*S" before "*S, ..."); broadcast inputs come last.
 int turn_of(const Input& declared) {
   if (declared.broadcasts) return 2;
   return std::count_if(declared.items.begin(), declared.items.end(), is_group) > 1 ? 1 : 0;

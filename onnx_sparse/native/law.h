@@ -1,5 +1,5 @@
 // The part of the law that a declaration states by itself: attributes, element types, ranks, dimensions and sizes.
-// It gives the messages of schemas/law.py.
+// The messages are those of schemas/law.py.
 
 #pragma once
 
@@ -23,13 +23,13 @@ std::string text_of(const int64_t* values, size_t count);
 // "float16", "int64"
 std::string_view name_of(OrtElementType type);
 
-// The choice that an attribute's value is; null stands for an attribute that is not there.
+// The index of the choice that an attribute has; a null value means that the attribute is not given.
 int check_attribute(const Attribute& declared, const std::string* value);
 
-// Throws a LawError where the inputs' types, shapes or sizes are not the declared ones. One that is left off is null.
+// Throws a LawError if the inputs' types, shapes or sizes break the declaration. An input that is left off is null.
 void check_inputs(const Declaration& op, const Tensor* inputs);
 
-// Whether an input that is there says that it is not.
+// Whether an input that is given means "not given".
 bool is_sentinel(const Input& declared, const Tensor& input);
 
 }  // namespace onnx_sparse

@@ -1,7 +1,7 @@
 // The inner loops, compiled once for each instruction set: ONNX_SPARSE_INSTRUCTIONS names that of this object.
 //
-// Everything stands in a namespace of that name, and no inline function of a library is called: the linker keeps one
-// copy of such a function, and that must not be one with instructions which the machine may lack.
+// Everything is in a namespace of that name, and no inline function of a library is called: the linker keeps only one
+// copy of such a function, which could have instructions that the machine lacks.
 
 #include "loops.h"
 

@@ -1,5 +1,5 @@
-// The inner loops. loops.cc is compiled once for each instruction set, and the best that the machine has is chosen when
-// the library is first used. Nothing here allocates, throws or knows of ONNX Runtime.
+// The inner loops. loops.cc is compiled once for each instruction set, and the best one that the machine has is chosen
+// when the library is first used. Nothing here allocates, throws or depends on ONNX Runtime.
 
 #pragma once
 
@@ -19,29 +19,29 @@ constexpr size_t kReductionCount = 5;
 // What is done with a segment's reduced row at the end.
 enum class Finish {
   round,           // rounded to the element type
-  keep,            // left in the type computed in
+  keep,            // left in the compute type
   mean,            // divided by the number of rows; integers truncate
-  tf_mean,         // the same with TensorFlow's bits
-  tf_sqrt_n,       // divided by the root of the number of rows, with TensorFlow's bits
+  tf_mean,         // the same, bit-identical to TensorFlow
+  tf_sqrt_n,       // divided by the root of the number of rows, bit-identical to TensorFlow
   weighted_mean,   // divided by the sum of the weights, 0 where that is 0
   weighted_sqrt_n, // divided by the root of the sum of the squared weights, 0 where that is 0
-  join_empty,      // reduced together with what an empty segment is
+  join_empty,      // reduced together with the value of an empty segment
 };
 
-// Some segments and the rows of their entries. A row is reduced with the others of its segment in the order that gives
-// TensorFlow's bits: the first n % 8 rows (8 for 0, 9 for 1) one by one, then blocks of eight, each reduced by itself
-// first.
+// Some segments and the rows of their entries. The rows of a segment are reduced in TensorFlow's order, which makes
+// results bit-identical: the first n % 8 rows (8 for 0, 9 for 1) one by one, then blocks of eight, each reduced by
+// itself first.
 struct SegmentBatch {
   const char* table;
   size_t row_stride;         // bytes from one row to the next
-  const int64_t* indices;    // of each entry: its row; there are prefetch_distance more than entries
-  int64_t prefetch_distance; // rows are fetched so many entries ahead; 0: they need not be
-  const void* weights;       // of each entry, in the element type; only for add_weighted
+  const int64_t* indices;    // the row of each entry, and prefetch_distance more
+  int64_t prefetch_distance; // how many entries ahead rows are prefetched; 0: not at all
+  const void* weights;       // the weight of each entry, in the element type; only for add_weighted
   const int64_t* starts;     // [segments + 1]: segment s has the entries starts[s] ... starts[s + 1] - 1
   size_t segments;
   size_t width;              // elements of a row; at most kMostColumns
   Finish finish;
-  const char* empty_row;     // what an empty segment is
+  const char* empty_row;     // the value of an empty segment
   char* output;
   size_t output_stride;      // bytes from one output row to the next
 };
@@ -53,9 +53,9 @@ struct Loops {
   const char* name;
 
   void (*reduce[kElementCount][kReductionCount])(const SegmentBatch& batch);
-  // Takes `count` rows, in the type computed in, into an accumulator one by one.
+  // Reduces `count` rows, in the compute type, into an accumulator one by one.
   void (*accumulate[kElementCount][kReductionCount])(void* accumulator, const void* rows, size_t count, size_t width);
-  // Finishes segment 0, whose reduced row is in the type computed in.
+  // Finishes segment 0, whose reduced row is in the compute type.
   void (*finish[kElementCount][kReductionCount])(const SegmentBatch& batch, void* row);
 
   // Whether ids do not decrease and are not less than `before`.

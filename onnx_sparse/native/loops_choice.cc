@@ -1,4 +1,4 @@
-// Which of the instruction sets that loops.cc was compiled for this machine has.
+// Chooses among the instruction sets that loops.cc was compiled for, by what this machine has.
 
 #include <cstdlib>
 #include <string_view>
@@ -24,12 +24,12 @@ extern const Loops table;
 namespace {
 
 const Loops& choose() {
-  // For tests: what the best set computes, the others must compute, too.
+  // For tests: all instruction sets must compute the same.
   const char* wanted = std::getenv("ONNX_SPARSE_INSTRUCTIONS");
   const auto allowed = [&](std::string_view name) { return wanted == nullptr || name == wanted; };
 #if defined(ONNX_SPARSE_X86)
   __builtin_cpu_init();
-  const bool has_avx2 = __builtin_cpu_supports("avx2");  // with it comes F16C, which Clang cannot ask for
+  const bool has_avx2 = __builtin_cpu_supports("avx2");  // implies F16C, which Clang cannot ask for
 #if defined(ONNX_SPARSE_AVX512)
   const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");

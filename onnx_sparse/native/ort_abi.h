@@ -1,8 +1,8 @@
 // The slice of ONNX Runtime's C ABI that the kernels use, declared by ourselves.
 //
 // ONNX Runtime's wheels ship no headers, and the ABI is stable: OrtApi is a table of function pointers that only grows
-// at its end. What stands between the functions used here is counted, not declared. Version 18 of the table (ONNX
-// Runtime 1.18) has all of them; asking for the lowest version that serves is what lets one library run everywhere.
+// at its end. The functions between those used here are counted, not declared. Version 18 of the table (ONNX Runtime
+// 1.18) has all of them; asking for the lowest version that is enough lets one library run on all later ones.
 
 #pragma once
 
@@ -56,7 +56,7 @@ enum OrtInputOutputCharacteristic : int { ORT_REQUIRED = 0, ORT_OPTIONAL = 1 };
 
 enum OrtMemoryType : int { ORT_MEMORY_DEFAULT = 0 };
 
-// ONNX Runtime's table of functions. A number in a name is that of the first slot left out.
+// ONNX Runtime's table of functions. The number in the name of an unused member is that of its first slot.
 struct OrtApi {
   OrtStatus*(ORT_CALL* CreateStatus)(OrtErrorCode code, const char* message);
   void* unused_1[1];
@@ -116,7 +116,7 @@ struct OrtApiBase {
   const char*(ORT_CALL* GetVersionString)();
 };
 
-// What ONNX Runtime knows of a custom operator.
+// The description of a custom operator for ONNX Runtime.
 struct OrtCustomOp {
   uint32_t version;
   void*(ORT_CALL* CreateKernel)(const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info);

@@ -13,7 +13,7 @@ namespace {
 template <class T>
 constexpr bool is_half_float = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
 
-// Zero of the type that T is computed in: float for half floats, unsigned integers (which wrap) for sums and products.
+// Zero of T's compute type: float for half floats, and unsigned integers, which wrap, for integer sums and products.
 template <class T, bool is_order>
 constexpr auto compute_zero() {
   if constexpr (is_half_float<T>) {
@@ -41,21 +41,21 @@ struct RowReduction {
   }
 };
 
-// The number of rows that are taken one by one before the blocks of eight.
+// The number of rows that are reduced one by one before the blocks of eight.
 ONNX_SPARSE_INLINE int64_t head_of(int64_t count) {
-  const int64_t head = ((count - 2) & 7) + 2;  // without a branch, which the lengths of segments would mislead
+  const int64_t head = ((count - 2) & 7) + 2;  // no branch: segments' lengths would be mispredicted
   return head < count ? head : count;
 }
 
-// A row's address, which is of no row where an index that is fetched ahead is wrong.
+// A row's address; an index that is only prefetched may be out of range, and then its address is of no row.
 ONNX_SPARSE_INLINE uintptr_t address_of(const SegmentBatch& batch, int64_t entry) {
   return reinterpret_cast<uintptr_t>(batch.table) + static_cast<uintptr_t>(batch.indices[entry]) * batch.row_stride;
 }
 
 ONNX_SPARSE_INLINE void fetch(uintptr_t address) { __builtin_prefetch(reinterpret_cast<void*>(address), 0, 2); }
 
-// Reduces `vectors` vectors of columns of the rows of the entries from `begin` on. They are neighbours from `column`
-// on, but for the last one, which stands at `last` and may overlap the one before: columns are reduced independently.
+// Reduces `vectors` vectors of columns of the rows of entries `begin` to `end`. The vectors are consecutive from
+// `column` on, except the last: it is at `last` and may overlap the one before, as columns are reduced independently.
 template <class R, size_t lanes, size_t vectors>
 ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin, int64_t end, size_t column,
                                        size_t last, typename R::Compute* output) {
@@ -68,8 +68,8 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin,
   };
   const auto read = [&](int64_t k, V* into) __attribute__((always_inline)) {
     if (prefetch) {
-      // Into the second-level cache, which takes more requests at a time than the first. The lines between wait until
-      // the first one's page has been looked up: they would queue for it, too.
+      // Into the second-level cache, which takes more requests at a time than the first. The lines between are fetched
+      // later, when the page of the first has been looked up: they would all wait for it.
       const uintptr_t far = address_of(batch, k + batch.prefetch_distance);
       fetch(far + column * sizeof(T));
       fetch(far + (last + lanes) * sizeof(T) - 1);
@@ -200,7 +200,7 @@ ONNX_SPARSE_INLINE void divide_integers(C* row, size_t width, int64_t count) {
   }
 }
 
-// Finishes a segment's reduced row; half floats are rounded to the output, others stay where they are.
+// Finishes a segment's reduced row; half floats are rounded into the output, others stay in place.
 template <class R>
 ONNX_SPARSE_INLINE void finish_row(const SegmentBatch& batch, typename R::Compute* row, int64_t begin, int64_t end,
                                    char* output) {

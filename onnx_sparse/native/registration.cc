@@ -1,9 +1,9 @@
-// The library's only door: RegisterCustomOps, which tells ONNX Runtime of every operator.
+// The library's only exported function: RegisterCustomOps, which registers every operator with ONNX Runtime.
 //
-// An operator is registered once for each binding of the type variables that its outputs have. ONNX Runtime infers the
-// outputs' element types from that, in every version and for inputs of unknown rank; its inference function for custom
-// operators can do neither. Variables that only inputs have are left open and checked when the kernel runs, so that
-// the message is the law's.
+// An operator is registered once for each binding of the type variables of its outputs. From this, ONNX Runtime infers
+// the outputs' element types in every version and for inputs of unknown rank; its inference function for custom
+// operators can do neither. Type variables that only inputs have are left open and checked when the kernel runs, so
+// that the message is the law's.
 
 #include <array>
 #include <exception>
@@ -188,8 +188,8 @@ BoundOps make_all() {
   return all;
 }
 
-// The domain as one ONNX Runtime knows it (a process may hold several). Sessions point into it, so it stays for good,
-// and all session options share it.
+// The domain for one ONNX Runtime (a process may hold several). Sessions point into it, so it is never freed, and all
+// session options share it.
 OrtCustomOpDomain* domain_of(const OrtApi& api) {
   struct Known {
     const OrtApi* api;
@@ -220,7 +220,7 @@ extern "C" EXPORT OrtStatus* ORT_CALL RegisterCustomOps(OrtSessionOptions* optio
   using namespace onnx_sparse;
   const OrtApi* api = base->GetApi(kOrtApiVersion);
   if (api == nullptr) {
-    // Every version has had the first slot, which is all that a message needs.
+    // Every version has the first slot, and a message needs no other.
     const OrtApi* oldest = base->GetApi(1);
     return oldest->CreateStatus(ORT_FAIL, "onnx_sparse needs ONNX Runtime 1.18 or later");
   }

@@ -7,7 +7,7 @@
 namespace onnx_sparse {
 namespace {
 
-// Whether `holds(first, count)` for all parts of `size` values, which are looked at in parallel.
+// Whether `holds(first, count)` for all parts of `size` values, which are checked in parallel.
 template <class Holds>
 bool holds_for_all(const Call& call, int64_t size, size_t value_bytes, const Holds& holds) {
   std::atomic<bool> all{true};

@@ -1,4 +1,4 @@
-// What the laws require of values; each names the input, the position and the value that breaks it.
+// What the laws require of values; each error names the input, the position and the illegal value.
 
 #pragma once
 

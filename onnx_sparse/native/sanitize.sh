@@ -5,8 +5,8 @@
 #
 # address: AddressSanitizer and UndefinedBehaviorSanitizer, on the contract suite and the tests of the library.
 # thread:  ThreadSanitizer, on the tests that use several threads.
-# Without pytest arguments it takes a few minutes. The package must be installed (pip install -e .). Exits with 77 where
-# the compiler or the system cannot run programs with these sanitizers.
+# Without pytest arguments it takes a few minutes. The package must be installed (pip install -e .). The exit status is
+# 77 where the compiler or the system cannot run programs with these sanitizers.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 kind=${1:?address or thread}
@@ -31,10 +31,10 @@ cmake -S "$root/onnx_sparse/native" -B "$build" -DCMAKE_BUILD_TYPE=Debug -DONNX_
 cmake --build "$build" --parallel
 export ONNX_SPARSE_LIBRARY=$build/libonnx_sparse_native.so
 
-# Python itself is not instrumented, so the runtime must be there before the library is loaded, and Python's own
-# leftovers at its end are no leaks of ours.
+# Python itself is not instrumented, so the runtime must be there before the library is loaded, and memory that Python
+# still holds when it exits is no leak of ours.
 LD_PRELOAD=$("${CXX:-c++}" -print-file-name=$runtime)
-# The C++ runtime goes with it: the interceptor of exceptions wants to find what it intercepts.
+# The C++ runtime goes with it: the sanitizer must find the exception functions that it intercepts.
 LD_PRELOAD=$LD_PRELOAD:$("${CXX:-c++}" -print-file-name=libstdc++.so.6)
 export LD_PRELOAD
 export ASAN_OPTIONS=detect_leaks=0,allocator_may_return_null=1,abort_on_error=1

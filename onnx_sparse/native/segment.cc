@@ -10,7 +10,7 @@
 namespace onnx_sparse {
 namespace {
 
-// The number of segments where nobody has said it: the last id and one more.
+// The number of segments where it is not given: the last id + 1.
 int64_t segments_of(const Tensor& segment_ids, std::string* cause) {
   const int64_t size = segment_ids.size();
   if (size == 0) return 0;
@@ -48,7 +48,7 @@ void segment(const Call& call, Reduction reduction, Finish finish, Constant empt
   reduce_sorted(call, work, segment_ids, count_below(segment_ids, segments), segments);
 }
 
-// The attribute fill_mode: ZERO, or the extremum that every number is beyond.
+// The value of an empty segment by the attribute fill_mode: ZERO, or `extremum`.
 Constant fill_mode(const Call& call, Constant extremum) { return call.choice(0) == 0 ? Constant::zero : extremum; }
 
 }  // namespace

@@ -10,19 +10,19 @@
 namespace onnx_sparse {
 namespace {
 
-// A batch has no more segments, and ends with the one in which it reaches so many entries.
+// A batch has at most so many segments, and ends with the segment in which it reaches so many entries.
 constexpr int64_t kBatchSegments = 128;
 constexpr int64_t kBatchEntries = 512;
-// A segment of more entries is reduced by several threads together.
+// A segment with more entries is reduced by several threads together.
 constexpr int64_t kLongSegment = 4096;
 // How many blocks of eight entries of a long segment make a task, and how much memory their sums may take at a time.
 constexpr int64_t kTaskBlocks = 64;
 constexpr int64_t kBlockSumBytes = 1 << 20;
-// So many bytes of looked-up rows are on their way while others are read.
+// How many bytes of looked-up rows are prefetched ahead of the row that is read.
 constexpr int64_t kPrefetchBytes = 8192;
 constexpr int64_t kMostPrefetched = 64;
 
-// The first number below `end` whose value reaches `wanted`, or `end`; values do not fall.
+// The first number below `end` whose value is at least `wanted`, or `end`; values do not decrease.
 template <class ValueOf>
 int64_t first_reaching(int64_t wanted, int64_t end, const ValueOf& value_of) {
   int64_t low = 0;
@@ -37,7 +37,7 @@ int64_t first_reaching(int64_t wanted, int64_t end, const ValueOf& value_of) {
   return low;
 }
 
-// Where the entries of each segment stand: the sorted ids say it ...
+// Where the entries of each segment are, by the sorted ids ...
 template <class Id>
 struct SortedIds {
   const Id* ids;
@@ -55,8 +55,8 @@ struct SortedIds {
     while (end < near && ids[end] == segment) ++end;
     return end < near || near == kept ? end : begin_of(segment + 1);
   }
-  // Writes where the next segments' entries begin, and returns for how many: for `most` or fewer, up to the one in
-  // which kBatchEntries are reached. One store an entry: a branch would be predicted wrongly once in every segment.
+  // Writes where the next segments' entries begin, and returns for how many segments: `most`, or fewer if they reach
+  // kBatchEntries. It stores once per entry, because a branch would be mispredicted once in every segment.
   int64_t starts_of(int64_t segment, int64_t most, int64_t entry, int64_t* starts) const {
     const int64_t limit = std::min(kept, entry + kBatchEntries);
     const int64_t stop = segment + most;
@@ -72,14 +72,14 @@ struct SortedIds {
     return count;
   }
   int64_t segment_at(int64_t entry) const { return ids[entry]; }
-  // A segment before which there are about `wanted` entries and segments together; it grows with `wanted`.
+  // A segment with about `wanted` entries and segments together before it; it grows with `wanted`.
   int64_t split(int64_t wanted) const {
     const int64_t low = first_reaching(wanted, kept, [this](int64_t k) { return ids[k] + k; });
     return std::min(std::max(wanted - low, low == 0 ? 0 : int64_t{ids[low - 1]} + 1), segments);
   }
 };
 
-// ... or a table of starts does.
+// ... or by a table of starts.
 struct Starts {
   const int64_t* starts;
   int64_t segments;
@@ -111,7 +111,7 @@ size_t element_size(Element element) {
 
 bool is_half(Element element) { return element == Element::float16 || element == Element::bfloat16; }
 
-// A part of the columns, wide rows having several.
+// A part of the columns; wide rows have several.
 struct Columns {
   size_t first;
   size_t count;
@@ -157,11 +157,11 @@ class Reducer {
     }
   }
 
-  // Whether all indices that were looked at lie in the table.
+  // Whether all indices of the run are in range.
   bool all_in_range() const { return all_in_range_.load(); }
 
  private:
-  // What so many entries and segments take, as bytes moved.
+  // The cost of so many entries and segments, in bytes moved.
   int64_t cost_of(int64_t count) const { return count * (row_bytes_ + 32); }
 
   Columns columns(size_t part) const {
@@ -188,8 +188,8 @@ class Reducer {
     return reduction_.output + segment * row_bytes_ + columns.first * size_;
   }
 
-  // Reduces `count` segments, the entries of which begin at starts[0], unless a row lies outside the table; then the
-  // whole run fails in the end.
+  // Reduces `count` segments, whose entries begin at starts[0], unless an index is out of range; then the whole run
+  // fails in the end.
   void reduce(SegmentBatch& some, int64_t* starts, int64_t count) const {
     const int64_t first = starts[0];
     const int64_t size = starts[count] - first;
@@ -211,8 +211,8 @@ class Reducer {
     if (indices_of(entry, std::min(kLongSegment, entries_ - entry), 0, own) == nullptr) all_in_range_.store(false);
   }
 
-  // The rows of `count` entries and of some more that are fetched ahead; null where one of the entries' is none. They
-  // are written to `own` unless they stand in memory as they are wanted.
+  // The rows of `count` entries and of some more to prefetch; null if an entry's index is out of range. They are
+  // written to `own` unless they are in memory in this form.
   const int64_t* indices_of(int64_t first, int64_t count, int64_t more, int64_t* own) const {
     const auto size = static_cast<size_t>(count);
     const int64_t there = std::min(count + more, entries_ - first);
@@ -251,7 +251,7 @@ class Reducer {
       const int64_t most = std::min(kBatchSegments, segments_end - segment);
       const int64_t count = grouping_.starts_of(segment, most, entry, starts);
       entry = starts[count];
-      // Only the last can be a long segment, which has its turn when the others are done.
+      // Only the last can be a long segment, which is reduced after all others.
       const int64_t reduced = starts[count] - starts[count - 1] > kLongSegment ? count - 1 : count;
       if (reduced > 0) {
         some.output = output_at(segment, columns);
@@ -300,7 +300,7 @@ class Reducer {
     loops().finish[element][join](whole, total.get());
   }
 
-  // Reduces `count` runs of `length` entries each, and leaves the results in the type computed in.
+  // Reduces `count` runs of `length` entries each, and leaves the results in the compute type.
   void reduce_equal(int64_t entry, int64_t count, int64_t length, const Columns& columns, char* output,
                     size_t stride) const {
     int64_t starts[kTaskBlocks + 1];

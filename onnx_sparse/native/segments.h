@@ -1,4 +1,4 @@
-// Reducing rows by segment, in parallel: what the embedding, segment and unsorted segment operators have in common.
+// Reducing rows by segment, in parallel: the common part of the embedding, segment and unsorted segment operators.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace onnx_sparse {
 
-// How an entry's row is known: from an index of 4 or 8 bytes, or entry k is row k.
+// How the row of an entry is found: by an index of 4 or 8 bytes, or entry k is row k (`own`).
 enum class IndexWidth { own, int32, int64 };
 
 // Some entries, each of them a row, reduced by segment to the rows of an output.
@@ -19,11 +19,11 @@ struct SegmentReduction {
   Element element;
   size_t width;       // elements of a row
   const char* table;  // the rows
-  int64_t rows = -1;  // how many there are; -1: the indices are known to be right
+  int64_t rows = -1;  // the number of rows; -1: the indices are known to be in range
   IndexWidth index_width = IndexWidth::own;
-  const void* indices = nullptr;  // of each entry: its row
-  const char* weights = nullptr;  // of each entry, or null
-  const char* empty_row;          // what an empty segment is
+  const void* indices = nullptr;  // the row of each entry
+  const char* weights = nullptr;  // the weight of each entry, or null
+  const char* empty_row;          // the value of an empty segment
   char* output;
 };
 

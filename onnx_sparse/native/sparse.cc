@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 
-// The inputs by what they are; both operators have the same outputs.
+// The inputs that both operators have; their outputs are the same.
 struct Arguments {
   std::string_view indices_name;
   const Tensor& indices;
@@ -86,7 +86,7 @@ void fill_empty_rows(const Call& call, const Arguments& arguments, std::vector<i
   if (output != nullptr) put_strings(call, arguments, out.positions, size, output);
 }
 
-// The product of dimensions; a zero counts as one. Throws a LawError where it is no int64.
+// The product of dimensions; a zero counts as one. Throws a LawError where it exceeds int64.
 int64_t size_of_shape(std::string_view name, const std::vector<int64_t>& shape) {
   int64_t room = kMost;
   int64_t size = 1;
@@ -144,7 +144,7 @@ std::vector<int64_t> inferred_shape(const std::vector<int64_t>& before, std::vec
   return requested;
 }
 
-// How far apart neighbours of each dimension stand in row-major order.
+// How far apart neighbours along each dimension are in row-major order.
 std::vector<int64_t> strides_of(const std::vector<int64_t>& shape) {
   std::vector<int64_t> strides(shape.size(), 1);
   for (size_t axis = shape.size(); axis > 1; --axis) strides[axis - 2] = strides[axis - 1] * shape[axis - 1];
@@ -206,7 +206,7 @@ void sparse_reshape(const Call& call) {
   call.for_parts(count, bytes, [&](int64_t first, int64_t end) {
     for (int64_t k = first; k < end; ++k) {
       const int64_t* coordinates = input + k * static_cast<int64_t>(from.size());
-      // Coordinates are not validated: what overflows wraps, which signed numbers must not.
+      // Coordinates are not validated, and products may overflow: unsigned, because signed overflow is undefined.
       uint64_t wrapped = 0;
       for (size_t c = 0; c < from.size(); ++c) {
         wrapped += static_cast<uint64_t>(coordinates[c]) * static_cast<uint64_t>(from[c]);

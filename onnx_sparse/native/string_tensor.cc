@@ -8,7 +8,7 @@ namespace onnx_sparse {
 Strings::Strings(const Call& call, const Tensor& tensor) : size_(static_cast<size_t>(tensor.size())) {
   if (size_ == 0) return;
   call.check(call.api().GetStringTensorDataLength(tensor.value, &length_));
-  characters_.reset(new char[std::max(length_, size_t{1})]);  // ONNX Runtime wants an address in any case
+  characters_.reset(new char[std::max(length_, size_t{1})]);  // ONNX Runtime refuses a null address
   offsets_.reset(new size_t[size_]);
   call.check(call.api().GetStringTensorContent(tensor.value, characters_.get(), length_, offsets_.get(), size_));
 }

@@ -1,4 +1,4 @@
-// String tensors, which ONNX Runtime hands out and takes in through functions only.
+// String tensors, which can be read and written only through functions of ONNX Runtime.
 
 #pragma once
 
@@ -20,13 +20,13 @@ class Strings {
   }
   size_t size() const { return size_; }
 
-  // The bytes of all strings together.
+  // The number of bytes of all strings together.
   size_t length() const { return length_; }
 
  private:
   size_t size_;
   size_t length_ = 0;
-  // Arrays, which vectors would first fill with zeros.
+  // Arrays, because vectors would first be filled with zeros.
   std::unique_ptr<char[]> characters_;
   std::unique_ptr<size_t[]> offsets_;
 };

@@ -1,4 +1,4 @@
-// A tensor that ONNX Runtime holds, as the law and the kernels see it.
+// A tensor that ONNX Runtime holds, in the form that the law's checks and the kernels use.
 
 #pragma once
 

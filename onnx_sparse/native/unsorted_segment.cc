@@ -21,7 +21,7 @@ void require_below(const Tensor& segment_ids, int64_t segments) {
   throw out_of_range("segment_ids", segment_ids, high - ids, *high, low, segments);
 }
 
-// The entries by segment, those of one segment as they stand: a counting sort. Negative ids are dropped.
+// The entries by segment, stably: a counting sort. Entries with negative ids are dropped.
 struct Order {
   std::unique_ptr<int64_t[]> starts;  // [segments + 1]
   std::unique_ptr<int64_t[]> entries;
@@ -31,7 +31,7 @@ template <class Id>
 Order order_by_segment(const Tensor& segment_ids, int64_t segments) {
   const Id* ids = segment_ids.as<Id>();
   const int64_t size = segment_ids.size();
-  // While entries are put in their places, starts[s + 1] is where the next entry of segment s goes.
+  // While entries are placed, starts[s + 1] is where the next entry of segment s goes.
   Order order{uninitialized<int64_t>(segments + 2), uninitialized<int64_t>(size)};
   int64_t* next = order.starts.get() + 1;
   std::fill(order.starts.get(), order.starts.get() + segments + 2, int64_t{0});

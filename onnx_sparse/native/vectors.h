@@ -1,4 +1,4 @@
-// Vectors of any number of lanes, in GCC's and Clang's own notation: the compiler maps them to what the machine has.
+// Vectors of any number of lanes, by an extension of GCC and Clang: the compiler maps them to the machine's registers.
 // A part of loops.cc.
 
 #pragma once
@@ -47,7 +47,7 @@ ONNX_SPARSE_INLINE Vector<T, lanes> all_lanes(T value) {
   }
 }
 
-// Reads `lanes` elements as the type that is computed with.
+// Reads `lanes` elements in the compute type.
 template <class Compute, size_t lanes, class T>
 ONNX_SPARSE_INLINE Vector<Compute, lanes> load(const T* from) {
   if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
@@ -97,7 +97,8 @@ ONNX_SPARSE_INLINE void store_halves(const float* from, size_t count, Half* to) 
   for (; i < count; ++i) from_float(from[i], to + i);
 }
 
-// The ways to reduce two to one. Small integers are promoted to int, whose overflow is undefined: unsigned is not.
+// How two values are reduced to one. Small integers would be promoted to int, whose overflow is undefined; unsigned's
+// is not.
 template <class T>
 using Wide = std::conditional_t<(std::is_integral_v<T> && sizeof(T) < sizeof(unsigned)), unsigned, T>;
 
@@ -128,7 +129,7 @@ struct Multiply {
   }
 };
 
-// A comparison with NaN is false, so b's NaN is taken; a's is kept by the second choice. Integers always equal
+// A comparison with NaN is false, so a NaN in b is taken; the second choice keeps a NaN in a. Integers always equal
 // themselves.
 struct Maximum {
   template <class V>
