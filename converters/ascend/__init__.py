@@ -1,6 +1,6 @@
-"""From Ascend: ATB graphs out of dumps to ONNX with operators of the domain, to run on any CPU.
+"""From Ascend: ATB graphs from dumps, GE graphs and torch_npu's ONNX files to ONNX that runs on any CPU.
 
-Written from public sources; nothing here was compared with an NPU.
+Written from public sources; nothing here has been compared with an NPU.
 """
 
 from __future__ import annotations

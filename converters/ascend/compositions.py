@@ -1,4 +1,4 @@
-"""Functions that ONNX has no one operator for, or ONNX Runtime not for every type; what ATB, GE and torch_npu share."""
+"""Functions without an ONNX operator, or without ONNX Runtime kernels for all types, for ATB, GE and torch_npu."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
 
-#: Each range of a MaskedFillRange becomes some nodes; a graph that has more is not written out.
+#: The most ranges of a MaskedFillRange, each of which becomes several nodes.
 _MOST_RANGES = 4096
 
 
@@ -27,7 +27,7 @@ def scalar(emit: Emitter, value: Tensor) -> Tensor:
 
 
 def swapped(emit: Emitter, tensor: Tensor) -> Tensor:
-    """The matrices of a tensor transposed."""
+    """A tensor with its last two axes swapped."""
     last = tensor.rank - 1
     if last < 1:
         raise Unsupported(f"{tensor} is no matrix")
@@ -41,7 +41,7 @@ def swish(emit: Emitter, x: Tensor, scale: float = 1.0) -> Tensor:
 
 
 def gelu(emit: Emitter, x: Tensor, *, exact: bool) -> Tensor:
-    """Gelu by the error function, or by its approximation with tanh."""
+    """Gelu with the error function, or the approximation with tanh."""
     half = emit.op("Mul", x, emit.like(0.5, x))
     if exact:
         curve = emit.op("Erf", emit.op("Mul", x, emit.like(math.sqrt(0.5), x)))
@@ -114,7 +114,7 @@ def top_k(emit: Emitter, x: Tensor, k: int, *, axis: int, largest: bool) -> tupl
 
 
 def one_hot(emit: Emitter, x: Tensor, one: Tensor, zero: Tensor, depth: int, axis: int) -> Tensor:
-    """ONNX OneHot in int64, the one combination of types that every version of ONNX Runtime has for integers."""
+    """ONNX OneHot in int64, the only combination of types that every version of ONNX Runtime has for integers."""
     rank = x.rank + 1
     if rank == 1:
         raise Unsupported(f"{x} is a scalar, which ONNX's OneHot does not take")
@@ -135,14 +135,14 @@ def one_hot(emit: Emitter, x: Tensor, one: Tensor, zero: Tensor, depth: int, axi
 
 
 def batched_gather(emit: Emitter, x: Tensor, indices: Tensor, axis: int, batch: int) -> Tensor:
-    """Gather along an axis whose first `batch` axes are in step with those of the indices."""
+    """Gather along an axis; the first `batch` axes of x correspond to those of the indices."""
     dims = x.shape or ()
     if batch == 0:
         shape = None if indices.shape is None else (*dims[:axis], *indices.shape, *dims[axis + 1 :])
         return emit.op("Gather", x, indices, shape=shape, axis=axis)
     if not 0 < batch <= min(axis, indices.rank) or x.dims[:batch] != indices.dims[:batch]:
         raise Unsupported(f"batchDims {batch} does not fit {x}, {indices} and axis {axis}")
-    # One axis of batch x size: each batch's indices are shifted to where its rows begin.
+    # Merge batch and axis into one axis of batch x size, and shift each batch's indices to where its rows begin.
     front = [*range(batch), axis]
     rest = [i for i in range(x.rank) if i not in front]
     rows = emit.transpose(x, front + rest)
@@ -157,7 +157,7 @@ def batched_gather(emit: Emitter, x: Tensor, indices: Tensor, axis: int, batch: 
     wrapped = emit.op("Where", if_negative, emit.op("Add", wide, emit.constant(size)), wide)
     picked = emit.op("Gather", flat, emit.op("Add", wrapped, begins), shape=(batches, math.prod(inner), *kept), axis=0)
     whole = emit.reshape(picked, [*x.dims[:batch], *inner, *kept])
-    # The axes that stood between the batch and `axis` go back to before the indices.
+    # The axes between the batch and `axis` go back to their position before the indices.
     between = axis - batch
     first = batch + len(inner)
     perm = [
@@ -172,8 +172,8 @@ def batched_gather(emit: Emitter, x: Tensor, indices: Tensor, axis: int, batch: 
 def range_filled(emit: Emitter, x: Tensor, start: Tensor, end: Tensor, value: Tensor, axis: int) -> Tensor:
     """For each i, in turn, and each row j of x: x[j, ..., start[i, j]:end[i, j]] = value[i], the range along `axis`.
 
-    start and end are [count, rows]. Rows of x beyond theirs stay as they are. With axis 0 there are no rows: start and
-    end must be [count, 1].
+    start and end are [count, rows]. Further rows of x are unchanged. With axis 0 there are no rows: start and end must
+    be [count, 1].
     """
     axis = x.axis(axis)
     if start.rank != 2 or start.dims != end.dims or value.dims != start.dims[:1]:

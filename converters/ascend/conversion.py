@@ -1,4 +1,4 @@
-"""`convert`: from a file of Ascend's tools to a model that runs in ONNX Runtime."""
+"""`convert`: from a file of one of Ascend's tools to a model that runs in ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def convert(
         path: ATB graph JSON (`GetGraphInfo`, or a layer's or model's file of msit or msprobe), or msit's `.onnx`; or a
             graph of GE: `.air`, `ge_proto_*.txt`, `dynamo.pbtxt`, `ge_onnx_*.pbtxt`; or an ONNX file with operators of
             torch_npu's exporter.
-        inputs: Element types and shapes of the graph's inputs, for what the file and a dump do not say:
+        inputs: Element types and shapes of the graph's inputs that neither the file nor a dump says:
             `["x:float16:2,3"]` or `{"x": ("float16", (2, 3))}`; an unknown dimension is `?`, or None.
-        tensors: What a dump says of the tensors: a csv, a dump's folder, or the folder of the layer's tensors. When
-            left off, it is looked for beside the graph where the tools put it.
-        fill_value: The value of FillOperations whose own was lost in the dump, an infinity or NaN that became null.
-        fp16_overflow: What becomes of FillOperation's values beyond float16: `saturate` (Atlas A2, A3) or `ieee`
+        tensors: A dump's records of the tensors: a csv, a dump's folder, or the folder of the layer's tensors. When
+            left off, the dump is looked for beside the graph, where the tools put it.
+        fill_value: The value of FillOperations whose own value, an infinity or NaN, was lost as null in the dump.
+        fp16_overflow: How FillOperation converts values beyond float16: `saturate` (Atlas A2, A3) or `ieee`
             (Ascend 950).
         keep_unknown: Keep operations that are not converted as nodes of the domain `ascend.atb`.
         progress: Called with `"converting"` when the file has been read.
 
     Returns:
-        The model, in canonical form. What a user should know, such as a hidden reshape that the dump shows, stands in
-        its metadata; see `notes`.
+        The model, in canonical form. Notes for the user, such as on a hidden reshape that the dump shows, are in its
+        metadata; see `notes`.
 
     Raises:
         ConversionError: The file cannot be read, an input's type is not known, or operations cannot be converted; all
@@ -85,7 +85,7 @@ def convert(
 def _convert_ge(
     source: Path, given: Mapping[str, Given], *, keep_unknown: bool, tell: Callable[[str], None]
 ) -> ModelProto:
-    # protobuf's descriptors are built on import: not for those who convert an ATB graph
+    # imported only here, because the import builds protobuf descriptors, which ATB graphs do not need
     from onnx_sparse.converters.ascend.ge.conversion import convert_ge
     from onnx_sparse.converters.ascend.ge.reader import read_ge_graph
     from onnx_sparse.converters.ascend.ge.viewer_onnx import read_ge_onnx

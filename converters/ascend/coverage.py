@@ -25,7 +25,7 @@ class CoverageRow:
 
 
 def coverage() -> dict[str, list[CoverageRow]]:
-    """The operations that have a handler, sorted by name, for each kind of file."""
+    """The operations with a handler, sorted by name, for each kind of file."""
     return {
         "ATB": [CoverageRow(f"{kind}Operation", row.to, row.notes) for kind, row in sorted(ATB.items())],
         "GE": [CoverageRow(op_type, row.to, row.notes) for op_type, row in sorted(GE.items())],

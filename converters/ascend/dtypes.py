@@ -1,4 +1,4 @@
-"""Element types as Ascend's files write them: aclDataType numbers, ge.proto numbers, and names."""
+"""Element types in Ascend's files: aclDataType numbers, ge.proto numbers, and names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from onnx import TensorProto
 
 from onnx_sparse.schemas.declaration import DType
 
-#: aclDataType and ge::DataType, the same numbering: parameters of ATB, headers of .bin files, attributes of GE.
+#: aclDataType and ge::DataType, which have the same numbers: ATB's parameters, headers of .bin files, GE's attributes.
 ACL: dict[int, DType] = {
     0: TensorProto.FLOAT,
     1: TensorProto.FLOAT16,
@@ -23,7 +23,7 @@ ACL: dict[int, DType] = {
     27: TensorProto.BFLOAT16,
 }
 
-#: ge.proto.DataType, the other numbering: tensor descriptors of GE graphs.
+#: ge.proto.DataType, which has other numbers: tensor descriptors of GE graphs.
 GE_PROTO: dict[int, DType] = {
     1: TensorProto.FLOAT,
     2: TensorProto.FLOAT16,
@@ -64,7 +64,7 @@ FORMATS = {-1: "UNDEFINED", 0: "NCHW", 1: "NHWC", 2: "ND", 3: "NC1HWC0", 4: "FRA
 
 
 def dtype_of_name(text: str) -> DType | None:
-    """The element type of a name: `float16`, `ACL_FLOAT16`, `DT_FLOAT16`, `torch.float16`; None if it is none."""
+    """The element type of a name: `float16`, `ACL_FLOAT16`, `DT_FLOAT16`, `torch.float16`; None for other names."""
     name = text.strip().lower()
     for prefix in ("acl_", "dt_", "torch."):
         name = name.removeprefix(prefix)

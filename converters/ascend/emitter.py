@@ -1,4 +1,4 @@
-"""Writes ONNX nodes: the standard operators that handlers need, with the shapes of their results, and the domain's."""
+"""Writes ONNX nodes: standard operators for the handlers, with the shapes of their results, and the domain's."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Array = np.ndarray[Any, Any]
 
 #: The default opset of the models: the first with LayerNormalization; reductions take their axes as attributes.
 OPSET = 17
-#: How many elements the constants may have that handlers compute: a small file must not become a large model.
+#: The most elements in all constants that handlers compute: a small file must not become a large model.
 _MOST_COMPUTED = 2**25
-#: A stand-in for "as broadcast from the inputs", for None means unknown.
+#: Stands for "broadcast from the inputs", because None means unknown.
 _BROADCAST: Any = object()
 
 
 class Emitter:
-    """The graph that is being built.
+    """The graph under construction.
 
     Attributes:
         nodes: Its nodes so far.
         initializers: Its constants.
-        values: The values of constants by name, for handlers that must know them.
-        notes: What a user should be told: a hidden Reshape that was inserted, an assumption that was made.
+        values: The values of constants by name, for handlers that need them.
+        notes: Notes for the user: a hidden Reshape that was inserted, an assumption that was made.
         domains: The operator sets that the nodes need.
     """
 
@@ -51,17 +51,17 @@ class Emitter:
         self._computed = 0
 
     def begin(self, name: str) -> None:
-        """The nodes that follow belong to a node of the source."""
+        """Name the following nodes after a node of the source."""
         self._prefix, self._start, self._count = _free(name, self._prefixes), len(self.nodes), 0
 
     def fresh(self, wanted: str) -> str:
-        """A name that nothing has."""
+        """An unused name."""
         return _free(wanted, self._taken)
 
     def name_outputs(self, results: Sequence[Tensor], names: Sequence[str]) -> tuple[Tensor, ...]:
-        """Give the results of the node that was begun the names they have in the source.
+        """Give the results of the current source node their names in the source.
 
-        A result that this node did not make, or made for two outputs, goes through an Identity.
+        A result that this node did not make, or that serves two outputs, goes through an Identity.
         """
         made = {output for node in self.nodes[self._start :] for output in node.output}
         renames: dict[str, str] = {}
@@ -115,9 +115,9 @@ class Emitter:
     def op(
         self, op_type: str, *inputs: Tensor, dtype: DType | None = None, shape: Shape | None = _BROADCAST, **attrs: Any
     ) -> Tensor:
-        """Add a standard node with one result: by default of the first operand's type and the shape of all broadcast.
+        """Add a standard node with one result; by default with the first operand's type and the broadcast shape of all.
 
-        Where ONNX Runtime has no kernel for that type, operands of the type go through a wider one.
+        If ONNX Runtime has no kernel for that type, operands of the type go through a wider one.
         """
         result = broadcast(*(t.shape for t in inputs)) if shape is _BROADCAST else shape
         span = operands(op_type)
@@ -131,14 +131,14 @@ class Emitter:
         return made if dtype is not None else self.cast(made, first)
 
     def domain_op(self, op_type: str, *inputs: Tensor, shape: Shape | None) -> Tensor:
-        """Add a node of the domain whose only result has the type that its schema says."""
+        """Add a node of the domain with one result, whose type follows from its schema."""
         op = OPS[op_type]
         types = bound_types(op, {i.name: tensor.dtype for i, tensor in zip(op.inputs, inputs, strict=True)})
         result = (op.bind(op.outputs[0].type, types), shape)
         return self.node(op_type, inputs, [result], domain=DOMAIN)[0]
 
     def constant(self, value: Any, dtype: DType = TensorProto.INT64, name: str = "") -> Tensor:
-        """A constant; equal small ones are the same."""
+        """A constant; equal small constants are shared."""
         array = np.asarray(value).astype(numpy_dtype(dtype), copy=False)
         key = (dtype, array.shape, array.tobytes()) if array.size <= 64 and not name else None
         if key in self._constants:
@@ -153,7 +153,7 @@ class Emitter:
         return tensor
 
     def spend(self, elements: int) -> None:
-        """Ask, before a constant of so many elements is computed, whether it may be.
+        """Count the elements of a constant before it is computed.
 
         Raises:
             Unsupported: The graph's computed constants would become too large.
@@ -167,11 +167,11 @@ class Emitter:
         return self.constant(value, tensor.dtype)
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
-        """The tensor as another element type; itself when it is of that type."""
+        """Cast a tensor; it is returned as it is if it has that element type."""
         return tensor if tensor.dtype == dtype else self.op("Cast", tensor, dtype=dtype, to=dtype)
 
     def wide(self, tensor: Tensor) -> Tensor:
-        """A half float as float32, in which the NPU computes; another type as it is."""
+        """Half floats as float32, in which the NPU computes; other types as they are."""
         return self.cast(tensor, TensorProto.FLOAT) if tensor.dtype in HALF_FLOATS else tensor
 
     def in_float32(self, compute: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
@@ -179,10 +179,10 @@ class Emitter:
         return self.cast(compute(*map(self.wide, inputs)), inputs[0].dtype)
 
     def arithmetic(self, op_type: str, *inputs: Tensor, dtype: DType | None = None) -> Tensor:
-        """An elementwise operator of inputs of one element type; half floats through float32, rounded once.
+        """An elementwise operator on inputs of one element type; half floats go through float32 and are rounded once.
 
         ONNX Runtime lacks these operators for bfloat16 and, on a CPU, for float16. It would compute float16 in float32
-        by itself, but without the rounding between two operators, which the NPU does.
+        itself, but without the rounding between two operators that the NPU does.
         """
         if any(t.dtype != inputs[0].dtype for t in inputs):
             raise Unsupported(f"its inputs are of different element types: {', '.join(map(str, inputs))}")
@@ -192,7 +192,7 @@ class Emitter:
         return wide if dtype is not None else self.cast(wide, inputs[0].dtype)
 
     def reshape(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
-        """The tensor in another shape; itself when it has that shape."""
+        """Reshape a tensor; it is returned as it is if it has that shape."""
         if tensor.shape == tuple(shape):
             return tensor
         count = element_count(tensor.shape)
@@ -201,7 +201,7 @@ class Emitter:
         return self.op("Reshape", tensor, self.constant(shape), shape=tuple(shape))
 
     def transpose(self, tensor: Tensor, perm: Sequence[int]) -> Tensor:
-        """The tensor with its axes in another order; itself when they are in order."""
+        """Transpose a tensor; it is returned as it is if its axes keep their order."""
         if list(perm) == list(range(tensor.rank)):
             return tensor
         if sorted(perm) != list(range(tensor.rank)):
@@ -210,7 +210,7 @@ class Emitter:
         return self.op("Transpose", tensor, shape=tuple(shape[axis] for axis in perm), perm=list(perm))
 
     def slice(self, tensor: Tensor, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int]) -> Tensor:
-        """The part from starts (>= 0) to ends along axes; needs to know these dimensions."""
+        """The part from starts (>= 0) to ends along axes, whose sizes must be known."""
         shape = list(tensor.shape or ())
         for start, end, axis in zip(starts, ends, axes, strict=True):
             size = shape[axis]
@@ -267,7 +267,7 @@ class Emitter:
 
 
 def _free(wanted: str, taken: dict[str, int]) -> str:
-    """The name, or the first that is free of name_1, name_2, ...; `taken` counts, for many may want the same."""
+    """The name, or a free one of name_1, name_2, ...; `taken` has the next number, as many may want the same name."""
     name = wanted
     while name in taken:
         name = f"{wanted}_{taken[wanted]}"
@@ -277,7 +277,7 @@ def _free(wanted: str, taken: dict[str, int]) -> str:
 
 
 def broadcast_equal(shapes: Sequence[Shape]) -> Shape:
-    """The one shape that all are, as far as it is known.
+    """The common shape of all, as far as it is known.
 
     Raises:
         Unsupported: They differ.

@@ -1,4 +1,4 @@
-"""What a user says of a graph's inputs: `NAME:DTYPE:2,3`."""
+"""The types and shapes that a user gives for a graph's inputs: `NAME:DTYPE:2,3`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onnx_sparse.converters.ascend.dtypes import dtype_of_name
 from onnx_sparse.converters.ascend.tensors import Given, Shape
 from onnx_sparse.converters.errors import ConversionError
 
-#: An element type, or an element type and a shape; None is a dimension that is not known.
+#: An element type, or an element type and a shape; None is an unknown dimension.
 InputSpec = str | tuple[str, Sequence[int | None] | None]
 
 
@@ -32,7 +32,7 @@ def parse_inputs(inputs: Sequence[str] | Mapping[str, InputSpec] | None) -> dict
 def parse_input(text: str) -> tuple[str, Given]:
     """One input: `x:float16:2,3`, `x:float16:?,3`, `x:float16` of any shape, `x:float16:` of rank 0.
 
-    GE's names can have colons in them: the last parts count.
+    GE's names can contain colons, so the last parts are the type and shape.
     """
     parts = text.split(":")
     for split in (len(parts) - 2, len(parts) - 1):

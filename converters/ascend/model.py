@@ -1,4 +1,4 @@
-"""The ModelProto around what an emitter has written."""
+"""The ModelProto around the nodes of an emitter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.tensors import Tensor
 
 IR_VERSION = 10
-#: The key of a model's metadata under which stands what a user should know of the conversion, line by line.
+#: The key in a model's metadata for notes on the conversion, line by line.
 NOTES_KEY = "onnx_sparse.conversion_notes"
 
 
@@ -45,7 +45,7 @@ def make_model(
 
 
 def notes(model: ModelProto) -> list[str]:
-    """What a user should know of the conversion that made a model."""
+    """The notes on the conversion that made a model."""
     return next((entry.value.splitlines() for entry in model.metadata_props if entry.key == NOTES_KEY), [])
 
 

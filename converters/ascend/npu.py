@@ -1,4 +1,4 @@
-"""ONNX files with operators of torch_npu's exporter, domain `npu`: each is rewritten in place, the rest stays."""
+"""ONNX files with operators of torch_npu's exporter, domain `npu`: each is rewritten, the rest is unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
 from onnx_sparse.converters.graphs import graphs
 
 DOMAIN = "npu"
-#: Between these, what the emitter writes is legal as it stands.
+#: From this opset up to the emitter's, its nodes are legal as they are.
 _LOWEST_OPSET = 13
 
 Results = tuple[Tensor, ...]
@@ -50,7 +50,7 @@ def _handles(*op_types: str, to: str) -> Callable[[HandlerFunction], HandlerFunc
 
 
 def has_npu_nodes(model: ModelProto) -> bool:
-    """Whether a model has operators of torch_npu, also in the bodies of control flow."""
+    """Whether a model has operators of torch_npu, including in control-flow bodies."""
     return any(node.domain == DOMAIN for graph in graphs(model.graph) for node in graph.node)
 
 
@@ -65,7 +65,7 @@ def convert_npu(path: Path) -> ModelProto:
         version = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
         if not _LOWEST_OPSET <= version <= OPSET:
             model = onnx.version_converter.convert_version(model, OPSET)
-    except Exception as error:  # onnx has no base of its own for what goes wrong in it
+    except Exception as error:  # onnx's exceptions have no common base of their own
         raise ConversionError(f"{path} cannot be brought to opset {OPSET}: {' '.join(str(error).split())}") from error
     _, *bodies = graphs(model.graph)
     if inner := [node for body in bodies for node in body.node if node.domain == DOMAIN]:
@@ -78,7 +78,7 @@ def convert_npu(path: Path) -> ModelProto:
         if left == waiting:
             raise ConversionError("", failures)
         waiting = left
-        # Inference ends at an operator that it does not know, and goes on from the types that rewriting has added.
+        # Inference stops at an unknown operator, and continues from the types that rewriting has added.
         model = onnx.shape_inference.infer_shapes(model)
         failures = _rewrite(model)
     imports = [entry for entry in model.opset_import if entry.domain != DOMAIN]
@@ -92,7 +92,7 @@ def _label(node: NodeProto) -> str:
 
 
 def _rewrite(model: ModelProto) -> list[UnsupportedNode]:
-    """Rewrite what can be rewritten now; returns what cannot."""
+    """Rewrite the nodes that can be rewritten now; returns the others."""
     graph = model.graph
     types = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
     known = {name: tensor for name, value in types.items() if (tensor := _tensor(value)) is not None}
@@ -174,7 +174,7 @@ def _masked_fill_range(node: NodeProto, inputs: tuple[Tensor, ...], emit: Emitte
 
 @_handles("NPUOneHot", to="OneHot, Cast")
 def _one_hot(node: NodeProto, inputs: tuple[Tensor, ...], emit: Emitter) -> Results:
-    """What torch_npu calls num_classes (and its exporter num_classses) is the axis; the result is float32."""
+    """The attribute that torch_npu calls num_classes (its exporter num_classses) is the axis; the result is float32."""
     (x,) = _first(node, inputs)
     given = _attributes(node)
     axis = int(given.get("num_classses", given.get("num_classes", -1)))
@@ -233,7 +233,7 @@ def _rms_norm(node: NodeProto, inputs: tuple[Tensor, ...], emit: Emitter) -> Res
 
 @_handles("NPUFormatCast", to="Identity")
 def _format_cast(node: NodeProto, inputs: tuple[Tensor, ...], emit: Emitter) -> Results:
-    return _first(node, inputs)  # the format is how the NPU stores a tensor, not what it holds
+    return _first(node, inputs)  # the format says how the NPU stores a tensor, not what it holds
 
 
 #: torch's numbers of element types, which the exporter writes.
@@ -262,7 +262,7 @@ def _dtype_cast(node: NodeProto, inputs: tuple[Tensor, ...], emit: Emitter) -> R
 
 @_handles("NPUScatter", "NPUScatterOP", to="Unsqueeze, ScatterElements")
 def _scatter(node: NodeProto, inputs: tuple[Tensor, ...], emit: Emitter) -> Results:
-    """The exporter's name is NPUScatterOP. Indices and updates lack the axis, along which there is one of each."""
+    """The exporter's name is NPUScatterOP. Indices and updates have size 1 along the axis, and may lack it."""
     x, indices, updates = _first(node, inputs, 3)
     axis = x.axis(int(_attributes(node).get("dim", 0)))
     pair = []

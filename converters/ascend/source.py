@@ -1,4 +1,4 @@
-"""Reads a source file and tells what it is."""
+"""Reads a source file and determines its kind."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from onnx import GraphProto, ModelProto
 from onnx_sparse.converters.ascend.wire import check_fields
 from onnx_sparse.converters.errors import ConversionError
 
-#: A graph of 5,000 operations is 2 MB of JSON. Python needs some ten times the size of what it parses.
+#: A graph of 5,000 operations is 2 MB of JSON. Parsing takes about ten times the size of the file in memory.
 MOST_JSON_BYTES = 128 * 2**20
-#: protobuf's parser of texts takes about a second for 2 MB.
+#: protobuf's text parser takes about a second for 2 MB.
 MOST_TEXT_BYTES = 64 * 2**20
 MOST_BINARY_BYTES = 2**31 - 1
 
 
-#: How much of a file tells what it is.
+#: How much of a file is read to determine its kind.
 _SNIFFED_BYTES = 64 * 1024
 _GE_TYPE = b'"ge:'
 
 
 def is_ascend(path: Path) -> bool:
-    """Whether an .onnx, .pbtxt or .txt file is one of Ascend's: of msit, of GE, or with operators of torch_npu."""
+    """Whether an .onnx, .pbtxt or .txt file is from msit or GE, or has operators of torch_npu."""
     suffix = path.suffix.lower()
     try:
         with path.open("rb") as stream:
@@ -34,7 +34,7 @@ def is_ascend(path: Path) -> bool:
     except OSError:
         return False
     if suffix == ".onnx":
-        # An ONNX file with ATB's or torch_npu's operators; read whole only when their names are in it.
+        # An ONNX file with ATB's or torch_npu's operators; it is read as a whole only if it contains their names.
         if (b"Operation" not in head and b"NPU" not in head) or path.stat().st_size > MOST_BINARY_BYTES:
             return False
         try:
@@ -51,7 +51,7 @@ def is_ge_onnx(path: Path) -> bool:
 
 
 def inside(path: Path, root: Path | None) -> bool:
-    """Whether a path is in a folder, symbolic links followed; any is where there is no folder."""
+    """Whether a path is in a folder, symbolic links followed; every path is if the folder is None."""
     return root is None or path.resolve().is_relative_to(root.resolve())
 
 
@@ -62,13 +62,13 @@ def read_bytes(path: Path, most: int) -> bytes:
         if size > most:
             raise ConversionError(f"{path} has {size} bytes; a file of this kind is read up to {most}")
         with path.open("rb") as stream:
-            return stream.read(most)  # what is no regular file has no size that could be trusted
+            return stream.read(most)  # the size of anything but a regular file cannot be trusted
     except OSError as error:
         raise ConversionError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def read_json(path: Path) -> Any:
-    """The document in a JSON file; NaN and infinities are numbers, as nlohmann and Python may write them."""
+    """The document in a JSON file; NaN and infinities are accepted, as nlohmann and Python may write them."""
     try:
         return json.loads(read_bytes(path, MOST_JSON_BYTES))
     except RecursionError as error:
@@ -91,7 +91,7 @@ def read_onnx(path: Path) -> ModelProto:
 
 
 def _check_names(graph: GraphProto) -> None:
-    """Names that are not UTF-8 come as bytes, which no name is compared with."""
+    """Refuse names that are not UTF-8: protobuf returns them as bytes, which equal no other name."""
     values = (*graph.input, *graph.output, *graph.value_info, *graph.initializer)
     texts = [graph.name, *(value.name for value in values)]
     for node in graph.node:

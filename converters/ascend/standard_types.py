@@ -1,4 +1,4 @@
-"""Which element types ONNX's operators take: others are refused at conversion, not when a session loads the model."""
+"""The element types of ONNX's operators: others are refused at conversion, not when a session loads the model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def check_types(op_type: str, inputs: Sequence[Tensor], opset: int) -> None:
     """Refuse inputs that a standard operator does not take.
 
     Raises:
-        Unsupported: One is of a type of its own accord, or by comparison with another, that the operator does not take.
+        Unsupported: The operator does not take the type of an input, or two inputs that must have one type differ.
     """
     bound: dict[str, Tensor] = {}
     for tensor, (name, allowed, same) in zip(inputs, _parameters(op_type, opset, len(inputs)), strict=True):
@@ -29,7 +29,7 @@ def check_types(op_type: str, inputs: Sequence[Tensor], opset: int) -> None:
 
 @lru_cache(maxsize=512)
 def _parameters(op_type: str, opset: int, count: int) -> tuple[tuple[str, frozenset[str], bool], ...]:
-    """For each input the name of its type, what that can be, and whether all of that name are of one type."""
+    """For each input: its type variable, the allowed types, and whether all inputs of that variable have one type."""
     declared = get_schema(op_type, opset).inputs
     places = [declared[min(position, len(declared) - 1)] for position in range(count)]
     variadic = OpSchema.FormalParameterOption.Variadic

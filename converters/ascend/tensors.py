@@ -1,4 +1,4 @@
-"""A tensor of the graph that is being built; what is not known of it and must be makes a node `Unsupported`."""
+"""A tensor of the graph under construction. Asking for a property that is not known raises `Unsupported`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from onnx_sparse.converters.errors import Unsupported as Unsupported
 from onnx_sparse.schemas.declaration import DType, dtype_name
 
-#: Dimensions; None is one that is not known.
+#: Dimensions; None is an unknown one.
 Shape = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor: its name, its element type (a TensorProto.DataType), its shape (None: not even the rank is known)."""
+    """A tensor: its name, its element type (a TensorProto.DataType), its shape (None: the rank is not known)."""
 
     name: str
     dtype: DType
@@ -36,17 +36,17 @@ class Tensor:
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """The shape, all of it.
+        """The whole shape.
 
         Raises:
-            Unsupported: Some of it is not known.
+            Unsupported: A dimension is not known.
         """
         if self.shape is None or None in self.shape:
             raise Unsupported(f"needs the whole shape of {self.name}; give it with --input or --tensors")
         return tuple(d for d in self.shape if d is not None)
 
     def axis(self, axis: int) -> int:
-        """A possibly negative axis as one from 0 on.
+        """A non-negative axis for one that may be negative.
 
         Raises:
             Unsupported: The tensor has no such axis.
@@ -62,7 +62,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Given:
-    """What a user says of an input: its element type and, as far as it is known, its shape."""
+    """What the user gives for an input: its element type and, as far as known, its shape."""
 
     dtype: DType
     shape: Shape | None = None
@@ -74,7 +74,7 @@ def shape_text(shape: Shape | None) -> str:
 
 
 def element_count(shape: Shape | None) -> int | None:
-    """How many elements a tensor of the shape has; None where that is not known."""
+    """The number of elements of a shape; None if it is not known."""
     return None if shape is None or None in shape else math.prod(d for d in shape if d is not None)
 
 

@@ -1,28 +1,28 @@
-"""Counts what a protobuf file holds before it is parsed.
+"""Counts the fields of a protobuf file before it is parsed.
 
-An empty message is two bytes in the file and some hundred in memory: a file of a few megabytes can take many gigabytes.
-What a graph needs is far less than one field for every byte, for most of a large file is weights, each one field.
+An empty message has two bytes in the file and about a hundred in memory, so a small file can take gigabytes. A graph
+needs far less than one field per byte, because most of a large file is weights, each of which is one field.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-#: Smaller files cannot become larger than what a machine has.
+#: Smaller files cannot exhaust the memory of a machine.
 _HARMLESS_BYTES = 8 * 2**20
 _MOST_FIELDS = 8_000_000
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
 
 def check_fields(data: bytes, descriptor: Any) -> None:
-    """Refuse a serialised message of too many fields.
+    """Refuse a serialised message with too many fields.
 
     Args:
         data: The message.
-        descriptor: Its protobuf descriptor, which says what of it is messages again.
+        descriptor: Its protobuf descriptor, which says which fields are messages themselves.
 
     Raises:
-        ValueError: It has too many, or is none.
+        ValueError: It has too many fields, or is not a message.
     """
     if len(data) <= _HARMLESS_BYTES:
         return

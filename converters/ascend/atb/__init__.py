@@ -1,1 +1,1 @@
-"""ATB graphs: readers, what dumps say of tensors, and one handler per operation."""
+"""ATB graphs: readers, records of tensors from dumps, and one handler per operation."""

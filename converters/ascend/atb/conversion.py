@@ -25,12 +25,12 @@ UNKNOWN_DOMAIN = "ascend.atb"
 
 @dataclass
 class Conversion:
-    """A model and how it hangs together with its source.
+    """A model and its relation to the source.
 
     Attributes:
         model: The model.
-        graph: The source, every tensor of which is written once, under its name in the model.
-        tensors: Every tensor by its name.
+        graph: The source, in which every tensor is written once and has its name in the model.
+        tensors: Every tensor by name.
     """
 
     model: ModelProto
@@ -45,7 +45,7 @@ class _State:
     choices: Choices
     keep_unknown: bool
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    #: Tensors of which nothing is known: what makes them is not converted, or the type of an input is not said.
+    #: Tensors of which nothing is known: their operation is not converted, or the type of an input is not given.
     lost: set[str] = field(default_factory=set)
     unsupported: list[UnsupportedNode] = field(default_factory=list)
 
@@ -62,12 +62,12 @@ def convert_graph(
     """Convert a graph.
 
     Args:
-        source: The graph as a reader gives it.
-        given: What the user says of its inputs.
-        records: What a dump says of its tensors.
-        choices: What the user decides.
+        source: The graph from a reader.
+        given: The types and shapes that the user gives for its inputs.
+        records: The records of its tensors in a dump.
+        choices: The user's choices.
         keep_unknown: Keep operations without a handler as nodes of the domain `ascend.atb`.
-        weights_from_dump: Make initializers of the weights whose data are in the dump.
+        weights_from_dump: Make weights whose data are in the dump initializers.
 
     Raises:
         ConversionError: Operations cannot be converted (all are listed), or the types of inputs are not known.
@@ -97,7 +97,7 @@ def _written(node: AtbNode) -> tuple[str, ...]:
 
 
 def _raise_for(untyped: list[str], unsupported: list[UnsupportedNode]) -> None:
-    """Say all that stands in the way, in one go."""
+    """Report everything that prevents the conversion at once."""
     if not untyped:
         if unsupported:
             raise ConversionError("", unsupported)
@@ -120,7 +120,7 @@ def _place_inputs(
 ) -> tuple[list[ValueInfoProto], list[str]]:
     """The graph's inputs, and the names of those whose types are not known.
 
-    What the user says counts, else what the dump says. Weights become initializers.
+    The user's types take precedence over the dump's. Weights become initializers.
     """
     first_use = _first_uses(graph)
     weights = (graph.weights | _weights_by_use(graph)) if weights_from_dump else frozenset()
@@ -147,7 +147,7 @@ def _place_inputs(
 
 
 def input_record(graph: AtbGraph, name: str, records: Records) -> TensorRecord | None:
-    """What a dump says of an input: as the graph reads it, else as the first operation does."""
+    """A dump's record of an input: as the graph reads it, else as the first operation reads it."""
     return _input_record(graph, name, records, _first_uses(graph))
 
 
@@ -180,7 +180,7 @@ def _first_uses(graph: AtbGraph) -> dict[str, tuple[AtbNode, int]]:
 
 
 def _weights_by_use(graph: AtbGraph) -> frozenset[str]:
-    """The inputs that are read as weights only: a layer's file does not say which of its inputs are."""
+    """The inputs that are only read as weights; a layer's file does not say which of its inputs are weights."""
     roles: dict[str, set[bool]] = {}
     for node in graph.nodes:
         handler = HANDLERS.get(node.kind)
@@ -203,7 +203,7 @@ def _convert_node(node: AtbNode, state: _State) -> None:
                 reason = "a plugin operation: the dump holds its name only, neither its type nor its parameters"
             raise Unsupported(reason)
         if any(name in state.lost for name in node.inputs):
-            state.lost.update(node.outputs)  # what cannot be converted before it is reported already
+            state.lost.update(node.outputs)  # the operation that could not be converted is already reported
             return
         inputs = _as_recorded(node, record, state)
         if handler is None:
@@ -223,9 +223,10 @@ def _convert_node(node: AtbNode, state: _State) -> None:
 
 
 def _as_recorded(node: AtbNode, record: OperationRecord, state: _State) -> tuple[Tensor, ...]:
-    """The inputs in the shapes in which the dump says they were read.
+    """The inputs in the shapes in which they were read according to the dump.
 
-    ATB can reshape an input of a node by a function of the model's code, of which no dump keeps a trace but the shape.
+    ATB can reshape an input of a node with a function in the model's code, which leaves no trace in a dump but the
+    shape.
     """
     tensors = []
     for index, name in enumerate(node.inputs):
@@ -261,7 +262,7 @@ def _fits(shape: Shape | None, seen: Shape) -> bool:
 
 
 def _kept(node: AtbNode, inputs: tuple[Tensor, ...], record: OperationRecord, state: _State) -> tuple[Tensor, ...]:
-    """The operation as a node of a foreign domain, its parameters as JSON; its results are what the dump says."""
+    """The operation as a node of a foreign domain, its parameters as JSON; its results are as in the dump."""
     known = [r if r is not None else TensorRecord() for r in record.outputs]
     known += [TensorRecord()] * (len(node.outputs) - len(known))
     param = node.param if node.param not in (None, "") else record.param
@@ -272,7 +273,7 @@ def _kept(node: AtbNode, inputs: tuple[Tensor, ...], record: OperationRecord, st
 
 def _output(state: _State, name: str, graph: AtbGraph) -> ValueInfoProto:
     tensor = state.tensors[name]
-    if name in graph.inputs:  # an input that is an output, too, unchanged
+    if name in graph.inputs:  # an input that is also an output, unchanged
         state.emit.begin(name)
         (tensor,) = state.emit.name_outputs((tensor,), (state.emit.fresh(f"{name}_output"),))
     return value_info(tensor)

@@ -1,12 +1,12 @@
-"""Finds what a dump says of a graph's tensors, in the folder layouts of the tools.
+"""Finds a dump's records of a graph's tensors, in the folder layouts of the tools.
 
 msit:     ROOT/{layer,model}/<pid>/<graph>.json         and  ROOT/tensors/<device>_<pid>/<round>/<id>_<Layer>/...
           ROOT/operation_io_tensors/<pid>/operation_tensors_<n>.csv
 msprobe:  ROOT/info/{layer,model}/<device>_<pid>/<graph>.json  and  ROOT/data/<device>_<pid>/<round>/<id>_<Layer>/...
           statistic.csv
 
-In a layer's folder stand `before/intensor<i>.bin`, `after/outtensor<i>.bin`, and one folder of the same kind for each
-of its operations, `<id>_<Op>`, with `op_param.json`.
+A layer's folder has `before/intensor<i>.bin`, `after/outtensor<i>.bin`, and one folder of the same kind for each of its
+operations, `<id>_<Op>`, with `op_param.json`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TENSOR = re.compile(r"(in|out)tensor(\d+)\.bin")
 
 
 def find_records(graph: AtbGraph, source: Path, tensors: Path | None) -> Records:
-    """What is known of a graph's tensors.
+    """The records of a graph's tensors.
 
     Args:
         graph: The graph.
@@ -42,7 +42,7 @@ def find_records(graph: AtbGraph, source: Path, tensors: Path | None) -> Records
         tensors: A csv, a dump's folder or the folder of the layer's tensors, given by the user.
 
     Raises:
-        ConversionError: What the user gave says nothing of this graph, or a file of the dump is malformed.
+        ConversionError: The user's file or folder says nothing about this graph, or a file of the dump is malformed.
     """
     if tensors is None:
         root = _root_above(source)
@@ -65,7 +65,7 @@ def _some(graph: AtbGraph) -> str:
 
 
 def _root_above(source: Path) -> Path | None:
-    """The dump's folder, seen from a graph in it; only where the graph stands where the tools put one."""
+    """The dump's folder, given a graph in it; None if the graph is not where the tools put one."""
     parents = source.absolute().parents
     for level, folder in enumerate(parents[:_LEVELS_UP]):
         stands = level == 0 or any(part.name in ("layer", "model", "info") for part in parents[:level])
@@ -101,10 +101,10 @@ def _from_folder(graph: AtbGraph, root: Path, process: str) -> Records:
 
 
 def _graph_folder(graph: AtbGraph, root: Path, process: str) -> Path | None:
-    """The folder with the tensors of a layer; of a model, the one with those of its layers."""
+    """The folder with the tensors of a layer; for a model, the folder with those of its layers."""
     bases = [root / name for name in _DATA_FOLDERS if (root / name).is_dir()] or [root]
     found: list[tuple[bool, Path]] = []
-    # A model has no type of its own: its folder is the one with its layers' folders.
+    # A model has no type: its folder is the one that contains its layers' folders.
     wanted = {graph.op_type, graph.name} - {""}
     layers = {node.path[0][1] for node in graph.nodes} - {""}
     for folder in (f for base in bases for f in _folders(base, root)):
@@ -116,12 +116,12 @@ def _graph_folder(graph: AtbGraph, root: Path, process: str) -> Path | None:
     if not found and (root / "before").is_dir():
         return root
     own = [entry for entry in found if any(part.name.rpartition("_")[2] == process for part in entry[1].parents)]
-    # The layer of the graph's own number first, then the first round of the first device.
+    # Prefer the layer with the graph's own number, then the first round of the first device.
     return max(own or found, key=lambda entry: entry[0])[1] if found else None
 
 
 def _folders(base: Path, root: Path) -> Iterator[Path]:
-    """The folders under a folder, not too deep and not too many, the upper ones first."""
+    """The folders below a folder, upper levels first; their depth and number are limited."""
     level, count = [base], 0
     for _ in range(_LEVELS_DOWN):
         yield from level

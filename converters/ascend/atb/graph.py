@@ -1,4 +1,4 @@
-"""ATB graphs as every reader gives them: flat, tensors by name, nodes in execution order."""
+"""ATB graphs in the form that every reader returns: flat, tensors by name, nodes in execution order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
 
-#: Where an operation stands: the position and `opType` in each of the graphs around it, outermost first, then its own.
+#: The path of an operation: position and `opType` of each enclosing graph, outermost first, then of the operation.
 #: The empty path is the graph itself.
 NodePath = tuple[tuple[int, str], ...]
 
@@ -21,11 +21,11 @@ class AtbNode:
 
     Attributes:
         name: `opName`, unique or not.
-        op_type: `opType`; empty for a plugin operation, of which dumps keep a name only.
-        param: Its parameters as they were read: an object, "" or None.
+        op_type: `opType`; empty for a plugin operation, of which dumps keep only the name.
+        param: Its parameters as in the file: an object, "" or None.
         inputs: Names of the tensors it reads.
         outputs: Names of the tensors it writes.
-        path: Where it stands.
+        path: Its position.
     """
 
     name: str
@@ -51,8 +51,9 @@ class AtbGraph:
         inputs: Names of the graph's inputs.
         outputs: Names of its outputs.
         nodes: Its operations in execution order.
-        weights: The inputs that the file says are weights.
-        open: Whether the file does not list inputs and outputs: what is read first is an input, what is left an output.
+        weights: The inputs that are weights according to the file.
+        open: Whether the file does not list inputs and outputs. Then tensors that are read but not written before are
+            inputs, and tensors that are never read are outputs.
     """
 
     name: str
@@ -66,7 +67,7 @@ class AtbGraph:
 
 @dataclass
 class _Versions:
-    """The tensor that a source name stands for at a point of the execution."""
+    """The tensor that a name in the source denotes at some point of the execution."""
 
     current: dict[str, str] = field(default_factory=dict)
     writer: dict[str, AtbNode] = field(default_factory=dict)
@@ -76,12 +77,12 @@ class _Versions:
 def with_unique_writes(graph: AtbGraph, written: Callable[[AtbNode], tuple[str, ...]]) -> AtbGraph:
     """The graph in which every tensor is written once: an operation that writes in place writes a new tensor.
 
-    The last version of an output of the graph keeps its name, the first one of every other tensor. What is written
-    onto an input of the graph last and read by no one is an output, too: `<input>_updated`.
+    The name stays with the last version of an output of the graph, and with the first version of any other tensor. If
+    the last version of a graph input is written by an operation and never read, it is also an output.
 
     Args:
         graph: A graph.
-        written: The names a node writes; some operations have no outputs and write an input.
+        written: Returns the names that a node writes; some operations have no outputs and write an input.
 
     Raises:
         ConversionError: A tensor is read before it is written, written twice at once, or an output is never written.
@@ -130,7 +131,7 @@ def with_unique_writes(graph: AtbGraph, written: Callable[[AtbNode], tuple[str, 
 
 
 def _with_interface(graph: AtbGraph, written: Callable[[AtbNode], tuple[str, ...]]) -> AtbGraph:
-    """Inputs and outputs as the operations show them, where the file lists none."""
+    """Derive inputs and outputs from the operations, for a file that does not list them."""
     inputs: dict[str, None] = dict.fromkeys(graph.inputs)
     unread: dict[str, None] = {}
     made: set[str] = set()
@@ -154,7 +155,7 @@ def _undefined(graph: AtbGraph, node: AtbNode, name: str, *, defined_later: bool
 
 
 def _check_overwritten(versions: _Versions, node: AtbNode, name: str) -> None:
-    """A result that is overwritten unread is a broken graph, unless it was one of several results of its writer."""
+    """Refuse to overwrite an unread result, a sign of a broken graph, unless its writer has several results."""
     old = versions.current.get(name)
     writer = versions.writer.get(old) if old is not None else None
     if writer is not None and old not in versions.read and len(writer.outputs) <= 1:
@@ -170,7 +171,7 @@ def _fresh(name: str, taken: set[str]) -> str:
 
 
 def strings(value: Any) -> Iterable[str]:
-    """The strings in a list of a file; raises TypeError when it is something else."""
+    """The strings of a list in a file; raises TypeError for anything else."""
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):

@@ -1,6 +1,6 @@
-"""Reads ATB graphs out of JSON: `GetGraphInfo` with tensor ids, and the dump tools' rewriting of it with names.
+"""Reads ATB graphs from JSON: `GetGraphInfo` with tensor ids, and the dump tools' version of it with names.
 
-Both are recognised graph by graph: operations have `inTensorIds` in the one and `inTensors` in the other. Graphs in
+The two are told apart graph by graph: operations have `inTensorIds` in the one and `inTensors` in the other. Nested
 graphs are flattened.
 """
 
@@ -12,17 +12,17 @@ from typing import Any
 from onnx_sparse.converters.ascend.atb.graph import AtbGraph, AtbNode, NodePath, strings
 from onnx_sparse.converters.errors import ConversionError
 
-#: Deeper graphs in graphs are not what ATB makes.
+#: ATB does not nest graphs more deeply.
 _MOST_LEVELS = 32
 _MODEL_INPUTS = ("inTensors", "weightTensors", "kCacheTensors", "vCacheTensors")
 #: Whole models have some ten thousand operations.
 _MOST_NODES = 200_000
-#: A graph that claims more inputs, outputs or inner tensors is none.
+#: No real graph has more inputs, outputs or inner tensors.
 _MOST_TENSORS = 1_000_000
 
 
 def is_atb_json(document: Any) -> bool:
-    """Whether a JSON document is an ATB graph, in whatever spelling."""
+    """Whether a JSON document is an ATB graph in either form."""
     return (
         isinstance(document, Mapping)
         and isinstance(document.get("nodes"), list)
@@ -31,11 +31,11 @@ def is_atb_json(document: Any) -> bool:
 
 
 def read_graph(document: Any, where: object = "this JSON") -> AtbGraph:
-    """The graph that a JSON document holds.
+    """The graph in a JSON document.
 
     Args:
-        document: The parsed JSON: a graph, or a single operation, which is a graph of one.
-        where: What to call it in messages: its file.
+        document: The parsed JSON: a graph, or a single operation, which is a graph of one operation.
+        where: Its name in messages: the file.
 
     Raises:
         ConversionError: It is not an ATB graph or contradicts itself.
@@ -55,7 +55,7 @@ def read_graph(document: Any, where: object = "this JSON") -> AtbGraph:
 
 
 def _graph_of_one(operation: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The graph around a single operation, which dumps write as they write a graph."""
+    """A graph around a single operation, which dumps write in the same form as a graph."""
     if "inTensorNum" not in operation and "outTensorNum" not in operation:
         inner = {key: operation.get(key, []) for key in ("inTensors", "outTensors")}
         return {**inner, "opName": operation.get("opName", ""), "opType": "", "nodes": [operation]}
@@ -81,7 +81,7 @@ def _read_ids(document: Mapping[str, Any], name: str, op_type: str) -> AtbGraph:
 
 
 def _collect_ids(graph: Mapping[str, Any], scope: str, known: list[str], path: NodePath, nodes: list[AtbNode]) -> None:
-    """Append the operations of a graph whose inputs and outputs have the names `known`."""
+    """Append the operations of a graph; `known` are the names of its inputs and outputs."""
     _check_depth(path, scope)
     inner = _count(graph, "internalTensorNum")
     for position, node in enumerate(_nodes(graph)):
@@ -98,7 +98,7 @@ def _collect_ids(graph: Mapping[str, Any], scope: str, known: list[str], path: N
 
 
 def _by_id(node: Mapping[str, Any], key: str, label: str, known: list[str], scope: str, inner: int) -> list[str]:
-    """Names of tensors: the known ones have the first ids, the inner ones those behind them."""
+    """The names of tensors: the known ones have the first ids, the inner ones the ids after them."""
     ids = node.get(key) or []
     if not isinstance(ids, list) or any(isinstance(i, bool) or not isinstance(i, int) for i in ids):
         raise TypeError(f"{key} of {label} is no list of numbers")
@@ -137,7 +137,7 @@ def _collect_names(
     path: NodePath,
     nodes: list[AtbNode],
 ) -> None:
-    """Append the operations of a graph. Graphs in it use the names around them, or their own for their ports."""
+    """Append the operations of a graph. Nested graphs use the outer graph's names, or own names for their ports."""
     _check_depth(path, scope)
     for position, node in enumerate(_nodes(graph)):
         label = _text(node, "opName") or _text(node, "name") or f"node {position} of {scope}"

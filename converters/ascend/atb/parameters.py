@@ -1,7 +1,7 @@
-"""The parameters of an operation, in every spelling in which tools write them.
+"""The parameters of an operation, in every form in which tools write them.
 
 ATB's dumps have camelCase keys and enums as numbers; MindIE has the enums' names; torch_atb has snake_case keys; the
-`.onnx` of msit has every scalar as a list of floats, which is empty for 0, false and null. Left out keys are defaults.
+`.onnx` of msit has every scalar as a list of floats, which is empty for 0, false and null. Missing keys mean defaults.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class Parameters:
     """Parameters by ATB's own camelCase names.
 
     Args:
-        raw: What the file holds: an object, or "" or None for none.
-        within: The name of the structure around these, for messages.
+        raw: The content of the file: an object, or "" or None for no parameters.
+        within: The name of the enclosing structure, for messages.
     """
 
     def __init__(self, raw: Any, within: str = "") -> None:
@@ -32,7 +32,7 @@ class Parameters:
         return key in self._raw
 
     def group(self, key: str) -> Parameters:
-        """A structure within this one; an empty one where it is missing, "" or null."""
+        """A nested structure; an empty one if it is missing, "" or null."""
         value = self._raw.get(key)
         if value is None and any(k.startswith(f"{key}.") for k in self._raw):  # msit's .onnx has `a.b` for b of a
             value = {k.removeprefix(f"{key}."): v for k, v in self._raw.items() if k.startswith(f"{key}.")}
@@ -42,7 +42,7 @@ class Parameters:
         """A number.
 
         Raises:
-            Unsupported: It is none; null is an infinity or NaN, which JSON could not say.
+            Unsupported: It is not a number; null is an infinity or NaN, which JSON cannot express.
         """
         if key not in self._raw:
             return default
@@ -75,19 +75,19 @@ class Parameters:
         return names[max(matches, key=len)]
 
     def text(self, key: str) -> str:
-        """A text; empty where there is none, or something else."""
+        """A text; empty if there is none, or for anything else."""
         value = self._raw.get(key)
         return value if isinstance(value, str) else ""
 
     def integers(self, key: str) -> list[int]:
-        """A list of whole numbers; one alone is a list of one."""
+        """A list of whole numbers; a single number is a list of one."""
         numbers = self.numbers(key)
         if None in numbers:
             raise Unsupported(f"{self._within}{key} is no list of whole numbers: {_short(self._raw[key])}")
         return [self._whole(key, number) for number in numbers if number is not None]
 
     def numbers(self, key: str) -> list[float | None]:
-        """A list of numbers; one alone is a list of one; None is a null."""
+        """A list of numbers, with None for null; a single number is a list of one."""
         value = self._raw.get(key, [])
         items = value if isinstance(value, list) else [value]
         if any(isinstance(item, bool) or not isinstance(item, int | float | None) for item in items):

@@ -1,4 +1,4 @@
-"""What a dump says of the tensors of operations: element types, formats, shapes and the files that hold the data."""
+"""A dump's records of the tensors of operations: element types, formats, shapes and the files with the data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_sparse.schemas.declaration import DType
 
 @dataclass(frozen=True)
 class TensorRecord:
-    """One tensor; None is what the dump does not say.
+    """One tensor; None for whatever the dump does not say.
 
     Attributes:
         dtype: Its element type.
@@ -32,10 +32,10 @@ class OperationRecord:
     """The tensors of one operation.
 
     Attributes:
-        inputs: What it read, before it ran.
-        outputs: What it wrote, after it ran.
-        soc: The chip, as `SocVersion` of a csv names it.
-        param: Its parameters out of op_param.json.
+        inputs: The tensors it read, before it ran.
+        outputs: The tensors it wrote, after it ran.
+        soc: The chip, from `SocVersion` in a csv.
+        param: Its parameters from op_param.json.
     """
 
     inputs: tuple[TensorRecord | None, ...] = ()
@@ -46,12 +46,12 @@ class OperationRecord:
 
 @dataclass
 class Records:
-    """The operations of a dump, found by where they stand in the graph and by their name.
+    """The operations of a dump, by their position in the graph and by name.
 
     Attributes:
         by_path: From the folders of tensors.
         by_name: From a csv, by `opName`.
-        root: The folder out of which files may be read.
+        root: The folder from which files may be read.
     """
 
     by_path: dict[NodePath, OperationRecord] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Records:
     root: Path | None = None
 
     def of(self, path: NodePath, name: str) -> OperationRecord:
-        """What is known of an operation: from its folder, completed from the csv."""
+        """The record of an operation from its folder, completed from the csv."""
         there, listed = self.by_path.get(path, OperationRecord()), self.by_name.get(name, OperationRecord())
         return OperationRecord(
             _merged(there.inputs, listed.inputs),

@@ -1,4 +1,4 @@
-"""Runs a dumped layer on the CPU with the dump's own inputs and compares every tensor with what the NPU wrote."""
+"""Runs a dumped layer on the CPU with the dump's own inputs and compares every tensor with the NPU's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _GRAPH_PLACES = ("layer", "model", "info/layer", "info/model")
 
 @dataclass(frozen=True)
 class Comparison:
-    """One tensor of the NPU's and what it is here.
+    """The comparison of one tensor with the NPU's.
 
     Attributes:
         operation: The operation that wrote it; the graph's name for its outputs.
@@ -39,10 +39,10 @@ class Comparison:
         shape: The shape in the dump.
         max_abs: The largest difference.
         max_rel: The largest difference relative to the NPU's value.
-        cosine: The cosine of the angle between the two; None where one of them is zero or not finite.
-        equal: Whether all values are the same.
+        cosine: The cosine of the angle between the two; None if one of them is zero or not finite.
+        equal: Whether all values are equal.
         ok: Whether they agree within the tolerance.
-        note: What else differs.
+        note: Any other difference.
     """
 
     operation: str
@@ -65,7 +65,7 @@ class Replay:
         graph: The layer's name.
         source: Its file.
         comparisons: Its tensors in execution order.
-        notes: What a user should know of the conversion.
+        notes: Notes on the conversion for the user.
     """
 
     graph: str
@@ -75,14 +75,14 @@ class Replay:
 
 
 def find_graphs(folder: Path, wanted: str = "") -> list[tuple[Path, AtbGraph, Records]]:
-    """The graphs of a dump whose tensors were dumped, too.
+    """The graphs of a dump whose tensors are in the dump as well.
 
     Args:
         folder: The dump's folder.
-        wanted: The name of the only graph that is looked for; all when empty.
+        wanted: The name of the only graph to look for; all graphs when empty.
 
     Raises:
-        ConversionError: There is none.
+        ConversionError: There is no such graph.
     """
     seen, found = [], []
     for path in (path for place in _GRAPH_PLACES for path in sorted(folder.glob(f"{place}/*/*.json"))):
@@ -118,13 +118,13 @@ def replay(
     Args:
         path: The graph's file.
         graph: The graph.
-        records: What the dump says of its tensors.
-        choices: What the user decides.
-        backend: The kernels that run it.
-        tolerance: How far a floating tensor may be from the NPU's; by its element type when None.
+        records: The dump's records of its tensors.
+        choices: The user's choices.
+        backend: The backend that runs it.
+        tolerance: How far a floating tensor may be from the NPU's; None uses the tolerance of its element type.
 
     Raises:
-        ConversionError: It cannot be converted, an input's tensor is not in the dump, or it does not run on them.
+        ConversionError: It cannot be converted, an input's tensor is not in the dump, or it does not run on the inputs.
     """
     read = {name for node in graph.nodes for name in node.inputs}
     for name in (name for name in graph.inputs if name in read):
@@ -136,7 +136,7 @@ def replay(
     expected = list(_expected(conversion, records))
     try:
         results = _run(conversion, feeds, [name for _, name, _ in expected], backend)
-    except Exception as error:  # onnxruntime's have no base of their own
+    except Exception as error:  # onnxruntime's exceptions have no common base of their own
         raise ConversionError(f"it is converted but does not run on the dump's inputs: {error}") from error
     comparisons = []
     for operation, name, record in expected:
@@ -154,7 +154,7 @@ def _input_file(graph: AtbGraph, name: str, records: Records) -> Path:
 
 
 def compare(operation: str, tensor: str, actual: Array, expected: Array, tolerance: float | None) -> Comparison:
-    """How far a tensor is from the NPU's. NaN and infinities must be at the same places."""
+    """Compare a tensor with the NPU's. NaN and infinities must be at the same positions."""
     dtype, shape = str(expected.dtype), tuple(expected.shape)
     note = ""
     if actual.shape != expected.shape:
@@ -192,14 +192,14 @@ def compare(operation: str, tensor: str, actual: Array, expected: Array, toleran
 
 
 def _has_results(graph: AtbGraph, records: Records) -> bool:
-    """Whether a result of the graph or of one of its operations was dumped."""
+    """Whether any result of the graph or of its operations was dumped."""
     places = [((), graph.name), *((node.path, node.name) for node in graph.nodes)]
     outputs = (record for path, name in places for record in records.of(path, name).outputs)
     return any(record is not None and record.file is not None for record in outputs)
 
 
 def _expected(conversion: Conversion, records: Records) -> Iterator[tuple[str, str, TensorRecord]]:
-    """What is to be compared, in execution order: (operation, tensor, record)."""
+    """The tensors to compare, in execution order: (operation, tensor, record)."""
     graph = conversion.graph
     places = [(node.path, node.name, node.outputs) for node in graph.nodes]
     places.append(((), graph.name, tuple(value.name for value in conversion.model.graph.output)))
@@ -210,7 +210,7 @@ def _expected(conversion: Conversion, records: Records) -> Iterator[tuple[str, s
 
 
 def _run(conversion: Conversion, feeds: Mapping[str, Array], wanted: list[str], backend: str) -> dict[str, Array]:
-    """The wanted tensors, inner ones as well."""
+    """The wanted tensors, including inner ones."""
     import onnxruntime
 
     import onnx_sparse
@@ -222,7 +222,7 @@ def _run(conversion: Conversion, feeds: Mapping[str, Array], wanted: list[str], 
         if name not in there:
             model.graph.output.append(value_info(conversion.tensors[name]))
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what fails comes as an exception
+    options.log_severity_level = 4  # failures are raised as exceptions
     session = onnx_sparse.InferenceSession(model, options, backend=backend)
     names = [value.name for value in session.get_outputs()]
     return dict(zip(names, session.run(names, dict(feeds)), strict=True))

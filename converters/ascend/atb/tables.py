@@ -18,7 +18,7 @@ _MOST_TENSORS = 10_000
 
 
 def read_table(path: Path, root: Path | None) -> dict[str, OperationRecord]:
-    """The operations of a table by `opName`, each as it ran first.
+    """The operations of a table by `opName`, each with its first run.
 
     Raises:
         ConversionError: The file is neither of the two tables.
@@ -76,7 +76,7 @@ def _param(text: str | None) -> object:
     try:
         return json.loads(text) if text and text.strip() else None
     except (ValueError, RecursionError):
-        return None  # the graph has the parameters; here they are a second copy
+        return None  # a second copy of the parameters, which the graph has
 
 
 def _statistic(lines: list[str], path: Path, root: Path | None) -> dict[str, OperationRecord]:

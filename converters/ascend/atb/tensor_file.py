@@ -1,7 +1,7 @@
 """Reads the `.bin` files in which ATB's dump tools write tensors: lines of text, then the data.
 
-The files are untrusted: what is read is bounded, sizes are checked against the file before anything is allocated, and
-nothing outside of the dump's folder is opened, wherever `data=` or a symbolic link points.
+The files are untrusted: reading is bounded, sizes are checked against the file before anything is allocated, and
+nothing outside the dump's folder is opened, wherever `data=` or a symbolic link points.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class _Header:
     shape: tuple[int, ...]
     start: int  # where the data area begins in the file
     data: tuple[int, int] | None  # offset in the data area, and length
-    elsewhere: str  # the file that holds the data, where this one does not
+    elsewhere: str  # the file that holds the data, if it is not in this one
 
 
 def read_record(file: Path, root: Path | None) -> TensorRecord:
-    """What the header of a file says."""
+    """The record in the header of a file."""
     header = _header(file, root)
     return TensorRecord(header.dtype, header.format, header.shape, file)
 
@@ -44,10 +44,10 @@ def read_tensor(file: Path, root: Path | None) -> np.ndarray[Any, Any]:
 
     Args:
         file: The file.
-        root: The folder out of which nothing may lead.
+        root: The folder outside of which nothing is read.
 
     Raises:
-        ConversionError: The file is malformed, truncated or outside of the folder.
+        ConversionError: The file is malformed, truncated or outside the folder.
     """
     header = _header(file, root)
     if header.dtype is None:
@@ -78,7 +78,7 @@ def read_tensor(file: Path, root: Path | None) -> np.ndarray[Any, Any]:
 
 
 def _other_file(file: Path, text: str, root: Path | None) -> Path:
-    """The file that `data=` names: seen from the file's own folder, or from the dump's."""
+    """The file that `data=` names, relative to the file's own folder or to the dump's."""
     folder = root if root is not None else file.parent
     for base in (file.parent, folder):
         candidate = base / text

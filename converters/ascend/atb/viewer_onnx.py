@@ -1,7 +1,7 @@
-"""Reads the `.onnx` that `msit llm dump --type onnx` writes, a third spelling of the same graph.
+"""Reads the `.onnx` that `msit llm dump --type onnx` writes, a third form of the same graph.
 
-It is made for viewers: types of operations in the default domain, no opset, parameters as lists of floats. What runs
-is made from it by the same handlers as from the JSON.
+It is made for viewers: ATB's operation types in the default domain, no opset, parameters as lists of floats. The same
+handlers as for the JSON make a model from it that runs.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from onnx_sparse.converters.errors import ConversionError
 
 
 def is_viewer_onnx(model: ModelProto) -> bool:
-    """Whether an ONNX file is a drawing of an ATB graph: no opset, and ATB's types of operations."""
+    """Whether an ONNX file is an ATB graph for viewers: no opset, and ATB's operation types."""
     return not model.opset_import and any(node.op_type.endswith("Operation") for node in model.graph.node)
 
 
 def read_viewer_onnx(model: ModelProto) -> AtbGraph:
-    """The graph that the file draws."""
+    """The ATB graph in the file."""
     inputs = tuple(value.name for value in model.graph.input)
     outputs = tuple(value.name for value in model.graph.output)
     name = model.graph.name or _common_prefix(inputs + outputs)
@@ -48,7 +48,7 @@ def _value(attribute: AttributeProto, node: str) -> Any:
 
 
 def _common_prefix(names: tuple[str, ...]) -> str:
-    """`ExpertFilter_0` of `ExpertFilter_0_input_0`: the file does not say the layer's name otherwise."""
+    """`ExpertFilter_0` of `ExpertFilter_0_input_0`: the layer's name is nowhere else in the file."""
     for name in names:
         for mark in ("_input_", "_output_"):
             if mark in name:

@@ -22,13 +22,13 @@ from onnx_sparse.schemas.declaration import FLOATS, dtype_name
 #: The domain of operators that are kept unconverted.
 UNKNOWN_DOMAIN = "ascend.ge"
 _INPUTS = ("Data", "RefData")
-#: Operators that run other graphs of the file; `subgraph` is what ge_onnx dumps call the body.
+#: Operators that run other graphs of the file; `subgraph` is the name of a body in ge_onnx dumps.
 _CALLS = frozenset({"If", "StatelessIf", "While", "StatelessWhile", "Case", "For", "PartitionedCall",
                     "StatefulPartitionedCall", "subgraph"})  # fmt: skip
 
 
 class _Conversion:
-    """One conversion: what is made so far."""
+    """The state of one conversion."""
 
     def __init__(self, graph: GeGraph, folder: Path, given: Mapping[str, Given], *, keep_unknown: bool) -> None:
         self.graph, self.folder, self.given, self.keep_unknown = graph, folder, given, keep_unknown
@@ -98,7 +98,7 @@ class _Conversion:
         return self.emit.constant(value, int(np_dtype_to_tensor_dtype(value.dtype)), node.name)
 
     def _results(self, node: GeNode) -> tuple[Tensor, ...] | None:
-        """What a node makes; None where what it reads is lost already."""
+        """The results of a node; None if one of its inputs could not be converted."""
         handler = HANDLERS.get(node.op_type)
         if node.op_type in _CALLS:
             raise Unsupported("it runs another graph of the file; only the file's first graph is converted")
@@ -119,7 +119,7 @@ class _Conversion:
         )
 
     def _as_described(self, result: Tensor, described: Description) -> Tensor:
-        """A result as the graph describes it: completed, cast within a kind; a contradiction is refused."""
+        """A result completed by the graph's description, cast within a kind of type; contradictions are refused."""
         if described.dtype is not None and described.dtype != result.dtype:
             if (described.dtype in FLOATS) != (result.dtype in FLOATS):
                 raise Unsupported(f"it makes {dtype_name(result.dtype)}, the graph says {dtype_name(described.dtype)}")
@@ -140,7 +140,7 @@ class _Conversion:
         return results[source.position]
 
     def _output(self, source: Source, number: int) -> Tensor:
-        """A result as an output of the model; inputs, constants and what is an output already go through Identity."""
+        """A result as an output of the model; inputs, constants and existing outputs go through an Identity."""
         tensor = self._result(source)
         plain = tensor.name not in self.inputs and tensor.name not in self.emit.values
         if plain and tensor.name not in self.placed:
@@ -161,8 +161,8 @@ def convert_ge(graph: GeGraph, folder: Path, *, given: Mapping[str, Given], keep
 
     Args:
         graph: The graph.
-        folder: The folder of its file, in which files of weights stand.
-        given: What the user says of its inputs.
+        folder: The folder of its file, which also has the files of weights.
+        given: The types and shapes that the user gives for its inputs.
         keep_unknown: Keep operators without a handler as nodes of the domain `ascend.ge`.
 
     Raises:

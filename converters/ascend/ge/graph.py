@@ -1,4 +1,4 @@
-"""GE graphs as every reader gives them."""
+"""GE graphs in the form that every reader returns."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from onnx_sparse.schemas.declaration import DType
 #: The types of nodes that hold a constant in the file itself.
 CONSTANTS = ("Const", "Constant")
 
-#: Formats whose data stand in the order of their dimensions; the others are the NPU's own.
+#: Formats whose data are in the order of their dimensions; others are the NPU's own.
 PLAIN_FORMATS = frozenset({"", "ND", "NCHW", "NHWC", "NCDHW", "NDHWC", "HWCN", "NC", "N", "DHWCN", "RESERVED"})
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a graph says of a tensor; None is what it does not say.
+    """A graph's description of a tensor; None for whatever the graph does not say.
 
     Attributes:
         dtype: Its element type.
@@ -37,7 +37,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Source:
-    """A result of a node: its position among them."""
+    """A result of a node, by position."""
 
     node: str
     position: int
@@ -50,10 +50,10 @@ class GeNode:
     Attributes:
         name: Its name, unique in the graph.
         op_type: Its type.
-        inputs: What it reads; None is an optional input that is left off. Control edges are left out.
+        inputs: The results it reads; None is an optional input that is left off. Control edges are not listed.
         attributes: Its attributes: numbers, texts, lists, and arrays for tensors.
-        results: What the graph says of its results.
-        without_data: Whether it is a constant whose data were left out of the file.
+        results: The graph's descriptions of its results.
+        without_data: Whether it is a constant whose data are not in the file.
     """
 
     name: str
@@ -70,8 +70,8 @@ class GeGraph:
 
     Attributes:
         name: Its name.
-        nodes: Its nodes, each behind those that it reads.
-        outputs: The results that are the graph's, where no NetOutput says it.
+        nodes: Its nodes, each after those that it reads.
+        outputs: The graph's results, if there is no NetOutput.
     """
 
     name: str
@@ -80,7 +80,7 @@ class GeGraph:
 
 
 def shape_of(dims: list[int]) -> Shape | None:
-    """GE's shapes: -1 is a dimension that is not known, [-2] a rank that is not."""
+    """A shape from GE's dimensions: -1 is an unknown dimension, [-2] an unknown rank."""
     return None if dims == [-2] else tuple(dim if dim >= 0 else None for dim in dims)
 
 
@@ -88,7 +88,7 @@ def source_of(text: str) -> Source | None:
     """The result that an input names: `node:1`; None for nothing and for control edges, `node:-1`.
 
     Raises:
-        ConversionError: The text is none of these.
+        ConversionError: The text has another form.
     """
     if not text:
         return None
@@ -104,10 +104,10 @@ def is_control(text: str) -> bool:
 
 
 def in_order(name: str, nodes: list[GeNode], outputs: tuple[Source, ...] = ()) -> GeGraph:
-    """The graph with its nodes in an order in which each is behind those that it reads.
+    """The graph with its nodes in an order in which each comes after those that it reads.
 
     Raises:
-        ConversionError: A name is there twice or not at all, or nodes read each other in a circle.
+        ConversionError: A name is missing or occurs twice, or nodes read each other in a circle.
     """
     by_name: dict[str, GeNode] = {}
     for node in nodes:
@@ -139,7 +139,7 @@ def array_of(dtype: np.dtype[Any], shape: Shape | None, data: bytes, where: str)
     """A constant.
 
     Raises:
-        ConversionError: The data are not of the size that the shape says.
+        ConversionError: The data do not have the size of the shape.
     """
     dims = [-1 if dim is None else dim for dim in shape or ()]
     if min(dims, default=0) < 0 or math.prod(dims) * dtype.itemsize != len(data):

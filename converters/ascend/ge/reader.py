@@ -30,7 +30,7 @@ def read_ge_graph(path: Path) -> GeGraph:
     """The graph in a file of GE.
 
     Raises:
-        ConversionError: It is none, or contradicts itself.
+        ConversionError: It is not such a file, or contradicts itself.
     """
     try:
         if path.suffix.lower() == ".air":
@@ -47,7 +47,7 @@ def read_ge_graph(path: Path) -> GeGraph:
 def _of_model(model: Any, path: Path) -> GeGraph:
     if not model.graph:
         raise ConversionError(f"{path} is no graph of GE: there is no graph in it")
-    return _of_graph(model.graph[0], path)  # others are bodies of control flow, which is not converted
+    return _of_graph(model.graph[0], path)  # the others are bodies of control flow, which is not converted
 
 
 def _of_graph(graph: Any, path: Path) -> GeGraph:
@@ -75,7 +75,7 @@ def _description(desc: Any) -> Description:
 
 
 def _attribute(value: Any, where: str) -> Any:
-    """An attribute as numbers, texts, lists and arrays; None for a tensor without data, and for what is not needed."""
+    """An attribute as a number, text, list or array; None for a tensor without data and for kinds not needed."""
     kind = value.WhichOneof("value")
     if kind is None or kind == "td":
         return None

@@ -1,7 +1,7 @@
 """The messages of GE's graph files (ge_ir.proto), as far as a converter needs them, and how to parse them.
 
-The descriptors are built here: protobuf needs no generated file for that. What is not declared is skipped. A map is
-declared as the list of entries that it is on the wire and in text.
+The descriptors are built here, for which protobuf needs no generated file. Undeclared fields are skipped. A map is
+declared as a list of entries, its form on the wire and in text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DATA_TYPES = (
     "DT_FLOAT4_E2M1", "DT_FLOAT4_E1M2",
 )  # fmt: skip
 
-#: Each message's fields: name, number, type; `*` is repeated, a capital another message, `|` a part of the oneof.
+#: Each message's fields: name, number, type. `*` is a repeated field, a capital another message, `|` part of the oneof.
 _MESSAGES = {
     "ShapeDef": ("dim 1 *int64",),
     "TensorDescriptor": ("name 1 string", "dtype 2 DataType", "shape 3 ShapeDef", "layout 4 string"),
@@ -61,10 +61,10 @@ def to_text(content: Any) -> str:
 
 
 def parse_binary(kind: str, data: bytes) -> Any:
-    """A message of a kind (`ModelDef`, `GraphDef`) out of bytes.
+    """Parse a message of a kind (`ModelDef`, `GraphDef`) from bytes.
 
     Raises:
-        ValueError: The bytes are none.
+        ValueError: The bytes are not such a message.
     """
     result = new(kind)
     check_fields(data, result.DESCRIPTOR)
@@ -76,19 +76,19 @@ def parse_binary(kind: str, data: bytes) -> Any:
 
 
 def parse_text(kind: str, text: str) -> Any:
-    """A message of a kind out of protobuf's text format.
+    """Parse a message of a kind from protobuf's text format.
 
     Raises:
-        ValueError: The text is none.
+        ValueError: The text is not such a message.
     """
     return parse_text_into(new(kind), text)
 
 
 def parse_text_into(result: Any, text: str) -> Any:
-    """A message out of protobuf's text format; fields that are not declared are skipped.
+    """Parse protobuf's text format into a message; undeclared fields are skipped.
 
     Raises:
-        ValueError: The text is none.
+        ValueError: The text is not such a message.
     """
     try:
         return text_format.Parse(text, result, allow_unknown_field=True)
@@ -126,7 +126,7 @@ def _add_field(declared: Any, text: str) -> None:
 
 
 def _classes() -> dict[str, Any]:
-    pool = descriptor_pool.DescriptorPool()  # of our own: nothing else sees or disturbs these names
+    pool = descriptor_pool.DescriptorPool()  # a private pool: its names cannot clash with others
     pool.AddSerializedFile(_file().SerializeToString())
     return {
         name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in _MESSAGES

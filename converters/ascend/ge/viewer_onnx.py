@@ -1,7 +1,7 @@
 """Reads `ge_onnx_*.pbtxt`: GE's graph as the text of an ONNX model, which GE writes for viewers.
 
-Types of nodes are `ge:` and GE's own, descriptions of tensors are attributes by position, edges `node:0`. With
-DUMP_GE_GRAPH=1 constants have their data; with 2 and 3 they have not, and what was a constant is lost.
+Node types are GE's with the prefix `ge:`, descriptions of tensors are attributes by position, edges are `node:0`. With
+DUMP_GE_GRAPH=1 constants have their data; with 2 and 3 they do not, and their values are lost.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def read_ge_onnx(path: Path) -> GeGraph:
     """The graph in a `ge_onnx_*.pbtxt`.
 
     Raises:
-        ConversionError: It is none, or contradicts itself.
+        ConversionError: It is not such a file, or contradicts itself.
     """
     try:
         model = parse_text_into(ModelProto(), read_bytes(path, MOST_TEXT_BYTES).decode("utf-8"))
@@ -78,7 +78,7 @@ def _count(attributes: dict[str, Any]) -> int:
 
 
 def _description(attributes: dict[str, Any], position: int) -> Description:
-    """From attributes by position; where there are many tensors, from one JSON text for each."""
+    """A description from attributes by position; if there are many tensors, from a JSON text for each."""
     text = attributes.get(f"output_desc_{position}")
     if isinstance(text, str):
         try:

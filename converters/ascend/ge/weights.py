@@ -1,4 +1,4 @@
-"""Reads the weights that GE keeps in files beside a graph, the FileConstants."""
+"""Reads FileConstants: weights that GE keeps in files beside a graph."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from onnx_sparse.schemas.declaration import numpy_dtype
 def file_constant(node: GeNode, folder: Path) -> np.ndarray[Any, Any]:
     """The tensor of a FileConstant: `file_path` (or `location`), `offset`, `length`, and the description of its result.
 
-    Only files in the folder of the graph are read: those in its subfolders too, but nothing to which a path or a
-    symbolic link leads from there.
+    Only files in the folder of the graph and its subfolders are read; paths and symbolic links that lead elsewhere are
+    not followed.
 
     Raises:
         Unsupported: There is no such file in the folder, or it is too short.
@@ -29,7 +29,7 @@ def file_constant(node: GeNode, folder: Path) -> np.ndarray[Any, Any]:
     text = next((v for k in ("file_path", "location") if isinstance(v := node.attributes.get(k), str) and v), "")
     if not text:
         raise Unsupported("it names no file (file_id alone is known only to the program that wrote the graph)")
-    # Graphs name the path at which they were written; the file stands beside a copy of the graph under its own name.
+    # Graphs have the path at which the file was written; beside a copy of the graph, only the file's name still holds.
     path = next((p for p in (folder / text, folder / Path(text).name) if p.is_file() and inside(p, folder)), None)
     if path is None:
         raise Unsupported(f"its file {text!r} is not in the folder {folder}; nothing else is read")

@@ -1,4 +1,4 @@
-"""ATB operations of attention that standard ONNX can say: RopeOperation and FaUpdateOperation."""
+"""ATB's attention operations that standard ONNX can express: RopeOperation and FaUpdateOperation."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def rope(op: Operation, emit: Emitter) -> Results:
 
 
 def _rotated(emit: Emitter, x: Tensor, cos: Tensor, sin: Tensor, coefficient: int) -> Tensor:
-    """The head falls into coefficient / 2 groups; in each, the second half comes before the first, negated.
+    """The head is split into coefficient / 2 groups; in each, the second half, negated, is moved before the first.
 
-    So 2 rotates halves of the head, 4 does so in each half, and the size of the head swaps neighbours.
+    So a coefficient of 2 rotates halves of the head, 4 does so in each half, and the head size swaps neighbours.
     """
     if cos.rank != 2 or cos.dims != sin.dims:
         raise Unsupported(f"cos and sin are {cos} and {sin}; [tokens, head size] expected")

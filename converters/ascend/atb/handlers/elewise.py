@@ -106,7 +106,7 @@ def _binary(op_type: str) -> _Function:
 def _comparison(op_type: str) -> _Function:
     def convert(op: Operation, emit: Emitter) -> Results:
         answer = emit.arithmetic(op_type, *op.take(2), dtype=TensorProto.BOOL)
-        return (emit.cast(answer, TensorProto.INT8),)  # ATB's truth values are int8
+        return (emit.cast(answer, TensorProto.INT8),)  # ATB's booleans are int8
 
     return convert
 
@@ -136,7 +136,7 @@ def _dequant_per_channel(op: Operation, emit: Emitter) -> Results:
 
 
 def _dynamic_quant(op: Operation, emit: Emitter) -> Results:
-    """Int8 and the scale of each row, max|x| / 127."""
+    """The rows as int8, and the scale of each, max|x| / 127."""
     (x,) = op.take(1)
     if op.params.group("quantParam").flag("asymmetric", False):
         raise Unsupported("asymmetric DYNAMIC_QUANT has no definition that is known")
@@ -144,7 +144,7 @@ def _dynamic_quant(op: Operation, emit: Emitter) -> Results:
     last = [x.rank - 1]
     largest = emit.reduce("ReduceMax", emit.op("Abs", wide), last, keepdims=True)
     scale = emit.op("Div", largest, emit.constant(_INT8_MAX, TensorProto.FLOAT))
-    # A row of zeros has the scale 0: dividing by a tiny number instead gives 0, not NaN.
+    # A row of zeros has scale 0; dividing it by a tiny number instead gives 0, not NaN.
     divisor = emit.op("Max", scale, emit.constant(1e-38, TensorProto.FLOAT))
     quantised = _int8(emit, emit.op("Round", emit.op("Div", wide, divisor)))
     shape = x.shape or ()

@@ -29,8 +29,8 @@ _WITHOUT_BFLOAT16 = re.compile(r"ascend(310.*|910|910a.*|910pro[ab].*)", re.IGNO
 
 @handles("Fill", to="MaskedFill, Fill", notes="float16 values saturate; --fp16-overflow ieee for Ascend 950")
 def fill(op: Operation, emit: Emitter) -> Results:
-    """FillOperation: `x` where `mask` is 0, else the value; or a tensor of shape `outDim` full of it."""
-    # ATB's struct has withMask = true; the JSON of MindIE's atb_torch has false.
+    """FillOperation: `x` where `mask` is 0, else the value; or a tensor of shape `outDim` filled with it."""
+    # The default of withMask is true in ATB's struct and false in the JSON of MindIE's atb_torch.
     with_mask = op.params.flag("withMask", not op.from_mindie)
     dims = op.params.integers("outDim")
     _check_parameters(op, dims, with_mask=with_mask)
@@ -125,7 +125,7 @@ def _check_size(name: str, shape: Shape | None, dtype: DType) -> None:
 
 
 def _check_output(op: Operation, expected: Tensor) -> None:
-    """The output that a dump declares must be what the operation makes, as ATB checks at Setup."""
+    """Check the output that a dump declares against the operation's result, as ATB does at Setup."""
     if not op.record.outputs or op.record.outputs[0] is None:
         return
     record = op.record.outputs[0]

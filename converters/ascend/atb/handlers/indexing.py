@@ -16,7 +16,7 @@ _INDEX_TYPES = {"UNDEFINED": 0, "INDEX_ADD": 1, "INDEX_ADD_VALID": 2}
 
 @handles("Gather", to="Gather")
 def gather(op: Operation, emit: Emitter) -> Results:
-    """GatherOperation: x's slices along `axis` by indices, the first `batchDims` axes of both in step."""
+    """GatherOperation: slices of x along `axis` by indices; the first `batchDims` axes of both correspond."""
     x, indices = op.take(2)
     axis, batch = x.axis(op.params.integer("axis", 0)), op.params.integer("batchDims", 0)
     if indices.dtype == TensorProto.UINT32:
@@ -36,7 +36,7 @@ def onehot(op: Operation, emit: Emitter) -> Results:
 
 @handles("Nonzero", to="NonZero, Pad")
 def nonzero(op: Operation, emit: Emitter) -> Results:
-    """NonzeroOperation: the coordinates [rank, elements], zeros behind the last; and how many there are."""
+    """NonzeroOperation: the coordinates [rank, elements], followed by zeros; and their number."""
     (x,) = op.take(1)
     total = math.prod(x.dims)
     found = emit.op("NonZero", x, dtype=TensorProto.INT64, shape=(x.rank, None))

@@ -39,7 +39,7 @@ def linear(op: Operation, emit: Emitter) -> Results:
             y = emit.transpose(emit.matmul(emit.transpose(left, [1, 0, 2]), right), [1, 0, 2])
         else:
             y = emit.matmul(swapped(emit, left) if transpose_a else left, right)
-    except Unsupported as reason:  # which names what these were cast and transposed to
+    except Unsupported as reason:  # it names the tensors after casts and transpositions
         raise Unsupported(
             f"ERROR_INVALID_TENSOR_DIM: {x} and {weight} do not multiply with transposeA = {transpose_a}, "
             f"transposeB = {transpose_b}"
@@ -50,7 +50,7 @@ def linear(op: Operation, emit: Emitter) -> Results:
 
 
 def _plain_weight(emit: Emitter, x: Tensor, weight: Tensor, op: Operation) -> Tensor:
-    """A weight of format FRACTAL_NZ, [b, columns / 16, rows, 16], as a matrix; others as they are."""
+    """A weight of format FRACTAL_NZ, [b, columns / 16, rows, 16], as a matrix; other weights as they are."""
     record = op.record.inputs[1] if len(op.record.inputs) > 1 else None
     is_nz = record is not None and record.format == "FRACTAL_NZ"
     if is_nz and weight.rank != 4:

@@ -14,7 +14,7 @@ _ONNX_REDUCTIONS = {1: "ReduceMax", 2: "ReduceMin", 3: "ReduceSum"}
 
 @handles("Reduce", to="ReduceMax, ReduceMin, ReduceSum")
 def reduce(op: Operation, emit: Emitter) -> Results:
-    """ReduceOperation; the axes are gone from the result."""
+    """ReduceOperation; the axes are removed from the result."""
     (x,) = op.take(1)
     name = _ONNX_REDUCTIONS.get(op.params.enum("reduceType", _REDUCTIONS, 0))
     axes = sorted({x.axis(axis) for axis in op.params.integers("axis")})

@@ -7,8 +7,8 @@ A handler is a function of an operation and an emitter that returns the operatio
         (x,) = op.take(1)
         return (emit.transpose(x, op.params.integers("perm")),)
 
-A handler that cannot convert an operation raises `Unsupported` with the reason, and with ATB's own error name where ATB
-refuses the operation, too; the driver collects these, so that a user sees all of them at once.
+A handler that cannot convert an operation raises `Unsupported` with the reason, and with ATB's own error name if ATB
+also refuses the operation; the driver collects these, so that a user sees all of them at once.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Results = tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user decides.
+    """The user's choices.
 
     Attributes:
-        fill_value: What FillOperation fills with where the dump lost an infinity or NaN; None refuses such a dump.
+        fill_value: FillOperation's value if the dump lost an infinity or NaN; None refuses such a dump.
         fp16_overflow: `saturate`: a value beyond float16 becomes the largest float16 of its sign, as on Atlas A2 and
-            A3; `ieee`: an infinity, as on Ascend 950.
+            A3; `ieee`: it becomes an infinity, as on Ascend 950.
     """
 
     fill_value: float | None = None
@@ -48,8 +48,8 @@ class Operation:
         op_type: `opType`.
         params: Its parameters.
         inputs: The tensors it reads.
-        record: What a dump says of its tensors.
-        choices: What the user decides.
+        record: A dump's record of its tensors.
+        choices: The user's choices.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Operation:
 
     @property
     def from_mindie(self) -> bool:
-        """Whether MindIE's atb_torch wrote it: its types have no `Operation` at their end, and other defaults hold."""
+        """Whether MindIE's atb_torch wrote it: its types do not end in `Operation`, and its defaults differ."""
         return not self.op_type.endswith("Operation")
 
     def take(self, *counts: int) -> tuple[Tensor, ...]:
@@ -73,7 +73,7 @@ class Operation:
 
 
 def refuse(error: str, reason: str) -> NoReturn:
-    """Refuse an operation as ATB does, by the name of ATB's error."""
+    """Refuse an operation as ATB does, with the name of ATB's error."""
     raise Unsupported(f"{error}: {reason}")
 
 
@@ -87,8 +87,8 @@ class Handler:
     Attributes:
         kind: The operation without `Operation`.
         to: The ONNX operators that it becomes.
-        convert: The function that does it.
-        weights: The inputs that are a model's weights; with a dump at hand they become initializers.
+        convert: The function that converts it.
+        weights: The inputs that are a model's weights; with a dump they become initializers.
         writes: The input that it writes in place of an output, for operations without outputs.
         notes: What is not converted, or assumed.
     """

@@ -30,7 +30,7 @@ def concat(op: Operation, emit: Emitter) -> Results:
 
 @handles("Split", to="Split")
 def split(op: Operation, emit: Emitter) -> Results:
-    """SplitOperation into 2 or 3 parts along splitDim; equal ones where splitSizes is empty."""
+    """SplitOperation into 2 or 3 parts along splitDim; equal parts if splitSizes is empty."""
     (x,) = op.take(1)
     axis = x.axis(op.params.integer("splitDim", 0))
     count = op.params.integer("splitNum", 2)
@@ -49,7 +49,7 @@ def split(op: Operation, emit: Emitter) -> Results:
 
 @handles("Slice", to="Slice")
 def slice_(op: Operation, emit: Emitter) -> Results:
-    """SliceOperation: `size` elements from `offsets` on, per axis; -1 is to the end, negative offsets count from it."""
+    """SliceOperation: `size` elements from `offsets` on, per axis; size -1 is the rest, negative offsets count back."""
     (x,) = op.take(1)
     dims = x.shape or ()
     offsets, sizes = op.params.integers("offsets"), op.params.integers("size")
@@ -71,7 +71,7 @@ def slice_(op: Operation, emit: Emitter) -> Results:
 
 @handles("Repeat", to="Tile")
 def repeat(op: Operation, emit: Emitter) -> Results:
-    """RepeatOperation, which is torch's repeat: `multiples` may have more axes than x."""
+    """RepeatOperation, equal to torch's repeat: `multiples` may have more axes than x."""
     (x,) = op.take(1)
     multiples = op.params.integers("multiples")
     if len(multiples) < x.rank or any(m <= 0 for m in multiples):
@@ -129,7 +129,7 @@ def set_value(op: Operation, emit: Emitter) -> Results:
 
 
 def _with_box(emit: Emitter, dst: Tensor, src: Tensor, box: list[tuple[int, int, int]]) -> Tensor:
-    """Dst with src in the box: along the first axis, what is before, the part that holds the box, what is after."""
+    """Put src into a box of dst: along the first axis, join the parts before, with and after the box."""
     if not box:
         return src
     (start, end, axis), *rest = box

@@ -42,7 +42,7 @@ def identity(op: Operator, emit: Emitter) -> Results:
 
 @handles("Cast", to="Cast")
 def cast(op: Operator, emit: Emitter) -> Results:
-    """Cast(x | dst_type), whose attribute is in the numbering of aclDataType."""
+    """Cast(x | dst_type), whose attribute is an aclDataType number."""
     (x,) = op.take(1)
     number = op.integer("dst_type")
     if number not in ACL:
@@ -83,7 +83,7 @@ def logical(op: Operator, emit: Emitter) -> Results:
 
 @handles("Select", "SelectV2", to="Where")
 def choose(op: Operator, emit: Emitter) -> Results:
-    """Select(condition, x1, x2), whose condition may be one for each row; SelectV2, which broadcasts."""
+    """Select(condition, x1, x2), which may have one condition for each row; SelectV2, which broadcasts."""
     condition, x, y = op.take(3)
     if op.op_type == "Select" and condition.rank == 1 and x.rank > 1:
         condition = emit.reshape(condition, [condition.dims[0], *[1] * (x.rank - 1)])

@@ -26,7 +26,7 @@ def fill(op: Operator, emit: Emitter) -> Results:
     return (filled(op, emit, dims, scalar(emit, value)),)
 
 
-@handles("FillV2", "FillV2D", to="Fill", notes="the element type is the one that the graph says of the result")
+@handles("FillV2", "FillV2D", to="Fill", notes="the element type is that of the result in the graph")
 def fill_v2(op: Operator, emit: Emitter) -> Results:
     """FillV2(dims | value), FillV2D( | value, dims)."""
     dtype = op.results[0].dtype if op.results else None
@@ -61,7 +61,7 @@ def empty(op: Operator, emit: Emitter) -> Results:
     return (filled(op, emit, op.take(1)[0], constant_of(emit, 0.0, dtype)),)
 
 
-@handles("MaskedFill", to="MaskedFill, Expand, Where", notes="x is broadcast to the mask, too, which ATB's does not do")
+@handles("MaskedFill", to="MaskedFill, Expand, Where", notes="x is also broadcast to the mask, unlike in ATB")
 def masked_fill(op: Operator, emit: Emitter) -> Results:
     """MaskedFill(x, mask, value): all three broadcast."""
     x, mask, value = op.take(3)
@@ -84,7 +84,7 @@ def masked_fill_range(op: Operator, emit: Emitter) -> Results:
 
 
 def filled(op: Operator, emit: Emitter, dims: Tensor | list[int], value: Tensor) -> Tensor:
-    """The domain's Fill; its shape is known where the dims are a constant, or where the graph says it."""
+    """The domain's Fill; its shape is known if the dims are constant or the graph says it."""
     shape: Shape | None = op.results[0].shape if op.results else None
     if isinstance(dims, list):
         shape = tuple(dims)
@@ -110,7 +110,7 @@ def filled_like(op: Operator, emit: Emitter, x: Tensor, value: float) -> Tensor:
 
 
 def constant_of(emit: Emitter, value: float, dtype: DType) -> Tensor:
-    """A float attribute as a scalar of an element type; the attribute has the precision of float32."""
+    """A float attribute, which has float32 precision, as a scalar of an element type."""
     number: Any = value
     if dtype not in FLOATS:
         if not np.isfinite(value):

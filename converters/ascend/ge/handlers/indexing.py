@@ -59,7 +59,7 @@ def triangle(op: Operator, emit: Emitter) -> Results:
 
 @handles("Where", to="NonZero, Transpose")
 def where(op: Operator, emit: Emitter) -> Results:
-    """Where(x): the int64 coordinates of what is not zero, one row for each."""
+    """Where(x): the int64 coordinates of the elements that are not zero, one row for each."""
     (x,) = op.take(1)
     found = emit.op("NonZero", emit.wide(x), dtype=TensorProto.INT64, shape=(x.rank, None))
     return (emit.transpose(found, [1, 0]),)
@@ -81,6 +81,6 @@ def onehot(op: Operator, emit: Emitter) -> Results:
     depth, axis = op.whole_number(size, "depth"), op.integer("axis", -1)
     if on.dtype in (TensorProto.INT32, TensorProto.INT64, TensorProto.INT8, TensorProto.UINT8):
         return (one_hot(emit, x, on, off, depth, axis),)
-    # Selected instead of cast: the values are not whole numbers.
+    # The values are selected, not cast, because they may not be whole numbers.
     chosen = one_hot(emit, x, emit.constant(1), emit.constant(0), depth, axis)
     return (select(emit, emit.cast(chosen, TensorProto.BOOL), scalar(emit, on), scalar(emit, off)),)

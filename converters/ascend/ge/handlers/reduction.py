@@ -1,4 +1,4 @@
-"""GE's reductions, products of matrices, Softmax and normalisations; half floats are computed in float32."""
+"""GE's reductions, matrix products, Softmax and normalisations; half floats are computed in float32."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnx_sparse.converters.ascend.ge.handlers.registry import Operator, Results
 @handles("ReduceMean", "ReduceMeanD", to="ReduceMean")
 @handles("ReduceProd", "ReduceProdD", to="ReduceProd")
 def reduce(op: Operator, emit: Emitter) -> Results:
-    """ReduceSum(x, axes | keep_dims) and its kind; those on D have the axes as an attribute."""
+    """ReduceSum(x, axes | keep_dims) and similar; operators ending in D have the axes as an attribute."""
     x, *given = op.take(1, 2)
     axes = op.whole_numbers(given[0], "axes") if given else op.integers("axes")
     places = sorted({x.axis(axis) for axis in axes})

@@ -29,9 +29,9 @@ class Operator:
 
     Attributes:
         op_type: Its type.
-        inputs: What it reads; None is an optional input that is left off.
+        inputs: The tensors it reads; None is an optional input that is left off.
         attributes: Its attributes.
-        results: What the graph says of its results.
+        results: The graph's descriptions of its results.
         constants: The values of constants of the model, by name.
     """
 
@@ -42,7 +42,7 @@ class Operator:
     constants: Mapping[str, np.ndarray[Any, Any]]
 
     def take(self, least: int, most: int | None = None) -> tuple[Tensor, ...]:
-        """The inputs; there must be at least and at most so many, and none of the first left off."""
+        """The inputs; their number must be from `least` to `most`, and none in the middle may be left off."""
         given = list(self.inputs)
         while given and given[-1] is None:
             given.pop()
@@ -90,7 +90,7 @@ class Operator:
         return bool(self._number(name, default))
 
     def integers(self, name: str) -> list[int]:
-        """An attribute that is a list of whole numbers; one alone is a list of one, none an empty one."""
+        """An attribute that is a list of whole numbers; a single number is a list of one, None an empty list."""
         value = self.attributes.get(name)
         items = value if isinstance(value, list) else [] if value is None else [value]
         if not all(isinstance(item, int) for item in items):
@@ -118,7 +118,7 @@ class Handler:
     Attributes:
         op_type: The operator.
         to: The ONNX operators that it becomes.
-        convert: The function that does it.
+        convert: The function that converts it.
         notes: What is not converted, or assumed.
     """
 

@@ -11,7 +11,7 @@ from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Operator, Results, handles
 from onnx_sparse.converters.ascend.tensors import Shape, Tensor, Unsupported, broadcast, element_count
 
-#: Each part of a split is a result of its node; a number in a file must not become a graph without end.
+#: Each part of a split is a result of its node; a number in a file must not make a graph of unlimited size.
 _MOST_PARTS = 65536
 
 
@@ -76,7 +76,7 @@ def unsqueeze(op: Operator, emit: Emitter) -> Results:
 
 @handles("Squeeze", to="Squeeze")
 def squeeze(op: Operator, emit: Emitter) -> Results:
-    """Squeeze(x | axis); all axes of size 1 where there is no axis."""
+    """Squeeze(x | axis); without an axis, all axes of size 1."""
     (x,) = op.take(1)
     axes = [x.axis(axis) for axis in op.integers("axis")] or [i for i, dim in enumerate(x.dims) if dim == 1]
     return (squeezed(emit, x, axes),)
@@ -127,7 +127,7 @@ def split(op: Operator, emit: Emitter) -> Results:
 
 @handles("Slice", to="Slice")
 def slice_(op: Operator, emit: Emitter) -> Results:
-    """Slice(x, offsets, size); a size of -1 is to the end."""
+    """Slice(x, offsets, size); a size of -1 is the rest."""
     x, offsets, size = op.take(3)
     starts, sizes = (op.whole_numbers(t, what) for t, what in ((offsets, "offsets"), (size, "size")))
     if not len(starts) == len(sizes) == x.rank:
@@ -176,7 +176,7 @@ def strided_slice(op: Operator, emit: Emitter) -> Results:
             place += 1
         dims[axis] = len(range(start, stop, step))
         starts.append(start)
-        ends.append(stop if stop >= 0 else -size - 1)  # before the first element, which -1 does not say in ONNX
+        ends.append(stop if stop >= 0 else -size - 1)  # before the first element; in ONNX, -1 would be the last one
         steps.append(step)
         axes.append(axis)
         axis += 1
