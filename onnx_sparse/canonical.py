@@ -34,8 +34,8 @@ def canonicalize(model: ModelProto) -> ModelProto:
         A new model that computes the same.
 
     Raises:
-        ValueError: A node's op_type is no operator of the domain, it has too many inputs or outputs, or the element
-            type of a sentinel cannot be inferred.
+        ValueError: A node's op_type is not in the domain, it has too many inputs or outputs, or the element type of a
+            sentinel cannot be inferred.
     """
     had_bodies = any(f.domain == DOMAIN for f in model.functions)
     result = with_inferred_types(with_default_opset(without_calls_of_functions(model)))

@@ -158,7 +158,7 @@ def _walk(graph: GraphProto, outer: Mapping[str, DType]) -> Iterator[DomainNode]
     for node in graph.node:
         if node.domain == DOMAIN:
             if node.op_type not in OPS:
-                raise ValueError(f"{node.op_type} is no operator of domain {DOMAIN}; it has {', '.join(OPS)}")
+                raise ValueError(f"{node.op_type} is not an operator of domain {DOMAIN}; it has {', '.join(OPS)}")
             yield DomainNode(node, OPS[node.op_type], graph, types)
         for inner in subgraphs(node):
             yield from _walk(inner, types)

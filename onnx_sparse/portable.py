@@ -32,7 +32,7 @@ def embed_functions(model: ModelProto) -> ModelProto:
         opset, and its IR version is at least 10, which allows several bodies of one operator.
 
     Raises:
-        ValueError: A node's op_type is no operator of the domain, or one without a portable body; its attributes or
+        ValueError: A node's op_type is not in the domain, or is an operator without a portable body; its attributes or
             element types are illegal or cannot be inferred; onnx cannot raise the model's opset.
     """
     result = without_calls_of_functions(model)

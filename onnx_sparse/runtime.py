@@ -231,7 +231,7 @@ def _resolve(backend: str) -> str:
     if backend == "auto":
         return available_backends()[0]
     if backend not in BACKENDS:
-        raise ValueError(f"backend {backend!r} is none of auto, {', '.join(BACKENDS)}")
+        raise ValueError(f"backend {backend!r} is not one of auto, {', '.join(BACKENDS)}")
     return backend
 
 

@@ -93,7 +93,7 @@ def _attribute(op: Op, declared: Attribute) -> str:
 
 
 def _element_type(op: Op, type_name: str) -> str:
-    """The element type of a type that is no variable."""
+    """The element type of a type that is not a variable."""
     return "ORT_UNDEFINED" if type_name in op.types else f"ORT_{type_name.upper()}"
 
 

@@ -44,7 +44,7 @@ def read_npz(path: Path) -> Iterator[tuple[str, Array]]:
                 array = archive[name]
             except _READ_ERRORS as error:
                 raise _unreadable(f"{path}, array {printable(name)},", error) from error
-            if not isinstance(array, np.ndarray):  # numpy returns the bytes of a member that is no array
+            if not isinstance(array, np.ndarray):  # numpy returns the bytes of a member that is not an array
                 raise CommandError(f"{path}: {printable(name)} is not a numpy array")
             yield name, array
 

@@ -180,7 +180,7 @@ def _unknown_ranks(model: ModelProto) -> Iterator[Finding]:
                 yield Finding(
                     _WARNING,
                     output.printable(value.name),
-                    f"the rank of this {kind} is not known; ONNX demands it, ONNX Runtime does without",
+                    f"the rank of this {kind} is not known; ONNX requires it, ONNX Runtime does not",
                 )
 
 

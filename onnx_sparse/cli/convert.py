@@ -162,7 +162,7 @@ def detect(source: Path) -> str:
     """What a source is, judged by its name and, for a folder, by its contents.
 
     Raises:
-        CommandError: A folder is no SavedModel.
+        CommandError: A folder is not a SavedModel.
         UsageError: The name does not tell.
     """
     if source.is_dir():

@@ -64,7 +64,7 @@ def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
         external_data: Also read the tensors in other files (onnx refuses paths outside the model's folder).
 
     Raises:
-        CommandError: The file cannot be read, or is no ONNX model.
+        CommandError: The file cannot be read, or is not an ONNX model.
     """
     import onnx
 
@@ -103,7 +103,7 @@ def check_writable(path: Path, *, keep: Iterable[str | Path] = ()) -> None:
         keep: What the command reads: files, folders, or texts that are neither.
 
     Raises:
-        CommandError: There is no such folder, it cannot be written to, or the path is no regular file.
+        CommandError: There is no such folder, it cannot be written to, or the path is not a regular file.
         UsageError: It would overwrite what the command reads.
     """
     for source in filter(os.path.exists, keep):
@@ -115,7 +115,7 @@ def check_writable(path: Path, *, keep: Iterable[str | Path] = ()) -> None:
     if not folder.is_dir():
         raise CommandError(f"cannot write {path}: there is no directory {folder}")
     if path.exists() and not path.is_file():
-        raise CommandError(f"cannot write {path}: it is {'a directory' if path.is_dir() else 'no regular file'}")
+        raise CommandError(f"cannot write {path}: it is {'a directory' if path.is_dir() else 'not a regular file'}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise CommandError(f"cannot write {path}: no permission to write to {folder}")
 

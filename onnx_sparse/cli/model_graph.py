@@ -28,7 +28,7 @@ _NUMPY_NAMES = {"float": "float32", "double": "float64"}
 
 
 def type_name(dtype: DType) -> str:
-    """An element type as numpy calls it: `"float32"`, where ONNX says `"float"`."""
+    """An element type's name in numpy: `"float32"` for ONNX's `"float"`."""
     name = dtype_name(dtype)
     return _NUMPY_NAMES.get(name, name)
 
@@ -68,7 +68,7 @@ class PlacedNode:
         return " / ".join([*self.scope, printable(name)])
 
     def input_types(self, op: Op) -> dict[str, DType]:
-        """The element types of the operator's inputs, as far as the model says them."""
+        """The element types of the operator's inputs, as far as the model declares them."""
         return {
             declared.name: self.types[name]
             for declared, name in zip(op.inputs, self.node.input, strict=False)
@@ -76,7 +76,7 @@ class PlacedNode:
         }
 
     def type_binding(self, op: Op) -> dict[str, DType]:
-        """The element types of the operator's type variables, as far as the model says them."""
+        """The element types of the operator's type variables, as far as the model declares them."""
         try:
             bound = bind_types(op, self.input_types(op))
         except KernelError:  # `check` reports illegal types

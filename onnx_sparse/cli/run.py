@@ -137,7 +137,7 @@ def _storable(name: str, value: Any) -> Array:
     import numpy as np
 
     if not isinstance(value, np.ndarray):
-        raise output.CommandError(f"output {name} is no tensor and cannot be saved")
+        raise output.CommandError(f"output {name} is not a tensor and cannot be saved")
     if value.dtype == object:
         texts = value.astype(str)
         if not np.array_equal(texts.astype(object), value):

@@ -32,7 +32,7 @@ cmake --build "$build" --parallel
 export ONNX_SPARSE_LIBRARY=$build/libonnx_sparse_native.so
 
 # Python itself is not instrumented, so the runtime must be there before the library is loaded, and memory that Python
-# still holds when it exits is no leak of ours.
+# still holds when it exits is not our leak.
 LD_PRELOAD=$("${CXX:-c++}" -print-file-name=$runtime)
 # The C++ runtime goes with it: the sanitizer must find the exception functions that it intercepts.
 LD_PRELOAD=$LD_PRELOAD:$("${CXX:-c++}" -print-file-name=libstdc++.so.6)

@@ -320,7 +320,7 @@ class TestOutputPath:
     @pytest.mark.skipif(os.name != "posix", reason="no /dev/null")
     def test_a_device(self, cli, segment_max, feeds):
         result = cli("run", segment_max, "--input", feeds, "-o", "/dev/null")
-        assert result.error == "cannot write /dev/null: it is no regular file"
+        assert result.error == "cannot write /dev/null: it is not a regular file"
 
     def test_no_permission(self, cli, segment_max, feeds, tmp_path, monkeypatch):
         monkeypatch.setattr("os.access", lambda *_: False)  # the tests may run as root, who may write anywhere

@@ -140,7 +140,7 @@ def test_bodies_in_the_model_are_written_again_to_fit() -> None:
     [
         (
             "g (float[k] x, int64[k] i) => (y) { y = onnx_sparse.SegmentMedian (x, i) }",
-            "SegmentMedian is no operator of",
+            "SegmentMedian is not an operator of",
         ),
         ("g (float[k] x) => (y) { y = onnx_sparse.SegmentSum (x) }", "input segment_ids is required"),
         (

@@ -173,7 +173,7 @@ def test_a_model_without_our_nodes_stays() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("g (float[k] x) => (y) { y = onnx_sparse.SegmentMedian (x) }", "SegmentMedian is no operator of"),
+        ("g (float[k] x) => (y) { y = onnx_sparse.SegmentMedian (x) }", "SegmentMedian is not an operator of"),
         ("g (x, int64[k] i) => (y) { y = onnx_sparse.SegmentSum (x, i) }", "element type T cannot be inferred"),
         (
             "g (string[k] x, int64[k] i) => (y) { y = onnx_sparse.SegmentSum (x, i) }",

@@ -61,7 +61,7 @@ class TestRegister:
         assert ort.InferenceSession(canonical, options).run(None, feeds())[0].tolist() == SUMS
 
     def test_an_unknown_backend_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="backend 'cuda' is none of auto, native, python"):
+        with pytest.raises(ValueError, match="backend 'cuda' is not one of auto, native, python"):
             onnx_sparse.session_options("cuda")
 
     def test_auto_is_what_is_installed(self) -> None:
