@@ -11,8 +11,8 @@ STRING_TO_HASH_BUCKET_FAST = Op(
 `output[i]` is the fingerprint of `input[i]` modulo `num_buckets`, both taken as unsigned 64-bit integers.
 
 - The fingerprint is FarmHash's Fingerprint64. It is the same on every machine and in every version.
-- It is that of the bytes that the tensor holds, UTF-8 in ONNX. Zero bytes, and bytes that are not UTF-8, count like
-  any others. The empty string has a bucket, too.
+- The bytes that the tensor holds are hashed, UTF-8 in ONNX. Zero bytes, and bytes that are not UTF-8, count like any
+  others. The empty string has a bucket, too.
 - `num_buckets` < 1 is an error, even where `input` is empty.
 
 Strings may be changed before they reach the operator:

@@ -1,4 +1,4 @@
-"""numpy's files: read without pickles, which can run any code; written whole or not at all."""
+"""numpy files: read without pickles, which can run any code, and written whole or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo is about: four baskets of groceries, and the files that hold its recording."""
+"""The demo's data: four baskets of groceries, and the names of the files that hold its recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the `convert` command says about a conversion: nodes before and after, and the rules of rewriting."""
+"""What `convert` reports about a conversion: nodes before and after, and the rewriting rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in a model: its nodes wherever they stand, their element types, its values as text."""
+"""The contents of a model: its nodes, also in subgraphs and functions, their element types, its values as text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def type_name(dtype: DType) -> str:
 
 @dataclass(frozen=True)
 class PlacedNode:
-    """One node and where it stands.
+    """One node and where it is.
 
     Attributes:
         node: The node.

@@ -116,12 +116,12 @@ def _show_all() -> None:
 
 
 def _types_text(op: Op) -> str:
-    """The element types in few words: `"all numbers, bool"`."""
+    """The element types of the data in few words: `"all numbers, bool"`."""
     from onnx_sparse.cli.model_graph import type_name
     from onnx_sparse.schemas.declaration import FLOATS, NUMBERS
 
     if not op.types:
-        return "int64"
+        return op.inputs[0].type
     types = next(iter(op.types.values()))
     groups = {"all numbers": NUMBERS, "all floats": FLOATS}
     for words, group in groups.items():

@@ -1,4 +1,4 @@
-"""What the commands write: errors, tables and JSON.
+"""The output of the commands: errors, tables and JSON.
 
 A command computes a plain value first and shows it afterwards, so that `--json` and the tables say the same. Texts
 from a model are untrusted: they pass through `printable`, which escapes the terminal's control sequences.

@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
             progress(f"running {graph.name}")
             try:
                 replays.append(replay(path, graph, records, choices, backend=backend, tolerance=arguments.tolerance))
-            except ConversionError as error:  # the other layers are run all the same
+            except ConversionError as error:  # the other layers are still run
                 failures[graph.name] = error
     layers = [_document(replayed) for replayed in replays]
     document = {
@@ -135,7 +135,7 @@ def _document(replayed: Replay) -> dict[str, Any]:
 
 
 def _badness(comparison: Comparison) -> tuple[bool, float]:
-    """The worst first: what differs, then the largest relative difference."""
+    """Sorts the worst first: tensors that differ, then by the largest relative difference."""
     return comparison.ok, -comparison.max_rel
 
 

@@ -1,4 +1,4 @@
-"""What the `convert` command says about a verification: how far apart the answers of two models are."""
+"""What `convert` reports about a verification: how far apart the answers of two models are."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def obstacles(model: ModelProto, placed: PlacedNode) -> dict[str, list[str]]:
     elif op.body is None:
         portable = [f"{op.name} has no portable body"]
     else:
-        portable = ["not in this file: `onnx-sparse convert --portable` puts them there"]
+        portable = ["not in this file: `onnx-sparse convert --portable` adds them"]
     return {
         NATIVE: [] if native_library() else ["this installation has no native library"],
         PYTHON: [],

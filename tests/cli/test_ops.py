@@ -15,6 +15,20 @@ def test_lists_every_operator(cli):
         assert op.summary in result.out
 
 
+@pytest.mark.parametrize(
+    ("name", "types"),
+    [
+        ("MaskedFill", "all numbers, bool"),
+        ("EmbeddingSegmentsMean", "all floats"),
+        ("SparseReshape", "int64"),
+        ("StringToHashBucketFast", "string"),
+    ],
+)
+def test_the_list_says_what_data_each_takes(cli, name, types):
+    (line,) = (line for line in cli("ops").out.splitlines() if line.startswith(f"{name} "))
+    assert line.endswith(f"  {types}")
+
+
 @pytest.mark.parametrize("name", OPS)
 def test_a_page_says_what_the_declaration_says(cli, name):
     text = " ".join(cli("ops", name).out.split())
