@@ -1,6 +1,6 @@
-"""Which element types ONNX Runtime's CPU kernels take, for operators that have fewer than ONNX allows.
+"""The element types of ONNX Runtime's CPU kernels, for operators whose kernels take fewer types than ONNX allows.
 
-Converters compute other types in one that has a kernel. float16 is not listed: ONNX Runtime itself goes through
+Converters compute other types in a type that has a kernel. float16 is not listed: ONNX Runtime itself goes through
 float32. Source: ONNX Runtime's OperatorKernels.md, and models loaded in the lowest supported version, whose kernels
 later versions have as well.
 """

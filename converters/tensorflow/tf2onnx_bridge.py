@@ -109,7 +109,7 @@ class _Recorder:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Record what fails in tf2onnx's mapping pass inside the context."""
+        """Record the nodes that fail in tf2onnx's mapping pass inside the context."""
         tfonnx = require("tf2onnx.tfonnx")
         mapping_pass = tfonnx.tensorflow_onnx_mapping
 

@@ -96,7 +96,7 @@ def test_a_node_in_a_branch_is_found(cli, save, domain_node, make_model):
 
 def test_versions_that_onnx_runtime_does_not_take(cli, save, segment_model):
     result = cli("check", save(segment_model(ir_version=onnx.IR_VERSION, opset=onnx.defs.onnx_opset_version())))
-    if onnx.IR_VERSION > 13:  # beyond ONNX Runtime 1.31; a later one may take it
+    if onnx.IR_VERSION > 13:  # too new for ONNX Runtime 1.31; a later version may take it
         assert result.code in (0, 1)
         assert ("the installed ONNX Runtime takes" in result.out) == (result.code == 1)
 
@@ -126,7 +126,7 @@ def test_a_graph_that_onnx_refuses(cli, save, segment_model):
 
 
 def test_a_rank_that_is_not_known_is_a_warning(cli, save, make_model):
-    """ONNX Runtime runs such models; onnx's checker refuses them, without a name."""
+    """ONNX Runtime runs such models; onnx's checker refuses them without naming the value."""
     model = make_model([helper.make_node("Neg", ["x"], ["y"])], {"x": (TensorProto.FLOAT, None)}, OUTPUTS)
     result = cli("check", save(model), "--json")
     assert result.code == 0

@@ -72,7 +72,7 @@ class TestFromOnnx:
         table = model.graph.initializer.add(name="table", data_type=TensorProto.FLOAT, dims=[512])
         table.raw_data = bytes(range(256)) * 8
         onnx.save(model, segment_max)
-        monkeypatch.setattr(model_file, "_LARGEST_FILE", 1000)  # 2 GiB would be too much for a test
+        monkeypatch.setattr(model_file, "_LARGEST_FILE", 1000)  # 2 GiB are too much for a test
         out = tmp_path / "out.onnx"
         assert cli("convert", segment_max, "-o", out).code == 0
         assert (tmp_path / "out.onnx.data").stat().st_size == 2048
@@ -81,7 +81,7 @@ class TestFromOnnx:
 
 
 class TestRefusals:
-    """One line; nothing is written, and what was there stays."""
+    """A refusal is one line; nothing is written, and existing files are unchanged."""
 
     @pytest.fixture
     def refused(self, cli, tmp_path):
@@ -237,7 +237,7 @@ class TestFromTensorflow:
         assert result.code == 0
         row = next(line for line in result.out.splitlines() if line.startswith("filled"))
         assert row.split()[1] == "float32"
-        assert row.split()[-1] == "ok"  # without a worst batch, for none differs
+        assert row.split()[-1] == "ok"  # there is no worst batch, because none differs
         onnx.checker.check_model(out, full_check=True)
 
     def test_verifies_with_inputs_of_ones_own(self, cli, saved_model, tmp_path):
@@ -269,7 +269,7 @@ class TestFromTensorflow:
 
     @pytest.fixture
     def large(self, monkeypatch, tmp_path_factory):
-        """A SavedModel whose table is as large as one of gibibytes is."""
+        """A SavedModel with a small table that counts as large, because the limit is lowered."""
         tf = pytest.importorskip("tensorflow")
         from onnx_sparse.converters.tensorflow import large_tables
 
@@ -296,7 +296,7 @@ class TestFromTensorflow:
 
         def full(self):
             written = {entry.value for tensor in self.graph.initializer for entry in tensor.external_data}
-            if "out.onnx.data" in written:  # the file of tables is there, the model's is next
+            if "out.onnx.data" in written:  # the file of tables has been written, the model's is next
                 raise OSError(28, "No space left on device")
             return serialize(self)
 
@@ -325,7 +325,7 @@ class TestFromTensorflow:
 
     def test_answers_that_differ_are_not_written(self, cli, saved_model, tmp_path, monkeypatch):
         def break_it(model):
-            for tensor in model.graph.initializer:  # the value that empty rows get
+            for tensor in model.graph.initializer:  # among them the value of empty rows
                 if tensor.data_type == TensorProto.FLOAT:
                     tensor.CopyFrom(onnx.numpy_helper.from_array(np.float32(7), tensor.name))
             return model

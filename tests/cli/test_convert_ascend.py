@@ -1,4 +1,4 @@
-"""`onnx-sparse convert` of Ascend's graphs: what a file is, the options, and what is refused without writing."""
+"""`onnx-sparse convert` of Ascend's graphs: recognising files, the options, and refusals that write nothing."""
 
 from __future__ import annotations
 

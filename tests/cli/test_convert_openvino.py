@@ -1,4 +1,4 @@
-"""`onnx-sparse convert` of OpenVINO's IRs: the two files, verification, and what is refused without writing."""
+"""`onnx-sparse convert` of OpenVINO's IRs: the two files, verification, and refusals that write nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def out(tmp_path):
 
 @pytest.fixture
 def source(tmp_path, out):
-    """An IR: the largest of the rows of each segment, and 1."""
+    """An IR: the maximum of each segment of rows, plus 1."""
     out.parent.mkdir()
     net = IrBuilder()
     data, ids = net.parameter("data", "f32", [-1, 2]), net.parameter("segment_ids", "i64", [-1])
@@ -51,7 +51,7 @@ def test_verification(cli, source, out, options):
 
 
 def test_answers_that_differ_are_not_written(cli, tmp_path, out):
-    """OpenVINO divides toward zero what its specification has rounded down."""
+    """OpenVINO rounds a quotient toward zero where its specification rounds down."""
     pytest.importorskip("openvino")
     out.parent.mkdir()
     net = IrBuilder()

@@ -77,7 +77,7 @@ def test_keep_in_a_file(cli, tmp_path):
 
 
 def test_the_shipped_model_is_current(tmp_path):
-    """What converting gives now; `python -m onnx_sparse.cli.demo_tensorflow` records it again."""
+    """It equals the result of converting now; `python -m onnx_sparse.cli.demo_tensorflow` records it again."""
     pytest.importorskip("tensorflow")
     pytest.importorskip("tf2onnx")
     from onnx_sparse.cli import demo_tensorflow
@@ -88,7 +88,7 @@ def test_the_shipped_model_is_current(tmp_path):
     assert now["inputs"] == demo.INPUTS
     for name, answer in now["answers"].items():
         assert shipped.answers[name].tolist() == answer["values"]
-    # Names and node order are tf2onnx's, and may change with its version; operators may not.
+    # Names and node order come from tf2onnx and may change with its version; operators may not.
     from onnx import parser
 
     converted = parser.parse_model((tmp_path / demo.MODEL_FILE).read_text())

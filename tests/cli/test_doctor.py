@@ -27,7 +27,7 @@ def test_json(cli):
 
 @pytest.fixture
 def answer(monkeypatch):
-    """Make the process that tests a backend end in some way."""
+    """Make the process that tests a backend end in a given way."""
 
     def make(returncode, stderr):
         done = subprocess.CompletedProcess([], returncode, "", stderr)

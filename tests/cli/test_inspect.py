@@ -88,7 +88,7 @@ def test_nodes_in_branches_and_functions(cli, nested):
         "function Total / in_function",
     ]
     assert described["nodes"][0]["types"] == {"T": "float32", "I": "int32"}
-    assert described["nodes"][2]["types"] == {}  # each caller's
+    assert described["nodes"][2]["types"] == {}  # they differ from call to call
     assert described["other_nodes"] == {"If": 1, "local.Total": 1}
 
 
@@ -101,7 +101,7 @@ def test_a_model_without_our_nodes(cli, save, make_model):
 
 
 def test_a_type_that_cannot_be_inferred(cli, save, domain_node, make_model):
-    """An optional weight left off gets a constant of the table's type, which here comes out of nowhere."""
+    """Weights that are left off become a constant of the table's type, which cannot be inferred here."""
     nodes = [
         helper.make_node("Mystery", ["x"], ["table"], domain="elsewhere"),
         domain_node("EmbeddingSegmentsSum", ["table", "indices", "segment_ids", "count"], ["y"]),

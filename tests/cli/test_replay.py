@@ -13,14 +13,14 @@ F16 = np.float16
 
 @pytest.fixture(params=["msit", "msprobe"])
 def layout(request, tmp_path):
-    """Where the two tools put graphs and tensors: (the graph, the layer's folder)."""
+    """Where each of the two tools puts graphs and tensors: (the graph, the layer's folder)."""
     if request.param == "msit":
         return tmp_path / "layer/77/FillLayer_0.json", tmp_path / "tensors/0_77/0/0_FillLayer"
     return tmp_path / "info/layer/0_77/FillLayer_0.json", tmp_path / "data/0_77/0/0_FillLayer"
 
 
 def dump(layout: tuple[Path, Path], dtype: object = F16) -> dict[str, np.ndarray]:
-    """A layer x + x, filled with 1 where m and in place with -2 where n, times w; with a reshape that no file tells."""
+    """A layer x + x, filled with 1 where m, in place with -2 where n, times w; with a reshape that no file mentions."""
     graph, folder = layout
     rng = np.random.default_rng(3)
     x = rng.standard_normal((2, 6)).astype(dtype)
@@ -67,7 +67,7 @@ def test_a_layer_that_agrees(cli, tmp_path, layout, dtype):
 
 
 def test_the_worst_first(cli, tmp_path, layout):
-    """One operation of the NPU's is wrong: it is the only one that differs and stands at the top."""
+    """One of the NPU's operations is wrong: it is the only one that differs and is listed first."""
     arrays = dump(layout)
     wrong = arrays["y"].copy()
     wrong[1, 2] += 5
@@ -96,7 +96,7 @@ def test_types_and_shapes_that_differ(cli, tmp_path, layout, change, note):
 
 
 def test_infinities_and_nan(cli, tmp_path, layout):
-    """The same NaN is no difference, another infinity is one."""
+    """A NaN at the same position is not a difference, another infinity is."""
     arrays = dump(layout)
     x = np.full((2, 6), np.nan, F16)
     for place in ("before/intensor0.bin", "0_ElewiseOperation/after/outtensor0.bin"):

@@ -26,7 +26,7 @@ def feeds(tmp_path):
 
 @pytest.fixture
 def identity(make_model, save):
-    """A model that hands its only input through."""
+    """A model that returns its only input."""
 
     def make(dtype, shape=("N",)):
         value = (dtype, list(shape))
@@ -135,7 +135,7 @@ class TestOutputs:
 
 
 class TestWrongInput:
-    """One line that says what is wrong and what the model expects; exit code 1, or 2 where the words make no sense."""
+    """One line says what is wrong and what the model expects; exit code 1, or 2 for arguments that make no sense."""
 
     EXPECTED = "its inputs are data: float32[K, 2], segment_ids: int64[K]"
 
@@ -255,7 +255,7 @@ class TestWrongModel:
 
     @pytest.mark.parametrize("backend", ["native", "python"])
     def test_an_opset_of_ours_that_is_not_there_yet(self, cli, segment_max, feeds, backend):
-        """Its operators may have another law, and kernels do not see which opset a model imports."""
+        """Its operators may behave differently, and kernels do not see which opset a model imports."""
         model = onnx.load(segment_max)
         model.opset_import[1].version = 2
         onnx.save(model, segment_max)
@@ -263,7 +263,7 @@ class TestWrongModel:
         assert result.error == f"{segment_max}: opset 2 of domain onnx_sparse; this version of onnx_sparse has 1"
 
     def test_an_ir_version_beyond_onnx_runtime(self, cli, segment_max, feeds):
-        """Its message names the place in its source, which is of no use here."""
+        """ONNX Runtime's message starts with a location in its source, which is left out here."""
         model = onnx.load(segment_max)
         model.ir_version = 99
         onnx.save(model, segment_max)
@@ -323,7 +323,7 @@ class TestOutputPath:
         assert result.error == "cannot write /dev/null: it is not a regular file"
 
     def test_no_permission(self, cli, segment_max, feeds, tmp_path, monkeypatch):
-        monkeypatch.setattr("os.access", lambda *_: False)  # the tests may run as root, who may write anywhere
+        monkeypatch.setattr("os.access", lambda *_: False)  # the tests may run as root, which may write anywhere
         assert "no permission" in cli("run", segment_max, "--input", feeds, "-o", tmp_path / "out.npz").error
 
 

@@ -1,4 +1,4 @@
-"""What the converters' tests share: a converted model runs in ONNX Runtime and answers as its source does."""
+"""What the converters' tests share: running a converted model, and comparing its results with those of its source."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run() -> Callable[..., dict[str, np.ndarray]]:
 
 @pytest.fixture(scope="session")
 def agree(run) -> Callable[..., Any]:
-    """`agree(function, *feeds)` converts a tf.function, demands TensorFlow's outputs to the bit, returns the model."""
+    """`agree(function, *feeds)` converts a tf.function, asserts TensorFlow's outputs to the bit, returns the model."""
     tf = pytest.importorskip("tensorflow")
     from onnx_sparse.converters.tensorflow import convert
 

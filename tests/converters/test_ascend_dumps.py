@@ -1,4 +1,4 @@
-"""What dumps say of tensors: tables, headers, parameters, data; and files that try to lead out of the dump."""
+"""Dumps: tables, headers, parameters and data of tensors; and files that point outside the dump."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ X = np.arange(6, dtype=np.float16).reshape(2, 3)
 
 @pytest.fixture
 def add_layer(tmp_path):
-    """x + y, where the graph stands in the layout of msit."""
+    """x + y, with the graph in the folder layout of msit."""
     nodes = [operation("ElewiseOperation", ["x", "y"], ["z"], ADD, "ElewiseOperation_0_0")]
     return write(tmp_path, layer(["x", "y"], ["z"], nodes), "layer/77/Layer_0.json")
 
@@ -99,7 +99,7 @@ def test_hidden_reshapes(tmp_path):
 
 class TestFolders:
     def test_weights_become_initializers(self, tmp_path):
-        """A layer's file does not say what a weight is: what is read as one only, and is in the dump, is one."""
+        """A layer's file does not name weights: an input that is only read as one and is in the dump is a weight."""
         weight, bias = np.eye(3, dtype=np.float16) * 2, np.ones((1, 3), np.float16)
         nodes = [operation("LinearOperation", ["x", "w", "b"], ["y"], {"hasBias": True}, "LinearOperation_0_0")]
         path = write(tmp_path, layer(["x", "w", "b"], ["y"], nodes), "layer/77/Layer_0.json")
@@ -129,7 +129,7 @@ class TestFolders:
         np.testing.assert_array_equal(run(model, X)[0], X + X[1:])
 
     def test_weights_of_a_model_without_lists(self, tmp_path):
-        """Some models' files list no inputs: the tools' names say which are weights."""
+        """Some models' files list no inputs; the names that the tools give tell which are weights."""
         nodes = [operation("ElewiseOperation", ["M_input_0", "M_weight_0"], ["M_output_0"], ADD, "E_0")]
         path = write(tmp_path, {"modelName": "M", "nodes": nodes}, "info/model/0_77/M.json")
         write_tensors(tmp_path / "data/0_77/0/0_ElewiseOperation", [X, X[1:]], [X])
@@ -158,7 +158,7 @@ class TestFolders:
             convert(add_layer, tensors=tmp_path / "empty")
 
     def test_a_graph_without_a_dump_reads_no_other_folders(self, tmp_path):
-        """A `data` folder somewhere above has nothing to do with a graph that is not where tools put it."""
+        """If a graph is not where the tools put it, a `data` folder somewhere above does not belong to it."""
         write_tensors(tmp_path / "data/0_77/0/0_Layer", [X, X], [X])
         nodes = [operation("ElewiseOperation", ["x", "y"], ["z"], ADD)]
         with pytest.raises(ConversionError, match="--input"):
@@ -182,7 +182,7 @@ class TestTensorFiles:
         (tmp_path / "b").mkdir()
         (tmp_path / "b/second.bin").write_bytes(head)
         np.testing.assert_array_equal(read_tensor(tmp_path / "b/second.bin", tmp_path), X)
-        head = head.replace(b"../a/first.bin", b"a/first.bin")  # seen from the dump's folder
+        head = head.replace(b"../a/first.bin", b"a/first.bin")  # relative to the dump's folder
         (tmp_path / "b/second.bin").write_bytes(head)
         np.testing.assert_array_equal(read_tensor(tmp_path / "b/second.bin", tmp_path), X)
 
@@ -244,7 +244,7 @@ class TestTensorFiles:
 
 
 def test_json_as_python_writes_it(tmp_path):
-    """NaN and Infinity are no JSON, but many tools write them."""
+    """NaN and Infinity are not legal JSON, but many tools write them."""
     nodes = [operation("FillOperation", ["x", "m"], ["y"], {"value": [float("-inf")], "withMask": True})]
     text = json.dumps(layer(["x", "m"], ["y"], nodes))
     assert "-Infinity" in text

@@ -1,4 +1,4 @@
-"""ATB's elementwise operations and activations against numpy: in float64, rounded once."""
+"""ATB's elementwise operations and activations against numpy in float64, rounded once."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TestElewise:
         ids=["ADD", "MUL", "REALDIV", "SUB"],
     )
     def test_binary(self, tmp_path, number, function, dtypes):
-        """The result is that of float32, rounded once; shapes broadcast as numpy's."""
+        """The result is computed in float32 and rounded once; shapes broadcast as in numpy."""
         for dtype in dtypes:
             x, y = random(RNG, dtype, (2, 1, 4)), random(RNG, dtype, (3, 1)) + np.dtype(dtype).type(1)
             (z,) = evaluate(tmp_path, "ElewiseOperation", {"elewiseType": number}, x, y)
@@ -67,7 +67,7 @@ class TestElewise:
 
     @pytest.mark.parametrize("dtype", HALVES)
     def test_each_operation_rounds(self, tmp_path, dtype):
-        """Left to itself, ONNX Runtime would round float16 after the last of several operators only."""
+        """ONNX Runtime alone would round float16 only after the last of several operators."""
         x, y, z = (random(RNG, dtype, (200,)) for _ in range(3))
         nodes = [
             operation("ElewiseOperation", ["x", "y"], ["t"], {"elewiseType": 8}),

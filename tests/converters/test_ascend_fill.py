@@ -1,4 +1,4 @@
-"""FillOperation by ATB's rules: values, element types, shapes, and its errors by ATB's own names."""
+"""FillOperation by ATB's rules: values, element types, shapes, and errors with ATB's own names."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class TestSpellings:
         ("op_type", "param"),
         [
             ("FillOperation", {"value": [7.0]}),  # ATB's default is withMask = true
-            ("FillOperation", {"value": 7.0, "withMask": 1, "outDim": [3, 3]}),  # outDim is not looked at
+            ("FillOperation", {"value": 7.0, "withMask": 1, "outDim": [3, 3]}),  # outDim is ignored
             ("FillOperation", {"value": [7.0], "with_mask": True, "out_dim": []}),
             ("FillOperation", {"value": [7.0], "withMask": True, "rsv": [0] * 8}),
             ("Fill", {"value": [7.0], "withMask": True}),
@@ -142,7 +142,7 @@ class TestSpellings:
 
 
 class TestErrors:
-    """Each rule of ATB, and the name that ATB has for breaking it."""
+    """Each rule of ATB, and ATB's name for the error of breaking it."""
 
     @pytest.mark.parametrize(
         "param",
@@ -210,7 +210,7 @@ class TestErrors:
         assert refused(without_mask([1.0], dims)).startswith(f"{error}:")
 
     def test_more_than_256_gib(self, tmp_path):
-        """The limit is of bytes: so many int32 are too many, as many float16 are not."""
+        """The limit is in bytes: this many int32 exceed it, as many float16 do not."""
         path = write(
             tmp_path, layer(["x", "m"], ["y"], [operation("FillOperation", ["x", "m"], ["y"], with_mask([1.0]))])
         )
@@ -291,14 +291,14 @@ SHAPES = [(4,), (2, 3), (2, 1, 3), (3, 2, 2), (1, 2, 1, 2, 1, 2, 1, 3)]
 
 
 def masks(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Every shape that broadcasts to this one: of each rank up to its own, each dimension whole or 1."""
+    """Every shape that broadcasts to this one: of each rank up to its own, each dimension full or 1."""
     suffixes = (shape[-rank:] for rank in range(1, len(shape) + 1))
     return sorted({dims for suffix in suffixes for dims in itertools.product(*({1, size} for size in suffix))})
 
 
 @pytest.mark.parametrize("backend", ["native", "python"])
 def test_every_element_type_and_broadcast_against_numpy(tmp_path, backend):
-    """One layer of a Fill for each element type of x and of the mask and each pair of shapes, and some without mask."""
+    """One layer with a Fill for each element type of x and mask and each pair of shapes, and some without a mask."""
     if backend == "native":
         try:
             onnx_sparse.get_library_path()

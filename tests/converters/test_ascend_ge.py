@@ -1,4 +1,4 @@
-"""GE's graphs: their files, their fills, and their operators against numpy."""
+"""GE graphs: their files, inputs, outputs, weights and errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def refused(tmp_path):
 def fills() -> Graph:
     """masked_fill(x, mask, -8) + 0.5 as float32."""
     graph = Graph()
-    graph.op("Cast", "sum", name="out", dst_type=0)  # nodes are in no order
+    graph.op("Cast", "sum", name="out", dst_type=0)  # the order of nodes does not matter
     x, mask = graph.data("x", F16, (2, 3)), graph.data("mask", bool, (3,))
     filled = graph.op("MaskedFill", x, mask, graph.const("neg", np.array(-8, F16)), "x:-1")
     half = graph.op("Fill", graph.const("dims", np.array([2, 3])), graph.const("half", np.array(0.5, F16)))

@@ -67,7 +67,7 @@ def test_empty(one):
 )
 @pytest.mark.parametrize("dtype", [F16, BFLOAT16, F32, I32, I64, np.int8])
 def test_masked_fill(one, dtype, x, mask):
-    """Unlike ATB's, x is broadcast, too; the value becomes x's type."""
+    """Unlike in ATB, x is also broadcast; the value is cast to x's type."""
     data, flags = random(RNG, dtype, x), RNG.integers(0, 2, mask).astype(bool)
     for value in (np.array(-7, dtype), np.array([-7], F32)):
         y = one("MaskedFill", data, flags, value)
@@ -82,7 +82,7 @@ def test_masked_fill_with_a_tensor(one):
 
 @pytest.mark.parametrize(("shape", "axis"), [((4, 5), 1), ((4, 2, 5), -1), ((4, 5, 2), 1), ((5,), 0), ((5, 2), 0)])
 def test_masked_fill_range(one, shape, axis):
-    """Plain loops: for i, for each row j, the range [start, end) along the axis; the last i wins."""
+    """In plain loops: for i, for each row j, the range [start, end) along the axis; the last i wins."""
     x, value = random(RNG, F32, shape), np.array([10.0, 20.0], F32)
     rows = 1 if axis == 0 else 3  # the fourth row has no range
     start = RNG.integers(0, 3, (2, rows)).astype(I32)

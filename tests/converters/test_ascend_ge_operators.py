@@ -1,4 +1,4 @@
-"""GE's operators around the fills, against numpy."""
+"""GE's other operators against numpy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RSTD = 1 / np.sqrt((X**2).mean(-1, keepdims=True) + 1e-6)
 POSITIONS = np.array([[2, 0, 1], [1, 1, 0]], I32)
 SHORTS = np.array([-300, 7, 300], np.int16)
 
-#: (operator, inputs, what evaluate takes, expected results)
+#: (operator, inputs, options of evaluate, expected results)
 CASES = [
     ("Identity", [X], {}, [X]),
     ("Cast", [X * 10], {"dst_type": 3}, [(X * 10).astype(I32)]),
@@ -193,7 +193,7 @@ def test_strided_slice(tmp_path, begin, end, strides, masks, index):
     ("op_type", "inputs", "options"),
     [
         ("Transpose", [X, c(0, 0, 1)], AT),
-        ("Transpose", [X, c(2, 1, 0)], {}),  # no constant
+        ("Transpose", [X, c(2, 1, 0)], {}),  # not a constant
         ("Reshape", [X, c(5, 5)], AT),
         ("Reshape", [X, c(4, 6)], {**AT, "axis": 1}),
         ("ExpandDims", [X, n(7)], AT),
@@ -246,6 +246,6 @@ def test_numbers_that_are_not_whole(tmp_path, op_type, inputs, options):
     ],
 )
 def test_what_onnx_does_not_take(tmp_path, op_type, inputs, options, message):
-    """Refused at conversion: otherwise a session would refuse the model, which is hard to trace back."""
+    """They are refused at conversion; an error when a session loads the model would be hard to trace back."""
     with pytest.raises(ConversionError, match=message):
         evaluate(tmp_path, run, op_type, inputs, **options)

@@ -1,4 +1,4 @@
-"""ATB graphs in every spelling: ids and names, graphs in graphs, writes in place, and files that are none."""
+"""ATB graphs in every form: ids and names, nested graphs, writes in place, parameters and models."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class TestWrites:
         np.testing.assert_array_equal(z, [-7, -9, -3])
 
     def test_onto_an_input(self, tmp_path):
-        """What was read before the write is the old value, what is read after it the new one."""
+        """Reads before the write get the old value, reads after it the new one."""
         nodes = [
             operation("ElewiseOperation", ["x"], ["before"], NEG),
             operation("FillOperation", ["x", "m"], ["x"], fill(7)),
@@ -106,7 +106,7 @@ class TestWrites:
         np.testing.assert_array_equal(after, [-7, -2, -3])
 
     def test_onto_an_input_that_nothing_reads_then(self, tmp_path):
-        """It is all that the graph does: it becomes an output."""
+        """The write is all that the graph does, so the written tensor becomes an output."""
         nodes = [operation("FillOperation", ["x", "m"], ["x"], fill(7))]
         m = np.array([1, 0, 0], np.int8)
         (y,) = run(converted(tmp_path, layer(["x", "m"], [], nodes), x=X, m=m), X, m)
@@ -139,7 +139,7 @@ class TestWrites:
 
 class TestNames:
     def test_ports_of_a_graph_in_a_graph(self, tmp_path):
-        """Its operations use the names around it, or its own."""
+        """Its operations use the outer graph's names, or its own."""
         inner = operation("Inner", ["x", "y"], ["t"], "", "Inner_0_0")
         inner["nodes"] = [
             operation("ElewiseOperation", ["Inner_0_0_input_0", "y"], ["Inner_0_0_internal_0"], MUL),

@@ -98,7 +98,7 @@ def test_refusals(tmp_path):
 
 
 def test_operators_in_bodies_of_control_flow(tmp_path):
-    """They are named, not left in the model."""
+    """They are reported, not left in the model."""
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
     bodies = {
         branch: helper.make_graph([helper.make_node(op_type, ["x"], ["t"], domain=domain, name=branch)], branch, [], [

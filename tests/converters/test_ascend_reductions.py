@@ -1,4 +1,4 @@
-"""ATB's reductions, normalisations, products and attention against numpy: in float64, rounded once."""
+"""ATB's reductions, normalisations, products and attention against numpy in float64, rounded once."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class TestAttention:
     @pytest.mark.parametrize("coefficient", [2, 4, 8])
     @pytest.mark.parametrize("shape", [(3, 16), (3, 2, 8)])
     def test_rope(self, tmp_path, coefficient, shape):
-        """Plain loops: in each group of the head, the second half comes before the first, negated."""
+        """In plain loops: in each group of the head, the second half, negated, comes before the first."""
         q, k = random(RNG, F16, shape), random(RNG, F16, (3, 8))
         cos, sin = random(RNG, F16, (3, 8)), random(RNG, F16, (3, 8))
         param = {"rotaryCoeff": coefficient, "cosFormat": 0}

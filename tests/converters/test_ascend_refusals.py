@@ -1,4 +1,4 @@
-"""Files that are no graph, or no sound one, or more than a graph needs: one clear error, nothing else."""
+"""Files that hold no graph, a broken one, or far more than a graph needs give one clear error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAMPLES = Path(__file__).parent.parent / "data" / "ascend"
 def test_all_of_them_at_once(tmp_path):
     nodes = [
         operation("SelfAttentionOperation", ["x"], ["a"], {}, "Attention_0_0"),
-        operation("ElewiseOperation", ["a"], ["b"], NEG),  # not a fault of its own
+        operation("ElewiseOperation", ["a"], ["b"], NEG),  # refused only because of the operation before it
         operation("FillOperation", ["x", "x"], ["c"], fill(0), "Fill_0_2"),
         operation("MlaOperation", ["b"], ["d"], {}, "Mla_0_3"),
         {"name": "PluginNode", "inTensors": ["x"], "outTensors": ["e"]},
@@ -148,7 +148,7 @@ def test_the_file_is_named(tmp_path):
 
 class TestSmallFilesOfLargeGraphs:
     def test_tensors(self, refused):
-        """Numbers of tensors cost nothing until an operation has them."""
+        """Declared numbers of tensors cost nothing until an operation uses them."""
         graph = {"opName": "G", "opType": "G", "nodes": []}
         for _ in range(30):
             graph = {"opName": "G", "opType": "G", "nodes": [graph], "internalTensorNum": 1_000_000}
@@ -159,7 +159,7 @@ class TestSmallFilesOfLargeGraphs:
         assert "up to 200000 are read" in refused('{"opName": "L", "nodes": [' + "{}," * 200_000 + "{}]}")
 
     def test_constants(self, tmp_path):
-        """One such tensor of indices is made, four are not."""
+        """One tensor of indices of this size is made, four are not."""
         param = {"size": [4096, 2048], "stride": [0, 0], "offset": [0]}
         nodes = [operation("AsStridedOperation", ["x"], [f"y{i}"], param) for i in range(6)]
         with pytest.raises(ConversionError, match="computed constants") as caught:
@@ -168,7 +168,7 @@ class TestSmallFilesOfLargeGraphs:
 
     @pytest.mark.parametrize(("name", "empty"), [("graph.air", b"\x32\x00"), ("graph.onnx", b"\x0a\x00")])
     def test_protobufs_of_empty_messages(self, tmp_path, monkeypatch, name, empty):
-        """Two bytes each in the file, a hundred in memory: they are counted before they are parsed."""
+        """Each has two bytes in the file and a hundred in memory, so they are counted before parsing."""
         monkeypatch.setattr(wire, "_HARMLESS_BYTES", 1000)
         monkeypatch.setattr(wire, "_MOST_FIELDS", 5000)
         for count, message in ((4000, "no graph|no opset|nor one of|two nodes"), (8000, "more than 5000 fields")):
@@ -182,7 +182,7 @@ WEIRD = [None, "", "x", -1, 2**40, 10**400, 1.5, float("nan"), True, [], {}, [No
 
 
 def test_mutated_json(tmp_path):
-    """Whatever stands in a file, the answer is a model or a ConversionError."""
+    """Whatever a file contains, the result is a model or a ConversionError."""
     rng = randomness.Random(3)
     for source in sorted(SAMPLES.glob("*.json")):
         text = source.read_text()

@@ -1,4 +1,4 @@
-"""ATB's operations that move elements and those on indices, against numpy."""
+"""ATB's operations that move elements, and those on indices, against numpy."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TestShaping:
         [([0, 1, 1], [2, 3, 3]), ([1], [2]), ([0, 0], [2, 3]), ([0, 2, 0], [1, 3, 4]), ([1, 0, 3], [2, 2, 4])],
     )
     def test_set_value(self, tmp_path, starts, ends):
-        """It has no output: what is read after it is the input, changed."""
+        """It has no output: operations after it read the changed input."""
         for dtype in (F16, BFLOAT16, np.int64):
             dst = random(RNG, dtype, (2, 3, 4))
             box = tuple(slice(s, e) for s, e in zip(starts, ends, strict=True))

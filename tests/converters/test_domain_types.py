@@ -1,4 +1,4 @@
-"""Nodes of the domain that converters write obey the contract's types; what does not is the source node's fault."""
+"""Nodes of the domain that converters write have the contract's types; a source node with other types is refused."""
 
 from __future__ import annotations
 

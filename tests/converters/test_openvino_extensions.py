@@ -1,4 +1,4 @@
-"""Models of the domain on OpenVINO's CPU plugin, through `extensions()`: equal to the law in plain loops."""
+"""Models of the domain on OpenVINO's CPU plugin, through `extensions()`, equal the oracle's plain loops."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from onnx_sparse.schemas.declaration import Example, dtype_name, numpy_dtype
 pytest.importorskip("openvino")
 
 WIDE = "the CPU plugin computes it in 32 bits"
-#: What OpenVINO does not compute right, whatever stands for the operator, by T. Elements that are only moved are right
-#: as far as they fit into 32 bits.
+#: Types T with which OpenVINO's arithmetic is wrong in any subgraph. Elements that are only moved are right if they fit
+#: into 32 bits.
 GAPS: dict[str | None, str] = {
     "int64": WIDE,
     "uint64": WIDE,
@@ -32,7 +32,7 @@ GAPS: dict[str | None, str] = {
 }
 
 
-#: Nothing is shrunk: what fails, fails slowly here.
+#: Failing examples are not shrunk, because failures are slow here.
 SETTINGS = settings(
     max_examples=6,
     deadline=None,
@@ -48,7 +48,7 @@ RUN = [op for name, op in OPS.items() if name not in REFUSED]
 
 
 def bindings(op: Op) -> Iterator[dict[str, int]]:
-    """Every T, with the types of indices taking turns, so that each is there; all of them for float32."""
+    """Every T, with the index types taking turns, so that each type occurs; all combinations for float32."""
     seen: dict[int | None, int] = {}
     for number, binding in enumerate(op.type_bindings()):
         t = binding.get("T")
@@ -93,7 +93,7 @@ def test_equals_the_law(op: Op, binding: dict[str, int]) -> None:
         call = Call.of(op, binding, attributes, inputs)
         fixed = {name: inputs[name] for name in optional(op) if name in inputs} if constants else {}
         if op.name == "Fill" and inputs["dims"].size == 0:
-            fixed["dims"] = inputs["dims"]  # else the output's rank is not known, and OpenVINO runs nothing of such
+            fixed["dims"] = inputs["dims"]  # else the output's rank is unknown, and OpenVINO does not run that
         fed = {name: value for name, value in inputs.items() if name not in fixed}
         outputs = run_model(shaped(call, fed, fixed, static), fed)
         for declared, actual in zip(op.outputs, outputs, strict=True):
@@ -107,16 +107,16 @@ def optional(op: Op) -> list[str]:
 
 
 def in_32_bits(op: Op, inputs: Arguments) -> Arguments:
-    """The inputs as they are where they fit into 32 bits, and what is nearest to them where they do not."""
+    """The inputs, with values that do not fit into 32 bits replaced by the nearest ones that do."""
     fitting = {}
     for declared in op.inputs:
         value = inputs.get(declared.name)
         if value is None:
             continue
-        if value.dtype in (np.int64, np.uint64):  # a coordinate is below its dimension
+        if value.dtype in (np.int64, np.uint64):  # a coordinate must stay below its dimension
             least = -(2**31) if value.dtype == np.int64 else 0
             value = np.clip(value, least, 2**31 - 2 - (declared.values.kind == "coordinates"))
-        if value.dtype == np.float64:  # infinities come back as the largest float32
+        if value.dtype == np.float64:  # OpenVINO returns infinities as the largest float32
             most = np.finfo(np.float32).max
             value = np.clip(value, -most, most).astype(np.float32).astype(np.float64)
         fitting[declared.name] = value
@@ -124,10 +124,10 @@ def in_32_bits(op: Op, inputs: Arguments) -> Arguments:
 
 
 def shaped(call: Call, fed: Mapping[str, Any], constants: Mapping[str, Any], static: bool) -> ModelProto:
-    """A model of one node whose inputs have the ranks that are fed, for OpenVINO runs nothing of an unknown rank.
+    """A model of one node whose inputs have the ranks that are fed, because OpenVINO does not run unknown ranks.
 
-    Vectors whose length is a rank have that length; other dimensions are known where `static`. OpenVINO's frontend
-    loses inputs with a zero dimension, which are therefore left unknown.
+    Vectors whose length is a rank have that length; other dimensions are known if `static`. Zero dimensions are left
+    unknown, because OpenVINO's frontend loses inputs that have one.
     """
     model = one_node_model(call)
     ranks = {i.name for i in call.op.inputs if i.shape in ("R", "Q")}

@@ -1,4 +1,4 @@
-"""Windows over images, their sizes, and what detectors pick from them, each against OpenVINO's own answer."""
+"""Windows over images, resizing, and the operators of detectors, each against OpenVINO's own results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def core() -> Any:
 
 @pytest.fixture
 def agrees(core: Any, tmp_path: Path) -> Any:
-    """`agrees(build, *inputs)`: OpenVINO and the converted model give the same."""
+    """`agrees(build, *inputs)` asserts that OpenVINO and the converted model give the same results."""
 
     def agrees(build: Any, *inputs: Any, dynamic: bool = False) -> None:
         tested = Case("", build, *inputs, dynamic=dynamic)
@@ -54,7 +54,7 @@ def test_auto_pad_with_dilations(agrees: Any, auto: str, strides: list[int]) -> 
 
 @pytest.mark.parametrize(("end", "refused"), [(0, False), (1, True)])
 def test_windows_that_may_begin_in_the_padding(agrees: Any, tmp_path: Path, end: int, refused: bool) -> None:
-    """Of images of unknown size: windows of 2, 2 apart, do so for some size only if something is padded at the end."""
+    """Images of unknown size: windows of 2 with stride 2 do so for some size only if there is padding at the end."""
 
     def pool(x: Any) -> Any:
         return ops(14).max_pool(x, [2, 2], [1, 1], [0, 0], [end, end], [2, 2], "ceil")
@@ -70,7 +70,7 @@ def test_windows_that_may_begin_in_the_padding(agrees: Any, tmp_path: Path, end:
 @pytest.mark.parametrize("size", [None, [6, 6], [13, 11], [14, 20]])
 @pytest.mark.parametrize("extra", [[0, 0], [1, 1]])
 def test_deconvolutions(agrees: Any, auto: str, size: list[int] | None, extra: list[int]) -> None:
-    """Results are cut off at both ends, or continued with zeros; strides of 1 with output_padding as well."""
+    """Results are cut off at both ends or extended by zeros; also with strides of 1 and output_padding."""
     shape = None if size is None else c(size)
     for strides, dilations in (([2, 3], [1, 2]), ([1, 1], [1, 1])):
         agrees(
@@ -85,7 +85,7 @@ def test_deconvolutions(agrees: Any, auto: str, size: list[int] | None, extra: l
 @pytest.mark.parametrize("size", [[6, 6], [13, 11], [14, 20]])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_deconvolutions_to_the_size_of_another_image(agrees: Any, auto: str, size: list[int], dynamic: bool) -> None:
-    """Keras' transposed convolutions compute their output shape. Where no size is known, the model does so, too."""
+    """Keras' transposed convolutions compute their output shape. If no size is known, so does the converted model."""
 
     def build(x: Any, like: Any) -> Any:
         shape = ops(8).slice(ops(3).shape_of(like), c([2]), c([4]), c([1]))
@@ -105,14 +105,14 @@ def test_adaptive_maximum(agrees: Any) -> None:
 
 
 def test_a_depthwise_convolution_is_one_node(tmp_path: Path) -> None:
-    """The kernel of one channel each is put into ONNX's form when the model is converted."""
+    """The kernel with one channel per group is put into ONNX's form at conversion."""
     kernel = c(RNG.normal(size=(2, 1, 1, 3, 3)), F)
     tested = Case("", lambda x: ops(1).group_convolution(x, kernel, [1, 1], [0, 0], [0, 0], [1, 1]), IMAGE)
     assert [node.op_type for node in convert(tested.save(tmp_path)).graph.node] == ["Conv"]
 
 
 def test_outputs_that_nothing_reads_are_not_made(tmp_path: Path) -> None:
-    """torch's models have poolings with positions that nobody asks for."""
+    """torch's models have poolings with an unused output of positions."""
 
     class Values(Case):
         def __init__(self) -> None:
@@ -138,7 +138,7 @@ def test_suppression(agrees: Any, version: int, encoding: str, descending: bool)
 
 
 def test_suppression_at_the_threshold(agrees: Any) -> None:
-    """OpenVINO drops a box whose overlap is the threshold, ONNX keeps it: these two share a half."""
+    """OpenVINO drops a box whose overlap equals the threshold, ONNX keeps it; these two overlap by a half."""
     agrees(lambda b, s: ops(9).non_max_suppression(b, s, c(4), c(0.5, F), c(0.5, F)),
            F([[[0, 0, 2, 2], [0, 0, 2, 1], [5, 5, 6, 6]]]), F([[[0.9, 0.8, 0.5]]]))  # fmt: skip
 

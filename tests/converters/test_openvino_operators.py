@@ -1,4 +1,4 @@
-"""Each handler against OpenVINO: a model of one operator is built, saved, converted, and both are run."""
+"""Each handler against OpenVINO: a model of one operator is built, saved and converted, and both models are run."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ def choice(flag: Any, x: Any) -> Any:
 
 
 def iterator(x: Any, start: Any, *, kind: str = "TensorIterator", stride: int = 1) -> Any:
-    """A running sum over axis 1: the state goes back, every round's state is collected."""
+    """A running sum over axis 1: the state is fed back, and the state of every iteration is collected."""
     part, state = ops(8).parameter([2, 1, 4], F), ops(8).parameter([2, 1, 4], F)
     summed = ops(8).add(part, state)
     results = [ops(8).result(summed), ops(8).result(summed)]

@@ -1,4 +1,4 @@
-"""The files of an IR: constants of every element type, and what is wrong with files that are none."""
+"""The files of an IR: constants of every element type, and errors of malformed files."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_both_versions_are_read(tmp_path: Path, version: str) -> None:
     ],
 )
 def test_constants(tmp_path: Path, element_type: str, data: bytes, expected: np.ndarray) -> None:
-    # An odd offset: constants are not aligned.
+    # An odd offset, as constants are not aligned.
     path = tmp_path / "w.bin"
     path.write_bytes(b"\xff" + data)
     got = Weights(path).constant(element_type, [3], 1, len(data))
@@ -169,7 +169,7 @@ def test_document_types_are_refused(tmp_path: Path, text: str) -> None:
 def test_a_huge_xml_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "huge.xml"
     with path.open("wb") as file:
-        file.truncate(500 * 10**6)  # sparse: it takes no room on the disk
+        file.truncate(500 * 10**6)  # a sparse file, which takes no space on disk
     assert "500,000,000 bytes" in message(path)
 
 
@@ -187,7 +187,7 @@ def test_names_with_commas() -> None:
 
 
 def test_a_rank_that_is_not_known(tmp_path: Path) -> None:
-    """ONNX demands ranks of inputs and outputs; OpenVINO itself runs no such model on a CPU."""
+    """ONNX requires known ranks of inputs and outputs; OpenVINO itself does not run such a model on a CPU."""
     net = IrBuilder()
     x = net.layer("Parameter", "opset1", [], [("f32", None)], {"shape": "...", "element_type": "f32"}, "x", "x")
     net.result(net.layer("ReLU", "opset1", [x], [("f32", None)]))

@@ -1,4 +1,4 @@
-"""The operators of the domain from IRs written by hand: the specifications' examples, every combination of inputs."""
+"""The operators of the domain from handwritten IRs: the specifications' examples and every combination of inputs."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_segment_max(tmp_path: Path, key: str, segments: int | None, mode: str, 
 
 
 def test_a_port_may_say_nothing(tmp_path: Path) -> None:
-    """As the specifications' fragments have it: no precision, and dimensions outside their port."""
+    """As in the specifications' fragments: no precision, and dimensions outside their port."""
     inputs = [TABLE, np.int64([0, 2]), np.int64([0, 0]), np.int64(1)]
     (got,) = run(tmp_path, "EmbeddingSegmentsSum", "opset3", inputs, [("", None)])
     np.testing.assert_allclose(got, [[-2.1, -2.4]], rtol=1e-6)

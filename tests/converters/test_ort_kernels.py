@@ -1,4 +1,4 @@
-"""The table of ONNX Runtime's kernels: what converters write for an element type must load."""
+"""The table of ONNX Runtime's kernels: an operator must load with every element type in it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STRUCTURED |= {"LRN", "MaxPool", "Range", "Resize", "ReverseSequence", "SpaceToD
 
 
 def one_node(op_type: str, dtype: int) -> onnx.ModelProto:
-    opset = 19 if dtype == TensorProto.STRING else 18  # the first in which strings can be compared
+    opset = 19 if dtype == TensorProto.STRING else 18  # the first opset in which strings can be compared
     schema = onnx.defs.get_schema(op_type, opset)
     shapes = OTHERS.get(op_type, [])
     before = operands(op_type).start or 0

@@ -1,4 +1,4 @@
-"""Standard operators that tf2onnx writes with other answers than TensorFlow's, or ONNX Runtime with other shapes."""
+"""Standard operators for which tf2onnx's models give other results than TensorFlow, or ONNX Runtime other shapes."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_searchsorted_row_by_row(agree):
 
 
 def test_reductions_of_nothing_along_the_last_axis(agree):
-    """ONNX Runtime leaves a negative axis where it is when there is nothing to reduce."""
+    """ONNX Runtime does not reduce an empty tensor along a negative axis."""
 
     @function(([None, 3, 4], tf.float32))
     def reduce(x):
@@ -132,7 +132,7 @@ def test_the_size_of_an_empty_batch_is_no_place_to_copy_from(agree):
 
 
 def test_a_shape_that_is_computed_from_the_tensor_itself(agree):
-    """tf2onnx writes such sizes as 0 and -1, which are no sizes where a 0 is a 0."""
+    """tf2onnx writes such sizes as 0 and -1, which is wrong where a 0 means size 0."""
 
     @function(([None, None, 4], tf.float32))
     def heads(x):

@@ -1,4 +1,4 @@
-"""What tf2onnx gets wrong and the bridge puts right, and the form of the models that come out."""
+"""Faults of tf2onnx that the bridge works around, and the form of the converted models."""
 
 import logging
 
@@ -20,7 +20,7 @@ LOOKUP = (tf.TensorSpec([5, 3], name="table"), tf.TensorSpec([None], tf.int64), 
 
 
 def all_nodes(graph):
-    """The nodes of a graph and of the graphs inside it."""
+    """The nodes of a graph and of its subgraphs."""
     for node in graph.node:
         yield node
         for attribute in node.attribute:
@@ -103,7 +103,7 @@ def test_every_output_of_our_operators_has_a_type():
     (node,) = (n for n in graph.node if n.domain == DOMAIN)
     types = {value.name: value.type.tensor_type for value in graph.value_info}
     assert types[node.output[0]].elem_type == TensorProto.FLOAT
-    assert [d.dim_value for d in types[node.output[0]].shape.dim] == [0, 3]  # the first is not known
+    assert [d.dim_value for d in types[node.output[0]].shape.dim] == [0, 3]  # the first dimension is unknown
 
 
 def test_node_names_start_with_those_of_the_source():
@@ -116,7 +116,7 @@ def test_node_names_start_with_those_of_the_source():
 
 
 class TestBfloat16:
-    """bfloat16 stays bfloat16; what ONNX Runtime lacks for it is computed in float32 and rounded at once."""
+    """bfloat16 stays bfloat16; operators without a bfloat16 kernel are computed in float32 and rounded at once."""
 
     @staticmethod
     def array(*values):
@@ -188,7 +188,7 @@ def make_table():
 
 
 def test_lookup_tables_of_a_function(agree):
-    """The function still works afterwards, and again: tf2onnx takes its tables from it to freeze it."""
+    """The function works afterwards, and can be converted again, although tf2onnx removes its tables to freeze it."""
     table = make_table()
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
@@ -212,7 +212,7 @@ def test_lookup_tables_of_a_saved_model(tmp_path, run):
 
 
 class TestLargeTables:
-    """Tables of a megabyte and more are led around TensorFlow and tf2onnx, which copy constants dozens of times."""
+    """Tables of a megabyte and more are kept out of TensorFlow and tf2onnx, which copy constants dozens of times."""
 
     IDS = np.array([1023, 5])
 
@@ -252,7 +252,7 @@ class TestLargeTables:
         agree(branches, self.IDS, np.bool_(False))
 
     def test_that_stay_beside_the_model(self, monkeypatch):
-        monkeypatch.setattr(large_tables, "LARGE_MODEL", 1 << 20)  # a gibibyte would be too much for a test
+        monkeypatch.setattr(large_tables, "LARGE_MODEL", 1 << 20)  # a gibibyte is too much for a test
         table = tf.Variable(np.random.default_rng(0).standard_normal((1024, 512)).astype(np.float32))
 
         @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
@@ -298,7 +298,7 @@ def test_functions_called_by_functions(agree):
 
 
 def test_internal_tensors_make_way_for_the_names_of_outputs(agree):
-    """An output may be called what a tensor in the middle of the graph is called."""
+    """An output may have the name of a tensor in the middle of the graph."""
 
     @tf.function(input_signature=[tf.TensorSpec([2], name="x")])
     def confusing(x):

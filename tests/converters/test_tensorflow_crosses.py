@@ -1,4 +1,4 @@
-"""Crossed features get TensorFlow's own buckets: strings and integers, sparse and dense, any number in a row."""
+"""Crossed features get TensorFlow's own buckets: strings and integers, sparse and dense, any number per row."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def agree_by_name(function, *feeds):
 
 
 def test_every_bit_of_a_fingerprint_counts():
-    """The upper bits of a string's fingerprint are not in one bucket; a thousand words have all of their values."""
+    """The upper bits of a string's fingerprint need a second hash; a thousand words have all of their values."""
     cross = crossing(WORD, buckets=0)
     agree_by_name(cross, np.array([f"user {k}" for k in range(1000)], object)[:, None])
 

@@ -1,4 +1,4 @@
-"""Tables in parts are joined and rows are clipped at conversion: one table is left, and a lookup is one node."""
+"""Partitioned tables are joined and rows are clipped at conversion: one table is left, and a lookup is one node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_sparse.schemas import DOMAIN  # noqa: E402
 V1 = tf.compat.v1
 
 ROWS = np.random.default_rng(0).standard_normal((13, 3)).astype(np.float32)
-ROWS[4] = 0  # its norm is no divisor
+ROWS[4] = 0  # its norm is 0, by which nothing can be divided
 INDICES = np.array([[0, 0], [0, 1], [2, 0], [2, 1], [2, 2], [3, 0]])
 IDS = np.array([4, 12, 4, 0, 9, 5])
 SHAPE = np.array([5, 3])
@@ -140,7 +140,7 @@ class TestClippedRows:
     @pytest.mark.parametrize(("safe", "count"), [(False, 5), (True, 6)], ids=["plain", "safe"])
     @pytest.mark.parametrize("max_norm", [1.0, 0.3, 100.0])
     def test_are_rows_of_a_clipped_table(self, agree, max_norm, safe, count):
-        """To the bit: TensorFlow has clipped the rows."""
+        """Equal to the bit, because TensorFlow itself clipped the rows."""
         model = agree(lookup(tf.Variable(ROWS), safe=safe, max_norm=max_norm), INDICES, IDS, SHAPE)
         assert len(model.graph.node) == count
         assert len(tables(model)) == 1

@@ -62,7 +62,7 @@ def test_sizes_that_are_known(agree, equation):
 
 
 def test_one_after_the_other(agree):
-    """tf2onnx moves the Transpose between them, and must not take the sizes along."""
+    """tf2onnx moves the Transpose between them, which must not change the sizes."""
 
     @tf.function(input_signature=[tf.TensorSpec([None, 4, 3]), tf.TensorSpec([4, 4, 5])])
     def compress(x, filters):

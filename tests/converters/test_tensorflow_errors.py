@@ -1,4 +1,4 @@
-"""What cannot be converted is refused in one clear message that names everything in the way."""
+"""A source that cannot be converted is refused with one clear message that names every reason."""
 
 import importlib
 import logging
@@ -56,7 +56,7 @@ def refusal(*args, **kwargs):
 
 
 def line(*args, **kwargs):
-    """The message of a refusal that must be one line."""
+    """The message of a refusal, which must be one line."""
     message = str(refusal(*args, **kwargs))
     assert "\n" not in message
     return message

@@ -1,4 +1,4 @@
-"""Every handler gives TensorFlow's answer, for every element type that TensorFlow's operator takes."""
+"""Every handler gives TensorFlow's results, for every element type that TensorFlow's operator takes."""
 
 import numpy as np
 import onnx
@@ -105,7 +105,7 @@ CASES = [
 
 @pytest.mark.parametrize(("reduction", "dtype"), CASES)
 def test_sparse_segment(agree, reduction, dtype):
-    """The last id says how many segments there are; segment 1, a gap, is 0."""
+    """The last id gives the number of segments; segment 1, a gap, is 0."""
     operator, name, _ = REDUCTIONS[reduction]
 
     @function(([6, 3], dtype), ([None], tf.int32), ([None], tf.int32))
@@ -199,7 +199,7 @@ def test_unused_options_are_written_as_their_sentinels(agree):
 
 
 def test_operators_with_constant_inputs_only_still_run(agree):
-    """TensorFlow folds most of these away, but not one with several outputs."""
+    """TensorFlow folds most of these away, but not operators with several outputs."""
 
     @tf.function(input_signature=[])
     def constant():

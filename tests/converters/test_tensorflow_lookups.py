@@ -1,4 +1,4 @@
-"""Lookup tables: every type of key and value, keys that are not there, tables of Keras layers, what is refused."""
+"""Lookup tables: every type of key and value, missing keys, tables of Keras layers, and refusals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VALUES = {
     tf.float64: ([0.1, -2.5, 3.0], 1e300),
     tf.bool: ([True, False, True], False),
 }
-#: The pairs of key and value that a StaticHashTable has on a CPU.
+#: The pairs of key type and value type that a StaticHashTable supports on a CPU.
 PAIRS = [
     *((tf.string, value) for value in VALUES),
     *((tf.int64, value) for value in (tf.string, tf.int64, tf.int32, tf.float32, tf.float64)),
@@ -99,7 +99,7 @@ def test_keras_layers(agree, layer):
 
 
 def test_words_to_a_one_hot_vector(agree):
-    """The rank of what a table gives is known, which counting needs."""
+    """The rank of a table's result is known, which counting needs."""
     lookup = keras.layers.StringLookup(vocabulary=["red", "blue"])
     one_hot = keras.layers.CategoryEncoding(3, output_mode="one_hot")
     encode = tf.function(lambda words: one_hot(lookup(words)), input_signature=[tf.TensorSpec([None, 1], tf.string)])

@@ -1,4 +1,4 @@
-"""Ragged tensors in TensorFlow's graphs: which row each value is of, without a matrix of rows x longest row."""
+"""Ragged tensors in TensorFlow's graphs: the row of each value, without a matrix of rows x longest row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPLITS = {
     "one row": [0, 5],
     "no row": [0],
 }
-MATRIX = {"Tile", "Less", "Range"}  # of the mask of rows x longest row
+MATRIX = {"Tile", "Less", "Range"}  # the operators that make the mask of rows x longest row
 
 
 def of_rows(splits=tf.int64):
@@ -122,7 +122,7 @@ def numbers(dtype, count):
 
 @pytest.mark.parametrize("splits", SPLITS.values(), ids=SPLITS)
 class TestLayout:
-    """Padded, sparse, and a slice of each row, which TensorFlow takes by numbers that it counts for each row."""
+    """Padded, sparse, and a slice of each row, for which TensorFlow counts positions in each row."""
 
     def test_padded(self, agree, splits):
         agree(padded, np.arange(splits[-1]), np.array(splits))

@@ -1,4 +1,4 @@
-"""The rules of rewriting: what they make of TensorFlow's lookups, and why they leave other graphs alone."""
+"""The rewriting rules: what they turn TensorFlow's lookups into, and why they leave other graphs alone."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def kinds(model):
 
 
 def explain(function):
-    """The model, and what its conversion said."""
+    """The model, and the explanation of its conversion."""
     said = []
     model = convert(function, explain=said.append)
     (explanation,) = said
@@ -57,7 +57,7 @@ def reasons(explanation):
 
 
 class TestNodeCounts:
-    """How few nodes are left of TensorFlow's 3 to 54, and tf2onnx's 27 to 178."""
+    """How few nodes remain of TensorFlow's 3 to 54, and tf2onnx's 27 to 178."""
 
     @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
     @pytest.mark.parametrize(
@@ -75,13 +75,13 @@ class TestNodeCounts:
     def test_of_lookups(self, combiner, options, count):
         model, explanation = explain(lookup(combiner=combiner, **options))
         if options.get("weights") and options.get("safe") and combiner == "sum":
-            count -= 2  # weights that are not positive are kept
+            count -= 2  # entries with weights that are not positive are kept
         assert len(model.graph.node) == explanation.nodes == count < explanation.nodes_before
         ours = [node.op_type for node in model.graph.node if node.domain == DOMAIN]
         assert ours == ["EmbeddingSegments" + {"sum": "Sum", "mean": "Mean", "sqrtn": "SqrtN"}[combiner]]
 
     def test_of_a_lookup_of_rank_3(self):
-        """One SparseReshape makes rows of all dimensions but the last, one Reshape gives them back."""
+        """One SparseReshape merges all dimensions but the last into rows, one Reshape restores them."""
 
         @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.int64), TRIPLE[1], tf.TensorSpec([3], tf.int64)])
         def of_rank_3(indices, ids, shape):
@@ -268,7 +268,7 @@ class TestEmptyRows:
         assert "another weight than 1" in reasons(explain(heavy)[1])["default-row"]
 
     def test_entries_out_of_order_are_an_error(self, run):
-        """TensorFlow sorts them; a SparseTensor's are in order by its definition."""
+        """TensorFlow sorts them; by definition, the entries of a SparseTensor are in order."""
         with pytest.raises(Exception, match="segment_ids"):
             run(convert(lookup(safe=True)), indices=INDICES[::-1], ids=IDS, shape=SHAPE)
 

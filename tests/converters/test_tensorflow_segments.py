@@ -1,4 +1,4 @@
-"""The Segment and UnsortedSegment operators, which tf2onnx converts to NaN, to ±inf and to wrong sums."""
+"""The Segment and UnsortedSegment operators; tf2onnx's conversions of them give NaN, ±inf and wrong sums."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ UNSORTED = {
 
 
 def data(dtype, *shape):
-    """Small numbers, some of them negative where the type has such; every sum and product of them is exact."""
+    """Small numbers, some negative if the type has negative numbers; every sum and product of them is exact."""
     values = np.random.default_rng(0).integers(1, 4, shape)
     if not dtype.is_unsigned:
         values = values * np.random.default_rng(1).choice([-1, 1], shape)

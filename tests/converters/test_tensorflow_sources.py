@@ -1,4 +1,4 @@
-"""The ways in, and what a model's inputs and outputs are called on the way out."""
+"""Every kind of source, and the names of the inputs and outputs of its model."""
 
 import numpy as np
 import pytest
@@ -135,7 +135,7 @@ def test_graph_def_without_names(graph_file, run):
 
 
 def test_graph_def_cut_in_the_middle(graph_file, run):
-    """Any tensors can be the ends: what feeds the inputs is cut off."""
+    """Any tensors can be inputs and outputs; the nodes before the inputs are cut off."""
     model = convert(
         graph_file, inputs=["lookup/doubled", "bags"], outputs=["lookup/SparseSegmentSum", "lookup/doubled:0"]
     )

@@ -1,4 +1,4 @@
-"""Operators on sparse tensors that become standard ONNX around one operator of the domain: TensorFlow's answers."""
+"""Operators on sparse tensors that become standard ONNX around one operator of the domain give TensorFlow's results."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_sparse_tensor_dense_mat_mul(agree, dtype, adjoint_a, adjoint_b):
 
 
 def test_a_product_of_many_entries(run):
-    """Each product is rounded before it is added, which TensorFlow's fused kernels do not: a few ulp of 30 summands."""
+    """Each product is rounded before it is added, unlike in TensorFlow's fused kernels: a few ulp for 30 summands."""
 
     @function(*triple(tf.float32), ([100, 8], tf.float32))
     def product(indices, vals, shape, dense):

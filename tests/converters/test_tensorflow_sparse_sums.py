@@ -1,4 +1,4 @@
-"""Sparse tensors added, compared, reduced to maxima and to shares: TensorFlow's answers, of empty ones, too."""
+"""Sums, extremes, maxima and softmax of sparse tensors, also of empty ones, give TensorFlow's results."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_sums(agree, dtype, threshold):
 @pytest.mark.parametrize("reduce", [tf.sparse.maximum, tf.sparse.minimum], ids=["maximum", "minimum"])
 @pytest.mark.parametrize("dtype", [tf.float16, tf.float32, tf.int32, tf.int64], ids=lambda t: t.name)
 def test_extremes(agree, dtype, reduce):
-    """An entry that only one of them has is compared with 0."""
+    """An entry that is in only one of the tensors is compared with 0."""
 
     @function(*triple(dtype), *triple(dtype))
     def compare(indices, values, shape, others, other_values, other_shape):

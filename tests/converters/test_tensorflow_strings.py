@@ -106,7 +106,7 @@ def test_numbers_are_compared_as_ever(agree):
 
 @pytest.mark.parametrize("change", [tf.strings.lower, tf.strings.upper], ids=["lower", "upper"])
 def test_case(agree, change):
-    """ASCII only, in any environment; words may be none, and of any rank."""
+    """ASCII only, in any environment; also without words, and for any rank."""
     convert_case = tf.function(lambda words: change(words), input_signature=[tf.TensorSpec([None, 2], tf.string)])
     agree(convert_case, np.array([["Ab", "ÄÖ straße"], ["", "I"]], object))
     agree(convert_case, np.zeros((0, 2), object))

@@ -1,4 +1,4 @@
-"""Inputs that are valid because the model says what they are for, and the comparison with TensorFlow on them."""
+"""Inputs that are valid because the model shows what they are for, and the comparison with TensorFlow on them."""
 
 import numpy as np
 import pytest
@@ -103,12 +103,12 @@ def test_row_splits_of_a_ragged_tensor():
     function = tf.function(lambda ids: lookup(table, ids, combiner="mean"), input_signature=[spec])
     (record,) = verify(function, convert(function))
     assert record.ok
-    # TensorFlow's own kernel trips over a batch of size zero.
+    # TensorFlow's own kernel fails on a batch of size zero.
     assert record.note == "TensorFlow refuses the batch 'of no rows': segment_ids should be a vector."
 
 
 def test_row_splits_that_no_spec_tells_of():
-    """The signatures of a SavedModel have the parts of its ragged inputs, and nothing that says what they are."""
+    """The signatures of a SavedModel have the parts of its ragged inputs, but do not say what they are."""
     names = ("ids", "ids_splits", "weights", "weights_splits")
     specs = [tf.TensorSpec([None], tf.float32 if name == "weights" else tf.int64, name) for name in names]
 
@@ -233,7 +233,7 @@ def test_a_source_that_cannot_be_read(model, tmp_path):
 
 
 class TestByDesign:
-    """What the law has different from TensorFlow is named, not blamed."""
+    """Differences between the law and TensorFlow are noted, and are not failures."""
 
     def test_nan_in_a_maximum(self):
         specs = [tf.TensorSpec([None, 1]), tf.TensorSpec([None], tf.int32)]
@@ -307,7 +307,7 @@ def test_a_float32_that_comes_of_half_floats_is_as_exact_as_they_are(dtype, off,
 
 
 def test_words_that_are_hashed_are_of_every_length():
-    """A hash mixes short, middling, long and very long strings in different ways; a verification sees all of them."""
+    """A hash treats short, medium, long and very long strings differently; a verification uses all of them."""
 
     @tf.function(input_signature=[tf.TensorSpec([None, 8], tf.string, "words")])
     def hashed(words):

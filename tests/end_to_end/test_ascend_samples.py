@@ -1,4 +1,4 @@
-"""The sample files, by the rules of Ascend's tools: each runs, or is refused for a reason that is true of it."""
+"""The sample files, written by the rules of Ascend's tools: each runs, or is refused for the right reason."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def backends() -> list[str]:
 
 @pytest.fixture(params=["native", "python", "portable", "reference"])
 def evaluate(request):
-    """Run a model in each of the ways in which one runs."""
+    """Run a model in each of the possible ways."""
     if request.param in ("native", "python"):
         if request.param not in backends():
             pytest.skip("this installation has no native library")
@@ -51,7 +51,7 @@ def evaluate(request):
 
 
 def expert_filter(experts, weights, first, one, count):
-    """The nine nodes of ExpertFilter one by one, as MindIE wrote them."""
+    """ExpertFilter in numpy, one by one of the nine nodes that MindIE wrote."""
     local = experts.astype(np.int64) - first  # 0 CAST, 1 SUB
     below = (local < count.astype(np.int64)).astype(np.int8)  # 2 CAST, 3 LESS
     as_int32 = local.astype(np.int32)  # 4 CAST

@@ -1,5 +1,5 @@
-"""Whole models: what OpenVINO converted from torch and TensorFlow goes IR, then ONNX, and gives OpenVINO's own answers;
-what was converted here from TensorFlow gives TensorFlow's answers on OpenVINO."""
+"""Whole models: those that OpenVINO converted from torch and TensorFlow are saved as IRs, converted to ONNX and give
+OpenVINO's own results; those converted here from TensorFlow give TensorFlow's results on OpenVINO."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from onnx_sparse.converters.openvino import convert
 
 ov = pytest.importorskip("openvino")
 
-#: OpenVINO's kernels and ONNX Runtime's add in other orders; both models hold the same weights, those of an IR with
-#: float16 weights too, which are widened before anything is computed.
+#: OpenVINO's kernels and ONNX Runtime's add in different orders. Both models have the same weights, also from an IR
+#: with float16 weights, which are widened before anything is computed.
 TOLERANCE = {"rtol": 2e-4, "atol": 2e-5}
 
 
 @pytest.fixture(params=[False, True], ids=["float32", "float16 weights"])
 def round_trip(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Any]:
-    """`round_trip(ov_model, *batches)`: save, convert, check, and run both on each batch. Gives the ONNX model."""
+    """`round_trip(ov_model, *batches)`: save, convert, check, and run both on each batch; returns the ONNX model."""
 
     def check(model: Any, *batches: list[Any]) -> Any:
         path = tmp_path / "model.xml"
@@ -51,7 +51,7 @@ def round_trip(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., 
 def torch() -> Any:
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
-    torch.backends.mha.set_fastpath_enabled(False)  # which OpenVINO does not know
+    torch.backends.mha.set_fastpath_enabled(False)  # OpenVINO cannot convert it
     return torch
 
 
@@ -124,7 +124,7 @@ def test_a_transformer_encoder(torch: Any, round_trip: Callable[..., Any]) -> No
 
 
 def test_a_detector(torch: Any, round_trip: Callable[..., Any]) -> None:
-    """The best boxes of a feature map, those above a threshold, without those that a better one covers."""
+    """The best boxes of a feature map: those above a threshold, except those that overlap a better one."""
 
     class Detector(torch.nn.Module):
         def __init__(self) -> None:
@@ -187,7 +187,7 @@ def test_a_wide_and_deep_recommender(tf: Any, round_trip: Callable[..., Any]) ->
 
 
 def test_a_keras_model(tf: Any, round_trip: Callable[..., Any]) -> None:
-    """OpenVINO does not convert Keras's recurrent layers without unrolling."""
+    """OpenVINO converts Keras's recurrent layers only if they are unrolled."""
     layers = tf.keras.layers
     network = tf.keras.Sequential(
         [
@@ -202,7 +202,7 @@ def test_a_keras_model(tf: Any, round_trip: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("run", [run_model, run_saved], ids=["read", "saved as an IR"])
 @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
 def test_tensorflow_lookups_on_openvino(tf: Any, run: Callable[..., Any], combiner: str) -> None:
-    """Converted from TensorFlow here, run there; OpenVINO's own conversion of these fails or differs."""
+    """Converted from TensorFlow here, run on OpenVINO; OpenVINO's own conversion of these fails or differs."""
     from onnx_sparse.converters import tensorflow
 
     table = tf.constant(normal(20, 4))

@@ -1,4 +1,4 @@
-"""Every line of the README's worked examples, run as it stands there, from the first to the last."""
+"""Every line of the README's worked examples, run as it is, from the first to the last."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ README = (ROOT / "README.md").read_text("utf-8")
 
 
 def blocks() -> list[tuple[str, str]]:
-    """The language and the text of each fenced block of the section that shows how to use it."""
+    """The language and the text of each fenced block in the section on usage."""
     section = README[README.index("## Use it") : README.index("## The operators")]
     return re.findall(r"^```(\w*)\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
 
 
 def write_what_the_reader_has(folder: Path) -> None:
-    """The files that the README speaks of and a reader has: an Ascend layer with its dump, an .air, an IR."""
+    """Write the files that the README assumes a reader has: an Ascend layer with its dump, an .air, an IR."""
     x = np.ones((2, 3), np.float16)
     graph = layer(["x"], ["y"], [operation("ElewiseOperation", ["x", "x"], ["y"], {"elewiseType": 8})])
     write(folder, graph)

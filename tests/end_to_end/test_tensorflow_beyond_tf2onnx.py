@@ -1,4 +1,4 @@
-"""Eighteen cases in which tf2onnx alone gives other answers than TensorFlow, an error, or takes forever."""
+"""Eighteen cases in which tf2onnx alone gives other results than TensorFlow, raises an error, or takes forever."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def function(*specs):
 
 
 def run(function, *feeds):
-    """The answers of the converted function; whatever ONNX Runtime raises."""
+    """The results of the converted function, or whatever ONNX Runtime raises."""
     session = onnx_sparse.InferenceSession(convert(function))
     return session.run(None, dict(zip([i.name for i in session.get_inputs()], feeds, strict=True)))
 
@@ -39,7 +39,7 @@ def agree(function, *feeds):
 
 
 def refused(function, *feeds, match):
-    """Both raise."""
+    """Assert that both raise."""
     with pytest.raises(tf.errors.InvalidArgumentError):
         function(*map(tf.constant, feeds))
     with pytest.raises(Exception, match=match):
@@ -159,7 +159,7 @@ def test_15_a_reshape_to_another_number_of_elements_is_an_error():
     def reshaped(indices, shape, new_shape):
         return tuple(tf.raw_ops.SparseReshape(input_indices=indices, input_shape=shape, new_shape=new_shape))
 
-    agree(reshaped, np.array([[9, 1]]), np.array([2, 3]), np.array([3, 2]))  # coordinates are nobody's business
+    agree(reshaped, np.array([[9, 1]]), np.array([2, 3]), np.array([3, 2]))  # coordinates are not checked
     refused(reshaped, INDICES, SHAPE, np.array([3, -1]), match="SparseReshape")
 
 
@@ -177,7 +177,7 @@ def test_17_inputs_of_unknown_rank():
 
 
 def test_18_one_long_row_costs_what_its_ids_cost():
-    """2000 rows, one of 100 000 ids: a grid of rows times the longest takes 6 GB and 20 seconds."""
+    """2000 rows, one of 100,000 ids: a grid of rows x longest row takes 6 GB and 20 seconds."""
     table = np.random.default_rng(1).standard_normal((50_000, 3)).astype(np.float32)
 
     @function(([None, 2], INT), ([None], INT), ([2], INT))

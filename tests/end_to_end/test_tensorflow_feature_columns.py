@@ -1,4 +1,4 @@
-"""Models of TensorFlow's feature columns, as they are saved by estimators: convert, shrink, verify."""
+"""Models of TensorFlow's feature columns, as estimators save them: convert, shrink, verify."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def feature(name):
 
 
 def save(path, names, model):
-    """Save a model with random weights, by way of TensorFlow 1."""
+    """Save a model with random weights, through TensorFlow 1's interface."""
     with tf.Graph().as_default(), v1.Session() as session, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         v1.set_random_seed(1)

@@ -1,4 +1,4 @@
-"""Models that hash strings to rows of a table: TensorFlow's answers on both kinds of kernels, to the bit."""
+"""Models that hash strings to rows of a table give TensorFlow's results on both kinds of kernels, to the bit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORDS = np.array(["", "red", "green", "日本語", "user_4711", "a category of m
 
 
 class Lookup(tf.Module):
-    """Hash buckets of words to rows of a table, one word per row and words of a sparse tensor."""
+    """Hashes words to rows of a table, one word per row or the words of a sparse tensor."""
 
     def __init__(self):
         super().__init__()

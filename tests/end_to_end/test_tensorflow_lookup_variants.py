@@ -1,4 +1,4 @@
-"""Every variant of embedding_lookup_sparse and safe_embedding_lookup_sparse answers as TensorFlow does."""
+"""Every variant of embedding_lookup_sparse and safe_embedding_lookup_sparse gives TensorFlow's results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Variant:
 
     @property
     def exact(self) -> bool:
-        """Whether the order of every sum is that of TensorFlow's kernels."""
+        """Whether every sum is in the order of TensorFlow's kernels."""
         return not self.weights
 
     def table_of_its_kind(self) -> Any:
@@ -55,7 +55,7 @@ class Variant:
         return tf.nn.safe_embedding_lookup_sparse if self.safe else tf.nn.embedding_lookup_sparse
 
     def function(self) -> Any:
-        """A tf.function with this variant in it; it takes what `feeds` gives."""
+        """A tf.function with this variant; it takes the tensors of `feeds`."""
         names = ["values", "splits"] if self.ragged else ["values", "indices", "shape"]
         specs = {
             "values": tf.TensorSpec([None], self.ids, "values"),
@@ -131,7 +131,7 @@ def rows_of(variant: Variant, batch: str) -> tuple[list[list[int]], list[list[fl
     ids = [rng.integers(0, VOCABULARY, length).tolist() for length in lengths]
     weights = [rng.uniform(0.1, 2.0, length).tolist() for length in lengths]
     if batch == BATCHES[-1] and variant.safe:
-        # Rows 0 and 3 are pruned whole, row 2 in part: by their ids, or by their weights.
+        # Rows 0 and 3 are pruned entirely, row 2 in part, by ids or by weights.
         ids = [[-1, -5], [], [4, -2, 0], [-1]] if not variant.weights else [[-1, 6], [], [4, -2, 0], [1]]
         weights = [[1.0, 0.0], [], [0.5, 3.0, 2.0], [-1.0]]
     elif batch == BATCHES[-1]:
@@ -140,7 +140,7 @@ def rows_of(variant: Variant, batch: str) -> tuple[list[list[int]], list[list[fl
 
 
 def feeds(variant: Variant, batch: str) -> dict[str, np.ndarray]:
-    """What the function of a variant takes, in its order."""
+    """The tensors that the function of a variant takes, in order."""
     ids, weights = rows_of(variant, batch)
     fed = {"values": np.array([i for row in ids for i in row], variant.ids)}
     if variant.ragged:
@@ -171,12 +171,12 @@ def test_there_are_33_and_more():
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_lookup(name, batch):
-    """To the bit where nothing is weighted or clipped; else within 2 ulp of the row's largest summand per id."""
+    """Equal to the bit if nothing is weighted or clipped, else within 2 ulp of the row's largest summand per id."""
     variant = VARIANTS[name]
     function, _, session = converted(name)
     fed = feeds(variant, batch)
     if variant.safe and variant.ragged and batch == "of size zero":
-        # TensorFlow's own kernel trips over it; the model answers with no rows.
+        # TensorFlow's own kernel fails on it; the model returns no rows.
         with pytest.raises(tf.errors.OpError):
             function(*map(tf.constant, fed.values()))
         assert session.run(None, fed)[0].shape == (0, WIDTH)

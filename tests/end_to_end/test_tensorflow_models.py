@@ -1,4 +1,4 @@
-"""Whole TensorFlow models, from disk to the answers of ONNX Runtime."""
+"""Whole TensorFlow models, from disk to the results of ONNX Runtime."""
 
 import numpy as np
 import onnx
@@ -41,7 +41,7 @@ def save_and_convert(function, path, **tracked):
 
 
 def run_file(model, path, feeds):
-    """Through a file, as a user would: written, loaded and run by name."""
+    """Run a model as a user would: written to a file, loaded, and fed by name."""
     onnx.save(model, path)
     session = onnx_sparse.InferenceSession(str(path))
     names = [output.name for output in session.get_outputs()]
@@ -55,7 +55,7 @@ def table():
 
 
 def test_fill_empty_rows_and_segment_sum(tmp_path, table):
-    """Filled rows stand where TensorFlow puts them, and sums have its bits."""
+    """Filled rows are where TensorFlow puts them, and sums equal TensorFlow's to the bit."""
     specs = [
         tf.TensorSpec([None, 2], tf.int64, "indices"),
         tf.TensorSpec([None], tf.int64, "values"),
@@ -143,7 +143,7 @@ def test_embedding_lookup_sparse_with_an_empty_row_in_the_middle(tmp_path, table
 
 
 def test_ragged_safe_embedding_lookup_sparse(tmp_path, table):
-    """tf2onnx has no RaggedFillEmptyRows, which stands in each of these graphs."""
+    """Each of these graphs has a RaggedFillEmptyRows, which tf2onnx cannot convert."""
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, "ids"), tf.TensorSpec([None], tf.int64, "splits")])
     def lookup(ids, splits):
@@ -159,7 +159,7 @@ def test_ragged_safe_embedding_lookup_sparse(tmp_path, table):
 
 
 def test_a_recommender_with_words_and_features(tmp_path, table):
-    """Words to ids, ids to a pooled embedding, features beside it, a dense layer on top; judged by verify."""
+    """Words to ids, ids to a pooled embedding, features beside it, a dense layer on top; checked by verify."""
     dense = tf.Variable(np.random.default_rng(2).standard_normal((WIDTH + 2, 1)).astype(np.float32))
     words = tf.lookup.StaticHashTable(
         tf.lookup.KeyValueTensorInitializer(["red", "green", "blue"], tf.constant([3, 6, 9], tf.int64)), default_value=0

@@ -1,4 +1,4 @@
-"""These tests are about the native library; an installation without it skips them."""
+"""Tests of the native library, which are skipped in an installation without it."""
 
 from __future__ import annotations
 

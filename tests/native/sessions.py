@@ -1,4 +1,4 @@
-"""Sessions of one node with native kernels, and inputs for them."""
+"""Sessions of one node on native kernels, and inputs for them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def _session(
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # there are many sessions
-    options.log_severity_level = 4  # errors are raised; they need not be logged, too
+    options.log_severity_level = 4  # errors are raised, so they need not be logged
     return onnx_sparse.InferenceSession(model, options, backend="native")
 
 
 def run(op_name: str, inputs: Mapping[str, Array], *, threads: int = 2, **attributes: str) -> list[Array]:
-    """The outputs of an operator in the native kernels."""
+    """The outputs of an operator on the native kernels."""
     types = tuple((name, element_type(array.dtype)) for name, array in inputs.items())
     session = _session(op_name, types, tuple(attributes.items()), threads)
     return list(session.run(None, dict(inputs)))

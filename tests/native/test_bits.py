@@ -1,8 +1,8 @@
-"""Float results are the same to the last bit: as TensorFlow's, as the reference's, on any number of threads, with any
-instruction set.
+"""Float results equal TensorFlow's and the reference's to the last bit, with any number of threads and any instruction
+set.
 
-The suite compares some hundred random cases with TensorFlow; `python tests/native/test_bits.py --cases 10000` takes as
-many as wanted.
+The suite compares about a hundred random cases with TensorFlow; `python tests/native/test_bits.py --cases 10000` takes
+as many as wanted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LENGTHS = [*range(40), 100, 257, 1000, 0]
 
 
 def lookups(width: int, dtype: Any, lengths: list[int], seed: int = 0) -> dict[str, Array]:
-    """A table of numbers of very different sizes, which makes every order of summation give other bits."""
+    """A table of numbers of very different magnitudes, with which each order of summation gives different bits."""
     random = np.random.default_rng([seed, width])
     table = random.standard_normal((300, width)) * 10.0 ** random.integers(-3, 4, (300, 1))
     ids = segment_ids(random, np.array(lengths))
@@ -112,7 +112,7 @@ for name, outputs in every_operator(threads=2):
 
 
 def answers(instructions: dict[str, str]) -> str:
-    """Digests of every operator's outputs, of a process with its own choice of instructions."""
+    """Digests of every operator's outputs, from a process with the given choice of instructions."""
     return subprocess.run(
         [sys.executable, "-c", _EVERY_OPERATOR],
         env=os.environ | instructions | {"PYTHONPATH": str(Path(__file__).parent.parent)},
@@ -124,7 +124,7 @@ def answers(instructions: dict[str, str]) -> str:
 
 
 def test_every_instruction_set_gives_the_same_bits() -> None:
-    """The machine may lack what the best set needs; the others run everywhere on x86."""
+    """The machine may lack the best set; the others run on every x86."""
     best = answers({})
     assert best.count("\n") > 50
     for name in ("baseline", "avx2"):
@@ -132,7 +132,7 @@ def test_every_instruction_set_gives_the_same_bits() -> None:
 
 
 def record() -> None:
-    """Write what TensorFlow gives: `python -c "from native.test_bits import record; record()"` in tests/."""
+    """Record TensorFlow's results: `python -c "from native.test_bits import record; record()"` in tests/."""
     import tensorflow as tf
 
     recorded = {

@@ -1,4 +1,4 @@
-"""The C++ example: ONNX Runtime, the library and a model, and no Python."""
+"""The C++ example: ONNX Runtime, the library and a model, without Python."""
 
 from __future__ import annotations
 

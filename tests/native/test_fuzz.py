@@ -1,6 +1,6 @@
-"""Random inputs, legal and illegal: the native kernels agree with the reference on the answer or on the error.
+"""Random inputs, legal and illegal: the native kernels agree with the reference on the outputs or on the error.
 
-The suite runs for a few seconds; `python tests/native/test_fuzz.py --calls 1000000 --seed 7` goes on as long as wanted.
+The suite runs for a few seconds; `python tests/native/test_fuzz.py --calls 1000000 --seed 7` runs as long as wanted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from onnx_sparse.reference import evaluate
 from onnx_sparse.schemas import OPS, Op
 from onnx_sparse.schemas.declaration import HALF_FLOATS, Input, is_group, numpy_dtype, shape_items
 
-#: Sizes and indices that are on an edge, just over it, or absurd.
+#: Sizes and indices at a limit, just beyond it, or absurd.
 _INTEGERS = (-(2**63), -(2**31), -129, -2, -1, 0, 1, 2, 3, 5, 127, 2**31 - 1, 2**31, 2**32, 2**62, 2**63 - 1)
 #: Legal inputs with outputs larger than this are not run.
 _LARGEST = 10_000
@@ -36,7 +36,7 @@ class Fuzzer:
         self.random = np.random.default_rng(seed)
 
     def call(self) -> tuple[Op, dict[str, Array], dict[str, str]]:
-        """An operator, inputs of legal types and of ranks and values that may be wrong, and its attributes."""
+        """An operator, its attributes, and inputs with legal types but perhaps wrong ranks and values."""
         op = self._choose(tuple(OPS.values()))
         binding = {variable: self._choose(types) for variable, types in op.types.items()}
         self.sizes = {letter: int(self._choose((0, 1, 2, 3, 7, 40))) for letter in ("K", "N", "R", "V", "Q")}
@@ -104,7 +104,7 @@ class Fuzzer:
 
 
 def check(op: Op, inputs: dict[str, Array], attributes: dict[str, str]) -> str:
-    """Run both and compare; says whether the call was legal, refused, or too large to run."""
+    """Run both and compare; returns whether the call was legal, refused, or too large to run."""
     expected: tuple[Array, ...] | None
     try:
         if _asks_for_much(op, inputs):
@@ -113,7 +113,7 @@ def check(op: Op, inputs: dict[str, Array], attributes: dict[str, str]) -> str:
             expected = evaluate(op, [inputs.get(i.name) for i in op.inputs], attributes)
     except KernelError as error:
         refusal: str | None = str(error)
-    except (MemoryError, OverflowError, ValueError):  # numpy cannot make what nothing but its shape is large of
+    except (MemoryError, OverflowError, ValueError):  # numpy cannot make arrays of some shapes, even of empty ones
         return "too large"
     else:
         refusal = None
@@ -122,7 +122,7 @@ def check(op: Op, inputs: dict[str, Array], attributes: dict[str, str]) -> str:
     outputs, answer = _run(op, inputs, attributes)
     assert (answer is None) == (refusal is None), f"{answer}\ninstead of\n{refusal}"
     if answer is not None and refusal is not None:
-        # Where several things are wrong, which of them is told is not promised.
+        # If several things are wrong, it is not specified which of them is reported.
         assert answer.startswith(f"{op.name}: "), answer
         return "refused"
     assert expected is not None
@@ -142,7 +142,7 @@ def check(op: Op, inputs: dict[str, Array], attributes: dict[str, str]) -> str:
 
 
 def _asks_for_much(op: Op, inputs: dict[str, Array]) -> bool:
-    """A size between what is quick and what cannot be: only the system decides whether it can be allocated."""
+    """Whether a size is neither small nor impossible, so that only the system decides if it can be allocated."""
     sizes = [
         abs(int(value))
         for declared in op.inputs
@@ -164,7 +164,7 @@ def _run(op: Op, inputs: dict[str, Array], attributes: dict[str, str]) -> tuple[
 
 
 def fuzz(calls: int, seed: int, seconds: float) -> dict[str, int]:
-    """Run so many calls, or as many as there is time for; returns how many came to what."""
+    """Run the given number of calls, or as many as time allows; returns the number of calls by outcome."""
     fuzzer, outcomes = Fuzzer(seed), {"legal": 0, "refused": 0, "too large": 0}
     end = time.monotonic() + seconds
     for number in range(calls):

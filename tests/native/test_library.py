@@ -1,4 +1,4 @@
-"""The shared library as the system, ONNX Runtime and other programs see it."""
+"""The shared library as seen by the system, ONNX Runtime and other programs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_many_session_options_and_sessions() -> None:
 
 
 def test_element_types_reach_the_operators_behind() -> None:
-    """Also where neither the rank of the inputs nor the type of the value between is written down."""
+    """Even if the model says neither the rank of the inputs nor the type of the value in between."""
     m = model("g (float16[k,2] data, int64[k] ids) => (z) { y = onnx_sparse.SegmentSum (data, ids)  z = Abs (y) }")
     m.graph.input[0].type.tensor_type.ClearField("shape")
     (z,) = InferenceSession(m, backend="native").run(None, FEEDS | {"data": -FEEDS["data"].astype(np.float16)})
@@ -133,7 +133,7 @@ def onnx_sparse_string(text: str) -> Any:
 
 
 def test_a_version_of_onnx_runtime_that_is_too_old_is_refused() -> None:
-    """`GetApi` gives null for what it does not know; only the table's first slot is there then."""
+    """`GetApi` returns null for an unknown version; then only the first slot of version 1's table can be relied on."""
     messages = []
 
     @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)

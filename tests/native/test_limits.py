@@ -1,4 +1,4 @@
-"""Sizes that no memory holds, indices beyond 32 bits, and inputs that are wrong in ways a library must survive."""
+"""Sizes beyond any memory, indices beyond 32 bits, and illegal inputs that a library must survive."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TestHostileSizes:
 
     def test_segments_of_no_width(self, size: int) -> None:
         inputs = segments(size, data=np.ones((3, 0), np.float32))
-        if size * 4 < 2**63:  # the law counts an empty dimension as one
+        if size * 4 < 2**63:  # the law counts a dimension of size 0 as 1
             assert run("SegmentSum", inputs)[0].shape == (size, 0)
         else:
             with pytest.raises(KernelError, match="cannot be allocated"):
@@ -137,7 +137,7 @@ class TestBeyond32Bits:
 
 
 def test_a_session_serves_on_after_sizes_that_cannot_be() -> None:
-    """ONNX Runtime's arena fails every request after one of an absurd size; ours never reaches it."""
+    """ONNX Runtime's arena fails every request after one of an absurd size; our requests never reach it."""
     for size in SIZES:
         with pytest.raises(KernelError, match="cannot be allocated"):
             run("Fill", {"dims": np.array([size, 8]), "value": np.array(1, np.float32)})
@@ -149,7 +149,7 @@ def test_a_session_serves_on_after_sizes_that_cannot_be() -> None:
 
 
 def test_an_error_anywhere_in_a_long_input_is_found() -> None:
-    """Large inputs are looked at in parts."""
+    """Large inputs are checked in parts."""
     random = np.random.default_rng(0)
     count = 200_000
     ids = np.sort(random.integers(0, 1000, count))

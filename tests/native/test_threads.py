@@ -1,4 +1,4 @@
-"""The number of threads never shows in a result, however the work is distributed over segments and rows."""
+"""Results never depend on the number of threads, however the work is distributed over segments and rows."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_results_do_not_depend_on_the_number_of_threads(threads: int, on_one_thr
 
 
 def test_large_inputs_give_what_the_reference_gives() -> None:
-    """The contract suite's inputs are small; here every way to split the work is taken."""
+    """The contract suite's inputs are small; these are large enough for every way of splitting the work."""
     random = np.random.default_rng(6)
     for skew, ids in skews(random, 20_000):
         data = random.integers(-100, 100, (len(ids), 5)).astype(np.int32)
@@ -170,7 +170,7 @@ def test_large_sparse_tensors_of_rank_3_give_what_the_reference_gives(order: str
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_a_fall_between_two_parts_of_the_ids_is_seen(dtype: type[np.integer[Any]]) -> None:
-    """Parts are looked at in parallel; their lengths divide the number of entries."""
+    """Parts are checked in parallel; the number of entries is a multiple of their length."""
     count = 1 << 17
     for fall in range(count // 16, count, count // 16):
         ids = (np.arange(count) < fall).astype(dtype)
