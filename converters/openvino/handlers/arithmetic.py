@@ -81,13 +81,13 @@ def not_equal(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Not", emit.op("Equal", a, b, dtype=TensorProto.BOOL))
 
 
-@converts("BitwiseLeftShift", 15, to="BitShift", notes="Unsigned types.")
+@converts("BitwiseLeftShift", 15, to="BitShift", notes="Unsigned types only.")
 def left_shift(node: Node, emit: Emitter) -> Tensor:
     """BitwiseLeftShift-15."""
     return _shift(node, emit, "LEFT")
 
 
-@converts("BitwiseRightShift", 15, to="BitShift", notes="Unsigned types.")
+@converts("BitwiseRightShift", 15, to="BitShift", notes="Unsigned types only.")
 def right_shift(node: Node, emit: Emitter) -> Tensor:
     """BitwiseRightShift-15."""
     return _shift(node, emit, "RIGHT")

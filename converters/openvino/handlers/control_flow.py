@@ -74,7 +74,7 @@ def _graph(emit: Emitter, name: str, inputs: list[ValueInfoProto], results: list
     return emit.graph(name, inputs, outputs)
 
 
-@converts("TensorIterator", 1, to="Loop", notes="Slices of one element, from the start or the end.")
+@converts("TensorIterator", 1, to="Loop", notes="Slices must have one element, from the start or the end.")
 def tensor_iterator(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """TensorIterator-1: one iteration for each slice of a sliced input."""
     trips = None
@@ -90,7 +90,7 @@ def tensor_iterator(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return _loop(node, emit, trips, emit.constant(True, TensorProto.BOOL))
 
 
-@converts("Loop", 5, to="Loop", notes="Slices of one element, from the start or the end.")
+@converts("Loop", 5, to="Loop", notes="Slices must have one element, from the start or the end.")
 def loop(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Loop-5: (number of iterations, or -1 for no limit; condition; inputs)."""
     trips = emit.int64(emit.scalar(node[0]))

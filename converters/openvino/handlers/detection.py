@@ -10,7 +10,7 @@ from onnx_sparse.converters.openvino.handlers.registry import Node, converts
 from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
 
 
-@converts("NonMaxSuppression", 5, 9, to="NonMaxSuppression, TopK", notes="soft_nms_sigma = 0.")
+@converts("NonMaxSuppression", 5, 9, to="NonMaxSuppression, TopK", notes="soft_nms_sigma must be 0.")
 def non_max_suppression(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """NonMaxSuppression-5 and NonMaxSuppression-9: (boxes, scores, most per class, IoU, score, sigma).
 
@@ -47,7 +47,7 @@ def _number(node: Node, emit: Emitter, position: int) -> Tensor:
     return emit.constant(0) if given is None else emit.scalar(given)
 
 
-@converts("ROIAlign", 3, 9, to="RoiAlign", notes="mode avg.")
+@converts("ROIAlign", 3, 9, to="RoiAlign", notes="mode must be avg.")
 def roi_align(node: Node, emit: Emitter) -> Tensor:
     """ROIAlign-3 and ROIAlign-9. Mode max is not converted: ONNX Runtime's is not the interpolated points' maximum.
 

@@ -143,7 +143,7 @@ def non_zero(node: Node, emit: Emitter) -> Tensor:
     return emit.op("NonZero", node[0], dtype=TensorProto.INT64)
 
 
-@converts("OneHot", 1, 16, to="OneHot", notes="Negative indices count from the end in version 16 only if it says so.")
+@converts("OneHot", 1, 16, to="OneHot", notes="Negative indices count from the end only in mode normalize.")
 def one_hot(node: Node, emit: Emitter) -> Tensor:
     """OneHot-1 and OneHot-16. ONNX counts negative indices from the end; in OpenVINO such rows are all off."""
     indices, depth = emit.int64(node[0]), emit.int64(emit.scalar(node[1]))
@@ -161,7 +161,7 @@ def one_hot(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Where", emit.cast(hot, TensorProto.BOOL), on, off)
 
 
-@converts("TopK", 1, 3, 11, to="TopK", notes="Among equals, the lower index; sort = index sorts by index.")
+@converts("TopK", 1, 3, 11, to="TopK", notes="Of equal values, the lower index is taken; sort = index sorts by index.")
 def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """TopK-1, TopK-3 and TopK-11."""
     x, k = node[0], emit.vector(node[1])
@@ -239,7 +239,7 @@ def unique(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return (emit.cast(made[0], x.dtype), *made[1:])
 
 
-@converts("Roll", 7, to="Slice, Concat", notes="Constant shifts and axes.")
+@converts("Roll", 7, to="Slice, Concat", notes="Shifts and axes must be constants.")
 def roll(node: Node, emit: Emitter) -> Tensor:
     """Roll-7: what is shifted off the end comes in at the start."""
     shifts = node[1].constant("the shift").ravel()

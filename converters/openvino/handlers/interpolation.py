@@ -15,14 +15,14 @@ _COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners
 _NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
-@converts("Interpolate", 4, to="Resize", notes="Without antialias and paddings; linear in two dimensions.")
+@converts("Interpolate", 4, to="Resize", notes="Without antialias and paddings; linear in two dimensions only.")
 def interpolate_4(node: Node, emit: Emitter) -> Tensor:
     """Interpolate-4: (image, sizes, scales, axes)."""
     sizes = node.choice("shape_calculation_mode", ("sizes", "scales")) == "sizes"
     return _interpolate(node, emit, node[1] if sizes else None, node[2], node.optional(3))
 
 
-@converts("Interpolate", 11, to="Resize", notes="Without antialias, paddings and bilinear_pillow, bicubic_pillow.")
+@converts("Interpolate", 11, to="Resize", notes="Without antialias, paddings, bilinear_pillow and bicubic_pillow.")
 def interpolate_11(node: Node, emit: Emitter) -> Tensor:
     """Interpolate-11: (image, sizes or scales, axes)."""
     sizes = node.choice("shape_calculation_mode", ("sizes", "scales")) == "sizes"

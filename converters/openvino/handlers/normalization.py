@@ -29,7 +29,7 @@ def _batch_norm(node: Node, emit: Emitter, data: Tensor, parameters: tuple[Tenso
     return emit.op("BatchNormalization", data, *parameters, epsilon=node.number("epsilon"))
 
 
-@converts("MVN", 1, to="LayerNormalization, or ReduceMean, Mul, Sqrt", notes="Of known rank.")
+@converts("MVN", 1, to="LayerNormalization, or ReduceMean, Mul, Sqrt", notes="The rank must be known.")
 def mvn_1(node: Node, emit: Emitter) -> Tensor:
     """MVN-1: over the spatial axes, and with `across_channels` also over the channels."""
     rank = node[0].rank("the data")
@@ -106,7 +106,7 @@ def group_normalization(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Add", emit.op("Mul", normal, scale), shift)
 
 
-@converts("LRN", 1, to="LRN", notes="Over axis 1.")
+@converts("LRN", 1, to="LRN", notes="Over axis 1 only.")
 def lrn(node: Node, emit: Emitter) -> Tensor:
     """LRN-1. ONNX's LRN is over the channels only."""
     if node[1].constant("the axes").ravel().tolist() != [1]:

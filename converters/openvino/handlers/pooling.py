@@ -72,7 +72,7 @@ def avg_pool(node: Node, emit: Emitter) -> Tensor:
     return emit.op("AveragePool", node[0], count_include_pad=counted, **_attributes(node, dilations=False))
 
 
-@converts("AdaptiveAvgPool", 8, to="AveragePool, GlobalAveragePool", notes="Sizes that divide the data's.")
+@converts("AdaptiveAvgPool", 8, to="AveragePool, GlobalAveragePool", notes="The sizes must divide the data's.")
 def adaptive_avg_pool(node: Node, emit: Emitter) -> Tensor:
     """AdaptiveAvgPool-8."""
     if all(size == 1 for size in node[1].constant("the output shape").ravel()):
@@ -80,7 +80,7 @@ def adaptive_avg_pool(node: Node, emit: Emitter) -> Tensor:
     return emit.op("AveragePool", node[0], **_even_windows(node))
 
 
-@converts("AdaptiveMaxPool", 8, to="MaxPool", notes="Sizes that divide the data's.")
+@converts("AdaptiveMaxPool", 8, to="MaxPool", notes="The sizes must divide the data's.")
 def adaptive_max_pool(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """AdaptiveMaxPool-8, whose positions are counted within a channel."""
     values, indices = emit.node("MaxPool", [node[0]], [node[0].dtype, TensorProto.INT64], **_even_windows(node))

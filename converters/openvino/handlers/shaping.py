@@ -22,7 +22,7 @@ def squeeze_1(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Squeeze", node[0], None if axes is None else emit.vector(axes))
 
 
-@converts("Squeeze", 15, to="Squeeze", notes="allow_axis_skip: with known dimensions.")
+@converts("Squeeze", 15, to="Squeeze", notes="With allow_axis_skip, dimensions must be known.")
 def squeeze_15(node: Node, emit: Emitter) -> Tensor:
     """Squeeze-15. With `allow_axis_skip`, axes of another size than 1 are kept."""
     axes = node.optional(1)
@@ -116,7 +116,7 @@ def _broadcast(node: Node, emit: Emitter, mode: str) -> Tensor:
     return emit.op("Expand", x, target)
 
 
-@converts("Pad", 1, 12, to="Pad", notes="symmetric with constant paddings.")
+@converts("Pad", 1, 12, to="Pad", notes="In mode symmetric, paddings must be constants.")
 def pad(node: Node, emit: Emitter) -> Tensor:
     """Pad-1 and Pad-12."""
     mode = node.choice("pad_mode", ("constant", "edge", "reflect", "symmetric"))
@@ -149,7 +149,7 @@ def _mirrored(emit: Emitter, x: Tensor, begins: Array, ends: Array) -> Tensor:
     return x
 
 
-@converts("Reverse", 1, to="Slice", notes="Axes by index, as constants.")
+@converts("Reverse", 1, to="Slice", notes="The axes must be a constant.")
 def reverse(node: Node, emit: Emitter) -> Tensor:
     """Reverse-1."""
     axes = node[1].constant("the axes").ravel()
@@ -176,7 +176,7 @@ def reverse_sequence(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Transpose", moved, perm=[order.index(axis) for axis in range(rank)])
 
 
-@converts("DepthToSpace", 1, to="DepthToSpace", notes="Two spatial axes.")
+@converts("DepthToSpace", 1, to="DepthToSpace", notes="Two spatial axes only.")
 def depth_to_space(node: Node, emit: Emitter) -> Tensor:
     """DepthToSpace-1."""
     if node[0].rank("the data") != 4:
@@ -185,7 +185,7 @@ def depth_to_space(node: Node, emit: Emitter) -> Tensor:
     return emit.op("DepthToSpace", node[0], blocksize=node.integer("block_size", 1), mode=mode)
 
 
-@converts("SpaceToDepth", 1, to="SpaceToDepth", notes="Two spatial axes; blocks first.")
+@converts("SpaceToDepth", 1, to="SpaceToDepth", notes="Two spatial axes and mode blocks_first only.")
 def space_to_depth(node: Node, emit: Emitter) -> Tensor:
     """SpaceToDepth-1."""
     node.choice("mode", ("blocks_first",))

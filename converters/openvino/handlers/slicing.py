@@ -47,7 +47,7 @@ def slice_scatter(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Reshape", made, emit.shape_of(data), allowzero=1)
 
 
-@converts("StridedSlice", 1, to="Slice, Squeeze, Unsqueeze", notes="Negative steps with masks: constant steps.")
+@converts("StridedSlice", 1, to="Slice, Squeeze, Unsqueeze", notes="With begin or end masks, steps must be constants.")
 def strided_slice(node: Node, emit: Emitter) -> Tensor:
     """StridedSlice-1 with its five masks, whose position k belongs to entry k of begin, not to axis k."""
     x, count = node[0], _entries(node)
