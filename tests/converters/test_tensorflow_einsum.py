@@ -72,6 +72,17 @@ def test_one_after_the_other(agree):
         agree(compress, np.ones((rows, 4, 3), np.float32), np.ones((4, 4, 5), np.float32))
 
 
+@pytest.mark.parametrize(
+    "equation", ["...ab,...bcd->...acd", "...a,...a->...", "...a,...->...a", "...ab,...bc,...->ac..."]
+)
+@pytest.mark.parametrize("is_known", [False, True])
+def test_sizes_of_an_ellipsis_may_be_1(agree, equation, is_known):
+    """The operand with fewer is broadcast, whichever it is."""
+    whole = operands(equation)
+    for given in ([whole[0][:1], *whole[1:]], [whole[0], *(x[:, :1] for x in whole[1:])], [x[:0] for x in whole]):
+        agree(product(equation, *(x.shape if is_known else [None] * x.ndim for x in given)), *given)
+
+
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float64, tf.int32, tf.int64], ids=lambda t: t.name)
 def test_every_type(agree, dtype):
     given = operands("abc,adc->abd", dtype.as_numpy_dtype)

@@ -86,7 +86,7 @@ def test_sums(agree, dtype, threshold):
 
 
 @pytest.mark.parametrize("reduce", [tf.sparse.maximum, tf.sparse.minimum], ids=["maximum", "minimum"])
-@pytest.mark.parametrize("dtype", [tf.float16, tf.float32, tf.int32, tf.int64], ids=lambda t: t.name)
+@pytest.mark.parametrize("dtype", [tf.float16, tf.float32, *SIGNED], ids=lambda t: t.name)
 def test_extremes(agree, dtype, reduce):
     """An entry that is in only one of the tensors is compared with 0."""
 

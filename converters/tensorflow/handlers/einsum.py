@@ -6,7 +6,7 @@ the process on such a batch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
@@ -14,13 +14,17 @@ from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tens
 
 _ELLIPSIS = "\u0410\u0411\u0412\u0413\u0414\u0415\u0416\u0417"  # names of its dimensions, which no equation uses
 
+#: A size that is known, or the tensor and the axis that have it.
+_Size = int | tuple[Tensor, int]
+
 
 @dataclass(frozen=True)
 class _Term:
-    """A tensor and the names of its dimensions."""
+    """A tensor, the names of its dimensions, and the sizes of these; those of an ellipsis differ where one is 1."""
 
     tensor: Tensor
     names: str
+    sizes: dict[str, _Size]
 
 
 @handles(
@@ -33,36 +37,35 @@ def einsum(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     """Multiply the operands from left to right; sum over each dimension as soon as nothing else needs it."""
     given, _, result = node.attributes["equation"].decode().replace(" ", "").partition("->")
     operands = node.all("inputs")
-    terms = [_Term(t, _named(names, t)) for names, t in zip(given.split(","), operands, strict=True)]
+    terms = [_term(t, names) for names, t in zip(given.split(","), operands, strict=True)]
     spread = max((len(set(term.names) & set(_ELLIPSIS)) for term in terms), default=0)
     result = result.replace("...", _ELLIPSIS[len(_ELLIPSIS) - spread :])
-    sizes = {}
-    for term in reversed(terms):
-        for axis, name in enumerate(term.names):
-            known = term.tensor.shape[axis] if term.tensor.shape else None
-            sizes[name] = (term.tensor, axis) if known is None else known
+    letters = [(n, size) for term in terms for n, size in term.sizes.items() if n not in _ELLIPSIS]
+    known = {n: size for n, size in letters if isinstance(size, int)}
+    terms = [replace(term, sizes={**term.sizes, **known}) for term in terms]
     product, *rest = terms
     while rest:
         factor, *rest = rest
         needed = {*result, *(name for term in rest for name in term.names)}
-        product = _multiplied(_without(product, {*needed, *factor.names}, emit), factor, needed, sizes, emit)
+        product = _multiplied(_without(product, {*needed, *factor.names}, emit), factor, needed, emit)
     return (_ordered(_without(product, set(result), emit), result, emit).tensor,)
 
 
-def _named(names: str, tensor: Tensor) -> str:
-    """The names of an operand's dimensions; those of an ellipsis are aligned at the end across operands."""
+def _term(tensor: Tensor, names: str) -> _Term:
+    """An operand; the names of its ellipsis are aligned at the end across operands."""
     if "..." in names:
         count = tensor.known_rank("an operand") - len(names) + 3
         names = names.replace("...", _ELLIPSIS[len(_ELLIPSIS) - count :])
     if len(set(names)) < len(names):
         raise Unsupported("a diagonal is taken: a dimension is named twice in an operand")
-    return names
+    sizes: dict[str, _Size] = {}
+    for axis, name in enumerate(names):
+        known = tensor.shape[axis] if tensor.shape else None
+        sizes[name] = (tensor, axis) if known is None else known
+    return _Term(tensor, names, sizes)
 
 
-_Sizes = dict[str, "int | tuple[Tensor, int]"]
-
-
-def _multiplied(left: _Term, right: _Term, needed: set[str], sizes: _Sizes, emit: Emitter) -> _Term:
+def _multiplied(left: _Term, right: _Term, needed: set[str], emit: Emitter) -> _Term:
     """A matrix product over the dimensions that both have and nothing else needs."""
     right = _without(right, {*needed, *left.names}, emit)
     shared = [name for name in left.names if name in right.names]
@@ -73,13 +76,23 @@ def _multiplied(left: _Term, right: _Term, needed: set[str], sizes: _Sizes, emit
     # Without a batch, MatMul takes the rows of a as they are. It cannot multiply a vector by an empty tensor.
     rows_in_one, columns_in_one = len(rows) != 1 if batch else not rows, len(columns) != 1
     if rows_in_one or len(inner) != 1:
-        a = _reshaped(a, [*batch, *([rows] if rows_in_one else rows), inner], sizes, emit)
+        a = _reshaped(a, [*batch, *([rows] if rows_in_one else rows), inner], left.sizes, emit)
     if columns_in_one or len(inner) != 1:
-        b = _reshaped(b, [*batch, inner, *([columns] if columns_in_one else columns)], sizes, emit)
+        b = _reshaped(b, [*batch, inner, *([columns] if columns_in_one else columns)], right.sizes, emit)
     product = emit.like("MatMul", a, b)
+    both = {n: _larger(left.sizes[n], right.sizes[n], (product, axis)) for axis, n in enumerate(batch)}
+    sizes = right.sizes | left.sizes | both
     if rows_in_one or columns_in_one:
         product = _reshaped(product, list(batch + rows + columns), sizes, emit)
-    return _Term(product, batch + rows + columns)
+    return _Term(product, batch + rows + columns, sizes)
+
+
+def _larger(one: _Size, other: _Size, product: _Size) -> _Size:
+    """The size of a dimension in a product to which one factor is broadcast if its size is 1."""
+    known = [size for size in (one, other) if isinstance(size, int)]
+    if len(known) < 2 and set(known) <= {1}:
+        return product
+    return next((size for size in known if size != 1), 1)
 
 
 def _others(names: str, some: list[str]) -> str:
@@ -92,16 +105,17 @@ def _without(term: _Term, needed: set[str], emit: Emitter) -> _Term:
     if not axes:
         return term
     summed = emit.like("ReduceSum", term.tensor, emit.integers(*axes), keepdims=0)
-    return _Term(summed, "".join(name for name in term.names if name in needed))
+    return replace(term, tensor=summed, names="".join(name for name in term.names if name in needed))
 
 
 def _ordered(term: _Term, names: str, emit: Emitter) -> _Term:
     if term.names == names:
         return term
-    return _Term(emit.like("Transpose", term.tensor, perm=[term.names.index(name) for name in names]), names)
+    moved = emit.like("Transpose", term.tensor, perm=[term.names.index(name) for name in names])
+    return replace(term, tensor=moved, names=names)
 
 
-def _reshaped(tensor: Tensor, groups: list[str], sizes: _Sizes, emit: Emitter) -> Tensor:
+def _reshaped(tensor: Tensor, groups: list[str], sizes: dict[str, _Size], emit: Emitter) -> Tensor:
     """A tensor with one dimension for each group of names."""
     products = []
     for group in groups:

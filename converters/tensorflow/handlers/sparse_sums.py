@@ -49,7 +49,9 @@ def sparse_extreme(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     indices, extremes, counts = _combined(f"UnsortedSegment{kind}", node, emit)
     alone = emit.standard("Less", counts, emit.integer(2), dtype=TensorProto.BOOL)
     zero = emit.constant(np.array(0, numpy_dtype(extremes.dtype)))
-    return indices, emit.where(alone, emit.like(kind, extremes, zero), extremes)
+    # ONNX Runtime's Max and Min lack some integers.
+    passed = emit.standard("Less" if kind == "Max" else "Greater", extremes, zero, dtype=TensorProto.BOOL)
+    return indices, emit.where(emit.like("And", alone, passed), zero, extremes)
 
 
 def _combined(reduction: str, node: SourceNode, emit: Emitter) -> tuple[Tensor, Tensor, Tensor]:
