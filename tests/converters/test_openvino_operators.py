@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from openvino_models import Case, c, check, compiling_core, ops
 
+from onnx_sparse.converters.openvino import convert
 from onnx_sparse.converters.openvino.handlers import HANDLERS
 
 ov = pytest.importorskip("openvino")
@@ -355,6 +356,12 @@ HALF = ["Add f32", "MatMul", "Convolution", "SegmentMax ZERO", "EmbeddingSegment
 @pytest.mark.parametrize("label", HALF)
 def test_constants_compressed_to_half(label: str, core: Any, tmp_path: Path) -> None:
     check(CASES[label], core, CASES[label].save(tmp_path, compress=True))
+
+
+def test_numbers_far_from_0_are_centred_before_their_variance_is_computed(tmp_path: Path) -> None:
+    """LayerNormalization in ONNX Runtime 1.21 would make NaN of float32 numbers around 100000."""
+    model = convert(CASES["MVN inside"].save(tmp_path))
+    assert [node.op_type for node in model.graph.node] == ["ReduceMean", "Sub", "LayerNormalization"]
 
 
 #: Handlers without a case here, with the reason.

@@ -49,18 +49,19 @@ def mvn_6(node: Node, emit: Emitter) -> Tensor:
 
 #: The types for which ONNX Runtime has LayerNormalization.
 _LAYERS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
-#: The largest size at which a constant scale of ones is worth having one node instead of seven.
+#: The largest size at which a constant scale of ones is worth having three nodes instead of seven.
 _MOST_ONES = 2**14
 
 
 def _mvn(node: Node, emit: Emitter, axes: Tensor, *, inside: bool) -> Tensor:
     x = node[0]
-    if inside and node.flag("normalize_variance", True) and x.dtype in _LAYERS and (last := _last_dims(x, axes)):
-        ones = emit.constant(np.ones(last), x.dtype)
-        return emit.op("LayerNormalization", x, ones, axis=-len(last), epsilon=node.number("eps"))
     centred = emit.op("Sub", x, emit.op("ReduceMean", x, axes))
     if not node.flag("normalize_variance", True):
         return centred
+    if inside and x.dtype in _LAYERS and (last := _last_dims(x, axes)):
+        # Older versions of ONNX Runtime lose the variance of numbers far from 0, so these are centred first.
+        ones = emit.constant(np.ones(last), x.dtype)
+        return emit.op("LayerNormalization", centred, ones, axis=-len(last), epsilon=node.number("eps"))
     variance = emit.op("ReduceMean", emit.op("Mul", centred, centred), axes)
     epsilon = emit.like(node.number("eps"), x)
     if inside:
