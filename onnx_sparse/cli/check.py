@@ -126,15 +126,15 @@ def _runtime_errors(model: ModelProto) -> Iterator[Finding]:
 
 
 def _opset_errors(model: ModelProto) -> Iterator[Finding]:
-    from onnx_sparse.cli.model_graph import nodes, opset_imports
-    from onnx_sparse.graphs import unknown_opset
+    from onnx_sparse.cli.model_graph import opset_imports
+    from onnx_sparse.graphs import all_nodes, unknown_opset
     from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 
     opsets = opset_imports(model)
     if DOMAIN in opsets:
         if opsets[DOMAIN] != OPSET_VERSION:
             yield Finding(_ERROR, _MODEL, unknown_opset(opsets[DOMAIN]))
-    elif any(placed.is_ours for placed in nodes(model)):
+    elif any(node.domain == DOMAIN for node in all_nodes(model.graph.node)):  # functions import for themselves
         yield Finding(_ERROR, _MODEL, f"nodes of domain {DOMAIN}, but the model does not import its opset")
 
 
@@ -217,11 +217,16 @@ def _external_data(model: ModelProto, path: Path) -> Iterator[Finding]:
     for tensor in all_initializers(model.graph):
         if not tensor.external_data:
             continue
-        data = ExternalDataInfo(tensor)
+        where = f"tensor {output.printable(tensor.name)}"
+        try:
+            data = ExternalDataInfo(tensor)
+        except ValueError as error:  # an offset or length that is no number
+            yield Finding(_ERROR, where, output.one_line(error))
+            continue
         file, end = path.parent / data.location, (data.offset or 0) + (data.length or 0)
         if file.is_file() and file.stat().st_size < end:
             message = f"its data end at byte {end} of {file}, which has {file.stat().st_size} bytes"
-            yield Finding(_ERROR, f"tensor {output.printable(tensor.name)}", output.one_line(message))
+            yield Finding(_ERROR, where, output.one_line(message))
 
 
 def _clean(message: str) -> str:

@@ -165,6 +165,21 @@ def test_external_data_that_are_cut_short(cli, save, segment_model):
     assert cli("check", path).code == 0
 
 
+@pytest.mark.parametrize("offset", ["-4", "four"])
+def test_external_data_at_no_place(cli, save, segment_model, offset):
+    model = segment_model()
+    tensor = model.graph.initializer.add(name="table", data_type=TensorProto.FLOAT, dims=[2])
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", "table.data"), ("offset", offset)):
+        tensor.external_data.add(key=key, value=value)
+    path = save(model)
+    (path.parent / "table.data").write_bytes(b"12345678")
+    result = cli("check", path, "--json")
+    assert result.code == 1
+    (message,) = [f["message"] for f in result.json["findings"] if f["where"] == "tensor table"]
+    assert offset in message
+
+
 @pytest.mark.parametrize("command", ["check", "inspect"])
 class TestFilesThatAreNoModels:
     def test_missing(self, cli, command, tmp_path):

@@ -338,6 +338,19 @@ def test_a_model_with_external_data(cli, make_model, tmp_path):
     assert cli("inspect", tmp_path / "m.onnx", "--json").json["size"] > (tmp_path / "m.onnx").stat().st_size
 
 
+def test_a_function_that_alone_imports_our_domain(cli, save, make_model, domain_node, tmp_path):
+    node = domain_node("SegmentSum", ["x", "ids"], ["y"])
+    total = helper.make_function("mine", "Total", ["x", "ids"], ["y"], [node], [helper.make_opsetid("onnx_sparse", 1)])
+    call = helper.make_node("Total", ["x", "ids"], ["y"], domain="mine")
+    value = (TensorProto.FLOAT, ["N"])
+    model = make_model([call], {"x": value, "ids": (TensorProto.INT64, ["N"])}, {"y": value}, functions=[total])
+    model.opset_import[1].domain = "mine"
+    given = ("--input", "x=[1, 2, 3]", "--input", "ids=[0, 0, 2]", "--json")
+    assert cli("run", save(model), *given).json["outputs"][0]["values"] == [3, 0, 3]
+    assert cli("convert", save(model), "-o", tmp_path / "out.onnx").code == 0
+    assert cli("check", save(model)).code == 0
+
+
 def test_a_model_as_text(cli, segment_max, tmp_path, feeds):
     onnx.save(onnx.load(segment_max), tmp_path / "m.onnxtxt")
     result = cli("run", tmp_path / "m.onnxtxt", "--input", feeds, "--json")
