@@ -75,7 +75,7 @@ def register(session_options: ort.SessionOptions, backend: str = "auto") -> None
     if held == wanted or (held and backend == "auto"):
         return
     if held:
-        raise ValueError(f"these session options hold the {held} backend; one session uses one backend, not {wanted}")
+        raise ValueError(f"these session options already hold the {held} backend; use new ones for {wanted}")
     if wanted == "native":
         session_options.register_custom_ops_library(get_library_path())
     else:

@@ -89,6 +89,6 @@ def _unreadable(what: str, error: Exception) -> CommandError:
     if "allow_pickle" in str(error):
         return CommandError(
             f"{what} is a pickle or no numpy file at all, and is not loaded: a pickle can run any code. "
-            "Texts are saved without one by np.save(file, array.astype(str))"
+            "Strings are saved without one by np.save(file, array.astype(str))"
         )
     return CommandError(f"{what} cannot be read: {error}")

@@ -170,12 +170,12 @@ def detect(source: Path) -> str:
             return "tensorflow"
         if ascend_options.is_dump(source):
             raise output.CommandError(
-                f"{source} is a dump of Ascend: `onnx-sparse replay` runs it; to convert, give one of its graphs' files"
+                f"{source} is an Ascend dump: `onnx-sparse replay` runs it; to convert a graph, give its file"
             )
         raise output.CommandError(f"{source} is not a SavedModel: there is no saved_model.pb in it")
     origin = "ascend" if ascend_options.recognises(source) else _SUFFIXES.get(source.suffix.lower())
     if origin is None:
-        raise output.UsageError(f"the name of {source} does not tell what it is; say it with --from")
+        raise output.UsageError(f"the name of {source} does not tell what it is; use --from")
     return origin
 
 

@@ -1,6 +1,6 @@
 """Inputs from the command line: read, checked against what the model expects, and converted for ONNX Runtime.
 
-- Files are read without pickles. Strings are numpy's fixed-width texts (`U`) or bytes (`S`, as UTF-8).
+- Files are read without pickles. Strings are numpy's fixed-width strings (`U`) or bytes (`S`, as UTF-8).
 - An element type must be the model's own: a cast would hide a mistake. JSON values take the model's.
 - numpy has no bfloat16: float32 is rounded to it, and files that `np.save` wrote from `ml_dtypes.bfloat16` are taken.
 """
@@ -99,7 +99,7 @@ def _checked(declared: ValueInfoProto, given: Array | _Json) -> Array:
         raise CommandError(f"input {name} is a {type_text(declared)}; only tensors can be given")
     dtype = declared.type.tensor_type.elem_type
     if dtype not in TensorProto.DataType.values() or dtype == TensorProto.UNDEFINED:
-        raise CommandError(f"input {name} has no element type that is known")
+        raise CommandError(f"input {name} has an unknown element type")
     array = _from_json(declared, given.value) if isinstance(given, _Json) else _of_type(name, dtype, given)
     _check_shape(declared, array)
     # ONNX Runtime reads the memory as it is: in C order and this machine's byte order.
@@ -122,7 +122,7 @@ def _of_type(name: str, dtype: int, array: Array) -> Array:
 
 def _strings(name: str, array: Array) -> Array:
     if array.dtype.kind not in "US":
-        raise CommandError(f"input {name} is {array.dtype.name}; the model expects texts (array.astype(str))")
+        raise CommandError(f"input {name} is {array.dtype.name}; the model expects strings (array.astype(str))")
     try:
         return (np.strings.decode(array, "utf-8") if array.dtype.kind == "S" else array).astype(object)
     except UnicodeDecodeError as error:
@@ -134,7 +134,7 @@ def _from_json(declared: ValueInfoProto, value: Any) -> Array:
     leaves = list(_leaves(value))
     legal: tuple[type, ...]
     if dtype == TensorProto.STRING:
-        legal, words = (str,), "texts"
+        legal, words = (str,), "strings"
     elif dtype == TensorProto.BOOL:
         legal, words = (bool,), "true or false"
     elif numpy_dtype(dtype).kind in "iu":
@@ -153,7 +153,7 @@ def _from_json(declared: ValueInfoProto, value: Any) -> Array:
     except OverflowError as error:
         raise CommandError(f"input {name}: a number is out of the range of {type_name(dtype)}") from error
     except ValueError as error:
-        raise CommandError(f"input {name}: the rows of a tensor must have one length ({error})") from error
+        raise CommandError(f"input {name}: the rows of a tensor must all have the same length ({error})") from error
 
 
 def _leaves(value: Any) -> Iterator[Any]:

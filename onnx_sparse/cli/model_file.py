@@ -100,7 +100,7 @@ def check_writable(path: Path, *, keep: Iterable[str | Path] = ()) -> None:
 
     Args:
         path: The file to write.
-        keep: What the command reads: files, folders, or texts that are neither.
+        keep: What the command reads: files, folders, or strings that are neither.
 
     Raises:
         CommandError: There is no such folder, it cannot be written to, or the path is not a regular file.

@@ -1,7 +1,7 @@
 """The output of the commands: errors, tables and JSON.
 
-A command computes a plain value first and shows it afterwards, so that `--json` and the tables say the same. Texts
-from a model are untrusted: they pass through `printable`, which escapes the terminal's control sequences.
+A command computes a plain value first and shows it afterwards, so that `--json` and the tables say the same. Text from
+a model is untrusted: it passes through `printable`, which escapes the terminal's control sequences.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def console(stream: TextIO, width: int | None = None) -> Console:
 
 
 def show(*renderables: RenderableType, width: int | None = None) -> None:
-    """Write tables and texts to stdout.
+    """Write tables and text to stdout.
 
     rich itself would end the process when the reader of a pipe is gone; written here, `main` catches the error.
     """

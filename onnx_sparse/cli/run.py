@@ -141,7 +141,7 @@ def _storable(name: str, value: Any) -> Array:
     if value.dtype == object:
         texts = value.astype(str)
         if not np.array_equal(texts.astype(object), value):
-            raise output.CommandError(f"output {name} holds texts that end with a NUL, which numpy files do not keep")
+            raise output.CommandError(f"output {name} holds strings that end with a NUL, which numpy files do not keep")
         return texts
     return value.astype(np.float32) if _type(value) == "bfloat16" else value
 

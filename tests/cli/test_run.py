@@ -184,7 +184,7 @@ class TestWrongInput:
         assert refused(1, "segment_ids=[9223372036854775808]").endswith("out of the range of int64")
 
     def test_json_rows_of_unequal_length(self, refused):
-        assert "the rows of a tensor must have one length" in refused(1, "data=[[1, 2], [3]]")
+        assert "the rows of a tensor must all have the same length" in refused(1, "data=[[1, 2], [3]]")
 
     def test_json_that_is_an_object(self, refused):
         assert "does not fit" in refused(1, 'data={"a": 1}')
@@ -242,7 +242,7 @@ class TestWrongInput:
 
     def test_numbers_for_texts(self, cli, identity):
         result = cli("run", identity(TensorProto.STRING), "--input", "x=[1]")
-        assert result.error == "input x: 1 does not fit; the model expects string[N]: texts"
+        assert result.error == "input x: 1 does not fit; the model expects string[N]: strings"
 
 
 class TestWrongModel:
