@@ -30,7 +30,7 @@ def swapped(emit: Emitter, tensor: Tensor) -> Tensor:
     """A tensor with its last two axes swapped."""
     last = tensor.rank - 1
     if last < 1:
-        raise Unsupported(f"{tensor} is no matrix")
+        raise Unsupported(f"{tensor} is not a matrix")
     return emit.transpose(tensor, [*range(last - 1), last, last - 1])
 
 

@@ -205,7 +205,7 @@ class Emitter:
         if list(perm) == list(range(tensor.rank)):
             return tensor
         if sorted(perm) != list(range(tensor.rank)):
-            raise Unsupported(f"{list(perm)} is no permutation of the axes of {tensor}")
+            raise Unsupported(f"{list(perm)} is not a permutation of the axes of {tensor}")
         shape = tensor.shape or ()
         return self.op("Transpose", tensor, shape=tuple(shape[axis] for axis in perm), perm=list(perm))
 

@@ -40,14 +40,16 @@ def parse_input(text: str) -> tuple[str, Given]:
         dtype = dtype_of_name(parts[split]) if split >= 1 else None
         if name and dtype is not None:
             return name, Given(dtype, _shape(parts[split + 1], text) if split + 1 < len(parts) else None)
-    raise ConversionError(f"{text!r} is no input of the form NAME:DTYPE:2,3 with a type such as float16, bf16 or int8")
+    raise ConversionError(
+        f"{text!r} is not an input of the form NAME:DTYPE:2,3 with a type such as float16, bf16 or int8"
+    )
 
 
 def _of_spec(name: str, spec: InputSpec) -> Given:
     dtype_name, dims = (spec, None) if isinstance(spec, str) else spec
     dtype = dtype_of_name(dtype_name)
     if dtype is None:
-        raise ConversionError(f"input {name}: {dtype_name!r} is no element type")
+        raise ConversionError(f"input {name}: {dtype_name!r} is not an element type")
     return Given(dtype, None if dims is None else tuple(dims))
 
 
@@ -60,5 +62,5 @@ def _shape(text: str, whole: str) -> Shape:
         elif dim == "?" or dim.isidentifier():
             dims.append(None)
         else:
-            raise ConversionError(f"{whole!r}: {dim!r} is no dimension; expected 2,3 or ?,3")
+            raise ConversionError(f"{whole!r}: {dim!r} is not a dimension; expected 2,3 or ?,3")
     return tuple(dims)

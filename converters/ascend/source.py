@@ -87,7 +87,7 @@ def read_onnx(path: Path) -> ModelProto:
         _check_names(model.graph)
         return model
     except (DecodeError, ValueError) as error:
-        raise ConversionError(f"{path} is no ONNX file: {error}") from error
+        raise ConversionError(f"{path} is not an ONNX file: {error}") from error
 
 
 def _check_names(graph: GraphProto) -> None:

@@ -22,9 +22,9 @@ def check_types(op_type: str, inputs: Sequence[Tensor], opset: int) -> None:
         if not tensor.dtype:  # the result of an operation that was kept unconverted
             continue
         if f"tensor({dtype_name(tensor.dtype)})" not in allowed:
-            raise Unsupported(f"{op_type} takes no {tensor}")
+            raise Unsupported(f"{op_type} does not take {tensor}")
         if same and bound.setdefault(name, tensor).dtype != tensor.dtype:
-            raise Unsupported(f"{op_type} takes {bound[name]} and {tensor} of one element type only")
+            raise Unsupported(f"{op_type} takes {bound[name]} and {tensor} only with one element type")
 
 
 @lru_cache(maxsize=512)

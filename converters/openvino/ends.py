@@ -37,7 +37,7 @@ def parse_shape(text: str) -> Shape | None:
         elif part in ("?", "-1") or re.fullmatch(r"[0-9]*\.\.[0-9]*", part):
             dims.append(None)
         else:
-            raise Unsupported(f"shape {text[:80]!r} is not one")
+            raise Unsupported(f"shape {text[:80]!r} is not a valid shape")
     return tuple(dims)
 
 

@@ -27,7 +27,7 @@ _CHUNK = 1 << 18
 _ELEMENTWISE = {"Add", "AddV2", "Cast", "FloorDiv", "FloorMod", "Greater", "Identity", "Less", "Maximum", "Minimum"}
 _ELEMENTWISE |= {"Mul", "OnesLike", "RealDiv", "Select", "SelectV2", "Sqrt", "Square", "Sub"}
 
-_OTHER_ROWS = "the parts hold rows of other ids than 0, 1, ..., one less than their number of rows"
+_OTHER_ROWS = "the parts hold rows of other ids than 0, 1, ... up to their number of rows"
 
 
 @dataclass(frozen=True)
@@ -79,15 +79,15 @@ def _join_parts(graph: SourceGraph, node: Any) -> bool:
     places = _partition(graph, node.input[:count])
     rows = _partition(graph, [lookup.input[1] for lookup in lookups])
     if places is None or rows is None or places.input[1] != rows.input[1]:
-        raise Declined("the parts are not looked up by ids that are partitioned as their places are")
+        raise Declined("the ids looked up in the parts are not partitioned like their positions")
     counted = graph.producer(places.input[0], "Range")
     size = graph.producer(counted.input[1], "Size") if counted is not None else None
     if size is None or (graph.number(counted.input[0]), graph.number(counted.input[2])) != (0, 1):
-        raise Declined("the rows are not put where their ids stand")
+        raise Declined("the rows are not put at the positions of their ids")
     names = [graph.looked_up(lookup) for lookup in lookups]
     parts = [array for name in names if name is not None and (array := graph.constant(name)) is not None]
     if len(parts) < count or len({(array.dtype, array.shape[1:]) for array in parts}) > 1:
-        raise Declined("the parts are no constants of one type and width")
+        raise Declined("the parts are not constants of one type and width")
     ids, dtype = size.input[0].removesuffix(":0"), size.attr["T"].type
     table = _joined(parts, _place_of(graph, ids, dtype, places.input[1], rows.input[0]))
     sources = [name for name in names if name is not None]
@@ -180,7 +180,7 @@ def _clip_rows(graph: SourceGraph, node: Any) -> bool:
     name = graph.looked_up(lookup)
     table = graph.constant(name) if name is not None else None
     if name is None or table is None:
-        raise Declined("the rows are none of a constant table")
+        raise Declined("the rows are not from a constant table")
     if graph.producer(lookup.input[1], "Unique") is None:
         raise Declined("the ids are not known to be a vector")
     axes = [graph.constant(other.input[1]) for other in nodes if other.op == "Sum"]

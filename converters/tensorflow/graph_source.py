@@ -45,7 +45,7 @@ class GraphSource(Source):
             with self._graph.as_default():
                 tf.import_graph_def(graph_def, name="")
         except (ValueError, tf.errors.OpError) as error:
-            raise ConversionError(f"{name} is no valid graph: {first_line(error)}") from error
+            raise ConversionError(f"{name} is not a valid graph: {first_line(error)}") from error
         self.inputs = self._ports(self._placeholders() if inputs is None else inputs, "input")
         self.outputs = self._ports(self._unconsumed() if outputs is None else outputs, "output")
         # ONNX requires all names to differ, even where an input is also an output.

@@ -21,7 +21,7 @@ def from_keras_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequen
     """
     keras = require("keras")
     if not zipfile.is_zipfile(path):  # Keras would report that the file does not exist
-        raise ConversionError(f"{path} is no Keras 3 model: it is damaged, cut short, or something else")
+        raise ConversionError(f"{path} is not a Keras 3 model: it is damaged, cut short, or something else")
     try:
         model = keras.saving.load_model(path, compile=False)
     except Exception as error:  # Keras raises whatever its layers raise

@@ -64,7 +64,7 @@ def _load_path(path: Path, signature: str | None, ends: dict[str, Sequence[str] 
         raise ConversionError(
             f"{path} is an HDF5 file; load it in Keras and save it as .keras, or give the model itself"
         )
-    raise ConversionError(f"{path} is no SavedModel directory, .keras file or GraphDef (.pb, .pbtxt)")
+    raise ConversionError(f"{path} is not a SavedModel directory, .keras file or GraphDef (.pb, .pbtxt)")
 
 
 def _load_saved_model(path: Path, signature: str | None, ends: dict[str, Sequence[str] | None]) -> Source:
@@ -103,5 +103,5 @@ def _load_object(source: Any, ends: dict[str, Sequence[str] | None]) -> Source:
     if hasattr(source, "structured_outputs") or hasattr(source, "get_concrete_function"):
         return from_function(source, **ends)
     raise ConversionError(
-        f"a {type(source).__name__} is no path, Keras model, tf.function or ConcreteFunction of TensorFlow"
+        f"a {type(source).__name__} is not a path, Keras model, tf.function or ConcreteFunction of TensorFlow"
     )

@@ -59,7 +59,7 @@ def _table(handle: Any, tables: Tables) -> tuple[Array, Array] | None:
         handle = handle.inputs[0]
     name = handle.get_attr_value("shared_name")
     if not isinstance(name, bytes):
-        raise Unsupported("the table is handed into a loop or branch; look keys up before it")
+        raise Unsupported("the table is passed into a loop or branch; look up keys before it")
     return tables.get(name)
 
 

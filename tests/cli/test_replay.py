@@ -110,7 +110,7 @@ def test_infinities_and_nan(cli, tmp_path, layout):
 
 class TestRefusals:
     def test_no_dump(self, cli, tmp_path):
-        assert "is no dump" in cli("replay", tmp_path).error
+        assert "is not a dump" in cli("replay", tmp_path).error
         assert "no such directory" in cli("replay", tmp_path / "nowhere").error
         assert "give the dump's folder" in cli("replay", write(tmp_path, {}, "graph.json")).error
 

@@ -62,8 +62,8 @@ class TestTables:
             ("a,b\n1,2\n", "is neither"),
             (f"{HEAD}\n1|Other_0|1|float16|nd|2|1|float16|nd|2|\n", "holds no tensors of Layer_0"),
             (f"{HEAD}\n{ROW.replace('2,3;', '2,three;')}\n", "invalid literal"),
-            (f"{HEAD}\n{ROW.replace('2,3;', '2,-3;')}\n", "2,-3 is no shape"),
-            (f"{HEAD}\n{ROW.replace('2,3;', '2,9223372036854775808;')}\n", "is no shape"),
+            (f"{HEAD}\n{ROW.replace('2,3;', '2,-3;')}\n", "2,-3 is not a shape"),
+            (f"{HEAD}\n{ROW.replace('2,3;', '2,9223372036854775808;')}\n", "is not a shape"),
         ],
     )
     def test_what_is_no_table_of_this_graph(self, tmp_path, add_layer, text, message):
@@ -145,7 +145,7 @@ class TestFolders:
         write(folder, {"elewiseType": 9}, "op_param.json")
         np.testing.assert_array_equal(run(convert(path), X, X)[0], X * X)
         write(folder, "{", "op_param.json")
-        with pytest.raises(ConversionError, match="is no JSON"):
+        with pytest.raises(ConversionError, match="is not JSON"):
             convert(path)
 
     def test_the_folder_of_the_layer_given(self, tmp_path, add_layer):
@@ -234,7 +234,7 @@ class TestTensorFiles:
     @pytest.mark.parametrize("content", [b"", b"hello", b"\0" * 100_000, b"$Version=1.0\n" * 10_000])
     def test_what_is_no_tensor(self, tmp_path, content):
         (tmp_path / "t.bin").write_bytes(content)
-        with pytest.raises(ConversionError, match="no tensor of an ATB dump"):
+        with pytest.raises(ConversionError, match="not a tensor of an ATB dump"):
             read_tensor(tmp_path / "t.bin", tmp_path)
 
     def test_truncated_data(self, tmp_path):

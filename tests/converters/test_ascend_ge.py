@@ -82,16 +82,20 @@ class TestFiles:
         ("content", "name", "message"),
         [
             (b"", "g.air", "there is no graph in it"),
-            (b"\xff" * 50, "g.air", "is no graph of GE"),
-            (b"op { name: ", "dynamo.pbtxt", "is no graph of GE"),
+            (b"\xff" * 50, "g.air", "is not a graph of GE"),
+            (b"op { name: ", "dynamo.pbtxt", "is not a graph of GE"),
             (b"graph { name: 'g' }", "ge_proto_1.txt", "there are no nodes in it"),
-            (b"\xff\xfe", "dynamo.pbtxt", "is no graph of GE"),
+            (b"\xff\xfe", "dynamo.pbtxt", "is not a graph of GE"),
             (
                 b"graph { op { attr { value { " + b"list { t { desc { attr { " * 3000,
                 "ge_proto_1.txt",
-                "is no graph of GE",
+                "is not a graph of GE",
             ),
-            (b'graph { node { op_type: "ge:Fill" } node { op_type: "Add" } }', "ge_onnx_1.pbtxt", "is no ge_onnx dump"),
+            (
+                b'graph { node { op_type: "ge:Fill" } node { op_type: "Add" } }',
+                "ge_onnx_1.pbtxt",
+                "is not a ge_onnx dump",
+            ),
             (b"\x08\x01", "model.om", "is compiled for an NPU"),
         ],
     )
@@ -103,7 +107,7 @@ class TestFiles:
     def test_a_truncated_air(self, tmp_path):
         path = fills().write(tmp_path)
         path.write_bytes(path.read_bytes()[:-7])
-        with pytest.raises(ConversionError, match="is no graph of GE"):
+        with pytest.raises(ConversionError, match="is not a graph of GE"):
             convert(path)
 
     def test_a_cycle(self, refused):
@@ -115,7 +119,7 @@ class TestFiles:
     def test_names(self, refused):
         graph = Graph()
         graph.op("Relu", "nowhere", name="a")
-        assert "nowhere, which is no node" in refused(graph.output("a"))
+        assert "nowhere, which is not a node" in refused(graph.output("a"))
         graph = Graph()
         graph.data("x", F16, (2,))
         graph.data("x", F16, (2,))
@@ -188,7 +192,7 @@ class TestWeights:
         graph.const("c", np.array([1, 2], F32))
         del graph.graph.op[0].attr[0].value.t.desc.shape.dim[:]
         graph.graph.op[0].attr[0].value.t.desc.shape.dim.extend(dims)
-        assert "8 bytes are no tensor" in refused(graph.output("c"))
+        assert "8 bytes are not a tensor" in refused(graph.output("c"))
 
     def file_constant(self, path: str, shape=(2, 3), **attributes) -> Graph:
         graph = Graph()

@@ -70,12 +70,12 @@ class TestIds:
 
     @pytest.mark.parametrize("wrong", ["0", 1.5, None, True])
     def test_an_id_that_is_none(self, refused, wrong):
-        assert "no list of numbers" in refused(raw([ids("ElewiseOperation", [wrong], [2], NEG)]))
+        assert "not a list of numbers" in refused(raw([ids("ElewiseOperation", [wrong], [2], NEG)]))
 
     def test_numbers_that_contradict(self, refused):
         node = ids("ElewiseOperation", [0, 1], [2], ADD) | {"inTensorNum": 3}
         assert "declares 3 inTensorIds and has 2" in refused(raw([node]))
-        assert "no number of tensors" in refused(raw([], internals=10**12))
+        assert "not a number of tensors" in refused(raw([], internals=10**12))
 
 
 class TestWrites:

@@ -50,12 +50,12 @@ def test_kept_as_a_foreign_node(tmp_path):
         ("", "is not JSON"),
         ("{", "is not JSON"),
         ("[" * 100_000, "nested too deeply"),
-        ("[]", "no ATB graph"),
-        ("{}", "no ATB graph"),
-        ('{"nodes": []}', "no ATB graph"),
-        ('{"openapi": "3.0", "paths": {}}', "no ATB graph"),
-        ('{"opName": "L", "nodes": [1]}', "a node is no object"),
-        ('{"opName": 3, "nodes": []}', "opName is no text"),
+        ("[]", "not an ATB graph"),
+        ("{}", "not an ATB graph"),
+        ('{"nodes": []}', "not an ATB graph"),
+        ('{"openapi": "3.0", "paths": {}}', "not an ATB graph"),
+        ('{"opName": "L", "nodes": [1]}', "a node is not an object"),
+        ('{"opName": 3, "nodes": []}', "opName is not text"),
         ('{"opName": "L", "nodes": [{"opType": "X", "inTensors": "x"}]}', "expected a list of names"),
         ('{"opName": "L", "inTensors": [1], "nodes": []}', "expected a list of names"),
     ],
@@ -66,7 +66,7 @@ def test_what_is_no_graph(refused, document, message):
 
 def test_undefined_name(refused):
     nodes = [operation("ElewiseOperation", ["x", "nowhere"], ["y"], ADD)]
-    assert "reads nowhere, which is no input" in refused(layer(["x"], ["y"], nodes))
+    assert "reads nowhere, which is not an input" in refused(layer(["x"], ["y"], nodes))
 
 
 def test_a_cycle(refused):
@@ -153,7 +153,7 @@ class TestSmallFilesOfLargeGraphs:
         for _ in range(30):
             graph = {"opName": "G", "opType": "G", "nodes": [graph], "internalTensorNum": 1_000_000}
         assert "lists no outputs" in refused(graph)
-        assert "no number of tensors" in refused({"opName": "G", "inTensorNum": 10**9, "nodes": []})
+        assert "not a number of tensors" in refused({"opName": "G", "inTensorNum": 10**9, "nodes": []})
 
     def test_operations(self, refused):
         assert "up to 200000 are read" in refused('{"opName": "L", "nodes": [' + "{}," * 200_000 + "{}]}")
@@ -171,7 +171,7 @@ class TestSmallFilesOfLargeGraphs:
         """Each has two bytes in the file and a hundred in memory, so they are counted before parsing."""
         monkeypatch.setattr(wire, "_HARMLESS_BYTES", 1000)
         monkeypatch.setattr(wire, "_MOST_FIELDS", 5000)
-        for count, message in ((4000, "no graph|no opset|nor one of|two nodes"), (8000, "more than 5000 fields")):
+        for count, message in ((4000, "not a graph|no graph|no opset|nor one of|two nodes"), (8000, "more than 5000 fields")):
             size = 2 * count
             (tmp_path / name).write_bytes(b"\x3a" + bytes([size & 127 | 128, size >> 7]) + empty * count)
             with pytest.raises(ConversionError, match=message):

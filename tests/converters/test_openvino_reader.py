@@ -118,7 +118,7 @@ def message(path: Path) -> str:
         ('size="4"', 'size="8"', "it has 8 bytes"),
         ('element_type="f32" shape="1"', 'element_type="f33" shape="1"', "'f33' is not known"),
         ('shape="1"', 'shape="99999999999999999"', "shape"),
-        ('shape="1"', 'shape="-1"', "not one of a constant"),
+        ('shape="1"', 'shape="-1"', "not a valid shape of a constant"),
     ],
 )
 def test_defects(tmp_path: Path, old: str, new: str, words: str) -> None:

@@ -129,7 +129,7 @@ def test_a_file_of_another_kind(tmp_path):
     assert line(path).startswith(f"{path} is an HDF5 file; load it in Keras and save it as .keras")
     path = path.with_suffix(".tflite")
     path.write_bytes(b"")
-    assert line(path) == f"{path} is no SavedModel directory, .keras file or GraphDef (.pb, .pbtxt)"
+    assert line(path) == f"{path} is not a SavedModel directory, .keras file or GraphDef (.pb, .pbtxt)"
 
 
 def test_a_truncated_graph_def(tmp_path):
@@ -142,7 +142,7 @@ def test_a_truncated_graph_def(tmp_path):
 def test_a_graph_def_that_lacks_nodes(tmp_path):
     path = tmp_path / "lacking.pbtxt"
     path.write_text(GRAPH[GRAPH.index('node { name: "gamma"') :])
-    assert line(path).startswith("lacking is no valid graph: ")
+    assert line(path).startswith("lacking is not a valid graph: ")
 
 
 @pytest.mark.parametrize("name", ["empty.pb", "empty.pbtxt"])
@@ -161,7 +161,7 @@ def test_a_keras_file_that_is_none(tmp_path):
     path = tmp_path / "model.keras"
     for content in (b"", b"no zip"):
         path.write_bytes(content)
-        assert line(path) == f"{path} is no Keras 3 model: it is damaged, cut short, or something else"
+        assert line(path) == f"{path} is not a Keras 3 model: it is damaged, cut short, or something else"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("readme.txt", "no model")
     assert line(path).startswith(f"{path} cannot be read as a Keras model: ")
@@ -237,7 +237,7 @@ def test_a_keras_model_that_does_not_know_its_inputs():
 
 
 def test_something_else_altogether():
-    assert line(42) == "a int is no path, Keras model, tf.function or ConcreteFunction of TensorFlow"
+    assert line(42) == "a int is not a path, Keras model, tf.function or ConcreteFunction of TensorFlow"
 
 
 def test_tensorflow_is_not_installed(monkeypatch):

@@ -127,7 +127,7 @@ def test_a_lookup_in_a_loop_is_refused():
         lambda keys: tf.map_fn(lambda row: tf.reduce_sum(table.lookup(row)), keys, fn_output_signature=tf.float32),
         input_signature=[tf.TensorSpec([None, 2], tf.int64)],
     )
-    with pytest.raises(ConversionError, match="the table is handed into a loop or branch"):
+    with pytest.raises(ConversionError, match="the table is passed into a loop or branch"):
         convert(sums)
 
 

@@ -67,7 +67,7 @@ def convert_graph(
         records: The records of its tensors in a dump.
         choices: The user's choices.
         keep_unknown: Keep operations without a handler as nodes of the domain `ascend.atb`.
-        weights_from_dump: Make weights whose data are in the dump initializers.
+        weights_from_dump: Turn weights whose data are in the dump into initializers.
 
     Raises:
         ConversionError: Operations cannot be converted (all are listed), or the types of inputs are not known.

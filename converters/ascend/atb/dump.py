@@ -168,7 +168,7 @@ def _record(folder: Path, root: Path | None) -> OperationRecord:
         try:
             param = json.loads(param_file.read_text("utf-8"))
         except (ValueError, RecursionError) as error:
-            raise ConversionError(f"{param_file} is no JSON: {error}") from error
+            raise ConversionError(f"{param_file} is not JSON: {error}") from error
     return OperationRecord(inputs, outputs, "", param)
 
 

@@ -151,7 +151,7 @@ def _with_interface(graph: AtbGraph, written: Callable[[AtbNode], tuple[str, ...
 def _undefined(graph: AtbGraph, node: AtbNode, name: str, *, defined_later: bool) -> str:
     if defined_later:
         return f"{node.name} reads {name} before any operation has written it: a cycle, or not in execution order"
-    return f"{node.name} reads {name}, which is no input of {graph.name} and which no operation writes"
+    return f"{node.name} reads {name}, which is not an input of {graph.name} and which no operation writes"
 
 
 def _check_overwritten(versions: _Versions, node: AtbNode, name: str) -> None:

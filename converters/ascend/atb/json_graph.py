@@ -41,7 +41,7 @@ def read_graph(document: Any, where: object = "this JSON") -> AtbGraph:
         ConversionError: It is not an ATB graph or contradicts itself.
     """
     if not is_atb_json(document):
-        raise ConversionError(f"{where} is no ATB graph: an ATB graph has nodes and opName, opType or modelName")
+        raise ConversionError(f"{where} is not an ATB graph: an ATB graph has nodes and opName, opType or modelName")
     try:
         if "nodes" not in document:
             document = _graph_of_one(document)
@@ -101,7 +101,7 @@ def _by_id(node: Mapping[str, Any], key: str, label: str, known: list[str], scop
     """The names of tensors: the known ones have the first ids, the inner ones the ids after them."""
     ids = node.get(key) or []
     if not isinstance(ids, list) or any(isinstance(i, bool) or not isinstance(i, int) for i in ids):
-        raise TypeError(f"{key} of {label} is no list of numbers")
+        raise TypeError(f"{key} of {label} is not a list of numbers")
     count = len(known) + inner
     wrong = [i for i in ids if not 0 <= i < count]
     if wrong:
@@ -162,21 +162,21 @@ def _nodes(graph: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         raise ValueError(f"it has {len(nodes)} operations; up to {_MOST_NODES} are read")
     for node in nodes:
         if not isinstance(node, Mapping):
-            raise TypeError(f"a node is no object: {str(node)[:60]!r}")
+            raise TypeError(f"a node is not an object: {str(node)[:60]!r}")
     return nodes
 
 
 def _text(source: Mapping[str, Any], key: str) -> str:
     value = source.get(key, "")
     if not isinstance(value, str):
-        raise TypeError(f"{key} is no text: {str(value)[:60]!r}")
+        raise TypeError(f"{key} is not text: {str(value)[:60]!r}")
     return value
 
 
 def _count(source: Mapping[str, Any], key: str) -> int:
     value = source.get(key, 0)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_TENSORS:
-        raise ValueError(f"{key} is no number of tensors: {str(value)[:60]!r}")
+        raise ValueError(f"{key} is not a number of tensors: {str(value)[:60]!r}")
     return value
 
 

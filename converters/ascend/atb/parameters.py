@@ -24,7 +24,7 @@ class Parameters:
 
     def __init__(self, raw: Any, within: str = "") -> None:
         if raw is not None and raw != "" and not isinstance(raw, Mapping):
-            raise Unsupported(f"{within or 'param'} is no object: {_short(raw)}")
+            raise Unsupported(f"{within or 'param'} is not an object: {_short(raw)}")
         self._raw = {_camel_case(str(key)): value for key, value in (raw or {}).items()}
         self._within = f"{within}." if within else ""
 
@@ -50,7 +50,7 @@ class Parameters:
         if value is None:
             raise Unsupported(f"{self._within}{key} is null: an infinity or NaN that the dump could not write")
         if not isinstance(value, int | float):
-            raise Unsupported(f"{self._within}{key} is no number: {_short(value)}")
+            raise Unsupported(f"{self._within}{key} is not a number: {_short(value)}")
         return self._float(key, value)
 
     def integer(self, key: str, default: int) -> int:
@@ -83,7 +83,7 @@ class Parameters:
         """A list of whole numbers; a single number is a list of one."""
         numbers = self.numbers(key)
         if None in numbers:
-            raise Unsupported(f"{self._within}{key} is no list of whole numbers: {_short(self._raw[key])}")
+            raise Unsupported(f"{self._within}{key} is not a list of whole numbers: {_short(self._raw[key])}")
         return [self._whole(key, number) for number in numbers if number is not None]
 
     def numbers(self, key: str) -> list[float | None]:
@@ -91,7 +91,7 @@ class Parameters:
         value = self._raw.get(key, [])
         items = value if isinstance(value, list) else [value]
         if any(isinstance(item, bool) or not isinstance(item, int | float | None) for item in items):
-            raise Unsupported(f"{self._within}{key} is no list of numbers: {_short(value)}")
+            raise Unsupported(f"{self._within}{key} is not a list of numbers: {_short(value)}")
         return [None if item is None else self._float(key, item) for item in items]
 
     def _scalar(self, key: str) -> Any:
@@ -99,7 +99,7 @@ class Parameters:
         if not isinstance(value, list):
             return value
         if len(value) > 1:
-            raise Unsupported(f"{self._within}{key} is no single value: {_short(value)}")
+            raise Unsupported(f"{self._within}{key} is not a single value: {_short(value)}")
         return value[0] if value else 0
 
     def _float(self, key: str, number: float) -> float:
@@ -110,7 +110,7 @@ class Parameters:
 
     def _whole(self, key: str, number: float) -> int:
         if not abs(number) < _INT64_END or number != int(number):
-            raise Unsupported(f"{self._within}{key} is no whole number of 64 bits: {number}")
+            raise Unsupported(f"{self._within}{key} is not a whole number of 64 bits: {number}")
         return int(number)
 
 

@@ -102,7 +102,7 @@ def find_graphs(folder: Path, wanted: str = "") -> list[tuple[Path, AtbGraph, Re
         return found
     if not seen:
         places = ", ".join(f"{place}/<pid>" for place in _GRAPH_PLACES)
-        raise ConversionError(f"{folder} is no dump: there are no graphs in {places}")
+        raise ConversionError(f"{folder} is not a dump: there are no graphs in {places}")
     known = ", ".join(seen[:8])
     raise ConversionError(
         f"{folder} has no tensors of {wanted or known}: there must be tensors/ or data/ beside the graphs, with "

@@ -106,5 +106,5 @@ def _tensor(dtype: str, layout: str, dims: list[str], file: Path | None = None) 
     parts = [part.strip() for part in dims if part.strip()]
     shape = tuple(int(part) for part in parts) if parts else None
     if any(not 0 <= dim < 2**63 for dim in shape or ()):
-        raise ValueError(f"{','.join(parts)[:80]} is no shape")
+        raise ValueError(f"{','.join(parts)[:80]} is not a shape")
     return TensorRecord(dtype_of_name(dtype), layout.upper().removeprefix("ACL_FORMAT_") or None, shape, file)

@@ -86,7 +86,7 @@ def _other_file(file: Path, text: str, root: Path | None) -> Path:
             if not inside(candidate, folder):
                 break
             return candidate
-    raise ConversionError(f"{file}: data={text!r} is no file in the dump's folder {folder}; nothing else is read")
+    raise ConversionError(f"{file}: data={text!r} is not a file in the dump's folder {folder}; nothing else is read")
 
 
 def _header(file: Path, root: Path | None) -> _Header:
@@ -102,7 +102,7 @@ def _header(file: Path, root: Path | None) -> _Header:
     while "$End" not in fields:
         end = head.find(b"\n", start)
         if end < 0:
-            raise ConversionError(f"{file} is no tensor of an ATB dump: its header has no $End")
+            raise ConversionError(f"{file} is not a tensor of an ATB dump: its header has no $End")
         key, _, value = head[start:end].decode("utf-8", "replace").strip().partition("=")
         fields[key.strip()] = value.strip()
         start = end + 1

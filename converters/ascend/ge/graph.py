@@ -119,7 +119,7 @@ def in_order(name: str, nodes: list[GeNode], outputs: tuple[Source, ...] = ()) -
     for reader, sources in waiting.items():
         for source in sources:
             if source not in by_name:
-                raise ConversionError(f"{reader} reads {source}, which is no node of {name}")
+                raise ConversionError(f"{reader} reads {source}, which is not a node of {name}")
             readers.setdefault(source, []).append(reader)
     ready = [node.name for node in nodes if not waiting[node.name]]
     ordered: list[GeNode] = []
@@ -143,5 +143,5 @@ def array_of(dtype: np.dtype[Any], shape: Shape | None, data: bytes, where: str)
     """
     dims = [-1 if dim is None else dim for dim in shape or ()]
     if min(dims, default=0) < 0 or math.prod(dims) * dtype.itemsize != len(data):
-        raise ConversionError(f"{where}: {len(data)} bytes are no tensor {dtype} {dims}")
+        raise ConversionError(f"{where}: {len(data)} bytes are not a tensor {dtype} {dims}")
     return np.frombuffer(data, dtype).reshape(dims)

@@ -41,18 +41,18 @@ def read_ge_graph(path: Path) -> GeGraph:
             return _of_model(parse_text("ModelDef", text), path)
         return _of_graph(parse_text("GraphDef", text), path)
     except ValueError as error:
-        raise ConversionError(f"{path} is no graph of GE: {error}") from error
+        raise ConversionError(f"{path} is not a graph of GE: {error}") from error
 
 
 def _of_model(model: Any, path: Path) -> GeGraph:
     if not model.graph:
-        raise ConversionError(f"{path} is no graph of GE: there is no graph in it")
+        raise ConversionError(f"{path} is not a graph of GE: there is no graph in it")
     return _of_graph(model.graph[0], path)  # the others are bodies of control flow, which is not converted
 
 
 def _of_graph(graph: Any, path: Path) -> GeGraph:
     if not graph.op:
-        raise ConversionError(f"{path} is no graph of GE: there are no nodes in it")
+        raise ConversionError(f"{path} is not a graph of GE: there are no nodes in it")
     nodes = [_node(op) for op in graph.op]
     outputs = tuple(source for text in graph.output if (source := source_of(text)) is not None)
     return in_order(graph.name or path.stem, nodes, outputs)

@@ -45,9 +45,9 @@ def read_ge_onnx(path: Path) -> GeGraph:
     try:
         model = parse_text_into(ModelProto(), read_bytes(path, MOST_TEXT_BYTES).decode("utf-8"))
     except ValueError as error:
-        raise ConversionError(f"{path} is no ge_onnx dump: {error}") from error
+        raise ConversionError(f"{path} is not a ge_onnx dump: {error}") from error
     if not model.graph.node or not all(node.op_type.startswith((_PREFIX, _BODY)) for node in model.graph.node):
-        raise ConversionError(f"{path} is no ge_onnx dump: its nodes are not of types ge:...")
+        raise ConversionError(f"{path} is not a ge_onnx dump: its nodes are not of types ge:...")
     return in_order(model.graph.name or path.stem, [_node(node) for node in model.graph.node])
 
 

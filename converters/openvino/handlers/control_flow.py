@@ -128,7 +128,7 @@ def _loop(node: Node, emit: Emitter, trips: Tensor, condition: Tensor) -> tuple[
     made_by: dict[int, int] = {}  # for each port, the position of its output among the results of ONNX's Loop
     for port in node.layer.outputs:
         if port.id not in entries:
-            raise Unsupported(f"output {port.id} stands in no port map")
+            raise Unsupported(f"output {port.id} is in no port map")
         entry = entries[port.id]
         layer = _number(entry, "internal_layer_id")
         if "axis" in entry.attributes:

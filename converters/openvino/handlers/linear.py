@@ -93,7 +93,7 @@ def _deconvolution(node: Node, emit: Emitter, kernel: Tensor, sizes: Shape, grou
         return _cut_to(node, emit, whole, emit.vector(wanted), spatial)
     cut = _cut(node, spatial, strides, dilations)
     if min(cut[:spatial], default=0) < 0:
-        raise Unsupported("negative paddings at the begin")
+        raise Unsupported("negative paddings at the start")
     made = emit.op("ConvTranspose", node[0], kernel, group=groups, strides=strides, dilations=dilations,
                    pads=[max(n, 0) for n in cut])  # fmt: skip
     if min(cut) >= 0:

@@ -23,7 +23,7 @@ def constant(node: Node, emit: Emitter) -> Tensor:
     name = node.text("element_type")
     shape = parse_shape(node.text("shape", ""))
     if shape is None or None in shape:
-        raise Unsupported(f"shape {node.text('shape')[:80]!r} is not one of a constant")
+        raise Unsupported(f"shape {node.text('shape')[:80]!r} is not a valid shape of a constant")
     try:
         dims = [d for d in shape if d is not None]
         array = node.weights.constant(name, dims, node.integer("offset"), node.integer("size"))

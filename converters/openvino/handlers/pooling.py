@@ -39,7 +39,7 @@ def _refuse_windows_in_padding(node: Node, attributes: dict[str, Any]) -> None:
         else:
             inside = -(-(size + begin + end - reach) // strides[k]) * strides[k] < size + begin
         if not inside:
-            raise Unsupported("rounding_type = 'ceil' with a window that begins in the padding, which ONNX has not")
+            raise Unsupported("rounding_type = 'ceil' with a window that begins in the padding, unlike in ONNX")
 
 
 @converts("MaxPool", 1, to="MaxPool")

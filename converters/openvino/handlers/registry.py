@@ -64,7 +64,7 @@ class Node:
         return self.inputs[position]
 
     def optional(self, position: int) -> Tensor | None:
-        """An input, or None where it is left off."""
+        """An input, or None if it is left off."""
         return self.inputs[position] if position < len(self.inputs) else None
 
     def has(self, key: str) -> bool:
@@ -145,8 +145,8 @@ HANDLERS: dict[str, dict[int, Handler]] = {}
 
 #: Operators that will not be converted, and why.
 _NEVER = {
-    "ReadValue": "a state that outlasts a run, which ONNX has not; save the model without states",
-    "Assign": "a state that outlasts a run, which ONNX has not; save the model without states",
+    "ReadValue": "a state that outlasts a run, which ONNX does not have; save the model without states",
+    "Assign": "a state that outlasts a run, which ONNX does not have; save the model without states",
     "RandomUniform": "ONNX Runtime draws other random numbers than OpenVINO",
     "Multinomial": "ONNX Runtime draws other random numbers than OpenVINO",
 }

@@ -65,10 +65,10 @@ def _check_edge(edge: Edge, layers: Mapping[int, Layer]) -> None:
             raise ConversionError(f"an edge names layer {number}, which is not there")
     if all(port.id != edge.from_port for port in layers[edge.from_layer].outputs):
         raise ConversionError(
-            f"an edge names output {edge.from_port} of {layers[edge.from_layer]}, which has none such"
+            f"an edge names output {edge.from_port} of {layers[edge.from_layer]}, which does not exist"
         )
     if all(port.id != edge.to_port for port in layers[edge.to_layer].inputs):
-        raise ConversionError(f"an edge names input {edge.to_port} of {layers[edge.to_layer]}, which has none such")
+        raise ConversionError(f"an edge names input {edge.to_port} of {layers[edge.to_layer]}, which does not exist")
 
 
 def _layer(element: Element) -> Layer:

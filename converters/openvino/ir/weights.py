@@ -42,7 +42,7 @@ class Weights:
         if element_type not in ONNX_TYPES:
             raise ConversionError(f"element type {element_type[:20]!r} is not known")
         if any(dim < 0 for dim in shape) or count > 2**48:
-            raise ConversionError(f"shape {list(shape)} is not one of a constant")
+            raise ConversionError(f"shape {list(shape)} is not a valid shape of a constant")
         if element_type == "string":
             return _strings(self._slice(offset, size), count).reshape(shape)
         needed = _byte_count(element_type, count)

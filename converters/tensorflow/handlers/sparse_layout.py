@@ -25,7 +25,7 @@ def sparse_reorder(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("sparse_indices", "output_shape", "sparse_values", "default_value"),
     to="ScatterND",
     dtypes=_ANYTHING,
-    notes="negative coordinates count from the end, and repeated or unsorted ones are no error; TensorFlow raises",
+    notes="negative coordinates count from the end, and repeated or unsorted ones are not an error; TensorFlow raises",
 )
 def sparse_to_dense(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     """The default everywhere, with the values scattered into it."""

@@ -45,7 +45,7 @@ def sparse_reduce(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     indices, shape, given = node["input_indices"], node["input_shape"], node["reduction_axes"].value
     rank = sparse_rank(indices, shape)
     if given is None:
-        raise Unsupported("reduction_axes is no constant")
+        raise Unsupported("reduction_axes is not a constant")
     axes = {int(axis) % rank for axis in np.ravel(given)} or {*range(rank)}
     stay = [axis for axis in range(rank) if axis not in axes]
     group = _groups(indices, shape, stay, emit)

@@ -61,7 +61,7 @@ class DefaultRow(Rule):
             return False
         default = graph.integers(ids.default)
         if default is None or default[0] < 0:
-            raise Declined("the id that fills empty rows is no constant, or negative")
+            raise Declined("the id that fills empty rows is not a constant, or is negative")
         segments = graph.without_casts(segments)
         if _rows(graph, segments) != (id(ids.node), 0):
             raise Declined("the segments are not the rows that were filled")
@@ -107,10 +107,10 @@ class ZeroRow(Rule):
         if lookup is None or fill is None or fill.output[2] != empty:
             return False
         if not _is_zero(graph, node.input[1]):
-            raise Declined("something else than 0 is selected for empty rows")
+            raise Declined("something other than 0 is selected for empty rows")
         filled = _Filled.of(fill)
         if not _segments_are_of(graph, lookup, filled):
-            raise Declined("the lookup has other rows than those that are known to be empty")
+            raise Declined("the empty rows are those of other rows than the lookup's")
         inputs = list(lookup.input)
         inputs[4] = graph.add_constant(node, np.array(-1, np.int64))
         graph.replace_by_ours(node, lookup.op_type, inputs)

@@ -42,7 +42,7 @@ class DirectLookup(Rule):
         if unique.attribute and any(a.name == "axis" for a in unique.attribute):
             raise Declined("Unique compares slices, not ids")
         if graph.rank(ids) != 1:
-            raise Declined("the ids are no vector, and Unique flattens them")
+            raise Declined("the ids are not a vector, and Unique flattens them")
         if graph.dtype(ids) not in INDEX:
             raise Declined(f"the ids are {dtype_name(graph.dtype(ids))}")
         if node.domain == DOMAIN:
@@ -82,7 +82,7 @@ class WeightedSum(Rule):
             if gather is not None and graph.rank(weights) == 1 and graph.rank(gather.input[1]) == 1:
                 break
         else:
-            raise Declined("what the rows are multiplied with is no vector of one weight per id")
+            raise Declined("the rows are not multiplied by a vector of one weight per id")
         table, ids = gather.input
         if graph.rank(table) == 1 and weights != sides[1 - k]:
             raise Declined("the table is a vector, and the weights are not")
@@ -121,7 +121,7 @@ class WeightedMean(Rule):
         root = graph.producer(quotient.input[1], "Sqrt")
         summed = graph.producer(root.input[0] if root is not None else quotient.input[1], "SegmentSum")
         if summed is None:
-            raise Declined("the divisor is no sum by segment")
+            raise Declined("the divisor is not a sum by segment")
         weights = summed.input[0]
         if root is not None:
             base = _squared(graph, weights)

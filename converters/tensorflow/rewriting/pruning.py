@@ -46,9 +46,9 @@ class KeepByMask(Rule):
             return False
         mask = found.input[0]
         if graph.dtype(mask) != TensorProto.BOOL or graph.rank(mask) != 1:
-            raise Declined("the places are not those of a vector of booleans")
+            raise Declined("the positions are not those of a vector of booleans")
         if flat.op_type == "Reshape" and graph.integers(flat.input[1]) != [-1]:
-            raise Declined("the places are given another shape than a vector's")
+            raise Declined("the positions are not reshaped to a vector")
         graph.replace(node, "Compress", [node.input[0], mask], axis=0)
         return True
 
@@ -91,7 +91,7 @@ class KeepOnce(Rule):
             raise Declined("the second mask is not computed from entries that the first one kept")
         limit = graph.constant(test.input[1])
         if limit is None or limit.size != 1:
-            raise Declined("the entries are compared with something that is no constant")
+            raise Declined("the entries are compared with something that is not a constant")
         shape = graph.shape(tested.input[0])
         inputs = [tested.input[0], test.input[1]]
         passes = graph.emit(node, test.op_type, inputs, dtype=TensorProto.BOOL, shape=shape)
@@ -114,7 +114,7 @@ class AndTrue(Rule):
             if fill is None or value is None or not value.all():
                 continue
             if graph.rank(mask) != 1 or graph.rank(other) != 1:
-                raise Declined("the masks are no vectors, one might be broadcast to the other")
+                raise Declined("the masks are not vectors, so one might be broadcast to the other")
             graph.bypass(node, mask)
             return True
         return False

@@ -50,7 +50,7 @@ class SameShape(Rule):
         if before is None or after is None:
             raise Declined("the rank is not known")
         if not _is_same(before, after):
-            raise Declined(f"{len(before)} dimensions become {len(after)}, or others")
+            raise Declined(f"{len(before)} dimensions become {len(after)} that may differ")
         if node.output[0] in graph.outputs or node.output[1] in graph.outputs:
             raise Declined("the result is an output of the graph")
         graph.bypass(node, node.input[0], 0)

@@ -78,7 +78,7 @@ def _target(op: Operation, x: Tensor) -> DType:
         return TensorProto.FLOAT16 if x.dtype == TensorProto.FLOAT else TensorProto.FLOAT
     target = dtype_of_name(name) if name else ACL.get(number)
     if target is None:
-        refuse("ERROR_INVALID_PARAM", f"outTensorType {name or number} is no element type")
+        refuse("ERROR_INVALID_PARAM", f"outTensorType {name or number} is not an element type")
     return target
 
 

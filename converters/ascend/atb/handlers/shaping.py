@@ -17,7 +17,7 @@ def transpose(op: Operation, emit: Emitter) -> Results:
     (x,) = op.take(1)
     perm = op.params.integers("perm")
     if sorted(perm) != list(range(x.rank)):
-        refuse("ERROR_INVALID_PARAM", f"perm {perm} is no permutation of the axes of {x}")
+        refuse("ERROR_INVALID_PARAM", f"perm {perm} is not a permutation of the axes of {x}")
     return (emit.transpose(x, perm),)
 
 

@@ -109,7 +109,7 @@ def unary(op: Operator, emit: Emitter) -> Results:
 
 @handles("Relu", to="Relu, Max")
 def relu(op: Operator, emit: Emitter) -> Results:
-    """Relu(x), of integers, too, for which ONNX Runtime has Max, but few kernels of Relu."""
+    """Relu(x). For integers it is Max(x, 0), because ONNX Runtime has few integer kernels of Relu."""
     (x,) = op.take(1)
     if x.dtype not in FLOATS:
         return (emit.op("Max", x, emit.like(0, x)),)

@@ -51,7 +51,7 @@ def triangle(op: Operator, emit: Emitter) -> Results:
     """Tril(x | diagonal), Triu(x | diagonal)."""
     (x,) = op.take(1)
     if x.rank < 2:
-        raise Unsupported(f"{x} is no matrix")
+        raise Unsupported(f"{x} is not a matrix")
     diagonal = emit.constant(op.integer("diagonal", 0))
     upper = int(op.op_type == "Triu")
     return (emit.in_float32(lambda wide: emit.op("Trilu", wide, diagonal, shape=x.shape, upper=upper), x),)

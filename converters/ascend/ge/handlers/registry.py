@@ -56,7 +56,7 @@ class Operator:
     def numbers(self, tensor: Tensor, what: str) -> list[Any]:
         """The elements of an input that must be a constant."""
         if tensor.name not in self.constants:
-            raise Unsupported(f"{what} is no constant")
+            raise Unsupported(f"{what} is not a constant")
         values: list[Any] = self.constants[tensor.name].reshape(-1).tolist()
         return values
 
@@ -71,7 +71,7 @@ class Operator:
         """The one element of an input that must be a constant of an integer type."""
         values = self.whole_numbers(tensor, what)
         if len(values) != 1:
-            raise Unsupported(f"{what} is no single number")
+            raise Unsupported(f"{what} is not a single number")
         return values[0]
 
     def integer(self, name: str, default: int | None = None) -> int:
@@ -94,7 +94,7 @@ class Operator:
         value = self.attributes.get(name)
         items = value if isinstance(value, list) else [] if value is None else [value]
         if not all(isinstance(item, int) for item in items):
-            raise Unsupported(f"attribute {name} is no list of whole numbers")
+            raise Unsupported(f"attribute {name} is not a list of whole numbers")
         return [int(item) for item in items]
 
     def _number(self, name: str, default: float | None) -> float:
@@ -104,7 +104,7 @@ class Operator:
                 raise Unsupported(f"attribute {name} is missing")
             return default
         if not isinstance(value, int | float):
-            raise Unsupported(f"attribute {name} is no number")
+            raise Unsupported(f"attribute {name} is not a number")
         return value
 
 

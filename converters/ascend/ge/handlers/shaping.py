@@ -21,7 +21,7 @@ def transpose(op: Operator, emit: Emitter) -> Results:
     x, *more = op.take(1, 2)
     perm = op.whole_numbers(more[0], "perm") if more else op.integers("perm")
     if sorted(p % max(x.rank, 1) for p in perm) != list(range(x.rank)):
-        raise Unsupported(f"perm {perm} is no permutation of the axes of {x}")
+        raise Unsupported(f"perm {perm} is not a permutation of the axes of {x}")
     return (emit.transpose(x, [p % x.rank for p in perm]),)
 
 
