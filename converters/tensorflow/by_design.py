@@ -50,7 +50,7 @@ class Design:
         ours = np.isnan(got) & ~np.isnan(want)
         if not ours.any():
             return want, got, ""
-        note = "by design: NaN propagates in maxima and minima, in TensorFlow that depends on its place"
+        note = "by design: NaN propagates in maxima and minima; in TensorFlow that depends on its position"
         return np.where(ours, got, want).astype(want.dtype), got, note
 
     def of_error(self, error: BaseException) -> str:

@@ -101,7 +101,7 @@ def test_versions_that_onnx_runtime_does_not_take(cli, save, segment_model):
         assert ("the installed ONNX Runtime takes" in result.out) == (result.code == 1)
 
 
-def test_an_opset_of_ours_that_is_not_there_yet(cli, save, segment_model):
+def test_an_opset_of_the_domain_that_does_not_exist_yet(cli, save, segment_model):
     model = segment_model()
     model.opset_import[1].version = 7
     result = cli("check", save(model))
@@ -209,7 +209,7 @@ class TestFilesThatAreNoModels:
         error = cli(command, tmp_path / "m.onnxtxt").error
         assert "is not an ONNX model, or only a part of one: [ParseError at position (line: 1" in error
 
-    def test_name_that_is_no_utf8(self, cli, command, segment_max):
+    def test_name_that_is_not_utf8(self, cli, command, segment_max):
         segment_max.write_bytes(segment_max.read_bytes().replace(b"highest", b"high\xff\xfet"))
         result = cli(command, segment_max)
         assert result.code in (0, 1)

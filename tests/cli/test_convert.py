@@ -52,7 +52,7 @@ class TestFromOnnx:
         assert cli("convert", segment_max, "-o", tmp_path / "out.onnxtxt").code == 0
         assert "onnx_sparse.SegmentMax" in (tmp_path / "out.onnxtxt").read_text()
 
-    def test_an_opset_of_ours_that_is_not_there_yet(self, cli, segment_max, tmp_path):
+    def test_an_opset_of_the_domain_that_does_not_exist_yet(self, cli, segment_max, tmp_path):
         model = onnx.load(segment_max)
         model.opset_import[1].version = 2
         onnx.save(model, segment_max)
@@ -67,7 +67,7 @@ class TestFromOnnx:
         assert link.is_symlink()
         assert target.stat().st_size > 0
 
-    def test_beyond_what_one_file_holds(self, cli, segment_max, tmp_path, monkeypatch):
+    def test_a_model_too_large_for_one_file(self, cli, segment_max, tmp_path, monkeypatch):
         model = onnx.load(segment_max)
         table = model.graph.initializer.add(name="table", data_type=TensorProto.FLOAT, dims=[512])
         table.raw_data = bytes(range(256)) * 8
@@ -100,7 +100,7 @@ class TestRefusals:
     def test_missing(self, refused, tmp_path):
         assert refused(1, tmp_path / "none.onnx").endswith("none.onnx: no such file or directory")
 
-    def test_directory_that_is_no_saved_model(self, refused, tmp_path):
+    def test_directory_that_is_not_a_saved_model(self, refused, tmp_path):
         assert refused(1, tmp_path) == f"{tmp_path} is not a SavedModel: there is no saved_model.pb in it"
 
     def test_directory_as_onnx(self, refused, tmp_path):
@@ -240,7 +240,7 @@ class TestFromTensorflow:
         assert row.split()[-1] == "ok"  # there is no worst batch, because none differs
         onnx.checker.check_model(out, full_check=True)
 
-    def test_verifies_with_inputs_of_ones_own(self, cli, saved_model, tmp_path):
+    def test_verifies_with_given_inputs(self, cli, saved_model, tmp_path):
         out = tmp_path / "out.onnx"
         feeds = ("--verify-with", "data=[[1, 5], [4, 2]]", "--verify-with", "ids=[0, 1]")
         result = cli("convert", saved_model, "-o", out, "--signature", "highest", *feeds)

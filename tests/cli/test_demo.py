@@ -52,7 +52,7 @@ def test_keep(cli, tmp_path):
     assert ran["outputs"][0]["shape"] == [4, 2]
 
 
-def test_what_there_is_to_try_can_be_pasted_into_a_shell(cli, tmp_path):
+def test_suggested_commands_can_be_pasted_into_a_shell(cli, tmp_path):
     folder = tmp_path / "a b"
     shown = cli("demo", "--recorded", "--keep", folder).out
     line = next(line for line in shown.splitlines() if line.startswith("  onnx-sparse run"))

@@ -104,7 +104,7 @@ def test_python_m_is_the_console_script():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no SIGPIPE")
-def test_a_reader_that_leaves_is_no_error():
+def test_a_reader_that_leaves_is_not_an_error():
     process = subprocess.Popen(
         [sys.executable, "-m", "onnx_sparse", "ops", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -136,7 +136,7 @@ def test_streams_that_are_closed(arguments, code):
     assert subprocess.run(["sh", "-c", f"{command} 2>&-"]).returncode == code
 
 
-def test_what_the_system_refuses_is_no_bug_of_ours(cli):
+def test_errors_of_the_system_are_not_bugs_of_ours(cli):
     name = "x" * 300 + ".onnx"
     assert cli("check", name).error == f"{name}: File name too long"
 

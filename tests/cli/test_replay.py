@@ -115,7 +115,7 @@ class TestRefusals:
         assert "give the dump's folder" in cli("replay", write(tmp_path, {}, "graph.json")).error
 
     @pytest.mark.parametrize("tolerance", ["-1", "nan", "much"])
-    def test_a_tolerance_that_is_none(self, cli, tmp_path, tolerance):
+    def test_an_illegal_tolerance(self, cli, tmp_path, tolerance):
         result = cli("replay", tmp_path, f"--tolerance={tolerance}")
         assert result.code == 2
         assert f"{tolerance!r} is not a number >= 0" in result.err

@@ -225,7 +225,7 @@ class TestWrongInput:
             np.lib.format.write_array_header_1_0(file, header)
         assert "huge.npy cannot be read: Unable to allocate" in refused(1, f"data={tmp_path}/huge.npy")
 
-    def test_an_archive_that_is_no_archive(self, refused, tmp_path):
+    def test_a_file_that_is_not_an_archive(self, refused, tmp_path):
         np.save(tmp_path / "single.npy", DATA)
         (tmp_path / "single.npy").rename(tmp_path / "single.npz")
         assert "is a single array, not an .npz archive" in refused(1, tmp_path / "single.npz")
@@ -254,7 +254,7 @@ class TestWrongModel:
         assert "node -> y: domain onnx_sparse has no operator Sparkle" in result.error
 
     @pytest.mark.parametrize("backend", ["native", "python"])
-    def test_an_opset_of_ours_that_is_not_there_yet(self, cli, segment_max, feeds, backend):
+    def test_an_opset_of_the_domain_that_does_not_exist_yet(self, cli, segment_max, feeds, backend):
         """Its operators may behave differently, and kernels do not see which opset a model imports."""
         model = onnx.load(segment_max)
         model.opset_import[1].version = 2
@@ -270,7 +270,7 @@ class TestWrongModel:
         error = cli("run", segment_max, "--input", feeds, "--backend", "python").error
         assert error.startswith(f"{segment_max} does not load: Unsupported model IR version: 99, max supported")
 
-    def test_an_output_whose_name_is_no_utf8(self, cli, segment_max, feeds):
+    def test_an_output_whose_name_is_not_utf8(self, cli, segment_max, feeds):
         segment_max.write_bytes(segment_max.read_bytes().replace(b"highest", b"high\xff\xfet"))
         assert cli("run", segment_max, "--input", feeds).error.startswith(f"{segment_max}: 'utf-8' codec can't decode")
 

@@ -90,7 +90,7 @@ g (int64 n, float[k,2] data, int64[k] ids) => (float[a,b,2] ys) {
 
 
 @pytest.mark.parametrize("rewrite", [onnx_sparse.canonicalize, onnx_sparse.embed_functions, onnx_sparse.lower])
-def test_a_model_beyond_what_protocol_buffers_hold(
+def test_a_model_too_large_for_protocol_buffers(
     rewrite: Callable[[onnx.ModelProto], onnx.ModelProto], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """onnx's tools never see its tensors. The test lowers the limit."""

@@ -46,7 +46,7 @@ def test_example(op: Op, example: Example, backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("op_name", ["EmbeddingSegmentsSum", "EmbeddingSegmentsMean", "EmbeddingSegmentsSqrtN"])
-def test_entries_of_dropped_segments_are_not_looked_at(op_name: str, backend: str) -> None:
+def test_entries_of_dropped_segments_are_not_checked(op_name: str, backend: str) -> None:
     """An index out of range is not an error if its segment is at or beyond num_segments."""
     inputs = {
         "emb_table": np.array([[1, 2], [3, 4]], np.float32),

@@ -111,7 +111,7 @@ def model_of_bytes(content: bytes) -> onnx.ModelProto:
 
 
 @pytest.mark.skipif("ORT native" not in BACKENDS, reason="the native library is not built")
-def test_bytes_that_are_no_text_count_in_native_kernels() -> None:
+def test_native_kernels_hash_bytes_that_are_not_text() -> None:
     import onnx_sparse
 
     content = b"\xff\xfe\0\x80"

@@ -124,7 +124,7 @@ def test_an_output_of_another_dtype_is_an_error_not_reinterpreted_memory(
         session.run(None, {"data": np.zeros((1, 2), np.float32), "ids": np.zeros(1, np.int64)})
 
 
-def test_an_array_that_is_not_contiguous_is_handed_over_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_array_that_is_not_contiguous_is_passed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     strided = np.arange(12, dtype=np.float32).reshape(3, 4)[:, ::2]
     session = InferenceSession(SEGMENT_SUM, backend="python")
     monkeypatch.setitem(FUNCTIONS, "SegmentSum", lambda *inputs, **attributes: strided)

@@ -64,7 +64,7 @@ class TestRegister:
         with pytest.raises(ValueError, match="backend 'cuda' is not one of auto, native, python"):
             onnx_sparse.session_options("cuda")
 
-    def test_auto_is_what_is_installed(self) -> None:
+    def test_auto_uses_what_is_installed(self) -> None:
         assert available_backends()[-1] == "python"
         onnx_sparse.session_options("auto")
 
@@ -103,7 +103,7 @@ class TestWaysIn:
         other = model_with_external_data(tmp_path / "other")
         assert opened(other, options).run(None, ids)[0].tolist() == [[4, 6, 8, 10]]
 
-    def test_a_model_beyond_what_protocol_buffers_hold(self, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_model_too_large_for_protocol_buffers(self, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
         """The test lowers the limit; the same tensors are split off."""
         from onnx_sparse import large_models
 
@@ -216,7 +216,7 @@ class TestWaysToRun:
             onnx_sparse.InferenceSession(m, backend="python").run(None, feeds(UNSORTED))
         assert not ran
 
-    def test_an_error_of_another_operator_stays_what_it_is(self, opened: Open) -> None:
+    def test_an_error_of_another_operator_is_unchanged(self, opened: Open) -> None:
         m = model(
             "g (float[k,2] data, int64[k] ids, float[9,2] o) => (z) "
             "{ y = onnx_sparse.SegmentSum (data, ids)  z = Add (y, o) }"
@@ -349,7 +349,7 @@ class TestElementTypes:
             assert y.astype(float).tolist() == [[3], [2]]
             assert filled.tolist() == ["ß"]
 
-    def test_names_of_what_carries_half_floats_do_not_clash(self, opened: Open) -> None:
+    def test_names_of_half_float_carriers_do_not_clash(self, opened: Open) -> None:
         m = model(
             "g (float16[k] x, int64[k] ids) => (float16[s] y) "
             "{ data_float = Abs (x)  y = onnx_sparse.SegmentSum (data_float, ids) }"

@@ -66,7 +66,7 @@ class TestTables:
             (f"{HEAD}\n{ROW.replace('2,3;', '2,9223372036854775808;')}\n", "is not a shape"),
         ],
     )
-    def test_what_is_no_table_of_this_graph(self, tmp_path, add_layer, text, message):
+    def test_tables_that_do_not_belong_to_the_graph(self, tmp_path, add_layer, text, message):
         with pytest.raises(ConversionError, match=message):
             convert(add_layer, tensors=write(tmp_path, text, "t.csv"))
 
@@ -137,7 +137,7 @@ class TestFolders:
         assert [value.name for value in model.graph.input] == ["M_input_0"]
         np.testing.assert_array_equal(run(model, X)[0], X + X[1:])
 
-    def test_parameters_out_of_op_param(self, tmp_path):
+    def test_parameters_from_op_param(self, tmp_path):
         nodes = [operation("ElewiseOperation", ["x", "y"], ["z"], None, "ElewiseOperation_0_0")]
         path = write(tmp_path, layer(["x", "y"], ["z"], nodes))
         folder = tmp_path / "tensors/0_77/0/0_Layer/0_ElewiseOperation"
@@ -232,7 +232,7 @@ class TestTensorFiles:
             read_tensor(tmp_path / "t.bin", tmp_path)
 
     @pytest.mark.parametrize("content", [b"", b"hello", b"\0" * 100_000, b"$Version=1.0\n" * 10_000])
-    def test_what_is_no_tensor(self, tmp_path, content):
+    def test_files_that_are_not_tensors(self, tmp_path, content):
         (tmp_path / "t.bin").write_bytes(content)
         with pytest.raises(ConversionError, match="not a tensor of an ATB dump"):
             read_tensor(tmp_path / "t.bin", tmp_path)

@@ -219,7 +219,7 @@ class TestErrors:
             convert(path, inputs=["x:int32:1048576,131072", "m:int8:1"])
 
     @pytest.mark.parametrize("dims", [[2, None], [2.5], ["2"], [2**64], 10**400, {}])
-    def test_dims_that_are_none(self, refused, dims):
+    def test_illegal_dims(self, refused, dims):
         assert "outDim" in refused(without_mask([1.0], dims))
 
     def test_a_value_without_bounds(self, refused):

@@ -99,7 +99,7 @@ class TestFiles:
             (b"\x08\x01", "model.om", "is compiled for an NPU"),
         ],
     )
-    def test_what_is_no_graph(self, tmp_path, content, name, message):
+    def test_files_that_are_not_graphs(self, tmp_path, content, name, message):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ConversionError, match=message):
             convert(tmp_path / name)

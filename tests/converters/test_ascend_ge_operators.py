@@ -245,7 +245,7 @@ def test_numbers_that_are_not_whole(tmp_path, op_type, inputs, options):
         ("TopKV2", [X, n(5)], AT, "k 5 is not from 0"),
     ],
 )
-def test_what_onnx_does_not_take(tmp_path, op_type, inputs, options, message):
+def test_types_that_onnx_does_not_take(tmp_path, op_type, inputs, options, message):
     """They are refused at conversion; an error when a session loads the model would be hard to trace back."""
     with pytest.raises(ConversionError, match=message):
         evaluate(tmp_path, run, op_type, inputs, **options)

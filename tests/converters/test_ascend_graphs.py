@@ -69,7 +69,7 @@ class TestIds:
         assert f"tensor id {wrong} is out of range [0, 4)" in message
 
     @pytest.mark.parametrize("wrong", ["0", 1.5, None, True])
-    def test_an_id_that_is_none(self, refused, wrong):
+    def test_an_id_that_is_not_an_integer(self, refused, wrong):
         assert "not a list of numbers" in refused(raw([ids("ElewiseOperation", [wrong], [2], NEG)]))
 
     def test_numbers_that_contradict(self, refused):
@@ -105,7 +105,7 @@ class TestWrites:
         np.testing.assert_array_equal(before, [-1, -2, -3])
         np.testing.assert_array_equal(after, [-7, -2, -3])
 
-    def test_onto_an_input_that_nothing_reads_then(self, tmp_path):
+    def test_onto_an_input_that_is_not_read_afterwards(self, tmp_path):
         """The write is all that the graph does, so the written tensor becomes an output."""
         nodes = [operation("FillOperation", ["x", "m"], ["x"], fill(7))]
         m = np.array([1, 0, 0], np.int8)
@@ -181,7 +181,7 @@ class TestNames:
         np.testing.assert_array_equal(y, [3, 6, 9])
 
 
-def test_the_drawing_of_msit(tmp_path):
+def test_the_onnx_file_of_msit(tmp_path):
     """Scalars are lists of floats, empty for 0 and false; names of sub-attributes are written twice."""
     nodes = [
         helper.make_node("FillOperation", [], ["t"], name="FillOperation_0_0", outDim=[1.0, 3.0], value=[2.0]),

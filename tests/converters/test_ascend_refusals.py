@@ -60,7 +60,7 @@ def test_kept_as_a_foreign_node(tmp_path):
         ('{"opName": "L", "inTensors": [1], "nodes": []}', "expected a list of names"),
     ],
 )
-def test_what_is_no_graph(refused, document, message):
+def test_files_that_are_not_graphs(refused, document, message):
     assert message in refused(document)
 
 

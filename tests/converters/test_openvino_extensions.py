@@ -164,7 +164,7 @@ def test_as_an_ir_without_the_extensions(op: Op, example: Example) -> None:
         assert_equals(actual, expected[declared.name], declared.name)
 
 
-def test_what_float32_does_not_hold() -> None:
+def test_indices_beyond_float32() -> None:
     """Row 2^24 + 1 of a table, and positions beyond it."""
     table = np.zeros((2**24 + 2, 1), np.int8)
     table[-1] = 7

@@ -79,7 +79,7 @@ def test_empty_and_scalar_constants(tmp_path: Path) -> None:
     assert numpy_helper.to_array(model.graph.initializer[0]) == 5
 
 
-def test_layers_may_stand_in_any_order(tmp_path: Path) -> None:
+def test_layers_may_be_in_any_order(tmp_path: Path) -> None:
     net = add_net()
     net.layers.reverse()
     model = convert(net.save(tmp_path))

@@ -21,7 +21,7 @@ def division(folder: Path) -> Path:
     return net.save(folder)
 
 
-def test_faults_are_told_by_operator_and_type(tmp_path: Path) -> None:
+def test_faults_are_found_by_operator_and_type(tmp_path: Path) -> None:
     assert faults_of(read_ir(division(tmp_path))) == [
         "Divide: integers are divided toward zero although m_pythondiv is true"
     ]

@@ -44,7 +44,7 @@ def test_quotients_of_the_smallest_integer(agree):
     agree(divide, np.array([-(2**63), 2**63 - 1]))
 
 
-def test_rests_of_fractions_and_large_numbers(agree):
+def test_remainders_of_fractions_and_large_numbers(agree):
     @function(([None], tf.float64), ([None], tf.float64))
     def rest(x, y):
         return tf.math.floormod(x, y)
@@ -122,7 +122,7 @@ def test_reductions_of_nothing_along_the_last_axis(agree):
     agree(reduce, np.arange(24, dtype=np.float32).reshape(2, 3, 4))
 
 
-def test_the_size_of_an_empty_batch_is_no_place_to_copy_from(agree):
+def test_the_size_of_an_empty_batch_is_not_a_copied_size(agree):
     @function(([None, 2], tf.float32), ([None], tf.int64))
     def reshape(x, like):
         return tf.reshape(x, tf.concat([[2], tf.shape(like)], 0))

@@ -174,7 +174,7 @@ def _cast_targets(node):
     return [attribute.i for attribute in node.attribute if attribute.name == "to"]
 
 
-def test_strings_that_are_no_ascii(agree):
+def test_strings_that_are_not_ascii(agree):
     @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.int64), tf.TensorSpec([None], tf.string)])
     def fill(indices, words):
         return tf.sparse.fill_empty_rows(tf.SparseTensor(indices, words, [3, 1]), "größe")[0].values
@@ -297,7 +297,7 @@ def test_functions_called_by_functions(agree):
     agree(outer, TABLE, IDS, BAGS)
 
 
-def test_internal_tensors_make_way_for_the_names_of_outputs(agree):
+def test_internal_tensors_with_the_name_of_an_output_are_renamed(agree):
     """An output may have the name of a tensor in the middle of the graph."""
 
     @tf.function(input_signature=[tf.TensorSpec([2], name="x")])
@@ -308,7 +308,7 @@ def test_internal_tensors_make_way_for_the_names_of_outputs(agree):
     assert [value.name for value in model.graph.output] == ["mul:0", "x:0"]
 
 
-def test_stages_are_told_as_they_begin():
+def test_stages_are_reported_as_they_begin():
     stages = []
     convert(tf.function(lambda x: x + 1.0, input_signature=[tf.TensorSpec([2])]), progress=stages.append)
     assert stages == ["loading", "freezing", "converting", "rewriting", "checking"]

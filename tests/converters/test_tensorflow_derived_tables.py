@@ -84,7 +84,7 @@ class TestParts:
         agree(function, INDICES, np.array([0, 1, 2, 11, 7, 6]), SHAPE)
         assert "rows of other ids" in reasons(function)["joined-parts"]
 
-    def test_that_are_chosen_by_something_else_than_the_id_stay(self, agree):
+    def test_that_are_chosen_by_something_other_than_the_id_stay(self, agree):
         low, high = in_parts(6, 7)
 
         @tf.function(input_signature=[TRIPLE[1], tf.TensorSpec([None], tf.int32, "part")])

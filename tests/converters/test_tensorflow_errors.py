@@ -112,7 +112,7 @@ def test_a_path_that_does_not_exist(tmp_path):
     assert line(tmp_path / "nothing.pb") == f"no such file or directory: {tmp_path / 'nothing.pb'}"
 
 
-def test_a_directory_that_is_no_saved_model(tmp_path):
+def test_a_directory_that_is_not_a_saved_model(tmp_path):
     assert line(tmp_path) == f"{tmp_path} is not a SavedModel: it holds no saved_model.pb"
 
 
@@ -157,7 +157,7 @@ def test_a_pbtxt_that_is_not_text(tmp_path):
     assert line(path) == f"{path} holds no GraphDef: it is damaged, cut short, or something else"
 
 
-def test_a_keras_file_that_is_none(tmp_path):
+def test_a_file_that_is_not_a_keras_model(tmp_path):
     path = tmp_path / "model.keras"
     for content in (b"", b"no zip"):
         path.write_bytes(content)
@@ -167,7 +167,7 @@ def test_a_keras_file_that_is_none(tmp_path):
     assert line(path).startswith(f"{path} cannot be read as a Keras model: ")
 
 
-def test_a_keras_file_with_a_layer_of_ones_own(tmp_path):
+def test_a_keras_file_with_a_custom_layer(tmp_path):
     class Doubled(keras.layers.Layer):
         def call(self, x):
             return x * 2
@@ -191,7 +191,7 @@ def test_several_signatures_and_none_of_them_the_default(saved_model):
     assert line(saved_model) == f"{saved_model} has several signatures, choose one: double, half"
 
 
-def test_a_signature_of_what_has_none(hashed):
+def test_a_signature_of_a_source_without_signatures(hashed):
     assert line(hashed, signature="double") == (f"{hashed} has no signatures; only a SavedModel directory has")
 
 

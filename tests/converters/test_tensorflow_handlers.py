@@ -47,7 +47,7 @@ def test_sparse_fill_empty_rows_without_entries(agree, rows):
     agree(fill, np.zeros((0, 2), np.int64), np.zeros(0, np.float32), np.array([rows, 4]))
 
 
-def test_outputs_that_nobody_uses_are_named_all_the_same(agree):
+def test_unused_outputs_are_named_as_well(agree):
     @function(([None, 2], tf.int64), ([None], tf.float32), ([2], tf.int64))
     def empty_rows(indices, vals, dense_shape):
         return tf.sparse.fill_empty_rows(tf.SparseTensor(indices, vals, dense_shape), 0.0)[1]
@@ -198,7 +198,7 @@ def test_unused_options_are_written_as_their_sentinels(agree):
     assert weights.data_type == helper.np_dtype_to_tensor_dtype(np.dtype(np.float64))
 
 
-def test_operators_with_constant_inputs_only_still_run(agree):
+def test_operators_with_only_constant_inputs_still_run(agree):
     """TensorFlow folds most of these away, but not operators with several outputs."""
 
     @tf.function(input_signature=[])

@@ -106,7 +106,7 @@ def test_words_to_a_one_hot_vector(agree):
     agree(encode, np.array([["blue"], ["green"]], object))
 
 
-def test_verify_asks_for_keys_that_are_there():
+def test_verify_uses_keys_that_exist():
     look_up = looking_up(static_table(tf.int64, tf.float32), tf.int64)
     model = convert(look_up)
     (values,) = (found for found in model.graph.node[0].attribute if found.name == "values_floats")

@@ -226,7 +226,7 @@ def filled(body):
 
 
 class TestEmptyRows:
-    def test_a_default_that_is_no_constant(self, agree):
+    def test_a_default_that_is_not_constant(self, agree):
         @filled
         def computed(indices, ids, shape):
             full, _ = tf.sparse.fill_empty_rows(tf.SparseTensor(indices, ids, shape), tf.reduce_max(ids))
@@ -235,7 +235,7 @@ class TestEmptyRows:
         assert "SparseFillEmptyRows" in kinds(agree(computed, INDICES, IDS, SHAPE))
         assert "not a constant" in reasons(explain(computed)[1])["default-row"]
 
-    def test_other_values_for_empty_rows_are_selected_still(self, agree):
+    def test_other_values_for_empty_rows_are_still_selected(self, agree):
         @filled
         def ones(indices, ids, shape):
             full, empty = tf.sparse.fill_empty_rows(tf.SparseTensor(indices, ids, shape), np.int64(0))
@@ -274,7 +274,7 @@ class TestEmptyRows:
 
 
 class TestPruning:
-    def test_a_mask_of_rows_is_no_mask_of_entries(self, agree):
+    def test_a_mask_of_rows_is_not_a_mask_of_entries(self, agree):
         @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32)])
         def kept(x):
             return tf.gather(tf.reshape(x, [-1]), tf.reshape(tf.where(x > 0), [-1]))

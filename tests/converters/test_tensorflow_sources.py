@@ -165,7 +165,7 @@ def test_concrete_function(run):
     np.testing.assert_array_equal(run(model, **FEEDS)["total"], TOTAL)
 
 
-def test_inputs_without_names_are_called_after_the_parameters(run):
+def test_inputs_without_names_are_named_after_the_parameters(run):
     @tf.function(input_signature=[tf.TensorSpec([None]), tf.TensorSpec([None])])
     def subtract(left, right):
         return left - right
@@ -206,7 +206,7 @@ def test_an_unused_input_stays():
     assert ends(convert(first))[0] == ["used", "unused"]
 
 
-def test_an_input_handed_through_under_several_names(run):
+def test_an_input_returned_under_several_names(run):
     @tf.function(input_signature=[tf.TensorSpec([2], tf.string, name="x")])
     def through(x):
         return {"a": x, "b": x}
@@ -216,7 +216,7 @@ def test_an_input_handed_through_under_several_names(run):
     assert run(model, x=np.array(["p", "q"], object))["b"].tolist() == ["p", "q"]
 
 
-def test_a_constant_made_outside_the_function_is_no_input(run):
+def test_a_constant_made_outside_the_function_is_not_an_input(run):
     table = tf.constant(np.arange(6, dtype=np.float32).reshape(3, 2))
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, "ids")])

@@ -70,7 +70,7 @@ def test_integers_as_text(agree, dtype):
     agree(function, np.array([0, 7, dtype.max, dtype.min], dtype.as_numpy_dtype))
 
 
-def test_truth_as_text(agree):
+def test_booleans_as_text(agree):
     function = tf.function(tf.as_string, input_signature=[tf.TensorSpec([None], tf.bool)])
     agree(function, np.array([True, False]))
 
@@ -98,7 +98,7 @@ def test_strings_compared_with_other_inputs_are_refused():
     assert refusal(function) == {"Equal": "strings are compared with a constant scalar only"}
 
 
-def test_numbers_are_compared_as_ever(agree):
+def test_numbers_are_still_compared(agree):
     spec = tf.TensorSpec([None], tf.int64)
     function = tf.function(lambda x, y: (x == y, x != 2), input_signature=[spec, spec])
     assert {n.op_type for n in agree(function, np.array([1, 2]), np.array([1, 3])).graph.node} == {"Equal", "Not"}

@@ -107,7 +107,7 @@ def test_row_splits_of_a_ragged_tensor():
     assert record.note == "TensorFlow refuses the batch 'of no rows': segment_ids should be a vector."
 
 
-def test_row_splits_that_no_spec_tells_of():
+def test_row_splits_without_a_spec():
     """The signatures of a SavedModel have the parts of its ragged inputs, but do not say what they are."""
     names = ("ids", "ids_splits", "weights", "weights_splits")
     specs = [tf.TensorSpec([None], tf.float32 if name == "weights" else tf.int64, name) for name in names]

@@ -74,7 +74,7 @@ def safe_lookup(indices, ids, shape):
     return tf.nn.safe_embedding_lookup_sparse(tf.constant(TABLE), tf.SparseTensor(indices, ids, shape))
 
 
-def test_01_filled_rows_stand_in_their_place():
+def test_01_filled_rows_are_in_their_place():
     agree(fill, INDICES, IDS, SHAPE)
 
 

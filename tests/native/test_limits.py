@@ -136,7 +136,7 @@ class TestBeyond32Bits:
         assert run("SparseReshape", inputs)[0][2].tolist() == [2, 1]
 
 
-def test_a_session_serves_on_after_sizes_that_cannot_be() -> None:
+def test_a_session_keeps_working_after_impossible_sizes() -> None:
     """ONNX Runtime's arena fails every request after one of an absurd size; our requests never reach it."""
     for size in SIZES:
         with pytest.raises(KernelError, match="cannot be allocated"):

@@ -169,7 +169,7 @@ def test_large_sparse_tensors_of_rank_3_give_what_the_reference_gives(order: str
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
-def test_a_fall_between_two_parts_of_the_ids_is_seen(dtype: type[np.integer[Any]]) -> None:
+def test_unsorted_ids_between_two_parts_are_found(dtype: type[np.integer[Any]]) -> None:
     """Parts are checked in parallel; the number of entries is a multiple of their length."""
     count = 1 << 17
     for fall in range(count // 16, count, count // 16):
@@ -178,7 +178,7 @@ def test_a_fall_between_two_parts_of_the_ids_is_seen(dtype: type[np.integer[Any]
             run("SegmentSum", {"data": np.zeros(count, np.int8), "segment_ids": ids})
 
 
-def test_a_fall_between_two_parts_of_the_rows_is_sorted() -> None:
+def test_unsorted_rows_between_two_parts_are_sorted() -> None:
     count = 1 << 16
     for fall in range(count // 16, count, count // 16):
         indices = np.stack([np.arange(count) < fall, np.zeros(count)], axis=1).astype(np.int64)

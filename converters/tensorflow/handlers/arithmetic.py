@@ -64,7 +64,7 @@ def erfc(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("indices", "updates", "shape"),
     to="ScatterND",
     dtypes=_NUMBERS,
-    notes="negative coordinates count from the end, TensorFlow raises; halves are added up as float32",
+    notes="negative coordinates count from the end, while TensorFlow raises; half floats are summed as float32",
 )
 def scatter_nd(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     """Zeros to which the updates are added at their positions."""

@@ -39,7 +39,7 @@ def as_string(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("x", "y"),
     to="LabelEncoder",
     dtypes=("string",),
-    notes="strings, one side a constant scalar; numbers are tf2onnx's",
+    notes="strings, if one side is a constant scalar; tf2onnx converts numbers",
     partial=True,
 )
 def compare_strings(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
