@@ -1,4 +1,4 @@
-"""A tensor of the graph under construction. Asking for a property that is not known raises `Unsupported`."""
+"""A tensor of the graph under construction. Its methods raise `Unsupported` for a property that is not known."""
 
 from __future__ import annotations
 

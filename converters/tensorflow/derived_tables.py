@@ -4,7 +4,7 @@ A partitioned table is looked up part by part and the rows are put together agai
 clipped. Both do the same to the same row in every run. Here TensorFlow itself computes the rows with the graph's own
 nodes, so partition strategies and norms are not implemented a second time.
 
-The new table takes memory beside its sources: such a conversion peaks at twice the size of the tables, others at once.
+The new table takes memory beside its sources: such a conversion peaks at twice their size, any other at their size.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def test_one_after_the_other(agree):
 )
 @pytest.mark.parametrize("is_known", [False, True])
 def test_sizes_of_an_ellipsis_may_be_1(agree, equation, is_known):
-    """The operand with fewer is broadcast, whichever it is."""
+    """The operand with size 1 is broadcast, whichever it is."""
     whole = operands(equation)
     for given in ([whole[0][:1], *whole[1:]], [whole[0], *(x[:, :1] for x in whole[1:])], [x[:0] for x in whole]):
         agree(product(equation, *(x.shape if is_known else [None] * x.ndim for x in given)), *given)
