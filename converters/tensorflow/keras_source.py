@@ -27,7 +27,7 @@ def from_keras_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequen
     except Exception as error:  # Keras raises whatever its layers raise
         reason = first_line(error)
         if unknown := re.search(r"Could not locate \w+ '([^']+)'", str(error)):  # follows a page of configuration
-            reason = f"{unknown[1]} is not of Keras; load the model where it is defined, and give that to convert()"
+            reason = f"{unknown[1]} is not part of Keras; load the model where it is defined, and pass it to convert()"
         raise ConversionError(f"{path} cannot be read as a Keras model: {reason}") from error
     return from_keras_model(model, inputs=inputs, outputs=outputs)
 

@@ -103,5 +103,6 @@ def _load_object(source: Any, ends: dict[str, Sequence[str] | None]) -> Source:
     if hasattr(source, "structured_outputs") or hasattr(source, "get_concrete_function"):
         return from_function(source, **ends)
     raise ConversionError(
-        f"a {type(source).__name__} is not a path, Keras model, tf.function or ConcreteFunction of TensorFlow"
+        f"an object of type {type(source).__name__} is not a path, Keras model, tf.function or ConcreteFunction of "
+        "TensorFlow"
     )

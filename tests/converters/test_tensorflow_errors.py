@@ -174,7 +174,7 @@ def test_a_keras_file_with_a_custom_layer(tmp_path):
 
     path = tmp_path / "model.keras"
     keras.Sequential([keras.layers.Input((3,)), Doubled()]).save(path)
-    assert "Doubled is not of Keras; load the model where it is defined" in line(path)
+    assert "Doubled is not part of Keras; load the model where it is defined" in line(path)
 
 
 def test_the_file_inside_a_saved_model(saved_model):
@@ -237,7 +237,7 @@ def test_a_keras_model_that_does_not_know_its_inputs():
 
 
 def test_something_else_altogether():
-    assert line(42) == "a int is not a path, Keras model, tf.function or ConcreteFunction of TensorFlow"
+    assert line(42) == "an object of type int is not a path, Keras model, tf.function or ConcreteFunction of TensorFlow"
 
 
 def test_tensorflow_is_not_installed(monkeypatch):

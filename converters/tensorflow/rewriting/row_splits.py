@@ -33,9 +33,9 @@ class RowsOfSplits(Rule):
             lengths = graph.without_casts(spread.input[0])  # there is one length per number already
         splits = _splits_of(graph, lengths)
         if splits is None:
-            raise Declined("what is repeated is not repeated by the lengths of rows between splits")
+            raise Declined("the values are not repeated by the lengths of rows between splits")
         if not _is_every_row(graph, numbers, splits):
-            raise Declined("what is repeated are not the numbers of the rows")
+            raise Declined("the repeated values are not the numbers of the rows")
         dtype = graph.dtype(splits)
         kind = numpy_dtype(dtype)
         one = graph.add_constant(node, np.array([1], kind))
