@@ -73,6 +73,16 @@ def test_scatter_nd_of_elements(agree):
     agree(scatter, np.array([[0, 1], [1, 2], [0, 1]]), np.array([1.0, 2.0, 4.0], np.float32))
 
 
+def test_scatter_nd_of_booleans(agree):
+    """One that is set is enough."""
+
+    @function(([None, 1], tf.int64), ([None], tf.bool))
+    def scatter(indices, updates):
+        return tf.scatter_nd(indices, updates, [4])
+
+    agree(scatter, np.array([[1], [1], [3], [0]]), np.array([True, True, True, False]))
+
+
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float32], ids=by_name)
 def test_erfc(run, dtype):
     @function(([None], dtype))

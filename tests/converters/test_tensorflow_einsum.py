@@ -8,7 +8,6 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
-from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
 
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 5, "e": 1, "f": 6}
@@ -31,6 +30,10 @@ EQUATIONS = [
     "...ab,...bc->...ac",
     "...ab,bc->...ca",
     "ab,cbd->adc",
+    "abb->ab",  # a diagonal
+    "abcb->ca",
+    "bab,bc->ca",
+    "bbb,ab->a",
 ]
 
 
@@ -92,11 +95,6 @@ def test_every_type(agree, dtype):
 def test_scores_need_no_reshape():
     model = convert(product("abcd,aecd->acbe", [None, None, 4, 5], [None, None, 4, 5]))
     assert {node.op_type for node in model.graph.node} == {"Transpose", "MatMul"}
-
-
-def test_a_diagonal_is_refused():
-    with pytest.raises(ConversionError, match="a diagonal is taken"):
-        convert(product("aab->b", [3, 3, 2]))
 
 
 def test_attention_over_no_rows():

@@ -195,6 +195,17 @@ class TestPadded:
         assert record.ok, record.note
         assert other.ok, other.note
 
+    def test_rows_side_by_side(self, agree):
+        """TensorFlow does not tell the rank of the joined rows' values."""
+
+        @tf.function(input_signature=[tf.TensorSpec([None]), tf.TensorSpec([None], tf.int64)])
+        def layout(values, splits):
+            rows = tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+            joined = tf.concat([rows, rows], axis=1)
+            return joined.to_tensor(), joined.to_tensor(shape=[None, 3]), tf.sparse.to_dense(joined.to_sparse())
+
+        agree(layout, np.array([1, 2, 3], np.float32), np.array([0, 2, 2, 3]))
+
     def test_rows_in_rows(self):
         layout = tf.function(
             lambda ragged: {"dense": ragged.to_tensor(), "sparse": tf.sparse.to_dense(ragged.to_sparse())},

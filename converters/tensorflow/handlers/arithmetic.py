@@ -63,15 +63,17 @@ def erfc(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     "ScatterNd",
     inputs=("indices", "updates", "shape"),
     to="ScatterND",
-    dtypes=_NUMBERS,
+    dtypes=(*_NUMBERS, "bool"),
     notes="negative coordinates count from the end, while TensorFlow raises; half floats are summed as float32",
 )
 def scatter_nd(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     """Zeros to which the updates are added at their positions."""
     updates = node["updates"]
-    if updates.dtype not in NUMBERS:
-        raise Unsupported("only numbers can be added up")
+    if updates.dtype not in (*NUMBERS, TensorProto.BOOL):
+        raise Unsupported("only numbers and booleans can be added up")
     dtype = TensorProto.FLOAT if updates.dtype in HALF_FLOATS else updates.dtype
+    if dtype == TensorProto.BOOL:  # any number of True but 0 is True
+        dtype = TensorProto.INT32
     zero = emit.constant(np.array(0, numpy_dtype(dtype)))
     zeros = emit.like("Expand", zero, emit.cast(node["shape"], TensorProto.INT64))
     indices = emit.cast(node["indices"], TensorProto.INT64)

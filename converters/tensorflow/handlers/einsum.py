@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
-from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, Unsupported, handles
+from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, handles
 
 _ELLIPSIS = "\u0410\u0411\u0412\u0413\u0414\u0415\u0416\u0417"  # names of its dimensions, which no equation uses
 
@@ -42,8 +42,7 @@ def einsum(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     result = result.replace("...", _ELLIPSIS[len(_ELLIPSIS) - spread :])
     letters = [(n, size) for term in terms for n, size in term.sizes.items() if n not in _ELLIPSIS]
     known = {n: size for n, size in letters if isinstance(size, int)}
-    terms = [replace(term, sizes={**term.sizes, **known}) for term in terms]
-    product, *rest = terms
+    product, *rest = [_diagonal(replace(term, sizes={**term.sizes, **known}), emit) for term in terms]
     while rest:
         factor, *rest = rest
         needed = {*result, *(name for term in rest for name in term.names)}
@@ -56,13 +55,30 @@ def _term(tensor: Tensor, names: str) -> _Term:
     if "..." in names:
         count = tensor.known_rank("an operand") - len(names) + 3
         names = names.replace("...", _ELLIPSIS[len(_ELLIPSIS) - count :])
-    if len(set(names)) < len(names):
-        raise Unsupported("a diagonal is taken: a dimension is named twice in an operand")
     sizes: dict[str, _Size] = {}
     for axis, name in enumerate(names):
         known = tensor.shape[axis] if tensor.shape else None
         sizes[name] = (tensor, axis) if known is None else known
     return _Term(tensor, names, sizes)
+
+
+def _diagonal(term: _Term, emit: Emitter) -> _Term:
+    """The elements of an operand at which dimensions of the same name have the same index."""
+    twice = next((name for name in term.names if term.names.count(name) > 1), None)
+    if twice is None:
+        return term
+    first, second = term.names.index(twice), term.names.rindex(twice)
+    others = [axis for axis in range(len(term.names)) if axis not in (first, second)]
+    moved = emit.like("Transpose", term.tensor, perm=[*others, first, second])
+    names = "".join(term.names[axis] for axis in others)
+    flat = _reshaped(moved, [*names, twice * 2], term.sizes, emit)
+    known = term.sizes[twice]
+    size = emit.integer(known) if isinstance(known, int) else emit.ints("Squeeze", emit.size(*known))
+    step = emit.ints("Add", size, emit.integer(1))
+    places = emit.ints("Range", emit.integer(0), emit.ints("Mul", size, size), step)
+    return _diagonal(
+        replace(term, tensor=emit.like("Gather", flat, places, axis=len(others)), names=names + twice), emit
+    )
 
 
 def _multiplied(left: _Term, right: _Term, needed: set[str], emit: Emitter) -> _Term:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
@@ -43,9 +44,9 @@ def ragged_tensor_to_tensor(node: SourceNode, emit: Emitter) -> tuple[Tensor, ..
         kept = emit.cast(emit.like("ReduceMin", below, emit.integers(1), keepdims=0), TensorProto.BOOL)
         coordinates = emit.ints("Compress", coordinates, kept, axis=0)
         values = emit.like("Compress", values, kept, axis=0)
-    if node["values"].known_rank("values") > 1:
-        inner = [emit.size(values, axis) for axis in range(1, node["values"].known_rank("values"))]
-        shape = emit.ints("Concat", shape, *inner, axis=0)
+    if not _is_vector(node["values"]):
+        inner = emit.ints("Slice", emit.ints("Shape", values), emit.integers(1), emit.integers(np.iinfo(np.int64).max))
+        shape = emit.ints("Concat", shape, inner, axis=0)
     return (emit.like("ScatterND", emit.like("Expand", node["default_value"], shape), coordinates, values),)
 
 
@@ -53,7 +54,8 @@ def ragged_tensor_to_tensor(node: SourceNode, emit: Emitter) -> tuple[Tensor, ..
 def ragged_tensor_to_sparse(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     """The coordinates of the values; the values themselves are unchanged."""
     values = node["rt_dense_values"]
-    if values.known_rank("rt_dense_values") > 1:
+    # An unknown rank is that of gathered rows, of which tf2onnx converts only those of vectors.
+    if values.shape is not None and not _is_vector(values):
         raise Unsupported("values of more than one dimension")
     partitions = [of_splits(splits, emit) for splits in node.all("rt_nested_splits")]
     return _coordinates(partitions, emit), values, _dense_shape(partitions, emit)
@@ -101,6 +103,10 @@ def _coordinates(partitions: list[Partition], emit: Emitter) -> Tensor:
             columns = emit.ints("Gather", columns, partition.row, axis=0)
         columns = emit.ints("Concat", columns, emit.ints("Unsqueeze", partition.place, emit.integers(1)), axis=1)
     return columns
+
+
+def _is_vector(values: Tensor) -> bool:
+    return values.shape is not None and len(values.shape) == 1
 
 
 def _dense_shape(partitions: list[Partition], emit: Emitter) -> Tensor:
