@@ -75,17 +75,17 @@ def repair_bodies(graph: Any) -> None:
             node.domain = "ai.onnx.ml"
         for body in (node.get_body_graphs() or {}).values():
             if node.type == "Loop":
-                _compare_counter_as_int64(body)
+                _compare_as_int64(graph, node.input[0])
+                _compare_as_int64(body, body.input_names[0])
             repair_bodies(body)
 
 
-def _compare_counter_as_int64(body: Any) -> None:
-    """Compare a loop's counter as int64, whatever its type in TensorFlow."""
-    counter = body.input_names[0]
-    for node in [node for node in body.get_nodes() if node.type in _COMPARISONS]:
-        if counter in [_origin(body, name) for name in node.input]:
+def _compare_as_int64(graph: Any, number: str) -> None:
+    """Compare a loop's counter, or its number of rounds, as int64, whatever its type in TensorFlow."""
+    for node in [node for node in graph.get_nodes() if node.type in _COMPARISONS]:
+        if number in [_origin(graph, name) for name in node.input]:
             for name in dict.fromkeys(node.input):
-                body.insert_new_node_on_input(node, "Cast", name, to=TensorProto.INT64)
+                graph.insert_new_node_on_input(node, "Cast", name, to=TensorProto.INT64)
 
 
 def _origin(graph: Any, name: str) -> str:

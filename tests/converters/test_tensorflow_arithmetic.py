@@ -173,3 +173,10 @@ class TestLoops:
         assert record.ok, record.note
         untried = cell is keras.layers.LSTM and not mask
         assert ("the batch 'of no rows' is not tried: LSTM" in record.note) == untried
+
+    @pytest.mark.parametrize("cell", [keras.layers.GRU, keras.layers.SimpleRNN], ids=lambda layer: layer.__name__)
+    def test_recurrent_layers_over_a_known_number_of_steps(self, cell):
+        steps = keras.Input((4, 2), name="steps")
+        model = keras.Model(steps, cell(3)(steps))
+        (record,) = verify(model, convert(model))
+        assert record.ok, record.note
