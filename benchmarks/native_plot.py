@@ -46,7 +46,7 @@ def _panel(rows: list[dict[str, Any]], title: str, top: int) -> str:
     height = _ROW * len(rows)
     parts = [
         f'<text x="10" y="{top + 20}" font-weight="bold">{title}: time / time of the native kernel '
-        "(right of 1: the native kernel is quicker)</text>"
+        "(right of 1: the native kernel is faster)</text>"
     ]
     for tick in _TICKS:
         x, strength = _x(tick), "#444444" if tick == 1 else "#dddddd"
