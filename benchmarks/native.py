@@ -34,7 +34,7 @@ def native_run(case: Case, threads: int) -> Run:
 
 
 def portable_run(case: Case, threads: int) -> Run | None:
-    """The portable body in ONNX Runtime."""
+    """The function body in ONNX Runtime."""
     import onnxruntime as ort
 
     import onnx_sparse
@@ -43,7 +43,7 @@ def portable_run(case: Case, threads: int) -> Run | None:
         lowered = onnx_sparse.lower(_model(case)).SerializeToString()
         return _bound(ort.InferenceSession(lowered, _options(ort, threads)), case)
     except Exception as error:  # the body's standard operators lack kernels for some types
-        print(f"no portable body for {case.name}: {str(error)[:100]}", file=sys.stderr)
+        print(f"no function body for {case.name}: {str(error)[:100]}", file=sys.stderr)
         return None
 
 
@@ -170,7 +170,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--only", default="", help="only the cases whose name contains this word")
     parser.add_argument("--repeat", type=int, default=9)
-    parser.add_argument("--no-portable", action="store_true", help="leave out the portable bodies and OpenVINO")
+    parser.add_argument("--no-portable", action="store_true", help="leave out the function bodies and OpenVINO")
     parser.add_argument("--json", type=Path, help="also write the times to this file")
     parser.add_argument("--svg", type=Path, help="also draw the times, in this file")
     arguments = parser.parse_args()

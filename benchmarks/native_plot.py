@@ -16,7 +16,7 @@ COLOURS = {
     "portable": "#009e73",
     "limit": "#999999",
 }
-_NAMES = {"portable": "portable body", "limit": "copy of the bytes"}
+_NAMES = {"portable": "function body", "limit": "copy of the bytes"}
 _LABELS, _CHART, _ROW, _HEAD, _FOOT = 460, 520, 19, 66, 30
 _TICKS = (0.1, 0.3, 1, 3, 10, 30, 100, 300)
 

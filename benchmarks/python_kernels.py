@@ -1,4 +1,4 @@
-"""The Python kernels in ONNX Runtime against bare numpy and against the portable bodies in ONNX Runtime.
+"""The Python kernels in ONNX Runtime against bare numpy and against the function bodies in ONNX Runtime.
 
     python benchmarks/python_kernels.py [--json]
 
@@ -145,7 +145,7 @@ def main() -> None:
         contenders = {
             "Python kernel": lambda kernel=kernel, inputs=inputs: kernel.run(None, inputs),
             "bare numpy": bare,
-            "portable body": lambda body=body, inputs=inputs: body.run(None, inputs),
+            "function body": lambda body=body, inputs=inputs: body.run(None, inputs),
         }
         results.append(contest(name, contenders, arguments.seconds))
     progress("")

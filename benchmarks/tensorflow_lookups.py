@@ -114,7 +114,7 @@ def cases() -> Iterator[Case]:
 def measure(threads: int, only: str, repeat: int, with_tf2onnx: bool) -> list[dict[str, Any]]:
     """Measure the lines of the table for one number of threads."""
     from onnx_sparse.converters.tensorflow import convert
-    from onnx_sparse.converters.tensorflow.quiet import require
+    from onnx_sparse.converters.tensorflow.lazy_imports import require
 
     tf = require("tensorflow")
     tf.config.threading.set_intra_op_parallelism_threads(threads)
@@ -149,7 +149,7 @@ def measure(threads: int, only: str, repeat: int, with_tf2onnx: bool) -> list[di
 def _by_tf2onnx(function: Any) -> Any:
     import tf2onnx
 
-    from onnx_sparse.converters.tensorflow.quiet import quietly
+    from onnx_sparse.converters.tensorflow.lazy_imports import quietly
 
     with quietly():
         return tf2onnx.convert.from_function(function, input_signature=function.input_signature, opset=18)[0]

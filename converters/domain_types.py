@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.schemas import Op
 from onnx_sparse.schemas.declaration import DType
-from onnx_sparse.schemas.law import KernelError, bind_types
+from onnx_sparse.schemas.validation import KernelError, bind_types
 
 
 def bound_types(op: Op, inputs: Mapping[str, DType]) -> dict[str, DType]:

@@ -16,12 +16,12 @@ except ImportError as error:  # schemas/ becomes a part of the package when it i
         "onnx_sparse was imported from its source tree; `pip install -e .` there, or import it from another folder"
     ) from error
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
-from onnx_sparse.schemas.law import KernelError
+from onnx_sparse.schemas.validation import KernelError
 
 if TYPE_CHECKING:
     from onnx_sparse.canonical import canonicalize
     from onnx_sparse.evaluator import reference_ops
-    from onnx_sparse.portable import embed_functions, lower
+    from onnx_sparse.function_bodies import embed_functions, lower
     from onnx_sparse.runtime import InferenceSession, get_library_path, register, session_options
 
 __version__ = "0.1.0"
@@ -43,9 +43,9 @@ __all__ = [
 _HOMES = {
     "InferenceSession": "runtime",
     "canonicalize": "canonical",
-    "embed_functions": "portable",
+    "embed_functions": "function_bodies",
     "get_library_path": "runtime",
-    "lower": "portable",
+    "lower": "function_bodies",
     "reference_ops": "evaluator",
     "register": "runtime",
     "session_options": "runtime",

@@ -10,11 +10,11 @@ from itertools import zip_longest
 
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
+from onnx_sparse.function_bodies import embed_functions
 from onnx_sparse.graphs import DomainNode, Names, domain_nodes, with_inferred_types
 from onnx_sparse.inlining import without_calls_of_functions
 from onnx_sparse.large_models import around_large_tensors
 from onnx_sparse.opsets import with_default_opset
-from onnx_sparse.portable import embed_functions
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType, Input, Output, dtype_name
 
@@ -25,7 +25,7 @@ def canonicalize(model: ModelProto) -> ModelProto:
 
     Attributes get their default values, optional inputs their sentinels (constants of the right element type), and
     outputs names. Model-local functions that call the domain's operators are inlined, because element types are known
-    only where they are called. Portable bodies in the model are rewritten to fit.
+    only where they are called. Function bodies in the model are rewritten to fit.
 
     Args:
         model: Any model; it is not changed.
@@ -49,12 +49,12 @@ def canonicalize(model: ModelProto) -> ModelProto:
 
 
 def canonical_gaps(node: NodeProto) -> list[str]:
-    """What keeps a node of the domain from canonical form: `["input num_segments is left off"]`."""
+    """What keeps a node of the domain from canonical form: `["input num_segments is omitted"]`."""
     op = OPS[node.op_type]
     written = {a.name for a in node.attribute}
-    gaps = [f"attribute {a.name} is left off" for a in op.attributes if a.name not in written]
-    gaps += [f"input {name} is left off" for name in _absent(op.inputs, node.input)]
-    gaps += [f"output {name} is left off" for name in _absent(op.outputs, node.output)]
+    gaps = [f"attribute {a.name} is omitted" for a in op.attributes if a.name not in written]
+    gaps += [f"input {name} is omitted" for name in _absent(op.inputs, node.input)]
+    gaps += [f"output {name} is omitted" for name in _absent(op.outputs, node.output)]
     return gaps
 
 

@@ -14,8 +14,8 @@ from onnx_sparse.schemas.declaration import Op
 def reference_ops() -> list[type[OpRun]]:
     """One OpRun class per operator of the domain: `ReferenceEvaluator(model, new_ops=reference_ops())`.
 
-    They raise `onnx_sparse.KernelError` when the input breaks an operator's law. onnx's evaluator does not use them for
-    nodes in model-local functions; `onnx_sparse.canonicalize(model)` inlines the functions that have such nodes.
+    They raise `onnx_sparse.KernelError` for illegal input. onnx's evaluator does not use them for nodes in model-local
+    functions; `onnx_sparse.canonicalize(model)` inlines the functions that have such nodes.
     """
     return [_op_run(op) for op in OPS.values()]
 

@@ -10,7 +10,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType, Op
-from onnx_sparse.schemas.law import KernelError
+from onnx_sparse.schemas.validation import KernelError
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class DomainNode:
         return {a.name: a.s.decode(errors="replace") for a in self.node.attribute}
 
     def write_out(self, names: Names) -> None:
-        """Write what the node leaves off: attributes' defaults, "" for inputs, names for outputs.
+        """Write what the node omits: attributes' defaults, "" for inputs, names for outputs.
 
         Raises:
             ValueError: The node has more inputs or outputs than the operator.
@@ -78,7 +78,7 @@ def domain_nodes(model: ModelProto) -> Iterator[DomainNode]:
 
     Raises:
         ValueError: A node's op_type is not an operator of the domain, or the model imports a later opset of it, in
-            which the same operators may have another law.
+            which the same operators may have other semantics.
     """
     for imported in model.opset_import:
         if imported.domain == DOMAIN and imported.version > OPSET_VERSION:
@@ -145,7 +145,7 @@ def with_inferred_types(model: ModelProto) -> ModelProto:
     """A copy of the model with the types that shape inference finds.
 
     Raises:
-        KernelError: The graph already shows that a node of the domain breaks the law.
+        KernelError: The graph already shows that a node of the domain violates the operator's semantics.
     """
     try:
         return onnx.shape_inference.infer_shapes(model)

@@ -11,7 +11,7 @@ from onnx_sparse.schemas import DOMAIN
 
 
 def without_calls_of_functions(model: ModelProto) -> ModelProto:
-    """A copy without portable bodies, in which functions that call the domain's operators are inlined."""
+    """A copy without function bodies, in which functions that call the domain's operators are inlined."""
     copy = ModelProto()
     copy.CopyFrom(model)
     kept = [f for f in model.functions if f.domain != DOMAIN]
@@ -38,7 +38,7 @@ def inlined(model: ModelProto) -> ModelProto:
 
 
 def _write_default_attributes(model: ModelProto) -> None:
-    """Write the function's defaults for the attributes that calls leave off: the inliner ignores those defaults."""
+    """Write the function's defaults for the attributes that calls omit: the inliner ignores those defaults."""
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     for node in _every_node(model):
         called = functions.get((node.domain, node.op_type, node.overload))

@@ -1,4 +1,4 @@
-"""The version of ai.onnx that a model imports, and raising it where the portable bodies need a later one."""
+"""The version of ai.onnx that a model imports, and raising it where the function bodies need a later one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def with_default_opset(model: ModelProto) -> ModelProto:
 
 
 def at_least_body_opset(model: ModelProto) -> ModelProto:
-    """The model, raised to the opset of the portable bodies if it is below; the given model may be changed.
+    """The model, raised to the opset of the function bodies if it is below; the given model may be changed.
 
     Raises:
         ValueError: onnx cannot convert the model.
@@ -35,7 +35,7 @@ def at_least_body_opset(model: ModelProto) -> ModelProto:
         raised = version_converter.convert_version(before, BODY_OPSET)
     except (RuntimeError, version_converter.ConvertError) as error:
         raise ValueError(
-            f"the model's opset {opset} cannot be raised to {BODY_OPSET}, which portable bodies need: {error}"
+            f"the model's opset {opset} cannot be raised to {BODY_OPSET}, which function bodies need: {error}"
         ) from None
     _restore(before.graph, raised.graph)
     return raised

@@ -16,7 +16,7 @@ from onnx import ModelProto
 from onnx_sparse import bfloat16
 from onnx_sparse.graphs import all_initializers
 from onnx_sparse.large_models import detach_large_tensors
-from onnx_sparse.native.errors import law_message, raise_law_error
+from onnx_sparse.native.errors import kernel_error_message, raise_kernel_error
 from onnx_sparse.native.location import library_path
 from onnx_sparse.python.guard import Guard
 from onnx_sparse.python.guarded_model import guarded_model
@@ -143,7 +143,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
                 with _double_registration_explained():
                     super().__init__(source, options, providers, **kwargs)
             except Exception as error:
-                raise_law_error(error)
+                raise_kernel_error(error)
                 raise
         else:
             self._guard = Guard()
@@ -157,7 +157,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         """As ONNX Runtime's, with bfloat16 arrays of ml_dtypes.
 
         Raises:
-            KernelError: The input breaks an operator's law.
+            KernelError: The input violates an operator's semantics.
         """
         if not self._has_bfloat16:
             return self._guarded(super().run, output_names, input_feed, run_options)
@@ -197,7 +197,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         if self._guard is None:
 
             def translate(results: Any, data: Any, error: str) -> None:
-                callback(results, data, law_message(error) or error)
+                callback(results, data, kernel_error_message(error) or error)
 
             super().run_async(output_names, input_feed, translate, user_data, run_options)
             return
@@ -219,7 +219,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
             try:
                 return run(*arguments)
             except Exception as error:
-                raise_law_error(error)
+                raise_kernel_error(error)
                 raise
         *rest, options = arguments
         options = ort.RunOptions() if options is None else options

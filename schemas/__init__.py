@@ -1,7 +1,7 @@
 """The contract: what every operator of the `onnx_sparse` domain is.
 
 Each operator is one `Op` declaration in the module of its family; `OPS` maps names to all of them. Needs onnx and numpy
-only. Schemas, shape inference, portable bodies and documentation are derived here; kernels and converters import this.
+only. Schemas, shape inference, function bodies and documentation are derived here; kernels and converters import this.
 """
 
 from __future__ import annotations

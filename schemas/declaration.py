@@ -1,6 +1,6 @@
 """What an operator is: the vocabulary of a declaration.
 
-One `Op` says everything about one operator: inputs, outputs, attributes, types, the law in prose, its portable body and
+One `Op` says everything about one operator: inputs, outputs, attributes, types, semantics in prose, function body and
 worked examples. The registered `onnx.defs.OpSchema`, shape inference, the `FunctionProto`, the documentation page, the
 kernels' dtype overloads and the contract tests are derived from it; none of them is written by hand.
 
@@ -73,7 +73,7 @@ def is_group(item: str) -> bool:
 
 @dataclass(frozen=True)
 class Values:
-    """Which values of an input are legal, as far as one word can tell. The law says the rest.
+    """Which values of an input are legal, as far as one word can tell. The semantics say the rest.
 
     `kind` is one of
 
@@ -113,7 +113,7 @@ class Input:
 
     @property
     def optional(self) -> bool:
-        """Whether the input may be left off."""
+        """Whether the input may be omitted."""
         return self.sentinel is not None
 
     def is_sentinel(self, array: np.ndarray[Any, Any] | None) -> bool:
@@ -169,20 +169,20 @@ class Op:
     Attributes:
         name: The ONNX op_type.
         summary: One sentence.
-        law: What the operator does in every corner case (Markdown).
+        semantics: What the operator does in every corner case (Markdown).
         source: Where the semantics come from: a specification's name, a TensorFlow op, an ATB operation.
         inputs, outputs, attributes: In ONNX order.
         types: The type variables and the element types each may take.
-        body: Writes the portable body for one binding of types and attributes; None where standard ONNX cannot express
+        body: Writes the function body for one binding of types and attributes; None where standard ONNX cannot express
             it.
-        body_notes: How the portable body differs from the kernels, other than that it does not report errors; where
+        body_notes: How the function body differs from the kernels, other than that it does not report errors; where
             there is none, what standard ONNX lacks.
         examples: Worked examples.
     """
 
     name: str
     summary: str
-    law: str
+    semantics: str
     source: str
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
@@ -206,7 +206,7 @@ class Op:
         return binding[type_name] if type_name in binding else self.element_types(type_name)[0]
 
     def with_defaults(self, attributes: Mapping[str, str]) -> dict[str, str]:
-        """The attributes of a node, with defaults for those that it leaves off; one without a default stays off."""
+        """The attributes of a node, with defaults for those that it omits; one without a default stays absent."""
         return {a.name: a.default for a in self.attributes if a.default is not None} | dict(attributes)
 
     def type_bindings(self) -> Iterator[dict[str, DType]]:

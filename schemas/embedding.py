@@ -23,7 +23,7 @@ _INPUTS = (
         "default_index",
         "I",
         "",
-        "The row that fills an empty segment; -1 (the same as leaving it off) means zeros.",
+        "The row that fills an empty segment; -1 (the same as omitting it) means zeros.",
         Values("index", of="V", low=-1),
         sentinel=-1,
     ),
@@ -31,13 +31,13 @@ _INPUTS = (
         "per_sample_weights",
         "T",
         "K",
-        "The weight of each looked-up row; empty (the same as leaving it off) means 1.",
+        "The weight of each looked-up row; empty (the same as omitting it) means 1.",
         sentinel=(),
     ),
 )
 _OUTPUT = Output("output", "T", "num_segments, ...", "One row per segment.")
 
-_COMMON_LAW = """
+_COMMON_SEMANTICS = """
 - `segment_ids` must be sorted in non-decreasing order and not negative; anything else is an error.
 - Entries of segments at or beyond `num_segments` are dropped, and their indices are not checked. An index outside
   [0, V) in any other entry is an error; so is a `default_index` outside [-1, V), even if it is not used, and a negative
@@ -111,8 +111,8 @@ _TABLE = [[-0.2, -0.6], [-0.1, -0.4], [-1.9, -1.8], [-1.0, 1.5], [0.8, -0.7]]
 EMBEDDING_SEGMENTS_SUM = Op(
     name="EmbeddingSegmentsSum",
     summary="Looks up rows of a table and sums them by segment, without an intermediate tensor of the looked-up rows.",
-    law="`output[s] = sum(per_sample_weights[k] * emb_table[indices[k]] for k with segment_ids[k] = s)`.\n\n"
-    + _COMMON_LAW
+    semantics="`output[s] = sum(per_sample_weights[k] * emb_table[indices[k]] for k with segment_ids[k] = s)`.\n\n"
+    + _COMMON_SEMANTICS
     + "\n- Integer sums and products wrap.",
     source="OpenVINO EmbeddingSegmentsSum-3; tf.raw_ops.SparseSegmentSum",
     inputs=_INPUTS,
@@ -146,8 +146,8 @@ EMBEDDING_SEGMENTS_SUM = Op(
 EMBEDDING_SEGMENTS_MEAN = Op(
     name="EmbeddingSegmentsMean",
     summary="Looks up rows of a table and averages them by segment, weighted or not.",
-    law="`output[s] = Σ w[k] * emb_table[indices[k]] / Σ w[k]` over k with `segment_ids[k] = s`; "
-    "0 where the divisor is 0.\n\n" + _COMMON_LAW,
+    semantics="`output[s] = Σ w[k] * emb_table[indices[k]] / Σ w[k]` over k with `segment_ids[k] = s`; "
+    "0 where the divisor is 0.\n\n" + _COMMON_SEMANTICS,
     source="tf.raw_ops.SparseSegmentMean; tf.nn.embedding_lookup_sparse with combiner mean",
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
@@ -174,8 +174,8 @@ EMBEDDING_SEGMENTS_MEAN = Op(
 EMBEDDING_SEGMENTS_SQRT_N = Op(
     name="EmbeddingSegmentsSqrtN",
     summary="Looks up rows of a table and sums them by segment, divided by the root of the sum of squared weights.",
-    law="`output[s] = Σ w[k] * emb_table[indices[k]] / √(Σ w[k]²)` over k with `segment_ids[k] = s`; "
-    "0 where the divisor is 0.\n\n" + _COMMON_LAW,
+    semantics="`output[s] = Σ w[k] * emb_table[indices[k]] / √(Σ w[k]²)` over k with `segment_ids[k] = s`; "
+    "0 where the divisor is 0.\n\n" + _COMMON_SEMANTICS,
     source="tf.raw_ops.SparseSegmentSqrtN; tf.nn.embedding_lookup_sparse with combiner sqrtn",
     inputs=_INPUTS,
     outputs=(_OUTPUT,),

@@ -39,7 +39,7 @@ def _masked_fill_body(b: Body) -> None:
 FILL = Op(
     name="Fill",
     summary="Makes a tensor of a given shape with one value in every element.",
-    law="""
+    semantics="""
 `output` has shape `dims` and holds `value` everywhere.
 
 - `dims` = [] makes a scalar; a zero dimension makes an empty tensor; a negative one is an error.
@@ -66,7 +66,7 @@ FILL = Op(
 MASKED_FILL = Op(
     name="MaskedFill",
     summary="Puts a value where a mask is set.",
-    law="""
+    semantics="""
 `output[i] = value` where `mask[i]` is set, else `x[i]`. The output has the shape of `x`.
 
 - `mask` broadcasts to `x`; `x` is never broadcast, so a mask of higher rank or of a larger dimension is an error.

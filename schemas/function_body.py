@@ -1,4 +1,4 @@
-"""Portable bodies: the operators of the domain in standard ONNX, as model-local functions.
+"""Function bodies: the operators of the domain in standard ONNX, as model-local functions.
 
 A body is written for one binding of element types and attributes (`Op.body` gets a `Body` to write on), so it holds
 only the nodes that this binding needs; the `overload` of the function tells the bindings apart.
@@ -53,7 +53,7 @@ class Body:
         return lambda *inputs, **attributes: self.node(op_type, *inputs, **attributes)[0]
 
     def constant(self, value: Any, dtype: DType | None = None) -> Value:
-        """A constant of the given element type (int64 when left off)."""
+        """A constant of the given element type (int64 when omitted)."""
         array = np.asarray(value, np.int64 if dtype is None else numpy_dtype(dtype))
         (name,) = self.node("Constant", value=numpy_helper.from_array(array))
         return name
@@ -104,13 +104,13 @@ def function_proto(
     given: frozenset[str] | None = None,
     opset: int = BODY_OPSET,
 ) -> FunctionProto | None:
-    """The portable body of an operator as a model-local function; None where it has none.
+    """The function body of an operator as a model-local function; None where it has none.
 
     Args:
         op: The operator.
         types: The element type of each of its type variables.
-        attributes: Values of its attributes; the defaults when left off.
-        given: The names of the inputs that the node gives; all when left off.
+        attributes: Values of its attributes; the defaults when omitted.
+        given: The names of the inputs that the node gives; all when omitted.
         opset: The opset of ai.onnx that the function imports; the nodes of bodies mean the same from `BODY_OPSET` on.
     """
     if op.body is None:

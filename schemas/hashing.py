@@ -7,7 +7,7 @@ from onnx_sparse.schemas.declaration import Example, Input, Op, Output, Values
 STRING_TO_HASH_BUCKET_FAST = Op(
     name="StringToHashBucketFast",
     summary="Puts strings in buckets by their hash.",
-    law="""
+    semantics="""
 `output[i]` is the fingerprint of `input[i]` modulo `num_buckets`, both taken as unsigned 64-bit integers.
 
 - The fingerprint is FarmHash's Fingerprint64. It is the same on every machine and in every version.

@@ -15,8 +15,8 @@ def page(op: Op) -> str:
         f"# {op.name}",
         op.summary,
         f"```\n{signature(op)}\n```",
-        "## Law",
-        op.law,
+        "## Semantics",
+        op.semantics,
         f"Source: {op.source}.",
         "## Inputs",
         _parameter_table(op.inputs),
@@ -29,7 +29,7 @@ def page(op: Op) -> str:
     if op.types:
         types = [(variable, element_types(legal)) for variable, legal in op.types.items()]
         sections += ["## Types", table(("variable", "element types"), types)]
-    sections += ["## Portable body", _portable(op), "## Examples"]
+    sections += ["## Function body", _portable(op), "## Examples"]
     for example in op.examples:
         sections += [f"**{_sentence(example.name)}**", f"```\n{example_text(op, example)}\n```"]
     return "\n\n".join(sections) + "\n"
@@ -42,7 +42,7 @@ def index(families: Mapping[str, Sequence[Op]]) -> str:
         "# Operators\n\nDomain `onnx_sparse`, opset 1. The pages are generated from the declarations in `schemas/`.\n\n"
         "For every operator: integer sums and products wrap. float16 and bfloat16 are computed in float32 and rounded "
         "once. A scalar input has shape []; shape [1] is an error. Inputs of size zero are legal. An error names the "
-        "operator, input, position and value; portable bodies cannot report errors and assume legal input.\n\n"
+        "operator, input, position and value; function bodies cannot report errors and assume legal input.\n\n"
     )
     return intro + table(("operator", "what it does"), rows) + "\n"
 

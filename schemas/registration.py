@@ -20,7 +20,7 @@ def op_schema(op: Op) -> defs.OpSchema:
         op.name,
         DOMAIN,
         OPSET_VERSION,
-        f"{op.summary}\n\n{op.law}",
+        f"{op.summary}\n\n{op.semantics}",
         inputs=[_parameter(op, i) for i in op.inputs],
         outputs=[_parameter(op, o) for o in op.outputs],
         type_constraints=[

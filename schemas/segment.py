@@ -41,14 +41,14 @@ _NUM_SEGMENTS = Input(
     "num_segments",
     "N",
     "",
-    "The number of segments; -1 (the same as leaving it off) means the last segment id + 1.",
+    "The number of segments; -1 (the same as omitting it) means the last segment id + 1.",
     Values("size", low=-1),
     sentinel=-1,
 )
 _OUTPUT = Output("output", "T", "num_segments, ...", "One row per segment.")
 _TYPES = {"T": NUMBERS, "I": INDEX, "N": INDEX}
 
-_COMMON_LAW = """
+_COMMON_SEMANTICS = """
 - `segment_ids` must be sorted in non-decreasing order and not negative; anything else is an error.
 - Rows of segments at or beyond `num_segments` are dropped. Segments beyond the last id are empty.
 - `num_segments` is -1 or a size; a value below -1 is an error. With no rows, -1 gives zero segments.
@@ -107,8 +107,8 @@ def _extremum_body(b: Body, reduction: str) -> None:
 SEGMENT_SUM = Op(
     name="SegmentSum",
     summary="Sums the rows of each segment.",
-    law="`output[s] = sum(data[k] for k with segment_ids[k] = s)`.\n\n"
-    + _COMMON_LAW
+    semantics="`output[s] = sum(data[k] for k with segment_ids[k] = s)`.\n\n"
+    + _COMMON_SEMANTICS
     + "\n- An empty segment is 0. Integer sums wrap.",
     source="tf.raw_ops.SegmentSum, with OpenVINO SegmentMax-16's num_segments",
     inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
@@ -129,8 +129,8 @@ SEGMENT_SUM = Op(
 SEGMENT_MEAN = Op(
     name="SegmentMean",
     summary="Averages the rows of each segment.",
-    law="`output[s] = sum(data[k] for k with segment_ids[k] = s) / count`.\n\n"
-    + _COMMON_LAW
+    semantics="`output[s] = sum(data[k] for k with segment_ids[k] = s) / count`.\n\n"
+    + _COMMON_SEMANTICS
     + "\n- An empty segment is 0. For integers the sum wraps in T and the division truncates toward zero.",
     source="tf.raw_ops.SegmentMean, with OpenVINO SegmentMax-16's num_segments",
     inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
@@ -151,8 +151,8 @@ SEGMENT_MEAN = Op(
 SEGMENT_PROD = Op(
     name="SegmentProd",
     summary="Multiplies the rows of each segment.",
-    law="`output[s] = prod(data[k] for k with segment_ids[k] = s)`.\n\n"
-    + _COMMON_LAW
+    semantics="`output[s] = prod(data[k] for k with segment_ids[k] = s)`.\n\n"
+    + _COMMON_SEMANTICS
     + "\n- An empty segment is 1. Integer products wrap.",
     source="tf.raw_ops.SegmentProd, with OpenVINO SegmentMax-16's num_segments",
     inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
@@ -173,8 +173,8 @@ SEGMENT_PROD = Op(
 SEGMENT_MAX = Op(
     name="SegmentMax",
     summary="Takes the maximum of the rows of each segment.",
-    law="`output[s] = max(data[k] for k with segment_ids[k] = s)`, element by element.\n\n"
-    + _COMMON_LAW
+    semantics="`output[s] = max(data[k] for k with segment_ids[k] = s)`, element by element.\n\n"
+    + _COMMON_SEMANTICS
     + "\n- An empty segment is 0 with `fill_mode` `ZERO`, and the lowest finite value of T with `LOWEST`."
     + "\n- NaN propagates. The maximum of a segment of -inf is -inf.",
     source="OpenVINO SegmentMax-16; tf.raw_ops.SegmentMax is fill_mode ZERO",
@@ -215,8 +215,8 @@ SEGMENT_MAX = Op(
 SEGMENT_MIN = Op(
     name="SegmentMin",
     summary="Takes the minimum of the rows of each segment.",
-    law="`output[s] = min(data[k] for k with segment_ids[k] = s)`, element by element.\n\n"
-    + _COMMON_LAW
+    semantics="`output[s] = min(data[k] for k with segment_ids[k] = s)`, element by element.\n\n"
+    + _COMMON_SEMANTICS
     + "\n- An empty segment is 0 with `fill_mode` `ZERO`, and the highest finite value of T with `HIGHEST`."
     + "\n- NaN propagates. The minimum of a segment of +inf is +inf.",
     source="tf.raw_ops.SegmentMin (fill_mode ZERO), with OpenVINO SegmentMax-16's num_segments and fill_mode",

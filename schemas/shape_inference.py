@@ -1,8 +1,8 @@
 """Type and shape inference, derived from an operator's declaration.
 
 Dimensions come out as numbers where they are known (also from constant inputs), as the graph's own symbols where the
-inputs carry them, and unknown otherwise. A violation of the law that the graph already shows is refused here, with the
-operator and the input in the message.
+inputs carry them, and unknown otherwise. Illegal input that the graph already shows is refused here; the message
+names the operator and the input.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from onnx import AttributeProto, TensorProto, TypeProto, helper, numpy_helper
 from onnx.shape_inference import InferenceError
 
 from onnx_sparse.schemas.declaration import Attribute, DType, Input, Op
-from onnx_sparse.schemas.law import Dimensions, KernelError, Shape, bind_types, check_attributes
+from onnx_sparse.schemas.validation import Dimensions, KernelError, Shape, bind_types, check_attributes
 
 
 def infer(op: Op, context: Any) -> None:
     """Set the output types of one node. `context` is onnx's `InferenceContext`.
 
     Raises:
-        InferenceError: The node's attributes, element types, ranks, sizes or constant inputs break the law.
+        InferenceError: The node's attributes, element types, ranks, sizes or constant inputs violate the semantics.
     """
     try:
         _infer(op, context)

@@ -123,7 +123,7 @@ _EMPTY_ROW_INDICATOR = "Which rows had no entry."
 SPARSE_FILL_EMPTY_ROWS = Op(
     name="SparseFillEmptyRows",
     summary="Adds an entry with a default value to each empty row of a sparse tensor.",
-    law="""
+    semantics="""
 Each row `i` in [0, `dense_shape[0]`) without an entry gets one at `[i, 0, ..., 0]` with `default_value`.
 
 - Any rank R >= 1 is legal. R = 0 is an error, and so is a negative dimension.
@@ -204,7 +204,7 @@ Each row `i` in [0, `dense_shape[0]`) without an entry gets one at `[i, 0, ..., 
 RAGGED_FILL_EMPTY_ROWS = Op(
     name="RaggedFillEmptyRows",
     summary="Adds an entry with a default value to each empty row of a ragged tensor.",
-    law="""
+    semantics="""
 Each row `i` in [0, `nrows`) without an entry gets one with `default_value`. The output is sorted by row, stably.
 
 - Row ids may be in any order; one outside [0, nrows) is an error, and so is a negative `nrows`.
@@ -244,7 +244,7 @@ Each row `i` in [0, `nrows`) without an entry gets one with `default_value`. The
 SPARSE_RESHAPE = Op(
     name="SparseReshape",
     summary="Computes the coordinates of a sparse tensor's entries after a reshape of the dense tensor.",
-    law="""
+    semantics="""
 Entry `i` keeps its row-major position in the dense tensor: `output_indices[i]` are that position's coordinates in
 `output_shape`, which is `new_shape` with a -1 replaced by the inferred dimension.
 

@@ -22,7 +22,7 @@ _INPUTS = (
 _OUTPUT = Output("output", "T", "num_segments, ...", "One slice per segment.")
 _TYPES = {"T": NUMBERS, "I": INDEX, "N": INDEX}
 
-_COMMON_LAW = """
+_COMMON_SEMANTICS = """
 - `segment_ids` may have any rank up to that of `data` (also 0); its shape is a prefix of the shape of `data`.
 - A negative id drops its slice. An id >= `num_segments` is an error, whatever the size of `data`.
 - `num_segments` < 0 is an error.
@@ -71,7 +71,7 @@ def _extremum_body(b: Body, reduction: str, initial: float) -> None:
 UNSORTED_SEGMENT_SUM = Op(
     name="UnsortedSegmentSum",
     summary="Sums the slices of each segment, with ids in any order.",
-    law=_COMMON_LAW + "\n- An empty segment is 0. Integer sums wrap.",
+    semantics=_COMMON_SEMANTICS + "\n- An empty segment is 0. Integer sums wrap.",
     source="tf.raw_ops.UnsortedSegmentSum",
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
@@ -91,7 +91,7 @@ UNSORTED_SEGMENT_SUM = Op(
 UNSORTED_SEGMENT_MAX = Op(
     name="UnsortedSegmentMax",
     summary="Takes the maximum of the slices of each segment, with ids in any order.",
-    law=_COMMON_LAW
+    semantics=_COMMON_SEMANTICS
     + "\n- The reduction starts from the lowest finite value of T, which is also the result for an empty segment and "
     "for a segment of -inf. NaN propagates.",
     source="tf.raw_ops.UnsortedSegmentMax",
@@ -112,7 +112,7 @@ UNSORTED_SEGMENT_MAX = Op(
 UNSORTED_SEGMENT_MIN = Op(
     name="UnsortedSegmentMin",
     summary="Takes the minimum of the slices of each segment, with ids in any order.",
-    law=_COMMON_LAW
+    semantics=_COMMON_SEMANTICS
     + "\n- The reduction starts from the highest finite value of T, which is also the result for an empty segment and "
     "for a segment of +inf. NaN propagates.",
     source="tf.raw_ops.UnsortedSegmentMin",
@@ -133,7 +133,7 @@ UNSORTED_SEGMENT_MIN = Op(
 UNSORTED_SEGMENT_PROD = Op(
     name="UnsortedSegmentProd",
     summary="Multiplies the slices of each segment, with ids in any order.",
-    law=_COMMON_LAW + "\n- An empty segment is 1. Integer products wrap.",
+    semantics=_COMMON_SEMANTICS + "\n- An empty segment is 1. Integer products wrap.",
     source="tf.raw_ops.UnsortedSegmentProd",
     inputs=_INPUTS,
     outputs=(_OUTPUT,),

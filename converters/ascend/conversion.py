@@ -41,11 +41,11 @@ def convert(
         inputs: Element types and shapes of the graph's inputs that neither the file nor a dump says:
             `["x:float16:2,3"]` or `{"x": ("float16", (2, 3))}`; an unknown dimension is `?`, or None.
         tensors: A dump's records of the tensors: a csv, a dump's folder, or the folder of the layer's tensors. When
-            left off, the dump is looked for beside the graph, where the tools put it.
+            omitted, the dump is looked for beside the graph, where the tools put it.
         fill_value: The value of FillOperations whose own value, an infinity or NaN, was lost as null in the dump.
         fp16_overflow: How FillOperation converts values beyond float16: `saturate` (Atlas A2, A3) or `ieee`
             (Ascend 950).
-        keep_unknown: Keep operations that are not converted as nodes of the domain `ascend.atb`.
+        keep_unknown: Keep operations that are not supported as nodes of the domain `ascend.atb`.
         progress: Called with `"converting"` when the file has been read.
 
     Returns:

@@ -16,7 +16,7 @@ class CoverageRow:
     Attributes:
         source: The operation as its files name it.
         target: The ONNX operators that it becomes; those of the domain are `MaskedFill` and `Fill`.
-        notes: What is not converted, or assumed.
+        notes: What is not supported, or assumed.
     """
 
     source: str

@@ -69,7 +69,7 @@ def convert_npu(path: Path) -> ModelProto:
         raise ConversionError(f"{path} cannot be brought to opset {OPSET}: {' '.join(str(error).split())}") from error
     _, *bodies = graphs(model.graph)
     if inner := [node for body in bodies for node in body.node if node.domain == DOMAIN]:
-        reason = "it is in the body of control flow, which is not converted"
+        reason = "it is in the body of control flow, which is not supported"
         raise ConversionError("", [UnsupportedNode(_label(node), f"npu::{node.op_type}", reason) for node in inner])
     model.ir_version = max(model.ir_version, IR_VERSION)
     waiting = -1
@@ -134,7 +134,7 @@ def _rewrite(model: ModelProto) -> list[UnsupportedNode]:
 def _results(node: NodeProto, known: dict[str, Tensor], emit: Emitter) -> Results:
     handler = HANDLERS.get(node.op_type)
     if handler is None:
-        raise Unsupported("this operator is not converted")
+        raise Unsupported("this operator is not supported")
     unknown = [name for name in node.input if name not in known]
     if unknown:
         raise Unsupported(f"the element type of its input {unknown[0]} cannot be inferred")

@@ -31,7 +31,7 @@ class Tensor:
             Unsupported: It is not known.
         """
         if self.shape is None:
-            raise Unsupported(f"the shape of {self.name} is not known; give it with --input or --tensors")
+            raise Unsupported(f"the shape of {self.name} is not known; give it with --input-spec or --tensors")
         return len(self.shape)
 
     @property
@@ -42,7 +42,7 @@ class Tensor:
             Unsupported: A dimension is not known.
         """
         if self.shape is None or None in self.shape:
-            raise Unsupported(f"needs the whole shape of {self.name}; give it with --input or --tensors")
+            raise Unsupported(f"needs the whole shape of {self.name}; give it with --input-spec or --tensors")
         return tuple(d for d in self.shape if d is not None)
 
     def axis(self, axis: int) -> int:

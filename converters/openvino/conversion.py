@@ -13,10 +13,10 @@ from onnx import ModelProto, TensorProto, helper
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
 from onnx_sparse.converters.openvino.element_types import ONNX_TYPES
 from onnx_sparse.converters.openvino.emitter import Emitter, value_info
-from onnx_sparse.converters.openvino.ends import end_names, name_outputs, parameter, port_shape
 from onnx_sparse.converters.openvino.handlers import Converted, Node, find_handler
 from onnx_sparse.converters.openvino.ir import Layer, Network, Port, read_ir
 from onnx_sparse.converters.openvino.ir.weights import Weights
+from onnx_sparse.converters.openvino.model_ports import name_outputs, parameter, port_names, port_shape
 from onnx_sparse.converters.openvino.tensors import Shape, Tensor, Unsupported
 
 _IR_VERSION = 10
@@ -37,7 +37,7 @@ def convert(
 
     Args:
         source: The `.xml` of an IR of version 10 or 11.
-        weights: Its `.bin`; the file of the same name beside it when left off. IRs without constants need none.
+        weights: Its `.bin`; the file of the same name beside it when omitted. IRs without constants need none.
         signature, inputs, outputs: Only for other sources; an IR has fixed inputs and outputs, and no signatures.
         progress: Called with `"reading"`, `"converting"` and `"checking"` as these begin.
 
@@ -67,7 +67,7 @@ def convert_network(network: Network, weights: Weights) -> ModelProto:
     """The model of a network."""
     emitter = Emitter()
     problems: list[UnsupportedNode] = []
-    names = end_names(network, emitter.names)
+    names = port_names(network, emitter.names)
     converted = convert_layers(network, emitter, weights, problems, input_names=names.inputs)
     if problems:
         raise ConversionError(unsupported=problems)
@@ -102,7 +102,7 @@ def convert_layers(
         weights: The constants.
         problems: Receives the layers that cannot be converted.
         given: The tensors that stand for Parameters, by layer id; other Parameters are inputs.
-        input_names: The names of these inputs, by layer id; the layers' names when left off.
+        input_names: The names of these inputs, by layer id; the layers' names when omitted.
     """
     tensors: dict[tuple[int, int], Tensor] = {}
     converted = Converted()
@@ -163,7 +163,7 @@ def _convert_layer(
 
 def _expected(port: Port) -> tuple[TensorProto.DataType | None, Shape | None]:
     if port.precision and port.precision not in ONNX_TYPES:
-        raise Unsupported(f"element type {port.precision!r} of an output is not converted")
+        raise Unsupported(f"element type {port.precision!r} of an output is not supported")
     return ONNX_TYPES.get(port.precision), port_shape(port)
 
 

@@ -14,7 +14,7 @@ class CoverageRow:
     Attributes:
         source: The operator and its version, `MatMul-1`.
         target: The ONNX operators that it becomes.
-        notes: What is not converted, or where the result differs.
+        notes: What is not supported, or where the result differs.
     """
 
     source: str

@@ -71,7 +71,7 @@ class Emitter:
         domain: str = "",
         **attributes: Any,
     ) -> tuple[Tensor, ...]:
-        """Add a node as it is, with one result per element type. None is an input that is left off."""
+        """Add a node as it is, with one result per element type. None is an input that is omitted."""
         given = list(inputs)
         while given and given[-1] is None:  # ONNX Runtime's Squeeze fails on an axes input with an empty name
             given.pop()

@@ -15,8 +15,8 @@ from onnx import ModelProto
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.openvino.ir import read_ir
 from onnx_sparse.converters.openvino.known_faults import faults_of
+from onnx_sparse.converters.verification.batches import Refused, compare_batches, make_batches
 from onnx_sparse.converters.verification.comparison import Record
-from onnx_sparse.converters.verification.rounds import Refused, compare_rounds, make_batches
 
 Array = np.ndarray[Any, Any]
 
@@ -30,7 +30,7 @@ def verify(
     outputs: Sequence[str] | None = None,
     feeds: Mapping[str, Array] | None = None,
     seed: int = 0,
-    rounds: int = 2,
+    batch_count: int = 2,
 ) -> list[Record]:
     """Run an IR in OpenVINO and its model in ONNX Runtime on the same inputs and compare the outputs.
 
@@ -43,9 +43,9 @@ def verify(
         source: The .xml file that was given to `convert`.
         model: The model that `convert` returned.
         signature, inputs, outputs: As in `convert`.
-        feeds: The inputs of a single round. Generated when left off.
+        feeds: The inputs of a single batch. Generated when omitted.
         seed: The same seed gives the same inputs.
-        rounds: How many rounds to run on generated inputs.
+        batch_count: How many batches to run on generated inputs.
 
     Returns:
         One record per output.
@@ -59,7 +59,7 @@ def verify(
     openvino = importlib.import_module("openvino")
     session = InferenceSession(model)
     names = [value.name for value in model.graph.input]
-    batches = make_batches(model, names, feeds=feeds, seed=seed, rounds=rounds)
+    batches = make_batches(model, names, feeds=feeds, seed=seed, count=batch_count)
     try:
         core = openvino.Core()
         # Without the hint, the plugin may choose another precision for speed, for which the IR does not ask.
@@ -79,7 +79,7 @@ def verify(
         return made
 
     untyped = dict.fromkeys((value.name for value in model.graph.output), "")
-    records = compare_rounds(batches, untyped, run_source, run_model)
+    records = compare_batches(batches, untyped, run_source, run_model)
     faults = faults_of(read_ir(Path(source)))
     explained = f"; known faults of OpenVINO here: {'; '.join(faults)}" if faults else ""
     return [record if record.ok else replace(record, note=record.note + explained) for record in records]

@@ -13,8 +13,8 @@ from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, firs
 from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.tensorflow.axes import count_axes_from_the_front
 from onnx_sparse.converters.tensorflow.explanation import Explanation, count_nodes, count_source_nodes
-from onnx_sparse.converters.tensorflow.naming import name_ends
-from onnx_sparse.converters.tensorflow.quiet import quietly, require
+from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
+from onnx_sparse.converters.tensorflow.naming import name_inputs_and_outputs
 from onnx_sparse.converters.tensorflow.source import Array, Frozen, Source
 from onnx_sparse.schemas import DOMAIN, OPS
 
@@ -42,9 +42,9 @@ def convert(
     Args:
         source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a Keras 3 `.keras` file; or in memory a
             Keras model, a tf.function with an input_signature, a ConcreteFunction, or what `load` returned.
-        signature: Which signature of a SavedModel; `serving_default`, or the only one, when left off.
-        inputs: The inputs, in this order. In a GraphDef any tensors (`"a:0"`); the placeholders when left off.
-        outputs: The outputs, in this order. In a GraphDef any tensors; those that nothing consumes when left off.
+        signature: Which signature of a SavedModel; `serving_default`, or the only one, when omitted.
+        inputs: The inputs, in this order. In a GraphDef any tensors (`"a:0"`); the placeholders when omitted.
+        outputs: The outputs, in this order. In a GraphDef any tensors; those that nothing consumes when omitted.
         progress: Called with `"loading"`, `"freezing"`, `"converting"`, `"rewriting"` and `"checking"` as these begin.
         explain: Called once, with the numbers of nodes and the outcome of every rewriting rule.
         tables: A dictionary that receives the embedding tables of a model larger than 1 GiB, by initializer. Their data
@@ -74,7 +74,7 @@ def convert(
         frozen = _frozen(loaded)
         tell("converting")
         model = to_onnx(frozen)
-        renamed = name_ends(model, frozen)
+        renamed = name_inputs_and_outputs(model, frozen)
         tell("rewriting")
         model.ir_version = _IR_VERSION
         model.producer_name, model.producer_version = "onnx_sparse", ""

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.editable_graph import EditableGraph
+from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.rewriting.rule import Attempt, Declined
 from onnx_sparse.converters.tensorflow.source import Array
-from onnx_sparse.converters.tensorflow.source_graph import SourceGraph
 
 #: How many rows are computed at a time.
 _CHUNK = 1 << 18
@@ -51,7 +51,7 @@ def derive_tables(graph_def: Any, values: MutableMapping[str, Array], fetched: C
         values: The values, by node name, of constants whose contents are not in the graph; the new tables are added.
         fetched: The tensors that are fetched from the graph.
     """
-    graph = SourceGraph(graph_def, values)
+    graph = EditableGraph(graph_def, values)
     attempts = []
     for name, anchors, rule in (
         ("joined-parts", ("ParallelDynamicStitch", "DynamicStitch"), _join_parts),
@@ -66,7 +66,7 @@ def derive_tables(graph_def: Any, values: MutableMapping[str, Array], fetched: C
     return Derivation(tuple(attempts), graph.drop_abandoned(fetched))
 
 
-def _join_parts(graph: SourceGraph, node: Any) -> bool:
+def _join_parts(graph: EditableGraph, node: Any) -> bool:
     """Make a lookup in the parts of a table a lookup in one table: equal to the bit.
 
     The pattern is `stitch(partition(range(size(ids)), part), [gather(table_k, partition(row, part)[k])])`, where part
@@ -99,7 +99,7 @@ def _join_parts(graph: SourceGraph, node: Any) -> bool:
     return True
 
 
-def _partition(graph: SourceGraph, parts: Sequence[str]) -> Any:
+def _partition(graph: EditableGraph, parts: Sequence[str]) -> Any:
     """The DynamicPartition whose outputs, in order, are the given tensors; None if there is none."""
     node = graph.producer(parts[0], "DynamicPartition")
     if node is None or node.attr["num_partitions"].i != len(parts):
@@ -108,7 +108,7 @@ def _partition(graph: SourceGraph, parts: Sequence[str]) -> Any:
     return node if list(map(graph.resolve, parts)) == outputs else None
 
 
-def _unflattened(graph: SourceGraph, reshape: Any, ids: str, table: Array) -> str | None:
+def _unflattened(graph: EditableGraph, reshape: Any, ids: str, table: Array) -> str | None:
     """The ids before they were flattened, if `reshape` gives the rows the shape of these ids; else None."""
     flat = graph.producer(ids, "Reshape")
     target = graph.producer(reshape.input[1], "ConcatV2") if reshape.op == "Reshape" else None
@@ -124,7 +124,7 @@ def _unflattened(graph: SourceGraph, reshape: Any, ids: str, table: Array) -> st
     return str(flat.input[0]) if is_flat else None
 
 
-def _place_of(graph: SourceGraph, ids: str, dtype: int, part: str, row: str) -> Callable[[Array], list[Array]]:
+def _place_of(graph: EditableGraph, ids: str, dtype: int, part: str, row: str) -> Callable[[Array], list[Array]]:
     """A function from ids to their parts and their rows in these, as the graph computes them."""
     maker = ids.partition(":")[0]
     nodes = []
@@ -165,7 +165,7 @@ def _exist(part: Array, row: Array, sizes: Array) -> Array:
     return known & (row >= 0) & (row < sizes[np.where(known, part, 0)])
 
 
-def _clip_rows(graph: SourceGraph, node: Any) -> bool:
+def _clip_rows(graph: EditableGraph, node: Any) -> bool:
     """Make a lookup whose rows are clipped by norm a lookup in a table of clipped rows: equal to the bit.
 
     The pattern is `clip_by_norm(Gather(table, unique(ids)))`. A table that is also looked up without max_norm is then
@@ -192,7 +192,7 @@ def _clip_rows(graph: SourceGraph, node: Any) -> bool:
     return True
 
 
-def _keeps_to_rows(graph: SourceGraph, node: Any) -> bool:
+def _keeps_to_rows(graph: EditableGraph, node: Any) -> bool:
     """Whether a node computes each row from that row and from scalars."""
     if node.op == "Const":
         return True

@@ -11,7 +11,7 @@ import numpy as np
 
 from onnx_sparse.converters.tensorflow.derived_tables import Derivation, derive_tables
 from onnx_sparse.converters.tensorflow.large_tables import is_large, set_aside, with_rows
-from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.source import Array
 
 
@@ -40,8 +40,8 @@ def freeze_function(
         tables.update(found)
         graph_def = loader.fix_freezing_errors_part2(loader.fix_freezing_errors(graph_def))
         with tf.Graph().as_default():  # Grappler's export is refused in eager mode, though it does not use this graph
-            ends = [*input_names, *(f"{name}:0" for name in found)]
-            return with_rows(loader.tf_optimize(ends, output_names, graph_def), found)
+            fetches = [*input_names, *(f"{name}:0" for name in found)]
+            return with_rows(loader.tf_optimize(fetches, output_names, graph_def), found)
 
     with (
         tf.device("/cpu:0"),

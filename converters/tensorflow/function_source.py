@@ -8,7 +8,7 @@ from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow.freeze import freeze_function
-from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.source import (
     Array,
     Frozen,
@@ -44,8 +44,8 @@ class FunctionSource(Source):
         Args:
             concrete: The ConcreteFunction.
             name: A name for the model.
-            trackable: The object that holds its lookup tables; the function itself when left off.
-            inputs, outputs: The chosen inputs and outputs, in order; all when left off.
+            trackable: The object that holds its lookup tables; the function itself when omitted.
+            inputs, outputs: The chosen inputs and outputs, in order; all when omitted.
             output_names: The names of the outputs, in the order in which the function returns them.
         """
         self.name = name

@@ -10,7 +10,7 @@ from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensorflow.function_source import FunctionSource
-from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.lazy_imports import require
 
 
 def from_keras_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> FunctionSource:

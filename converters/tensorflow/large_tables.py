@@ -13,7 +13,7 @@ from typing import Any
 
 from onnx import ModelProto, TensorProto, helper
 
-from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.source import Array
 
 #: The least number of bytes worth the detour; smaller constants may be worth folding.
@@ -85,7 +85,7 @@ def attach(model: ModelProto, tables: Mapping[str, Array], beside: MutableMappin
         model: The model.
         tables: The values.
         beside: Receives the values if the model would be too large for one message with them; its initializers then
-            say that their data is external. When left off, everything goes into the model.
+            say that their data is external. When omitted, everything goes into the model.
     """
     inputs = [value for value in model.graph.input if value.name not in tables]
     del model.graph.input[:]

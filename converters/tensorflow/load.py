@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError, first_line
-from onnx_sparse.converters.tensorflow.quiet import quietly, require
+from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.tensorflow.source import Source, refuse_what_onnx_lacks
 
 
@@ -24,7 +24,7 @@ def load(
     Args:
         source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a `.keras` file, a Keras model, a
             tf.function with an input_signature, a ConcreteFunction; or a loaded model, which is returned.
-        signature: Which signature of a SavedModel; `serving_default`, or the only one, when left off.
+        signature: Which signature of a SavedModel; `serving_default`, or the only one, when omitted.
         inputs, outputs: The chosen inputs and outputs. In a GraphDef any tensors; else some of the model's own names.
 
     Raises:
@@ -34,32 +34,32 @@ def load(
         if (signature, inputs, outputs) != (None, None, None):
             raise ConversionError(f"{source.name} is loaded: its signature, inputs and outputs are chosen already")
         return source
-    ends = {"inputs": inputs, "outputs": outputs}
+    selected = {"inputs": inputs, "outputs": outputs}
     with quietly():
         if isinstance(source, (str, PathLike)):
-            loaded = _load_path(Path(source), signature, ends)
+            loaded = _load_path(Path(source), signature, selected)
         else:
-            loaded = _load_object(source, ends)
+            loaded = _load_object(source, selected)
     refuse_what_onnx_lacks(loaded.inputs, "input")
     refuse_what_onnx_lacks(loaded.outputs, "output")
     return loaded
 
 
-def _load_path(path: Path, signature: str | None, ends: dict[str, Sequence[str] | None]) -> Source:
+def _load_path(path: Path, signature: str | None, selected: dict[str, Sequence[str] | None]) -> Source:
     if not path.exists():
         raise ConversionError(f"no such file or directory: {path}")
     if path.is_dir():
-        return _load_saved_model(path, signature, ends)
+        return _load_saved_model(path, signature, selected)
     if signature is not None:
         raise ConversionError(f"{path} has no signatures; only a SavedModel directory has")
     if path.suffix == ".keras":
         from onnx_sparse.converters.tensorflow.keras_source import from_keras_file
 
-        return from_keras_file(path, **ends)
+        return from_keras_file(path, **selected)
     if path.suffix in (".pb", ".pbtxt"):
-        from onnx_sparse.converters.tensorflow.graph_source import from_graph_file
+        from onnx_sparse.converters.tensorflow.graph_def_source import from_graph_file
 
-        return from_graph_file(path, **ends)
+        return from_graph_file(path, **selected)
     if path.suffix in (".h5", ".hdf5"):
         raise ConversionError(
             f"{path} is an HDF5 file; load it in Keras and save it as .keras, or give the model itself"
@@ -67,7 +67,7 @@ def _load_path(path: Path, signature: str | None, ends: dict[str, Sequence[str] 
     raise ConversionError(f"{path} is not a SavedModel directory, .keras file or GraphDef (.pb, .pbtxt)")
 
 
-def _load_saved_model(path: Path, signature: str | None, ends: dict[str, Sequence[str] | None]) -> Source:
+def _load_saved_model(path: Path, signature: str | None, selected: dict[str, Sequence[str] | None]) -> Source:
     from onnx_sparse.converters.tensorflow.function_source import FunctionSource
 
     tf = require("tensorflow")
@@ -90,18 +90,18 @@ def _load_saved_model(path: Path, signature: str | None, ends: dict[str, Sequenc
         signature = "serving_default" if "serving_default" in available else available[0]
     if signature not in available:
         raise ConversionError(f"{path} has no signature {signature!r}; it has {listed or 'none'}")
-    return FunctionSource(model.signatures[signature], name=path.name, trackable=model, **ends)
+    return FunctionSource(model.signatures[signature], name=path.name, trackable=model, **selected)
 
 
-def _load_object(source: Any, ends: dict[str, Sequence[str] | None]) -> Source:
+def _load_object(source: Any, selected: dict[str, Sequence[str] | None]) -> Source:
     from onnx_sparse.converters.tensorflow.function_source import from_function
     from onnx_sparse.converters.tensorflow.keras_source import from_keras_model
 
     require("tensorflow")
     if isinstance(source, require("keras").Model):
-        return from_keras_model(source, **ends)
+        return from_keras_model(source, **selected)
     if hasattr(source, "structured_outputs") or hasattr(source, "get_concrete_function"):
-        return from_function(source, **ends)
+        return from_function(source, **selected)
     raise ConversionError(
         f"an object of type {type(source).__name__} is not a path, Keras model, tf.function or ConcreteFunction of "
         "TensorFlow"

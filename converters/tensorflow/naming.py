@@ -10,7 +10,7 @@ from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.tensorflow.source import Frozen
 
 
-def name_ends(model: ModelProto, frozen: Frozen) -> Mapping[str, str]:
+def name_inputs_and_outputs(model: ModelProto, frozen: Frozen) -> Mapping[str, str]:
     """Rename the model's inputs and outputs from TensorFlow's tensors to the names of the ports, in their order.
 
     A tensor that is fetched under several names, or is also an input, goes through an Identity.

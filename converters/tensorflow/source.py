@@ -89,10 +89,10 @@ def select(ports: tuple[Port, ...], names: Sequence[str] | None, kind: str, *, s
         ports: The available ports.
         names: The wanted names.
         kind: `"input"` or `"output"`, for the error.
-        subset: Whether ports may be left off.
+        subset: Whether ports may be omitted.
 
     Raises:
-        ConversionError: If there is no such port, or one that is needed is left off.
+        ConversionError: If there is no such port, or one that is needed is omitted.
     """
     if names is None:
         return ports
@@ -101,7 +101,7 @@ def select(ports: tuple[Port, ...], names: Sequence[str] | None, kind: str, *, s
     refuse_repeated(names, kind)
     missing = [name for name in by_name if name not in names]
     if missing and not subset:
-        raise ConversionError(f"the model needs every {kind}: {', '.join(missing)} was left off")
+        raise ConversionError(f"the model needs every {kind}: {', '.join(missing)} was omitted")
     return tuple(by_name[name] for name in names)
 
 

@@ -18,10 +18,10 @@ from onnx import ModelProto, helper
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS
 from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS
-from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.source import Frozen
-from onnx_sparse.converters.tensorflow.tf2onnx_faults import repair_bodies, repaired
 from onnx_sparse.converters.tensorflow.tf2onnx_nodes import convert_node
+from onnx_sparse.converters.tensorflow.tf2onnx_workarounds import repair_bodies, repaired
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.declaration import dtype_name
 

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS, Handler
 from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
 from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, Unsupported
-from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.source import Array
 from onnx_sparse.schemas.declaration import DType, dtype_name
 

@@ -10,11 +10,11 @@ import numpy as np
 from onnx import ModelProto, helper
 
 from onnx_sparse.converters.graphs import graphs
-from onnx_sparse.converters.tensorflow.by_design import Design
-from onnx_sparse.converters.tensorflow.quiet import quietly, require
+from onnx_sparse.converters.tensorflow.intended_differences import IntendedDifferences
+from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.tensorflow.source import Array
+from onnx_sparse.converters.verification.batches import Refused, compare_batches, make_batches
 from onnx_sparse.converters.verification.comparison import Record
-from onnx_sparse.converters.verification.rounds import Refused, compare_rounds, make_batches
 from onnx_sparse.converters.verification.sample_inputs import KINDS
 from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
 
@@ -36,23 +36,23 @@ def verify(
     outputs: Sequence[str] | None = None,
     feeds: Mapping[str, Array] | None = None,
     seed: int = 0,
-    rounds: int = len(KINDS),
+    batch_count: int = len(KINDS),
     tables: Mapping[str, Array] | None = None,
 ) -> list[Record]:
     """Run a source in TensorFlow and its model in ONNX Runtime on the same inputs and compare the outputs.
 
     Data types and shapes must be equal, and so must integers, booleans and strings. Floats may differ by 1e-5 of their
     value (4e-3 if the model computes with float16, 3e-2 with bfloat16) plus a tenth of that fraction of the output's
-    largest value. NaN equals NaN. Where the operators' law differs from TensorFlow on purpose (see `by_design`), a note
-    says so and the outputs count as equal.
+    largest value. NaN equals NaN. Differences that are meant (see `intended_differences`) are noted, and count as
+    equal.
 
     Args:
         source, signature, inputs, outputs: As given to `convert`. A model that `load` returned is not loaded again.
         model: The model that `convert` returned.
-        feeds: The inputs of a single round. If left off, inputs are generated: an ordinary batch, one with empty rows,
+        feeds: The inputs of a single batch. If omitted, inputs are generated: an ordinary batch, one with empty rows,
             one without entries, one of one row, one of no rows, and so on in turn.
         seed: The same seed gives the same inputs.
-        rounds: How many rounds to run on generated inputs.
+        batch_count: How many batches to run on generated inputs.
         tables: The tables that `convert` left beside the model.
 
     Returns:
@@ -69,14 +69,14 @@ def verify(
         loaded = load(source, signature=signature, inputs=inputs, outputs=outputs)
         session = InferenceSession(_with_inputs(model, tables) if tables else model)
         names = [port.name for port in loaded.inputs]
-        batches = make_batches(model, names, feeds=feeds, seed=seed, rounds=rounds, specs=loaded.specs)
+        batches = make_batches(model, names, feeds=feeds, seed=seed, count=batch_count, specs=loaded.specs)
         untried: list[str] = []
         fatal = sorted({n.op_type for graph in graphs(model.graph) for n in graph.node} & _FATAL_WITHOUT_ROWS)
         if fatal and feeds is None:
             batches = [(kind, batch) for kind, batch in batches if kind != "of no rows"]
             untried.append(f"the batch 'of no rows' is not tried: {fatal[0]} ends the process in ONNX Runtime")
         outputs_by_type = {port.name: port.dtype for port in loaded.outputs}
-        design = Design.of(model)
+        design = IntendedDifferences.of(model)
 
         def run_source(kind: str, batch: Mapping[str, Array]) -> list[Array]:
             try:
@@ -88,12 +88,12 @@ def verify(
         def run_model(batch: Mapping[str, Array]) -> list[Array]:
             return [_normal(value) for value in session.run(list(outputs_by_type), {**batch, **(tables or {})})]
 
-        return compare_rounds(
+        return compare_batches(
             batches,
             outputs_by_type,
             run_source,
             run_model,
-            by_design=design.without_nan,
+            intended_differences=design.without_nan,
             untried=untried,
             computed=_half_floats(model),
         )

@@ -16,16 +16,16 @@ _RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2}
 
 @dataclass(frozen=True)
 class Record:
-    """The comparison of one output over all rounds.
+    """The comparison of one output over all batches.
 
     Attributes:
         output: The output's name.
         dtype: numpy's name of the source's element type; `"string"` for strings.
-        shape: Its shape in the first round.
+        shape: Its shape in the first batch.
         max_abs: The largest absolute difference; 0 for anything but numbers.
         max_rel: The largest relative difference.
-        ok: Whether there was a round, and dtype, shape and values agreed in every round.
-        note: What differed, what differs by design, or why a round was skipped.
+        ok: Whether there was a batch, and dtype, shape and values agreed in every batch.
+        note: What differed, what differs by design, or why a batch was skipped.
         worst: The batch with the largest difference; empty if nothing differs.
     """
 
@@ -72,7 +72,7 @@ def compare(output: str, want: Array, got: Array, kind: str, note: str = "", com
 
 
 def merge(before: Record | None, after: Record) -> Record:
-    """Merge the records of two rounds of the same output."""
+    """Merge the records of two batches of the same output."""
     if before is None:
         return after
     worse = after.max_abs > before.max_abs

@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        argv: The arguments after the program's name; those of the process when left off.
+        argv: The arguments after the program's name; those of the process when omitted.
 
     Returns:
         0 done, 1 failed, 2 wrong usage.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 #: The options that only Ascend's graphs have, by the name of their value, with their defaults.
 _DEFAULTS: dict[str, Any] = {
-    "input": [],
+    "input_spec": [],
     "tensors": None,
     "fill_value": None,
     "fp16_overflow": "saturate",
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of an Ascend conversion."""
     group = parser.add_argument_group("options for Ascend's graphs")
     group.add_argument(
-        "--input",
+        "--input-spec",
         action="append",
         default=[],
         metavar="NAME:DTYPE:2,3",
@@ -72,7 +72,7 @@ def check(origin: str, arguments: argparse.Namespace) -> None:
         if arguments.verify or arguments.verify_with or arguments.signature or arguments.inputs or arguments.outputs:
             raise output.UsageError(
                 "--verify, --signature, --inputs and --outputs are not for Ascend's graphs: their inputs are given as "
-                "--input NAME:DTYPE:2,3, and `onnx-sparse replay` compares with a dump's own tensors"
+                "--input-spec NAME:DTYPE:2,3, and `onnx-sparse replay` compares with a dump's own tensors"
             )
         return
     given = [name for name, default in _DEFAULTS.items() if getattr(arguments, name) != default]
@@ -83,7 +83,7 @@ def check(origin: str, arguments: argparse.Namespace) -> None:
 def values(arguments: argparse.Namespace) -> dict[str, Any]:
     """The arguments of the converter."""
     named = {name: getattr(arguments, name) for name in _DEFAULTS}
-    return {"inputs": named.pop("input"), **named}
+    return {"inputs": named.pop("input_spec"), **named}
 
 
 def recognises(source: Path) -> bool:

@@ -79,10 +79,10 @@ def find(model: ModelProto, path: Path) -> Iterator[Finding]:
     yield from _runtime_errors(model)
     yield from _opset_errors(model)
     unknown = list(_unknown_operators(model))
-    unlawful = list(_broken_laws(model))
+    violations = list(_violations(model))
     rankless = list(_unknown_ranks(model))
-    yield from (*unknown, *unlawful, *rankless)
-    said = {f.message for f in unlawful} | ({_NO_SHAPE} if rankless else set())
+    yield from (*unknown, *violations, *rankless)
+    said = {f.message for f in violations} | ({_NO_SHAPE} if rankless else set())
     yield from _checker(model, path, said, unknown_operators=bool(unknown))
     yield from _external_data(model, path)
     yield from _canonical_form(model)
@@ -150,12 +150,12 @@ def _unknown_operators(model: ModelProto) -> Iterator[Finding]:
             yield Finding(_ERROR, placed.label, f"domain {DOMAIN} has no operator {name}{suggestion(name)}")
 
 
-def _broken_laws(model: ModelProto) -> Iterator[Finding]:
+def _violations(model: ModelProto) -> Iterator[Finding]:
     """Attributes and element types that a declaration rules out. Inference finds the same, but stops at the first."""
     from onnx import AttributeProto
 
     from onnx_sparse.cli.model_graph import infer_types, nodes
-    from onnx_sparse.schemas.law import KernelError, bind_types, check_attributes
+    from onnx_sparse.schemas.validation import KernelError, bind_types, check_attributes
 
     for placed in nodes(infer_types(model)):
         op = placed.op

@@ -22,13 +22,13 @@ class Conversion:
 
     Attributes:
         origin: What the source is.
-        told: What its converter says about the rewriting rules.
+        report: What its converter says about the rewriting rules.
         tables: Data of initializers that one protobuf message cannot hold; they never go into the model.
     """
 
     def __init__(self, origin: str, arguments: argparse.Namespace) -> None:
         self.origin = origin
-        self.told = explanation.Told()
+        self.report = explanation.ConversionReport()
         self.tables: dict[str, Any] = {}
         self._arguments = arguments
         self._source: Any = arguments.source
@@ -46,7 +46,7 @@ class Conversion:
             progress("loading")
             self._source = _converted(self.origin, converter.load, self._source, **self._chosen)
             self._chosen = {}  # applied by loading, which is done only once: models are large
-            more = {"explain": self.told, "tables": self.tables}
+            more = {"explain": self.report, "tables": self.tables}
         model: ModelProto = _converted(
             self.origin, converter.convert, self._source, progress=progress, **self._chosen, **more
         )

@@ -28,7 +28,7 @@ onnx-sparse convert saved_model/ -o model.onnx --verify --portable --explain
 onnx-sparse convert saved_model/ -o model.onnx --verify-with inputs.npz
 onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs logits:0
 onnx-sparse convert model.onnx -o standard.onnx --lower
-onnx-sparse convert layer.json -o layer.onnx --input Layer_0_input_0:float16:2,3
+onnx-sparse convert layer.json -o layer.onnx --input-spec Layer_0_input_0:float16:2,3
 onnx-sparse convert model.xml -o model.onnx --verify
 """
 
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         "from": conversion.origin,
         "output": str(arguments.output) if agrees else None,
         **summary,
-        **conversion.told.document(),
+        **conversion.report.document(),
         "verification": None if records is None else [verification.document(record) for record in records],
         **ascend_options.notes(model),
     }
@@ -141,8 +141,8 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
     origin: str = arguments.origin or detect(source)
     ascend_options.check(origin, arguments)
     explanation.check(origin, arguments)
-    ends = arguments.signature or arguments.inputs or arguments.outputs
-    if origin == "onnx" and (_is_verified(arguments) or ends):
+    selected = arguments.signature or arguments.inputs or arguments.outputs
+    if origin == "onnx" and (_is_verified(arguments) or selected):
         raise output.UsageError("--verify, --signature, --inputs and --outputs are for other sources than ONNX files")
     keep: list[str | Path] = []
     if origin != "onnx":  # an ONNX file may be converted in place

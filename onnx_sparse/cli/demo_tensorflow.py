@@ -22,7 +22,7 @@ def save_model(folder: Path) -> Arrays:
     Returns:
         TensorFlow's answers.
     """
-    from onnx_sparse.converters.tensorflow.quiet import quietly, require
+    from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 
     tf: Any = require("tensorflow")
 

@@ -55,7 +55,7 @@ def examine() -> dict[str, Any]:
         with ThreadPoolExecutor(len(_BACKENDS)) as threads:
             tests = dict(zip(_BACKENDS, threads.map(_smoke_test, _BACKENDS), strict=True))
         from onnx_sparse.cli.ort_limits import find_limits
-        from onnx_sparse.cli.who_runs import native_library
+        from onnx_sparse.cli.runnable_backends import native_library
 
         found = find_limits()
         limits = {"ir_version": found.ir_version, "opset": found.opset}

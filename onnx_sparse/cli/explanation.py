@@ -28,7 +28,7 @@ def check(origin: str, arguments: argparse.Namespace) -> None:
         raise output.UsageError("--explain is for sources from TensorFlow")
 
 
-class Told:
+class ConversionReport:
     """Receives a converter's explanation, and keeps it for the document and the terminal."""
 
     def __init__(self) -> None:

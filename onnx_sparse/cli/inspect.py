@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 def describe(model: ModelProto, path: Path) -> dict[str, Any]:
     """Everything that the command shows, as JSON."""
     from onnx_sparse.cli.model_graph import disk_size, infer_types, nodes, opset_imports, type_text
-    from onnx_sparse.cli.who_runs import BACKENDS, PYTHON, canonical_obstacle, obstacles
+    from onnx_sparse.cli.runnable_backends import BACKENDS, PYTHON, canonical_obstacle, obstacles
 
     placed_nodes = list(nodes(infer_types(model)))
     ours = [placed for placed in placed_nodes if placed.is_ours]

@@ -21,7 +21,7 @@ from onnx_sparse.cli.output import printable
 from onnx_sparse.graphs import element_types
 from onnx_sparse.schemas import DOMAIN, OPS, Op
 from onnx_sparse.schemas.declaration import DType, dtype_name
-from onnx_sparse.schemas.law import KernelError, bind_types
+from onnx_sparse.schemas.validation import KernelError, bind_types
 
 #: ONNX's names that numpy users read as something else.
 _NUMPY_NAMES = {"float": "float32", "double": "float64"}
@@ -93,16 +93,16 @@ def infer_types(model: ModelProto) -> ModelProto:
 
 
 def nodes(model: ModelProto) -> Iterator[PlacedNode]:
-    """Every node: of the main graph, of subgraphs, of model-local functions. Our own portable bodies are left out."""
+    """Every node: of the main graph, of subgraphs, of model-local functions. Our own function bodies are left out."""
     yield from _graph_nodes(model.graph, (), {})
     for function in model.functions:
-        if not is_portable_body(function):
+        if not is_function_body(function):
             scope = (f"function {printable(function.name)}",)
             yield from _placed(function.node, scope, {})
 
 
-def is_portable_body(function: FunctionProto) -> bool:
-    """Whether a model-local function is the portable body of an operator of ours."""
+def is_function_body(function: FunctionProto) -> bool:
+    """Whether a model-local function is the function body of an operator of ours."""
     return bool(function.domain == DOMAIN)
 
 

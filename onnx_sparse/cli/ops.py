@@ -1,4 +1,4 @@
-"""List the operators of the domain, or show one: its law, types, attributes and an example."""
+"""List the operators of the domain, or show one: its semantics, types, attributes and an example."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def describe(op: Op) -> dict[str, Any]:
         "name": op.name,
         "signature": signature(op),
         "summary": op.summary,
-        "law": op.law,
+        "semantics": op.semantics,
         "source": op.source,
         "inputs": [
             {"name": i.name, "type": i.type, "shape": i.shape, "optional": i.optional, "doc": i.doc} for i in op.inputs
@@ -89,8 +89,8 @@ def describe(op: Op) -> dict[str, Any]:
             {"name": a.name, "choices": list(a.choices), "default": a.default, "doc": a.doc} for a in op.attributes
         ],
         "types": {variable: [type_name(t) for t in types] for variable, types in op.types.items()},
-        "portable_body": op.body is not None,
-        "portable_body_notes": op.body_notes,
+        "function_body": op.body is not None,
+        "function_body_notes": op.body_notes,
         "examples": [
             {
                 "name": e.name,

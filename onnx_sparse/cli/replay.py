@@ -56,7 +56,7 @@ def _tolerance(text: str) -> float:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replay the layers."""
-    from onnx_sparse.cli.who_runs import chosen_backend
+    from onnx_sparse.cli.runnable_backends import chosen_backend
     from onnx_sparse.converters import ConversionError
     from onnx_sparse.converters.ascend.atb.handlers import Choices
     from onnx_sparse.converters.ascend.atb.replay import find_graphs, replay

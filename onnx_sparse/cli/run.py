@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     from onnx_sparse.cli.check import refuse_domain_errors
     from onnx_sparse.cli.feeds import read_feeds, read_files
     from onnx_sparse.cli.model_file import check_writable, load_model
-    from onnx_sparse.cli.who_runs import chosen_backend
+    from onnx_sparse.cli.runnable_backends import chosen_backend
 
     if arguments.output:
         check_writable(arguments.output, keep=[arguments.model, *read_files(arguments.input)])

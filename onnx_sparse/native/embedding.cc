@@ -8,7 +8,7 @@
 namespace onnx_sparse {
 namespace {
 
-void embedding_segments(const Call& call, Finish unweighted, Finish weighted) {
+void embedding_segments(const Call& call, Finalize unweighted, Finalize weighted) {
   const Tensor& table = call.input(0);
   const Tensor& indices = call.input(1);
   const Tensor& segment_ids = call.input(2);
@@ -33,7 +33,7 @@ void embedding_segments(const Call& call, Finish unweighted, Finish weighted) {
       default_row < 0 ? zeros.data() : table.as<char>() + static_cast<size_t>(default_row) * width * element_size;
   SegmentReduction work{};
   work.reduction = weights ? Reduction::add_weighted : Reduction::add;
-  work.finish = weights ? weighted : unweighted;
+  work.finalize = weights ? weighted : unweighted;
   work.element = element_of(table.type);
   work.width = width;
   work.table = table.as<char>();
@@ -50,12 +50,12 @@ void embedding_segments(const Call& call, Finish unweighted, Finish weighted) {
 
 }  // namespace
 
-void embedding_segments_sum(const Call& call) { embedding_segments(call, Finish::round, Finish::round); }
+void embedding_segments_sum(const Call& call) { embedding_segments(call, Finalize::round, Finalize::round); }
 
-void embedding_segments_mean(const Call& call) { embedding_segments(call, Finish::tf_mean, Finish::weighted_mean); }
+void embedding_segments_mean(const Call& call) { embedding_segments(call, Finalize::tf_mean, Finalize::weighted_mean); }
 
 void embedding_segments_sqrt_n(const Call& call) {
-  embedding_segments(call, Finish::tf_sqrt_n, Finish::weighted_sqrt_n);
+  embedding_segments(call, Finalize::tf_sqrt_n, Finalize::weighted_sqrt_n);
 }
 
 }  // namespace onnx_sparse

@@ -104,7 +104,7 @@ class State {
     std::swap(x_, z_);
   }
 
-  uint64_t finish(const char* last64, size_t length) {
+  uint64_t finalize(const char* last64, size_t length) {
     const uint64_t multiplier = k1 + ((z_ & 0xff) << 1);
     w_.first += (length - 1) & 63;
     v_.first += w_.first;
@@ -134,7 +134,7 @@ uint64_t hash_long(const char* s, size_t length) {
   State state(s);
   // Whole blocks first, without the last 1 to 64 bytes; the last 64 bytes are then mixed, overlapping these blocks.
   for (size_t at = 0; at < (length - 1) / 64 * 64; at += 64) state.mix(s + at, k1, 1);
-  return state.finish(s + length - 64, length);
+  return state.finalize(s + length - 64, length);
 }
 
 }  // namespace

@@ -359,7 +359,7 @@ class RowFiller {
   const int64_t rows_;
   const size_t parts_;
   bool sorted_ = true;
-  std::vector<int64_t> rows_before_;    // how many rows have entries in the parts before each
+  std::vector<int64_t> rows_before_;  // how many rows have entries in the parts before each
   // Of unsorted entries:
   size_t sort_parts_ = 0;
   std::unique_ptr<int64_t[]> starts_;   // where each row begins in the output

@@ -33,7 +33,7 @@ Call::Call(const OrtApi& api, OrtKernelContext* context, const Declaration& op, 
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (i < given_count) read_input(i);
     if (!inputs_[i] && !op.inputs[i].optional()) {
-      throw LawError{"input " + std::string(op.inputs[i].name) + " is required"};
+      throw InvalidArgument{"input " + std::string(op.inputs[i].name) + " is required"};
     }
   }
   check_inputs(op, inputs_.data());
@@ -80,7 +80,7 @@ OrtValue* Call::allocate_value(size_t index, const std::vector<int64_t>& dims, s
     if (failed == nullptr) return value;
     api_.ReleaseStatus(failed);
   }
-  throw LawError{cause + ": an output of shape " + text_of(dims.data(), dims.size()) + " cannot be allocated"};
+  throw InvalidArgument{cause + ": an output of shape " + text_of(dims.data(), dims.size()) + " cannot be allocated"};
 }
 
 void* Call::allocate(size_t index, const std::vector<int64_t>& dims, size_t element_size,

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "declaration.h"
-#include "law.h"
 #include "tensor.h"
+#include "validation.h"
 
 namespace onnx_sparse {
 
@@ -50,10 +50,10 @@ using Choices = std::array<int, kMostAttributes>;
 // One run of a kernel.
 class Call {
  public:
-  // Throws a LawError if the inputs break the declaration.
+  // Throws an InvalidArgument if the inputs break the declaration.
   Call(const OrtApi& api, OrtKernelContext* context, const Declaration& op, const Choices& choices);
 
-  // An optional input that is left off, or is its sentinel, is a null tensor.
+  // An optional input that is omitted, or is its sentinel, is a null tensor.
   const Tensor& input(size_t index) const { return inputs_[index]; }
 
   // The index of the declared choice that an attribute has.
@@ -63,7 +63,7 @@ class Call {
   bool wants_output(size_t index) const { return index < output_count_; }
 
   // Allocate an output. The value is null where the node does not name the output; the memory is never null. `cause`
-  // is what asks for its size: "num_segments = 7". Throws a LawError where it cannot be allocated.
+  // is what asks for its size: "num_segments = 7". Throws an InvalidArgument where it cannot be allocated.
   OrtValue* allocate_value(size_t index, const std::vector<int64_t>& dims, size_t element_size,
                            const std::string& cause) const;
   void* allocate(size_t index, const std::vector<int64_t>& dims, size_t element_size, const std::string& cause) const;

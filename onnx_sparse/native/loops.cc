@@ -52,22 +52,16 @@ void select_all(const void* x, const uint8_t* mask, const void* value, size_t co
   for (size_t i = 0; i < count; ++i) to[i] = mask[i] ? element : from[i];
 }
 
-#define ONNX_SPARSE_ROWS(function, T)                                                                     \
-  {                                                                                                       \
-    function<RowReduction<T, Add, false>>, function<RowReduction<T, Add, true>>,                          \
-        function<RowReduction<T, Multiply, false>>, function<RowReduction<T, Maximum, false>>,            \
-        function<RowReduction<T, Minimum, false>>                                                         \
-  }
+#define ONNX_SPARSE_ROWS(function, T)                                                     \
+  {function<RowReduction<T, Add, false>>, function<RowReduction<T, Add, true>>,           \
+   function<RowReduction<T, Multiply, false>>, function<RowReduction<T, Maximum, false>>, \
+   function<RowReduction<T, Minimum, false>>}
 // In the order of Element.
-#define ONNX_SPARSE_TABLE(function)                                                                         \
-  {                                                                                                         \
-    ONNX_SPARSE_ROWS(function, Float16), ONNX_SPARSE_ROWS(function, BFloat16),                              \
-        ONNX_SPARSE_ROWS(function, float), ONNX_SPARSE_ROWS(function, double),                              \
-        ONNX_SPARSE_ROWS(function, int8_t), ONNX_SPARSE_ROWS(function, int16_t),                            \
-        ONNX_SPARSE_ROWS(function, int32_t), ONNX_SPARSE_ROWS(function, int64_t),                           \
-        ONNX_SPARSE_ROWS(function, uint8_t), ONNX_SPARSE_ROWS(function, uint16_t),                          \
-        ONNX_SPARSE_ROWS(function, uint32_t), ONNX_SPARSE_ROWS(function, uint64_t)                          \
-  }
+#define ONNX_SPARSE_TABLE(function)                                                                                 \
+  {ONNX_SPARSE_ROWS(function, Float16),  ONNX_SPARSE_ROWS(function, BFloat16), ONNX_SPARSE_ROWS(function, float),   \
+   ONNX_SPARSE_ROWS(function, double),   ONNX_SPARSE_ROWS(function, int8_t),   ONNX_SPARSE_ROWS(function, int16_t), \
+   ONNX_SPARSE_ROWS(function, int32_t),  ONNX_SPARSE_ROWS(function, int64_t),  ONNX_SPARSE_ROWS(function, uint8_t), \
+   ONNX_SPARSE_ROWS(function, uint16_t), ONNX_SPARSE_ROWS(function, uint32_t), ONNX_SPARSE_ROWS(function, uint64_t)}
 #define ONNX_SPARSE_TEXT_OF(name) #name
 #define ONNX_SPARSE_TEXT(name) ONNX_SPARSE_TEXT_OF(name)
 
@@ -78,7 +72,7 @@ const Loops table = {
     ONNX_SPARSE_TEXT(ONNX_SPARSE_INSTRUCTIONS),
     ONNX_SPARSE_TABLE(reduce_batch),
     ONNX_SPARSE_TABLE(accumulate),
-    ONNX_SPARSE_TABLE(finish),
+    ONNX_SPARSE_TABLE(finalize),
     is_sorted<int32_t>,
     is_sorted<int64_t>,
     is_in_range<int32_t>,

@@ -17,15 +17,15 @@ enum class Reduction { add, add_weighted, multiply, maximum, minimum };
 constexpr size_t kReductionCount = 5;
 
 // What is done with a segment's reduced row at the end.
-enum class Finish {
-  round,           // rounded to the element type
-  keep,            // left in the compute type
-  mean,            // divided by the number of rows; integers truncate
-  tf_mean,         // the same, bit-identical to TensorFlow
-  tf_sqrt_n,       // divided by the root of the number of rows, bit-identical to TensorFlow
-  weighted_mean,   // divided by the sum of the weights, 0 where that is 0
-  weighted_sqrt_n, // divided by the root of the sum of the squared weights, 0 where that is 0
-  join_empty,      // reduced together with the value of an empty segment
+enum class Finalize {
+  round,            // rounded to the element type
+  keep,             // left in the compute type
+  mean,             // divided by the number of rows; integers truncate
+  tf_mean,          // the same, bit-identical to TensorFlow
+  tf_sqrt_n,        // divided by the root of the number of rows, bit-identical to TensorFlow
+  weighted_mean,    // divided by the sum of the weights, 0 where that is 0
+  weighted_sqrt_n,  // divided by the root of the sum of the squared weights, 0 where that is 0
+  combine_initial,  // reduced together with the value of an empty segment
 };
 
 // Some segments and the rows of their entries. The rows of a segment are reduced in TensorFlow's order, which makes
@@ -33,17 +33,17 @@ enum class Finish {
 // itself first.
 struct SegmentBatch {
   const char* table;
-  size_t row_stride;         // bytes from one row to the next
-  const int64_t* indices;    // the row of each entry, and prefetch_distance more
-  int64_t prefetch_distance; // how many entries ahead rows are prefetched; 0: not at all
-  const void* weights;       // the weight of each entry, in the element type; only for add_weighted
-  const int64_t* starts;     // [segments + 1]: segment s has the entries starts[s] ... starts[s + 1] - 1
+  size_t row_stride;          // bytes from one row to the next
+  const int64_t* indices;     // the row of each entry, and prefetch_distance more
+  int64_t prefetch_distance;  // how many entries ahead rows are prefetched; 0: not at all
+  const void* weights;        // the weight of each entry, in the element type; only for add_weighted
+  const int64_t* starts;      // [segments + 1]: segment s has the entries starts[s] ... starts[s + 1] - 1
   size_t segments;
-  size_t width;              // elements of a row; at most kMostColumns
-  Finish finish;
-  const char* empty_row;     // the value of an empty segment
+  size_t width;  // elements of a row; at most kMostColumns
+  Finalize finalize;
+  const char* empty_row;  // the value of an empty segment
   char* output;
-  size_t output_stride;      // bytes from one output row to the next
+  size_t output_stride;  // bytes from one output row to the next
 };
 
 // A wider row is reduced in parts.
@@ -55,8 +55,8 @@ struct Loops {
   void (*reduce[kElementCount][kReductionCount])(const SegmentBatch& batch);
   // Reduces `count` rows, in the compute type, into an accumulator one by one.
   void (*accumulate[kElementCount][kReductionCount])(void* accumulator, const void* rows, size_t count, size_t width);
-  // Finishes segment 0, whose reduced row is in the compute type.
-  void (*finish[kElementCount][kReductionCount])(const SegmentBatch& batch, void* row);
+  // Finalizes segment 0, whose reduced row is in the compute type.
+  void (*finalize[kElementCount][kReductionCount])(const SegmentBatch& batch, void* row);
 
   // Whether ids do not decrease and are not less than `before`.
   bool (*sorted32)(const int32_t* ids, size_t count, int32_t before);

@@ -63,9 +63,8 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin,
   using C = typename R::Compute;
   using V = Vector<C, lanes>;
   const bool prefetch = batch.prefetch_distance > 0;
-  const auto column_of = [&](size_t v) __attribute__((always_inline)) {
-    return v + 1 < vectors ? column + v * lanes : last;
-  };
+  const auto column_of = [&](size_t v)
+                             __attribute__((always_inline)) { return v + 1 < vectors ? column + v * lanes : last; };
   const auto read = [&](int64_t k, V* into) __attribute__((always_inline)) {
     if (prefetch) {
       // Into the second-level cache, which takes more requests at a time than the first. The lines between are fetched
@@ -109,8 +108,7 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin,
 
 // Reduces one segment's rows, in vectors of `lanes` where the rows are not narrower.
 template <class R, size_t lanes>
-ONNX_SPARSE_INLINE void reduce_row(const SegmentBatch& batch, int64_t begin, int64_t end,
-                                   typename R::Compute* output) {
+ONNX_SPARSE_INLINE void reduce_row(const SegmentBatch& batch, int64_t begin, int64_t end, typename R::Compute* output) {
   const size_t width = batch.width;
   if (width < lanes) {
     if constexpr (lanes > 1) reduce_row<R, lanes / 2>(batch, begin, end, output);
@@ -200,40 +198,40 @@ ONNX_SPARSE_INLINE void divide_integers(C* row, size_t width, int64_t count) {
   }
 }
 
-// Finishes a segment's reduced row; half floats are rounded into the output, others stay in place.
+// Finalizes a segment's reduced row; half floats are rounded into the output, others stay in place.
 template <class R>
 ONNX_SPARSE_INLINE void finish_row(const SegmentBatch& batch, typename R::Compute* row, int64_t begin, int64_t end,
                                    char* output) {
   using T = typename R::Element;
   using C = typename R::Compute;
-  if (batch.finish == Finish::keep) return;
+  if (batch.finalize == Finalize::keep) return;
   const int64_t count = end - begin;
-  if (batch.finish == Finish::join_empty) {
+  if (batch.finalize == Finalize::combine_initial) {
     const T* empty = reinterpret_cast<const T*>(batch.empty_row);
     for (size_t i = 0; i < batch.width; ++i) row[i] = R::join(row[i], load<C, 1>(empty + i));
   }
   if constexpr (std::is_floating_point_v<C>) {
     const auto size = static_cast<C>(count);
-    switch (batch.finish) {
-      case Finish::mean:
+    switch (batch.finalize) {
+      case Finalize::mean:
         divide(row, batch.width, size);
         break;
-      case Finish::tf_mean:
+      case Finalize::tf_mean:
         divide_as_tensorflow(row, batch.width, count, size);
         break;
-      case Finish::tf_sqrt_n:
+      case Finalize::tf_sqrt_n:
         divide_as_tensorflow(row, batch.width, count, static_cast<C>(__builtin_sqrt(static_cast<double>(count))));
         break;
-      case Finish::weighted_mean:
+      case Finalize::weighted_mean:
         divide_unless_zero(row, batch.width, sum_weights<R, false>(batch, begin, end));
         break;
-      case Finish::weighted_sqrt_n:
+      case Finalize::weighted_sqrt_n:
         divide_unless_zero(row, batch.width, root(sum_weights<R, true>(batch, begin, end)));
         break;
       default:
         break;
     }
-  } else if (batch.finish == Finish::mean) {
+  } else if (batch.finalize == Finalize::mean) {
     divide_integers<T>(row, batch.width, count);
   }
   if constexpr (R::is_half) store_halves(row, batch.width, reinterpret_cast<T*>(output));
@@ -251,7 +249,7 @@ void reduce_batch(const SegmentBatch& batch) {
       std::memcpy(output, batch.empty_row, batch.width * sizeof(typename R::Element));
       continue;
     }
-    C* row = R::is_half && batch.finish != Finish::keep ? half_floats_row : reinterpret_cast<C*>(output);
+    C* row = R::is_half && batch.finalize != Finalize::keep ? half_floats_row : reinterpret_cast<C*>(output);
     reduce_row<R, kVectorBytes / sizeof(C)>(batch, begin, end, row);
     finish_row<R>(batch, row, begin, end, output);
   }
@@ -268,7 +266,7 @@ void accumulate(void* accumulator, const void* rows, size_t count, size_t width)
 }
 
 template <class R>
-void finish(const SegmentBatch& batch, void* row) {
+void finalize(const SegmentBatch& batch, void* row) {
   finish_row<R>(batch, static_cast<typename R::Compute*>(row), batch.starts[0], batch.starts[1], batch.output);
   if constexpr (!R::is_half) std::memcpy(batch.output, row, batch.width * sizeof(typename R::Element));
 }

@@ -3,7 +3,7 @@
 // An operator is registered once for each binding of the type variables of its outputs. From this, ONNX Runtime infers
 // the outputs' element types in every version and for inputs of unknown rank; its inference function for custom
 // operators can do neither. Type variables that only inputs have are left open and checked when the kernel runs, so
-// that the message is the law's.
+// that the message is the one that every backend gives.
 
 #include <array>
 #include <exception>
@@ -73,7 +73,7 @@ OrtStatus* guarded(const OrtApi& api, const Declaration& op, const Body& body) n
   try {
     body();
     return nullptr;
-  } catch (const LawError& error) {
+  } catch (const InvalidArgument& error) {
     return failed(ORT_INVALID_ARGUMENT, error.message.c_str());
   } catch (const OrtFailure& failure) {
     return failure.status;

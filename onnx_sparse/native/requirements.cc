@@ -39,9 +39,9 @@ void require_sorted(const Call& call, std::string_view name, const Tensor& ids) 
     const int64_t id = ids.integer(static_cast<size_t>(k));
     const int64_t before = k == 0 ? 0 : ids.integer(static_cast<size_t>(k - 1));
     if (id >= before) continue;
-    if (id < 0) throw LawError{element(name, k) + " = " + std::to_string(id) + " must be >= 0"};
-    throw LawError{element(name, k) + " = " + std::to_string(id) + " is less than " + element(name, k - 1) + " = " +
-                   std::to_string(before) + "; ids must be sorted"};
+    if (id < 0) throw InvalidArgument{element(name, k) + " = " + std::to_string(id) + " must be >= 0"};
+    throw InvalidArgument{element(name, k) + " = " + std::to_string(id) + " is less than " + element(name, k - 1) +
+                          " = " + std::to_string(before) + "; ids must be sorted"};
   }
 }
 
@@ -52,15 +52,15 @@ void require_in_range(std::string_view name, const Tensor& values, int64_t count
   }
 }
 
-LawError out_of_range(std::string_view name, const Tensor& tensor, int64_t position, int64_t value,
-                      const std::string& low, int64_t high) {
+InvalidArgument out_of_range(std::string_view name, const Tensor& tensor, int64_t position, int64_t value,
+                             const std::string& low, int64_t high) {
   std::string coordinates;
   for (size_t axis = tensor.rank; axis > 0; --axis) {
     coordinates = std::to_string(position % tensor.dims[axis - 1]) + (coordinates.empty() ? "" : ",") + coordinates;
     position /= tensor.dims[axis - 1];
   }
-  return LawError{std::string(name) + (tensor.rank == 0 ? "" : "[" + coordinates + "]") + " = " +
-                  std::to_string(value) + " is out of range [" + low + ", " + std::to_string(high) + ")"};
+  return InvalidArgument{std::string(name) + (tensor.rank == 0 ? "" : "[" + coordinates + "]") + " = " +
+                         std::to_string(value) + " is out of range [" + low + ", " + std::to_string(high) + ")"};
 }
 
 std::string equation(std::string_view name, int64_t value) { return std::string(name) + " = " + std::to_string(value); }

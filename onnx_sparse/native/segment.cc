@@ -17,12 +17,12 @@ int64_t segments_of(const Tensor& segment_ids, std::string* cause) {
   const int64_t last = segment_ids.integer(static_cast<size_t>(size - 1));
   *cause = equation("segment_ids[" + std::to_string(size - 1) + "]", last);
   if (last == std::numeric_limits<int64_t>::max()) {
-    throw LawError{*cause + ": an output of more than 2^63 - 1 segments cannot be allocated"};
+    throw InvalidArgument{*cause + ": an output of more than 2^63 - 1 segments cannot be allocated"};
   }
   return last + 1;
 }
 
-void segment(const Call& call, Reduction reduction, Finish finish, Constant empty) {
+void segment(const Call& call, Reduction reduction, Finalize finalize, Constant empty) {
   const Tensor& data = call.input(0);
   const Tensor& segment_ids = call.input(1);
   const Tensor& num_segments = call.input(2);
@@ -39,7 +39,7 @@ void segment(const Call& call, Reduction reduction, Finish finish, Constant empt
   const std::vector<char> empty_row = constant_row(data.type, empty, width);
   SegmentReduction work{};
   work.reduction = reduction;
-  work.finish = finish;
+  work.finalize = finalize;
   work.element = element_of(data.type);
   work.width = width;
   work.table = data.as<char>();
@@ -53,18 +53,18 @@ Constant fill_mode(const Call& call, Constant extremum) { return call.choice(0) 
 
 }  // namespace
 
-void segment_sum(const Call& call) { segment(call, Reduction::add, Finish::round, Constant::zero); }
+void segment_sum(const Call& call) { segment(call, Reduction::add, Finalize::round, Constant::zero); }
 
-void segment_mean(const Call& call) { segment(call, Reduction::add, Finish::mean, Constant::zero); }
+void segment_mean(const Call& call) { segment(call, Reduction::add, Finalize::mean, Constant::zero); }
 
-void segment_prod(const Call& call) { segment(call, Reduction::multiply, Finish::round, Constant::one); }
+void segment_prod(const Call& call) { segment(call, Reduction::multiply, Finalize::round, Constant::one); }
 
 void segment_max(const Call& call) {
-  segment(call, Reduction::maximum, Finish::round, fill_mode(call, Constant::lowest));
+  segment(call, Reduction::maximum, Finalize::round, fill_mode(call, Constant::lowest));
 }
 
 void segment_min(const Call& call) {
-  segment(call, Reduction::minimum, Finish::round, fill_mode(call, Constant::highest));
+  segment(call, Reduction::minimum, Finalize::round, fill_mode(call, Constant::highest));
 }
 
 }  // namespace onnx_sparse

@@ -139,8 +139,8 @@ class Reducer {
     const size_t ranges = (task_count(cost_of(entries_ + segments_)) + parts - 1) / parts;
     std::vector<int64_t> splits;
     for (size_t range = 0; range < ranges; ++range) {
-      splits.push_back(grouping_.split((entries_ + segments_) / static_cast<int64_t>(ranges) *
-                                       static_cast<int64_t>(range)));
+      splits.push_back(
+          grouping_.split((entries_ + segments_) / static_cast<int64_t>(ranges) * static_cast<int64_t>(range)));
     }
     splits.push_back(segments_);
     call_.parallel_for(ranges * parts, [&](size_t task) {
@@ -178,7 +178,7 @@ class Reducer {
     made.prefetch_distance =
         looked_up ? std::clamp(kPrefetchBytes / std::max(row_bytes_, int64_t{1}), int64_t{8}, kMostPrefetched) : 0;
     made.width = columns.count;
-    made.finish = reduction_.finish;
+    made.finalize = reduction_.finalize;
     made.empty_row = reduction_.empty_row + offset;
     made.output_stride = static_cast<size_t>(row_bytes_);
     return made;
@@ -268,9 +268,9 @@ class Reducer {
     const int64_t head = rest < 2 ? rest + 8 : rest;
     const int64_t blocks = (end - begin - head) / 8;
     const size_t sum_bytes = columns.count * (is_half(reduction_.element) ? sizeof(float) : size_);
-    const int64_t at_once = std::max(
-        kBlockSumBytes / std::max(static_cast<int64_t>(sum_bytes), int64_t{1}) / kTaskBlocks * kTaskBlocks,
-        kTaskBlocks * 8);
+    const int64_t at_once =
+        std::max(kBlockSumBytes / std::max(static_cast<int64_t>(sum_bytes), int64_t{1}) / kTaskBlocks * kTaskBlocks,
+                 kTaskBlocks * 8);
     const auto sums = uninitialized<char>(std::min(at_once, blocks) * static_cast<int64_t>(sum_bytes));
     const auto total = uninitialized<char>(static_cast<int64_t>(sum_bytes));
     const auto element = static_cast<size_t>(reduction_.element);
@@ -297,7 +297,7 @@ class Reducer {
     whole.starts = starts;
     whole.weights = weights_at(begin);
     whole.output = output_at(segment, columns);
-    loops().finish[element][join](whole, total.get());
+    loops().finalize[element][join](whole, total.get());
   }
 
   // Reduces `count` runs of `length` entries each, and leaves the results in the compute type.
@@ -306,7 +306,7 @@ class Reducer {
     int64_t starts[kTaskBlocks + 1];
     for (int64_t i = 0; i <= count; ++i) starts[i] = entry + i * length;
     SegmentBatch some = batch(columns);
-    some.finish = Finish::keep;
+    some.finalize = Finalize::keep;
     some.output = output;
     some.output_stride = stride;
     reduce(some, starts, count);
@@ -333,9 +333,8 @@ bool run_reducer(const Call& call, const SegmentReduction& reduction, const Grou
 
 bool reduce_sorted(const Call& call, const SegmentReduction& reduction, const Tensor& ids, int64_t kept,
                    int64_t segments) {
-  return ids.type == ORT_INT32
-             ? run_reducer(call, reduction, SortedIds<int32_t>{ids.as<int32_t>(), kept, segments})
-             : run_reducer(call, reduction, SortedIds<int64_t>{ids.as<int64_t>(), kept, segments});
+  return ids.type == ORT_INT32 ? run_reducer(call, reduction, SortedIds<int32_t>{ids.as<int32_t>(), kept, segments})
+                               : run_reducer(call, reduction, SortedIds<int64_t>{ids.as<int64_t>(), kept, segments});
 }
 
 int64_t count_below(const Tensor& ids, int64_t segments) {

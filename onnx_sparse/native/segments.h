@@ -15,7 +15,7 @@ enum class IndexWidth { own, int32, int64 };
 // Some entries, each of them a row, reduced by segment to the rows of an output.
 struct SegmentReduction {
   Reduction reduction;
-  Finish finish;
+  Finalize finalize;
   Element element;
   size_t width;       // elements of a row
   const char* table;  // the rows

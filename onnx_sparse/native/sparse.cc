@@ -37,8 +37,7 @@ void require_coordinates(const Arguments& arguments, const Entries<Index>& entri
 }
 
 template <class Index>
-void put_strings(const Call& call, const Arguments& arguments, const Index* positions, int64_t size,
-                 OrtValue* output) {
+void put_strings(const Call& call, const Arguments& arguments, const Index* positions, int64_t size, OrtValue* output) {
   const Strings texts(call, arguments.values);
   const Strings defaults(call, arguments.default_value);
   std::vector<bool> taken(static_cast<size_t>(size), false);
@@ -86,7 +85,7 @@ void fill_empty_rows(const Call& call, const Arguments& arguments, std::vector<i
   if (output != nullptr) put_strings(call, arguments, out.positions, size, output);
 }
 
-// The product of dimensions; a zero counts as one. Throws a LawError where it exceeds int64.
+// The product of dimensions; a zero counts as one. Throws an InvalidArgument where it exceeds int64.
 int64_t size_of_shape(std::string_view name, const std::vector<int64_t>& shape) {
   int64_t room = kMost;
   int64_t size = 1;
@@ -94,8 +93,8 @@ int64_t size_of_shape(std::string_view name, const std::vector<int64_t>& shape) 
     const int64_t factor = std::max(dim, int64_t{1});
     room /= factor;
     if (room == 0) {
-      throw LawError{std::string(name) + " = " + text_of(shape.data(), shape.size()) +
-                     " has more than 2^63 - 1 elements"};
+      throw InvalidArgument{std::string(name) + " = " + text_of(shape.data(), shape.size()) +
+                            " has more than 2^63 - 1 elements"};
     }
     size *= factor;
   }
@@ -110,7 +109,8 @@ std::vector<int64_t> inferred_shape(const std::vector<int64_t>& before, std::vec
   size_t unknown = requested.size();
   for (size_t axis = 0; axis < requested.size(); ++axis) {
     if (requested[axis] < -1) {
-      throw LawError{"new_shape[" + std::to_string(axis) + "] = " + std::to_string(requested[axis]) + " must be >= -1"};
+      throw InvalidArgument{"new_shape[" + std::to_string(axis) + "] = " + std::to_string(requested[axis]) +
+                            " must be >= -1"};
     }
   }
   for (size_t axis = 0; axis < requested.size(); ++axis) {
@@ -119,8 +119,8 @@ std::vector<int64_t> inferred_shape(const std::vector<int64_t>& before, std::vec
     } else if (unknown == requested.size()) {
       unknown = axis;
     } else {
-      throw LawError{"new_shape[" + std::to_string(unknown) + "] and new_shape[" + std::to_string(axis) +
-                     "] are both -1; only one may be"};
+      throw InvalidArgument{"new_shape[" + std::to_string(unknown) + "] and new_shape[" + std::to_string(axis) +
+                            "] are both -1; only one may be"};
     }
   }
   const auto size = [](std::string_view name, const std::vector<int64_t>& shape) {
@@ -131,14 +131,15 @@ std::vector<int64_t> inferred_shape(const std::vector<int64_t>& before, std::vec
   const int64_t product = size("new_shape", known);
   if (unknown == requested.size()) {
     if (product != total) {
-      throw LawError{requested_text + " has " + std::to_string(product) + " elements but " + before_text + " has " +
-                     std::to_string(total)};
+      throw InvalidArgument{requested_text + " has " + std::to_string(product) + " elements but " + before_text +
+                            " has " + std::to_string(total)};
     }
     return requested;
   }
-  if (product == 0) throw LawError{requested_text + " has a -1 beside a zero, so the -1 cannot be inferred"};
+  if (product == 0) throw InvalidArgument{requested_text + " has a -1 beside a zero, so the -1 cannot be inferred"};
   if (total % product != 0) {
-    throw LawError{requested_text + " does not divide the " + std::to_string(total) + " elements of " + before_text};
+    throw InvalidArgument{requested_text + " does not divide the " + std::to_string(total) + " elements of " +
+                          before_text};
   }
   requested[unknown] = total / product;
   return requested;
@@ -159,7 +160,7 @@ std::vector<int64_t> integers(const Tensor& tensor) {
 
 void sparse_fill_empty_rows(const Call& call) {
   const Tensor& dense_shape = call.input(1);
-  if (dense_shape.dims[0] == 0) throw LawError{"dense_shape has 0 elements; at least 1 expected"};
+  if (dense_shape.dims[0] == 0) throw InvalidArgument{"dense_shape has 0 elements; at least 1 expected"};
   const bool by_row_only = call.choice(0) == 1;
   std::vector<int64_t> sizes;
   for (int64_t i = 0; i < (by_row_only ? 1 : dense_shape.dims[0]); ++i) {
@@ -197,8 +198,8 @@ void sparse_reshape(const Call& call) {
   }
   if (count == 0) return;
   if (std::find(before.begin(), before.end(), 0) != before.end()) {
-    throw LawError{"input_indices has " + std::to_string(count) + " entries but input_shape " +
-                   text_of(before.data(), before.size()) + " is empty"};
+    throw InvalidArgument{"input_indices has " + std::to_string(count) + " entries but input_shape " +
+                          text_of(before.data(), before.size()) + " is empty"};
   }
   const std::vector<int64_t> from = strides_of(before);
   const std::vector<int64_t> to = strides_of(after);

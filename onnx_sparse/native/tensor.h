@@ -1,4 +1,4 @@
-// A tensor that ONNX Runtime holds, in the form that the law's checks and the kernels use.
+// A tensor that ONNX Runtime holds, in the form that validation and the kernels use.
 
 #pragma once
 

@@ -55,16 +55,15 @@ void unsorted_segment(const Call& call, Reduction reduction, Constant initial) {
   narrow ? require_below<int32_t>(segment_ids, segments) : require_below<int64_t>(segment_ids, segments);
   std::vector<int64_t> shape(data.dims + segment_ids.rank, data.dims + data.rank);
   shape.insert(shape.begin(), segments);
-  auto* output =
-      static_cast<char*>(call.allocate(0, shape, size_of(data.type), equation("num_segments", segments)));
+  auto* output = static_cast<char*>(call.allocate(0, shape, size_of(data.type), equation("num_segments", segments)));
   if (segments == 0 || width == 0) return;
 
-  const Order order = narrow ? order_by_segment<int32_t>(segment_ids, segments)
-                             : order_by_segment<int64_t>(segment_ids, segments);
+  const Order order =
+      narrow ? order_by_segment<int32_t>(segment_ids, segments) : order_by_segment<int64_t>(segment_ids, segments);
   const std::vector<char> empty_row = constant_row(data.type, initial, width);
   SegmentReduction work{};
   work.reduction = reduction;
-  work.finish = Finish::join_empty;
+  work.finalize = Finalize::combine_initial;
   work.element = element_of(data.type);
   work.width = width;
   work.table = data.as<char>();

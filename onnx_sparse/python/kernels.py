@@ -24,7 +24,7 @@ from onnx_sparse.python.guard import record_error
 from onnx_sparse.reference import evaluate
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import HALF_FLOATS, DType, Op, dtype_name, element_type, numpy_dtype
-from onnx_sparse.schemas.law import Dimensions
+from onnx_sparse.schemas.validation import Dimensions
 
 #: The domain to which `onnx_sparse.InferenceSession` moves the domain's nodes.
 GUARDED_DOMAIN = "onnx_sparse.guarded"

@@ -22,7 +22,7 @@ def embedding_segments_sum(
     default_index: Array | None = None,
     per_sample_weights: Array | None = None,
 ) -> Array:
-    """Weighted sums of looked-up rows; see the law of EmbeddingSegmentsSum."""
+    """Weighted sums of looked-up rows; see the semantics of EmbeddingSegmentsSum."""
     bags = _look_up(emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights)
     return _finish(bags.total, bags, emb_table, default_index)
 
@@ -36,7 +36,7 @@ def embedding_segments_mean(
     default_index: Array | None = None,
     per_sample_weights: Array | None = None,
 ) -> Array:
-    """Weighted averages of looked-up rows; see the law of EmbeddingSegmentsMean."""
+    """Weighted averages of looked-up rows; see the semantics of EmbeddingSegmentsMean."""
     bags = _look_up(emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights)
     if bags.weights is None:
         mean = _divide_by_count(bags.total, bags.counts, bags.counts.astype(np.float64))
@@ -54,7 +54,7 @@ def embedding_segments_sqrt_n(
     default_index: Array | None = None,
     per_sample_weights: Array | None = None,
 ) -> Array:
-    """Weighted sums of looked-up rows over the root of the summed squared weights; see EmbeddingSegmentsSqrtN's law."""
+    """Sums of looked-up rows over the root of the summed squared weights; see EmbeddingSegmentsSqrtN's semantics."""
     bags = _look_up(emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights)
     if bags.weights is None:
         scaled = _divide_by_count(bags.total, bags.counts, np.sqrt(bags.counts.astype(np.float64)))

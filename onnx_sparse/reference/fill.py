@@ -11,7 +11,7 @@ from onnx_sparse.schemas import fill as declarations
 
 @implements(declarations.FILL)
 def fill(dims: Array, value: Array) -> Array:
-    """A tensor of shape `dims`, `value` everywhere; see the law of Fill."""
+    """A tensor of shape `dims`, `value` everywhere; see the semantics of Fill."""
     shape = [int(d) for d in dims]
     require_allocatable(shape, value.dtype, f"dims = {shape}")
     return np.full(shape, value, value.dtype)
@@ -19,7 +19,7 @@ def fill(dims: Array, value: Array) -> Array:
 
 @implements(declarations.MASKED_FILL)
 def masked_fill(x: Array, mask: Array, value: Array) -> Array:
-    """`value` where `mask` is set, else `x`; see the law of MaskedFill."""
+    """`value` where `mask` is set, else `x`; see the semantics of MaskedFill."""
     if mask.dtype != bool:
         require_in_range("mask", mask, 2)
     return np.where(mask.astype(bool, copy=False), value, x)

@@ -11,7 +11,7 @@ from onnx_sparse.schemas import hashing as declarations
 
 @implements(declarations.STRING_TO_HASH_BUCKET_FAST)
 def string_to_hash_bucket_fast(strings: Array, num_buckets: Array) -> Array:
-    """The bucket of each string; see the law of StringToHashBucketFast.
+    """The bucket of each string; see the semantics of StringToHashBucketFast.
 
     Args:
         strings: Text, which is hashed as UTF-8, or bytes.

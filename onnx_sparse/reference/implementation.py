@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.schemas.declaration import Op, element_type
-from onnx_sparse.schemas.law import Dimensions, KernelError, bind_types, check_attributes
+from onnx_sparse.schemas.validation import Dimensions, KernelError, bind_types, check_attributes
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
@@ -23,7 +23,7 @@ def implements(op: Op) -> Callable[[Function], Function]:
 
     The function takes the operator's inputs as arrays in order and its attributes by keyword, and returns its output,
     or a tuple of all outputs. It is called only with legal attributes, element types, ranks, dimensions and sizes; an
-    optional input that is left off or is its sentinel is passed as None.
+    optional input that is omitted or is its sentinel is passed as None.
     """
 
     def decorate(function: Function) -> Function:
@@ -48,7 +48,7 @@ def evaluate(op: Op, inputs: Sequence[Array | None], attributes: dict[str, str])
     """All outputs of an operator as a tuple.
 
     Raises:
-        KernelError: The inputs break the operator's law.
+        KernelError: The inputs violate the operator's semantics.
     """
     result = FUNCTIONS[op.name](*inputs, **attributes)
     return result if isinstance(result, tuple) else (result,)

@@ -1,4 +1,4 @@
-"""What the laws require of values; each error names the input, the position and the illegal value."""
+"""What the semantics require of values; each error names the input, the position and the illegal value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.reference.implementation import Array
-from onnx_sparse.schemas.law import KernelError
+from onnx_sparse.schemas.validation import KernelError
 
 #: The most bytes that any address space holds.
 _MOST_BYTES = 2**63 - 1

@@ -8,19 +8,19 @@ from onnx_sparse.reference.implementation import Array, implements
 from onnx_sparse.reference.reduction import compute_dtype, highest, lowest, reduce_segments, row_width
 from onnx_sparse.reference.requirements import require_allocatable, require_sorted
 from onnx_sparse.schemas import segment
-from onnx_sparse.schemas.law import KernelError
+from onnx_sparse.schemas.validation import KernelError
 
 
 @implements(segment.SEGMENT_SUM)
 def segment_sum(data: Array, segment_ids: Array, num_segments: Array | None = None) -> Array:
-    """Sums of the rows of each segment; see the law of SegmentSum."""
+    """Sums of the rows of each segment; see the semantics of SegmentSum."""
     total, _ = _reduce(np.add, data, segment_ids, num_segments)
     return _finish(total, data)
 
 
 @implements(segment.SEGMENT_PROD)
 def segment_prod(data: Array, segment_ids: Array, num_segments: Array | None = None) -> Array:
-    """Products of the rows of each segment; see the law of SegmentProd."""
+    """Products of the rows of each segment; see the semantics of SegmentProd."""
     product, counts = _reduce(np.multiply, data, segment_ids, num_segments)
     product[counts == 0] = 1
     return _finish(product, data)
@@ -28,11 +28,11 @@ def segment_prod(data: Array, segment_ids: Array, num_segments: Array | None = N
 
 @implements(segment.SEGMENT_MEAN)
 def segment_mean(data: Array, segment_ids: Array, num_segments: Array | None = None) -> Array:
-    """Averages of the rows of each segment; see the law of SegmentMean."""
+    """Averages of the rows of each segment; see the semantics of SegmentMean."""
     total, counts = _reduce(np.add, data, segment_ids, num_segments)
     divisor = np.maximum(counts, 1)[:, None]
     if data.dtype.kind in "iu":
-        # A count may exceed T's range; // rounds down, but the law truncates.
+        # A count may exceed T's range; // rounds down, but the semantics truncate.
         wide = total.astype(np.uint64 if data.dtype == np.uint64 else np.int64)
         divisor = divisor.astype(wide.dtype)
         return _finish((wide - np.fmod(wide, divisor)) // divisor, data)
@@ -41,7 +41,7 @@ def segment_mean(data: Array, segment_ids: Array, num_segments: Array | None = N
 
 @implements(segment.SEGMENT_MAX)
 def segment_max(data: Array, segment_ids: Array, num_segments: Array | None = None, *, fill_mode: str) -> Array:
-    """Maxima of the rows of each segment; see the law of SegmentMax."""
+    """Maxima of the rows of each segment; see the semantics of SegmentMax."""
     maximum, counts = _reduce(np.maximum, data, segment_ids, num_segments)
     maximum[counts == 0] = lowest(data.dtype) if fill_mode == "LOWEST" else 0
     return _finish(maximum, data)
@@ -49,7 +49,7 @@ def segment_max(data: Array, segment_ids: Array, num_segments: Array | None = No
 
 @implements(segment.SEGMENT_MIN)
 def segment_min(data: Array, segment_ids: Array, num_segments: Array | None = None, *, fill_mode: str) -> Array:
-    """Minima of the rows of each segment; see the law of SegmentMin."""
+    """Minima of the rows of each segment; see the semantics of SegmentMin."""
     minimum, counts = _reduce(np.minimum, data, segment_ids, num_segments)
     minimum[counts == 0] = highest(data.dtype) if fill_mode == "HIGHEST" else 0
     return _finish(minimum, data)

@@ -11,14 +11,14 @@ import numpy as np
 from onnx_sparse.reference.implementation import Array, implements
 from onnx_sparse.reference.requirements import require_allocatable, require_in_range
 from onnx_sparse.schemas import sparse
-from onnx_sparse.schemas.law import KernelError
+from onnx_sparse.schemas.validation import KernelError
 
 
 @implements(sparse.SPARSE_FILL_EMPTY_ROWS)
 def sparse_fill_empty_rows(
     values: Array, dense_shape: Array, indices: Array, default_value: Array, *, order: str = "row_major"
 ) -> tuple[Array, Array, Array, Array]:
-    """Adds an entry to each empty row; see the law of SparseFillEmptyRows."""
+    """Adds an entry to each empty row; see the semantics of SparseFillEmptyRows."""
     checked = dense_shape if order == "row_major" else dense_shape[:1]
     for column, size in enumerate(checked):
         require_in_range("indices", indices, int(size), column=column)
@@ -36,7 +36,7 @@ def sparse_fill_empty_rows(
 def ragged_fill_empty_rows(
     value_rowids: Array, values: Array, nrows: Array, default_value: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Adds a value to each empty row; see the law of RaggedFillEmptyRows."""
+    """Adds a value to each empty row; see the semantics of RaggedFillEmptyRows."""
     require_in_range("value_rowids", value_rowids, int(nrows))
     empty, missing = _empty_rows(value_rowids, int(nrows), f"nrows = {nrows}")
     filled = np.concatenate([value_rowids, missing])
@@ -47,7 +47,7 @@ def ragged_fill_empty_rows(
 
 @implements(sparse.SPARSE_RESHAPE)
 def sparse_reshape(input_indices: Array, input_shape: Array, new_shape: Array) -> tuple[Array, Array]:
-    """The coordinates of the same entries in another shape; see the law of SparseReshape."""
+    """The coordinates of the same entries in another shape; see the semantics of SparseReshape."""
     before = [int(d) for d in input_shape]
     after = _inferred_shape(before, [int(d) for d in new_shape])
     output_shape = np.array(after, np.int64)

@@ -14,25 +14,25 @@ from onnx_sparse.schemas import unsorted_segment
 
 @implements(unsorted_segment.UNSORTED_SEGMENT_SUM)
 def unsorted_segment_sum(data: Array, segment_ids: Array, num_segments: Array) -> Array:
-    """Sums by ids in any order; see the law of UnsortedSegmentSum."""
+    """Sums by ids in any order; see the semantics of UnsortedSegmentSum."""
     return _reduce(np.add, data, segment_ids, num_segments, 0)
 
 
 @implements(unsorted_segment.UNSORTED_SEGMENT_PROD)
 def unsorted_segment_prod(data: Array, segment_ids: Array, num_segments: Array) -> Array:
-    """Products by ids in any order; see the law of UnsortedSegmentProd."""
+    """Products by ids in any order; see the semantics of UnsortedSegmentProd."""
     return _reduce(np.multiply, data, segment_ids, num_segments, 1)
 
 
 @implements(unsorted_segment.UNSORTED_SEGMENT_MAX)
 def unsorted_segment_max(data: Array, segment_ids: Array, num_segments: Array) -> Array:
-    """Maxima by ids in any order; see the law of UnsortedSegmentMax."""
+    """Maxima by ids in any order; see the semantics of UnsortedSegmentMax."""
     return _reduce(np.maximum, data, segment_ids, num_segments, lowest(data.dtype))
 
 
 @implements(unsorted_segment.UNSORTED_SEGMENT_MIN)
 def unsorted_segment_min(data: Array, segment_ids: Array, num_segments: Array) -> Array:
-    """Minima by ids in any order; see the law of UnsortedSegmentMin."""
+    """Minima by ids in any order; see the semantics of UnsortedSegmentMin."""
     return _reduce(np.minimum, data, segment_ids, num_segments, highest(data.dtype))
 
 

@@ -98,7 +98,7 @@ def save(tmp_path: Path) -> Callable[[ModelProto], Path]:
 
 @pytest.fixture
 def segment_max(save: Callable[[ModelProto], Path]) -> Path:
-    """data float32[K, 2], segment_ids int64[K] -> SegmentMax; not canonical, because num_segments is left off."""
+    """data float32[K, 2], segment_ids int64[K] -> SegmentMax; not canonical, because num_segments is omitted."""
     node = _domain_node("SegmentMax", ["data", "segment_ids"], ["highest"], fill_mode="ZERO")
     inputs = {"data": (TensorProto.FLOAT, ["K", 2]), "segment_ids": (TensorProto.INT64, ["K"])}
     return save(_make_model([node], inputs, {"highest": (TensorProto.FLOAT, ["S", 2])}))

@@ -37,13 +37,13 @@ def test_a_model_without_our_nodes(cli, save, make_model):
     assert cli("check", save(model)).code == 0
 
 
-def test_what_is_left_off_is_a_warning(cli, segment_max):
+def test_what_is_omitted_is_a_warning(cli, segment_max):
     result = cli("check", segment_max, "--json")
     assert result.code == 0
     (finding,) = result.json["findings"]
     assert finding["level"] == "warning"
     assert finding["where"] == "-> highest"
-    assert "input num_segments is left off" in finding["message"]
+    assert "input num_segments is omitted" in finding["message"]
 
 
 def test_an_operator_that_does_not_exist(cli, save, segment_model):
@@ -71,7 +71,7 @@ def test_an_element_type_outside_its_set(cli, save, segment_model):
     assert "1 error\n" in result.out
 
 
-def test_a_rank_that_the_law_rules_out(cli, save, segment_model):
+def test_an_illegal_rank(cli, save, segment_model):
     result = cli("check", save(segment_model(inputs={**INPUTS, "segment_ids": (TensorProto.INT64, ["K", 1])})))
     assert result.code == 1
     assert "segment_ids has rank 2" in result.out

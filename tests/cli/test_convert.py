@@ -32,7 +32,7 @@ class TestFromOnnx:
         assert document["opsets"] == {"ai.onnx": 18, "onnx_sparse": 1}
         assert document["size"] == out.stat().st_size
 
-    def test_portable(self, cli, segment_max, tmp_path):
+    def test_function_bodies(self, cli, segment_max, tmp_path):
         import onnxruntime
 
         out = tmp_path / "out.onnx"

@@ -10,8 +10,8 @@ import pytest
 from ascend_graphs import layer, operation, write, write_tensors
 
 SAMPLES = Path(__file__).parent.parent / "data" / "ascend"
-FILL = ["--input", "FillAdd_0_input_0:float16:2,3"]
-GO_LSE = [f"--input=GoLse_0_input_{i}:{kind}:2,3" for i, kind in enumerate(("fp16", "fp16", "int8"))]
+FILL = ["--input-spec", "FillAdd_0_input_0:float16:2,3"]
+GO_LSE = [f"--input-spec=GoLse_0_input_{i}:{kind}:2,3" for i, kind in enumerate(("fp16", "fp16", "int8"))]
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def out(tmp_path):
     [
         ("fill_nomask.atb_raw.json", FILL),
         ("FillAdd_0.msprobe_layer.json", FILL),
-        ("FillLayer_0.msit.onnx", ["--input", "FillLayer_0_input_0:float16:2,3"]),
+        ("FillLayer_0.msit.onnx", ["--input-spec", "FillLayer_0_input_0:float16:2,3"]),
         ("fill_family.air", []),
         ("dynamo.pbtxt", []),
         ("ge_proto_00000000_graph_1_PreRunBegin.txt", []),
@@ -51,7 +51,7 @@ def test_options_of_fills(cli, out, tmp_path):
 
 def test_keep_unknown(cli, out, tmp_path):
     path = write(tmp_path, layer(["x"], ["y"], [operation("MlaOperation", ["x"], ["y"], {})]))
-    assert cli("convert", path, "-o", out, "--input", "x:fp16:3", "--keep-unknown").code == 0
+    assert cli("convert", path, "-o", out, "--input-spec", "x:fp16:3", "--keep-unknown").code == 0
     assert onnx.load(out).graph.node[0].domain == "ascend.atb"
 
 
@@ -71,11 +71,11 @@ class TestRefusals:
         ("arguments", "code", "message"),
         [
             (["expert_filter.atb_raw.json"], 1, "MaskFillNode"),
-            (["fill_nomask.atb_raw.json"], 1, "--input FillAdd_0_input_0:float16:2,3"),
-            (["fill_nomask.atb_raw.json", "--input", "nonsense"], 1, "NAME:DTYPE:2,3"),
+            (["fill_nomask.atb_raw.json"], 1, "--input-spec FillAdd_0_input_0:float16:2,3"),
+            (["fill_nomask.atb_raw.json", "--input-spec", "nonsense"], 1, "NAME:DTYPE:2,3"),
             (["fill_nomask.atb_raw.json", "--tensors", "nowhere", *FILL], 1, "no such file"),
             (["fill_nomask.atb_raw.json", "--verify", *FILL], 2, "replay"),
-            (["fill_nomask.atb_raw.json", "--inputs", "a:0", *FILL], 2, "--input NAME:DTYPE:2,3"),
+            (["fill_nomask.atb_raw.json", "--inputs", "a:0", *FILL], 2, "--input-spec NAME:DTYPE:2,3"),
             (["GoLse_0.msprobe_layer.json", *GO_LSE], 1, "--fill-value"),
             (["ge_onnx_00000000_graph_1_PreRunBegin.level2.pbtxt"], 1, "DUMP_GE_GRAPH=1"),
         ],

@@ -110,7 +110,7 @@ def test_damaged_files(cli, source, out, damage, words):
     assert list(out.parent.iterdir()) == []
 
 
-@pytest.mark.parametrize("option", [["--signature", "x"], ["--inputs", "x:0"], ["--input", "x:float:2"]])
+@pytest.mark.parametrize("option", [["--signature", "x"], ["--inputs", "x:0"], ["--input-spec", "x:float:2"]])
 def test_options_of_other_sources(cli, source, out, option):
     result = cli("convert", source, "-o", out, *option)
     assert result.code in (1, 2)

@@ -29,8 +29,8 @@ def test_json(cli, segment_max):
 def test_says_why_a_backend_cannot_run_it(cli, segment_max):
     backends = cli("inspect", segment_max, "--json").json["backends"]
     assert backends["python"]["runs"]
-    assert backends["python_plain_session"]["why_not"] == ["not in canonical form: input num_segments is left off"]
-    assert "convert --portable" in backends["portable_bodies"]["why_not"][0]
+    assert backends["python_plain_session"]["why_not"] == ["not in canonical form: input num_segments is omitted"]
+    assert "convert --portable" in backends["function_bodies"]["why_not"][0]
 
 
 def test_a_converted_model_runs_everywhere(cli, segment_max, tmp_path):
@@ -38,7 +38,7 @@ def test_a_converted_model_runs_everywhere(cli, segment_max, tmp_path):
     described = cli("inspect", tmp_path / "portable.onnx", "--json").json
     assert described["nodes"][0]["canonical"]
     assert described["backends"]["python_plain_session"]["runs"]
-    assert described["backends"]["portable_bodies"]["runs"]
+    assert described["backends"]["function_bodies"]["runs"]
 
 
 def test_half_floats_need_our_session(cli, save, domain_node, make_model):
@@ -101,7 +101,7 @@ def test_a_model_without_our_nodes(cli, save, make_model):
 
 
 def test_a_type_that_cannot_be_inferred(cli, save, domain_node, make_model):
-    """Weights that are left off become a constant of the table's type, which cannot be inferred here."""
+    """Weights that are omitted become a constant of the table's type, which cannot be inferred here."""
     nodes = [
         helper.make_node("Mystery", ["x"], ["table"], domain="elsewhere"),
         domain_node("EmbeddingSegmentsSum", ["table", "indices", "segment_ids", "count"], ["y"]),

@@ -152,7 +152,7 @@ def test_too_little_memory(cli, monkeypatch, segment_max):
 def test_an_ascii_terminal_gets_escapes():
     done = start("ops", "EmbeddingSegmentsSqrtN", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0
-    assert "\\u03a3" in done.stdout  # the sum sign of the law
+    assert "\\u03a3" in done.stdout  # the sum sign in the semantics
 
 
 @pytest.mark.parametrize("arguments", [("ops",), ("ops", "SparseFillEmptyRows"), ("demo", "--recorded")])

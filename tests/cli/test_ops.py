@@ -39,7 +39,7 @@ def test_a_page_says_what_the_declaration_says(cli, name):
     assert op.summary.split(",")[0] in text
 
 
-def test_a_page_shows_signature_types_and_law(cli):
+def test_a_page_shows_signature_types_and_semantics(cli):
     page = cli("ops", "SegmentMax").out
     assert "output = onnx_sparse.SegmentMax <fill_mode> (data, segment_ids, num_segments?)" in page
     assert "int32, int64" in page

@@ -148,7 +148,7 @@ class TestRefusals:
         result = cli("replay", tmp_path)
         assert result.code == 1
         assert "FillLayer_0: 1 node cannot be converted" in result.err
-        assert "MlaOperation_0_0 (MlaOperation): this operation is not converted" in result.err
+        assert "MlaOperation_0_0 (MlaOperation): this operation is not supported" in result.err
 
     def test_inputs_that_an_operator_refuses(self, cli, tmp_path, layout):
         dump(layout)

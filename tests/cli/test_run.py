@@ -102,7 +102,7 @@ class TestInputs:
         assert saved.dtype == np.float32
         assert saved.tolist() == values.astype(ml_dtypes.bfloat16).tolist()
 
-    def test_an_input_with_a_default_may_be_left_off(self, cli, save, make_model):
+    def test_an_input_with_a_default_may_be_omitted(self, cli, save, make_model):
         value = (TensorProto.FLOAT, [1])
         model = make_model([helper.make_node("Add", ["x", "w"], ["y"])], {"x": value, "w": value}, {"y": value})
         model.graph.initializer.append(helper.make_tensor("w", TensorProto.FLOAT, [1], [2.0]))
@@ -278,7 +278,7 @@ class TestWrongModel:
         segment_max.write_bytes(segment_max.read_bytes()[:-9])
         assert "is not an ONNX model, or only a part of one" in cli("run", segment_max, "--input", feeds).error
 
-    def test_input_that_breaks_the_law(self, cli, segment_max, tmp_path):
+    def test_illegal_input(self, cli, segment_max, tmp_path):
         result = cli(
             "run", segment_max, "-i", "data=[[1, 2], [3, 4]]", "-i", "segment_ids=[1, 0]", "--backend", "python"
         )
@@ -286,7 +286,7 @@ class TestWrongModel:
         assert "SegmentMax: segment_ids[1] = 0 is less than segment_ids[0] = 1" in result.error
 
     def test_a_backend_that_is_not_installed(self, cli, segment_max, feeds):
-        from onnx_sparse.cli.who_runs import native_library
+        from onnx_sparse.cli.runnable_backends import native_library
 
         result = cli("run", segment_max, "--input", feeds, "--backend", "native")
         if native_library() is None:

@@ -48,7 +48,7 @@ Run = Callable[[Call, Mapping[str, Array]], list[Array]]
 
 
 def one_node_model(call: Call) -> ModelProto:
-    """A model of one node; inputs are left off as users do it: trailing ones omitted, others named empty."""
+    """A model of one node; inputs are omitted as users do it: trailing ones omitted, others named empty."""
     op, types = call.op, dict(call.types)
     names = [i.name if i.name in call.given else "" for i in op.inputs]
     while not names[-1]:
@@ -81,7 +81,7 @@ def in_sessions(make: Callable[[Call], Any]) -> Run:
     return run
 
 
-class PortableSession:
+class PlainSession:
     """Plain ONNX Runtime without our kernels, which takes bfloat16 arrays as `onnx_sparse.InferenceSession` does."""
 
     def __init__(self, model: ModelProto) -> None:
@@ -105,18 +105,18 @@ BACKENDS: dict[str, Run] = {
         lambda call: ReferenceEvaluator(one_node_model(call), new_ops=onnx_sparse.reference_ops())
     ),
     "ORT Python": in_sessions(lambda call: InferenceSession(one_node_model(call), backend="python")),
-    "ORT portable": in_sessions(lambda call: PortableSession(onnx_sparse.embed_functions(one_node_model(call)))),
+    "ORT function body": in_sessions(lambda call: PlainSession(onnx_sparse.embed_functions(one_node_model(call)))),
 }
 if "native" in available_backends():
     BACKENDS["ORT native"] = in_sessions(lambda call: InferenceSession(one_node_model(call), backend="native"))
 
-#: Backends that report errors. Portable bodies cannot; they assume legal input.
-REPORTING = tuple(name for name in BACKENDS if name != "ORT portable")
+#: Backends that report errors. Function bodies cannot; they assume legal input.
+REPORTING = tuple(name for name in BACKENDS if name != "ORT function body")
 
 #: What a backend cannot do: (backend, operator, element type of T or None for all) -> the reason.
 #: Strict: the suite fails once a gap has been closed.
 EXPECTED_GAPS: dict[tuple[str, str, str | None], str] = {
-    ("ORT portable", "StringToHashBucketFast", None): "standard ONNX does not look at the bytes of a string",
+    ("ORT function body", "StringToHashBucketFast", None): "standard ONNX does not look at the bytes of a string",
 }
 
 

@@ -12,7 +12,7 @@ def model(text: str, opset: int = 18, ir_version: int = 10) -> ModelProto:
     )
 
 
-#: As users write it by hand, with optional inputs and attributes left off.
+#: As users write it by hand, with optional inputs and attributes omitted.
 SEGMENT_SUM = model("g (float[k,2] data, int64[k] ids) => (float[s,2] y) { y = onnx_sparse.SegmentSum (data, ids) }")
 
 #: Two operators of the domain, each in a branch, after a standard one.

@@ -1,4 +1,4 @@
-"""The laws again, in plain Python loops over single elements: slow, obvious, and sharing no code with the kernels.
+"""The semantics again, in plain Python loops over single elements: slow, obvious, and sharing no code with the kernels.
 
 An oracle takes the inputs by name and returns `Expected` by output name. Floats are as exact as float64 sums can be;
 with them comes the error that another order of additions and one rounding to the element type may cause.

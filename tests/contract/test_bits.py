@@ -1,4 +1,4 @@
-"""Unweighted float sums equal TensorFlow's SparseSegment kernels on CPU to the bit, except in portable bodies."""
+"""Unweighted float sums equal TensorFlow's SparseSegment kernels on CPU to the bit, except in function bodies."""
 
 from __future__ import annotations
 

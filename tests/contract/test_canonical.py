@@ -62,7 +62,7 @@ def test_sentinels_have_the_type_of_their_siblings() -> None:
     assert (weights.data_type, list(weights.dims)) == (onnx.TensorProto.FLOAT16, [0])
 
 
-def test_defaults_are_written_and_left_off_outputs_named() -> None:
+def test_defaults_are_written_and_omitted_outputs_named() -> None:
     m = model(
         "g (float[n] v, int64[2] s, int64[n,2] i, float d) => (oi) "
         "{ oi = onnx_sparse.SparseFillEmptyRows (v, s, i, d) }"

@@ -1,4 +1,4 @@
-"""Corner cases of the law that drawn inputs seldom reach, on every backend."""
+"""Corner cases of the semantics that drawn inputs seldom reach, on every backend."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_zero_bytes_count(backend: str) -> None:
 
 
 def test_python_kernels_see_a_string_up_to_its_first_zero_byte() -> None:
-    """onnxruntime-extensions passes it on cut off; the law documents this."""
+    """onnxruntime-extensions passes it on cut off; the semantics document this."""
     seen = [word.partition("\0")[0] for word in ZEROS]
     assert hashed("ORT Python", ZEROS) == [fingerprint64(word.encode()) % MOST for word in seen]
 
@@ -120,7 +120,7 @@ def test_native_kernels_hash_bytes_that_are_not_text() -> None:
 
 
 def test_numpys_text_arrays_are_cut_at_a_zero_byte_by_onnx_runtime() -> None:
-    """The law documents this; if the test fails, the law is out of date."""
+    """The semantics document this; if the test fails, they are out of date."""
     inputs = {"input": np.array(["a\0b"]), "num_buckets": np.array(MOST)}
     call = Call.of(OPS["StringToHashBucketFast"], {}, {}, inputs)
     (output,) = BACKENDS["ORT native" if "ORT native" in BACKENDS else "ORT Python"](call, inputs)

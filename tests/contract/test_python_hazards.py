@@ -132,7 +132,7 @@ def test_an_array_that_is_not_contiguous_is_passed_whole(monkeypatch: pytest.Mon
     np.testing.assert_array_equal(y, strided)
 
 
-def test_left_off_inputs_and_outputs_are_filled_in_for_the_python_kernels() -> None:
+def test_omitted_inputs_and_outputs_are_filled_in_for_the_python_kernels() -> None:
     """onnxruntime-extensions has no optional inputs, outputs or attributes."""
     m = model(
         "g (float[n] v, int64[2] s, int64[n,2] i, float d) => (oi) "

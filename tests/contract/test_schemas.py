@@ -62,10 +62,10 @@ def test_every_combination_of_types_passes_the_checker_and_strict_inference(op: 
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
 def test_the_declaration_is_complete(op: Op) -> None:
     assert op.summary.endswith(".")
-    assert op.law
+    assert op.semantics
     assert op.source
     assert op.examples
-    assert op.body is not None or (("ORT portable", op.name, None) in EXPECTED_GAPS and op.body_notes)
+    assert op.body is not None or (("ORT function body", op.name, None) in EXPECTED_GAPS and op.body_notes)
     assert all(thing.doc.endswith(".") for thing in (*op.inputs, *op.outputs, *op.attributes))
 
 
@@ -172,7 +172,7 @@ def test_subgraphs_are_inferred() -> None:
         ),
     ],
 )
-def test_strict_inference_refuses_what_the_law_forbids(text: str, message: str) -> None:
+def test_strict_inference_refuses_what_the_semantics_forbid(text: str, message: str) -> None:
     m = model(text)
     m.graph.initializer.extend([numpy_helper.from_array(np.array(3), "n"), numpy_helper.from_array(np.array(-1), "d")])
     with pytest.raises(shape_inference.InferenceError) as raised:

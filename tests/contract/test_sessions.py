@@ -127,7 +127,7 @@ class TestWaysIn:
         inputs = {"x": np.array([1, 2], np.float32), "z": np.array([3, 4], np.int32), "ids": np.array([1, 1])}
         assert [a.tolist() for a in opened(FUNCTIONS).run(None, inputs)] == [[0, 3], [0, 7]]
 
-    def test_portable_bodies_in_the_model_do_not_matter(self, opened: Open) -> None:
+    def test_function_bodies_in_the_model_do_not_matter(self, opened: Open) -> None:
         session = opened(onnx_sparse.embed_functions(SEGMENT_SUM))
         with pytest.raises(KernelError, match=NOT_SORTED):
             session.run(None, feeds(UNSORTED))

@@ -161,7 +161,7 @@ class TestFolders:
         """If a graph is not where the tools put it, a `data` folder somewhere above does not belong to it."""
         write_tensors(tmp_path / "data/0_77/0/0_Layer", [X, X], [X])
         nodes = [operation("ElewiseOperation", ["x", "y"], ["z"], ADD)]
-        with pytest.raises(ConversionError, match="--input"):
+        with pytest.raises(ConversionError, match="--input-spec"):
             convert(write(tmp_path, layer(["x", "y"], ["z"], nodes), "mine/deep/graph.json"))
 
 

@@ -101,7 +101,7 @@ def test_duplicate_outputs(refused):
 def test_inputs_without_types(refused):
     nodes = [operation("ElewiseOperation", ["x", "y"], ["z"], ADD)]
     message = refused(layer(["x", "y"], ["z"], nodes), inputs=["x:fp16:3"])
-    assert "--input y:float16:2,3" in message
+    assert "--input-spec y:float16:2,3" in message
     assert "inputs y are" in message
 
 

@@ -25,7 +25,7 @@ def test_type_variables_are_bound_by_the_inputs_that_are_given():
         ),
     ],
 )
-def test_types_that_the_operator_does_not_take_are_refused_in_the_words_of_the_law(types, message):
+def test_types_that_the_operator_does_not_take_are_refused_with_the_same_message(types, message):
     with pytest.raises(Unsupported) as refused:
         bound_types(OPS["MaskedFill"], types)
     assert str(refused.value) == message

@@ -70,7 +70,7 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("op", "binding"), list(cases()))
-def test_equals_the_law(op: Op, binding: dict[str, int]) -> None:
+def test_equals_the_oracle(op: Op, binding: dict[str, int]) -> None:
     attributes = {a.name: st.sampled_from(a.choices) for a in op.attributes}
 
     @settings(

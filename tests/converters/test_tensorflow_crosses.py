@@ -41,7 +41,7 @@ def crossing(*specs, buckets=1000, **options):
 def test_sparse_features(specs):
     """Every kind of batch: rows without features, no features, one row, no rows."""
     cross = crossing(*specs)
-    for record in verify(cross, convert(cross), rounds=10):
+    for record in verify(cross, convert(cross), batch_count=10):
         assert record.ok, record.note
         assert not record.note
 

@@ -212,9 +212,9 @@ def test_unknown_names_of_a_signature(saved_model):
     assert line(saved_model, inputs=["feature"], **wanted) == "no input named 'feature'; did you mean features?"
 
 
-def test_an_input_that_the_model_needs_is_left_off(saved_model, hashed):
-    assert line(saved_model, signature="half", inputs=[]) == "the model needs every input: features was left off"
-    assert line(hashed, inputs=[]) == "the model needs every input: age was left off"
+def test_an_input_that_the_model_needs_is_omitted(saved_model, hashed):
+    assert line(saved_model, signature="half", inputs=[]) == "the model needs every input: features was omitted"
+    assert line(hashed, inputs=[]) == "the model needs every input: age was omitted"
 
 
 def test_a_name_given_twice(hashed):

@@ -117,7 +117,7 @@ def test_verify_uses_keys_that_exist():
 
 def test_a_dense_table_is_refused():
     table = tf.lookup.experimental.DenseHashTable(tf.string, tf.int64, -1, "", "$")
-    with pytest.raises(ConversionError, match="a DenseHashTable is not converted"):
+    with pytest.raises(ConversionError, match="a DenseHashTable is not supported"):
         convert(looking_up(table, tf.string))
 
 

@@ -17,7 +17,7 @@ V1 = tf.compat.v1
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
 
-def ends(model):
+def input_and_output_names(model):
     return [v.name for v in model.graph.input], [v.name for v in model.graph.output]
 
 
@@ -77,7 +77,7 @@ def graph_file(request, graph_def, tmp_path_factory):
 
 def test_saved_model_keeps_the_names_of_its_signature(saved_model, run):
     model = convert(saved_model)
-    inputs, outputs = ends(model)
+    inputs, outputs = input_and_output_names(model)
     assert sorted(inputs) == ["bags", "ids"]
     assert sorted(outputs) == ["bags_1", "total"]  # names must differ in ONNX
     assert model.graph.name == "lookup"
@@ -85,13 +85,13 @@ def test_saved_model_keeps_the_names_of_its_signature(saved_model, run):
 
 def test_a_signature_by_its_name(saved_model, run):
     model = convert(str(saved_model), signature="rows")
-    assert ends(model) == (["ids"], ["rows"])
+    assert input_and_output_names(model) == (["ids"], ["rows"])
     np.testing.assert_array_equal(run(model, ids=[3])["rows"], [[6, 7]])
 
 
 def test_some_of_the_outputs_of_a_signature(saved_model, run):
     model = convert(saved_model, outputs=["total"])
-    assert ends(model)[1] == ["total"]
+    assert input_and_output_names(model)[1] == ["total"]
     np.testing.assert_array_equal(run(model, **FEEDS)["total"], TOTAL)
 
 
@@ -103,7 +103,7 @@ def test_a_saved_model_of_tensorflow_1(tmp_path, run):
         session.run(V1.global_variables_initializer())
         V1.saved_model.simple_save(session, str(tmp_path / "old"), {"ids": ids}, {"out": out})
     model = convert(tmp_path / "old")
-    assert ends(model) == (["ids"], ["out"])
+    assert input_and_output_names(model) == (["ids"], ["out"])
     np.testing.assert_array_equal(run(model, ids=[0, 2])["out"], [[0, 1], [0, 0], [4, 5]])
 
 
@@ -123,14 +123,14 @@ def test_a_saved_model_of_tensorflow_1_with_a_lookup_table(tmp_path, run):
 
 def test_graph_def_with_names(graph_file, run):
     model = convert(graph_file, inputs=["bags:0", "ids:0"], outputs=["lookup/SparseSegmentSum:0"])
-    assert ends(model) == (["bags:0", "ids:0"], ["lookup/SparseSegmentSum:0"])
+    assert input_and_output_names(model) == (["bags:0", "ids:0"], ["lookup/SparseSegmentSum:0"])
     outputs = run(model, **{"ids:0": FEEDS["ids"], "bags:0": FEEDS["bags"]})
     np.testing.assert_array_equal(outputs["lookup/SparseSegmentSum:0"], TOTAL)
 
 
 def test_graph_def_without_names(graph_file, run):
     model = convert(graph_file)
-    assert ends(model) == (["ids", "bags"], ["lookup/SparseSegmentSum"])
+    assert input_and_output_names(model) == (["ids", "bags"], ["lookup/SparseSegmentSum"])
     np.testing.assert_array_equal(run(model, **FEEDS)["lookup/SparseSegmentSum"], TOTAL)
 
 
@@ -139,7 +139,10 @@ def test_graph_def_cut_in_the_middle(graph_file, run):
     model = convert(
         graph_file, inputs=["lookup/doubled", "bags"], outputs=["lookup/SparseSegmentSum", "lookup/doubled:0"]
     )
-    assert ends(model) == (["lookup/doubled", "bags"], ["lookup/SparseSegmentSum", "lookup/doubled:0"])
+    assert input_and_output_names(model) == (
+        ["lookup/doubled", "bags"],
+        ["lookup/SparseSegmentSum", "lookup/doubled:0"],
+    )
     outputs = run(model, **{"lookup/doubled": 2 * FEEDS["ids"], "bags": FEEDS["bags"]})
     np.testing.assert_array_equal(outputs["lookup/SparseSegmentSum"], TOTAL)
     np.testing.assert_array_equal(outputs["lookup/doubled:0"], [2, 18])
@@ -151,7 +154,7 @@ def test_a_placeholder_with_a_default_is_an_input_only_on_request(tmp_path, run)
         tf.add(x, V1.placeholder_with_default(tf.constant(3.0), [], "more"), name="sum")
     (tmp_path / "g.pb").write_bytes(graph.as_graph_def().SerializeToString())
     model = convert(tmp_path / "g.pb")
-    assert ends(model) == (["x"], ["sum"])
+    assert input_and_output_names(model) == (["x"], ["sum"])
     assert run(model, x=np.float32([1, 2]))["sum"].tolist() == [4, 5]
     model = convert(tmp_path / "g.pb", inputs=["x", "more"])
     assert run(model, x=np.float32([1, 2]), more=np.float32(1))["sum"].tolist() == [2, 3]
@@ -161,7 +164,7 @@ def test_concrete_function(run):
     lookup = Lookup()
     model = convert(lookup.sums.get_concrete_function())
     assert model.graph.name == "sums"
-    assert ends(model)[0] == ["ids", "bags"]
+    assert input_and_output_names(model)[0] == ["ids", "bags"]
     np.testing.assert_array_equal(run(model, **FEEDS)["total"], TOTAL)
 
 
@@ -171,7 +174,7 @@ def test_inputs_without_names_are_named_after_the_parameters(run):
         return left - right
 
     model = convert(subtract)
-    assert ends(model) == (["left", "right"], ["output_0"])
+    assert input_and_output_names(model) == (["left", "right"], ["output_0"])
     assert run(model, left=np.float32([3]), right=np.float32([1]))["output_0"] == [2]
 
 
@@ -182,7 +185,7 @@ def test_structures_in_and_out():
     def nested(x):
         return {"pair": (x["a"], x["b"]), "one": x["a"] + x["b"]}
 
-    assert ends(convert(nested)) == (["a", "b"], ["one", "pair_0", "pair_1"])
+    assert input_and_output_names(convert(nested)) == (["a", "b"], ["one", "pair_0", "pair_1"])
 
 
 def test_sparse_tensors_in_and_out(run):
@@ -191,7 +194,7 @@ def test_sparse_tensors_in_and_out(run):
         return {"filled": tf.sparse.fill_empty_rows(sp, "?")[0], "bias": bias + 1.0}
 
     model = convert(fill)
-    inputs, outputs = ends(model)
+    inputs, outputs = input_and_output_names(model)
     assert inputs == ["sp", "sp_1", "sp_2", "bias"]
     assert outputs == ["bias_1", "filled_indices", "filled_values", "filled_dense_shape"]
     feeds = {"sp": [[1, 0]], "sp_1": np.array(["x"], object), "sp_2": [2, 3], "bias": np.float32([1])}
@@ -203,7 +206,7 @@ def test_an_unused_input_stays():
     def first(used, unused):
         return {"out": used * 2.0}
 
-    assert ends(convert(first))[0] == ["used", "unused"]
+    assert input_and_output_names(convert(first))[0] == ["used", "unused"]
 
 
 def test_an_input_returned_under_several_names(run):
@@ -212,7 +215,7 @@ def test_an_input_returned_under_several_names(run):
         return {"a": x, "b": x}
 
     model = convert(through)
-    assert ends(model) == (["x"], ["a", "b"])
+    assert input_and_output_names(model) == (["x"], ["a", "b"])
     assert run(model, x=np.array(["p", "q"], object))["b"].tolist() == ["p", "q"]
 
 
@@ -224,7 +227,7 @@ def test_a_constant_made_outside_the_function_is_not_an_input(run):
         return {"out": tf.sparse.segment_sum(table, ids, ids)}
 
     model = convert(look_up)
-    assert ends(model) == (["ids"], ["out"])
+    assert input_and_output_names(model) == (["ids"], ["out"])
     np.testing.assert_array_equal(run(model, ids=[1])["out"], [[0, 0], [2, 3]])
 
 
@@ -260,7 +263,7 @@ def test_keras_file(keras_model, tmp_path, run):
     original.save(tmp_path / "model.keras")
     for source in (original, tmp_path / "model.keras"):
         model = convert(source)
-        assert ends(model) == (list(feeds), ["score"] if len(feeds) == 2 else ["logits"])
+        assert input_and_output_names(model) == (list(feeds), ["score"] if len(feeds) == 2 else ["logits"])
         expected = original(list(feeds.values()) if len(feeds) > 1 else feeds["features"]).numpy()
         (actual,) = run(model, **feeds).values()
         np.testing.assert_allclose(actual, expected, rtol=1e-6)
@@ -269,7 +272,7 @@ def test_keras_file(keras_model, tmp_path, run):
 def test_keras_outputs_in_a_dictionary():
     x = keras.Input([2], name="x")
     model = keras.Model({"x": x}, {"late": x + 1.0, "early": x * 2.0})
-    assert ends(convert(model)) == (["x"], ["early", "late"])
+    assert input_and_output_names(convert(model)) == (["x"], ["early", "late"])
 
 
 def test_a_loaded_model_is_converted_and_verified_without_its_files(tmp_path):
@@ -278,7 +281,7 @@ def test_a_loaded_model_is_converted_and_verified_without_its_files(tmp_path):
     loaded = load(tmp_path / "model", signature="rows")
     (tmp_path / "model").rename(tmp_path / "elsewhere")
     model = convert(loaded)
-    assert ends(model) == (["ids"], ["rows"])
+    assert input_and_output_names(model) == (["ids"], ["rows"])
     assert all(record.ok for record in verify(loaded, model))
     with pytest.raises(ConversionError, match="chosen already"):
         convert(loaded, signature="sums")

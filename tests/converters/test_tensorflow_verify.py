@@ -161,13 +161,13 @@ def test_ids_stay_below_the_number_of_segments(segments):
         return tf.sparse.segment_sum(tf.ones([4, 2]), ids, tf.cast(ids * 0, tf.int32), num_segments=segments or 9), x
 
     for function in (reduce, lookup):
-        assert [record.ok for record in verify(function, convert(function), rounds=6)] == [True, True]
+        assert [record.ok for record in verify(function, convert(function), batch_count=6)] == [True, True]
 
 
 def test_data_and_sorted_segment_ids_have_the_same_length():
     specs = [tf.TensorSpec([None, 3]), tf.TensorSpec([None], tf.int32)]
     function = tf.function(lambda x, ids: tf.math.segment_max(x, ids), input_signature=specs)
-    (record,) = verify(function, convert(function), rounds=6)
+    (record,) = verify(function, convert(function), batch_count=6)
     assert (record.ok, record.note) == (True, "")
 
 
@@ -181,7 +181,7 @@ def test_strings_are_drawn_from_the_tables_of_the_model():
 
 
 def test_a_faithful_model_is_found_to_be_one(lookup, model):
-    plain, weighted = verify(lookup, model, seed=5, rounds=6)
+    plain, weighted = verify(lookup, model, seed=5, batch_count=6)
     assert (plain.output, plain.dtype, plain.ok, plain.note) == ("plain", "float32", True, "")
     assert (weighted.output, weighted.ok, weighted.note) == ("weighted", True, "")
     assert plain.shape[1] == 4
@@ -215,7 +215,7 @@ def test_given_inputs_must_be_complete(lookup, model):
 def test_ids_stay_inside_a_table_that_is_an_input():
     specs = [tf.TensorSpec([None, 3]), tf.TensorSpec([None], tf.int64)]
     function = tf.function(lambda table, ids: tf.gather(table, ids), input_signature=specs)
-    (record,) = verify(function, convert(function), rounds=6)
+    (record,) = verify(function, convert(function), batch_count=6)
     assert (record.ok, record.note) == (True, "")
 
 
@@ -233,7 +233,7 @@ def test_a_source_that_cannot_be_read(model, tmp_path):
 
 
 class TestByDesign:
-    """Differences between the law and TensorFlow are noted, and are not failures."""
+    """Differences between the semantics and TensorFlow are noted, and are not failures."""
 
     def test_nan_in_a_maximum(self):
         specs = [tf.TensorSpec([None, 1]), tf.TensorSpec([None], tf.int32)]

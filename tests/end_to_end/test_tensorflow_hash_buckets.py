@@ -94,7 +94,7 @@ def test_there_is_no_portable_form(saved, tmp_path, capsys):
     assert main(["convert", str(saved), "--signature", "dense", "-o", str(out), "--portable"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "StringToHashBucketFast" in line
-    assert "the operator has no portable body: standard ONNX cannot express it" in line
+    assert "the operator has no function body: standard ONNX cannot express it" in line
     assert not out.exists()
 
 

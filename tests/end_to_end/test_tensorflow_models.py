@@ -183,5 +183,5 @@ def test_a_recommender_with_words_and_features(tmp_path, table):
     path = tmp_path / "recommender"
     tf.saved_model.save(module, str(path), signatures={"rank": score})
     model = convert(path, signature="rank")
-    (record,) = verify(path, model, signature="rank", rounds=6)
+    (record,) = verify(path, model, signature="rank", batch_count=6)
     assert (record.output, record.ok, record.note) == ("score", True, "")

@@ -99,7 +99,7 @@ def test_the_rank_of_an_output_is_left_to_the_run() -> None:
 
 
 @pytest.mark.parametrize("outputs", [["oi", "ov", "d", "r"], ["oi", "ov", "d", ""], ["oi", "ov", "d"]])
-def test_the_output_that_may_be_left_off(outputs: list[str]) -> None:
+def test_the_output_that_may_be_omitted(outputs: list[str]) -> None:
     m = model(
         "g (float[n] v, int64[2] s, int64[n,2] i, float x) => (oi, ov, d, r) "
         "{ oi, ov, d, r = onnx_sparse.SparseFillEmptyRows (v, s, i, x) }"

@@ -30,7 +30,7 @@ class TestHostileSizes:
 
     def test_segments_of_no_width(self, size: int) -> None:
         inputs = segments(size, data=np.ones((3, 0), np.float32))
-        if size * 4 < 2**63:  # the law counts a dimension of size 0 as 1
+        if size * 4 < 2**63:  # the semantics count a dimension of size 0 as 1
             assert run("SegmentSum", inputs)[0].shape == (size, 0)
         else:
             with pytest.raises(KernelError, match="cannot be allocated"):

@@ -45,7 +45,7 @@ class _State:
     choices: Choices
     keep_unknown: bool
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    #: Tensors of which nothing is known: their operation is not converted, or the type of an input is not given.
+    #: Tensors of which nothing is known: their operation is not supported, or the type of an input is not given.
     lost: set[str] = field(default_factory=set)
     unsupported: list[UnsupportedNode] = field(default_factory=list)
 
@@ -105,7 +105,7 @@ def _raise_for(untyped: list[str], unsupported: list[UnsupportedNode]) -> None:
     names = ", ".join(untyped[:8]) + (f" and {len(untyped) - 8} more" if len(untyped) > 8 else "")
     message = (
         f"the element types of the inputs {names} are not in the graph: give each as "
-        f"--input {untyped[0]}:float16:2,3, or the dump's tensors with --tensors"
+        f"--input-spec {untyped[0]}:float16:2,3, or the dump's tensors with --tensors"
     )
     if unsupported:
         message += f"; and {len(unsupported)} of the operations cannot be converted"
@@ -198,7 +198,7 @@ def _convert_node(node: AtbNode, state: _State) -> None:
     state.emit.begin(node.name)
     try:
         if handler is None and not (state.keep_unknown and node.op_type):
-            reason = "this operation is not converted"
+            reason = "this operation is not supported"
             if not node.op_type:
                 reason = "a plugin operation: the dump holds its name only, neither its type nor its parameters"
             raise Unsupported(reason)

@@ -70,7 +70,7 @@ class _Conversion:
                 raise ConversionError(f"{node.name} is {dtype_name(dtype)} in the graph, not {dtype_name(said.dtype)}")
             dtype, shape = said.dtype, said.shape if said.shape is not None else shape
         if dtype is None:
-            raise ConversionError(f"the graph does not say the element type of {node.name}: give it with --input")
+            raise ConversionError(f"the graph does not say the element type of {node.name}: give it with --input-spec")
         self.inputs[node.name] = Tensor(node.name, dtype, shape)
         self.results[node.name] = (self.inputs[node.name],)
 
@@ -103,7 +103,7 @@ class _Conversion:
         if node.op_type in _CALLS:
             raise Unsupported("it runs another graph of the file; only the file's first graph is converted")
         if handler is None and not self.keep_unknown:
-            raise Unsupported("this operator is not converted")
+            raise Unsupported("this operator is not supported")
         if any(source is not None and source.node in self.lost for source in node.inputs):
             return None
         inputs = tuple(None if source is None else self._result(source) for source in node.inputs)

@@ -50,7 +50,7 @@ class GeNode:
     Attributes:
         name: Its name, unique in the graph.
         op_type: Its type.
-        inputs: The results it reads; None is an optional input that is left off. Control edges are not listed.
+        inputs: The results it reads; None is an optional input that is omitted. Control edges are not listed.
         attributes: Its attributes: numbers, texts, lists, and arrays for tensors.
         results: The graph's descriptions of its results.
         without_data: Whether it is a constant whose data are not in the file.

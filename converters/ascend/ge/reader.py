@@ -47,7 +47,7 @@ def read_ge_graph(path: Path) -> GeGraph:
 def _of_model(model: Any, path: Path) -> GeGraph:
     if not model.graph:
         raise ConversionError(f"{path} is not a graph of GE: there is no graph in it")
-    return _of_graph(model.graph[0], path)  # the others are bodies of control flow, which is not converted
+    return _of_graph(model.graph[0], path)  # the others are bodies of control flow, which is not supported
 
 
 def _of_graph(graph: Any, path: Path) -> GeGraph:

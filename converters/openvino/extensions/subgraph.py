@@ -41,7 +41,7 @@ class Subgraph:
         return source
 
     def given(self, name: str) -> Value | None:
-        """An optional input; None if it is left off or is a constant equal to its sentinel."""
+        """An optional input; None if it is omitted or is a constant equal to its sentinel."""
         position = [i.name for i in self.op.inputs].index(name)
         if position >= self.node.get_input_size():
             return None
@@ -79,7 +79,7 @@ class Subgraph:
         return self.ops.convert(tensor, "i64")
 
     def wide(self, tensor: Value) -> Value:
-        """A tensor in the type in which the law computes: float32 for half floats, int32 for small integers."""
+        """A tensor in the type in which the semantics compute: float32 for half floats, int32 for small integers."""
         kind = element_type(tensor)
         if kind in ("f16", "bf16"):
             return self.ops.convert(tensor, "f32")

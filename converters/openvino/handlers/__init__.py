@@ -5,13 +5,13 @@ from __future__ import annotations
 from onnx_sparse.converters.openvino.handlers import (
     activation,
     arithmetic,
+    constant_convert_select,
     control_flow,
     detection,
     indexing,
     interpolation,
     linear,
     normalization,
-    plumbing,
     pooling,
     recurrent,
     reduction,
@@ -30,7 +30,7 @@ from onnx_sparse.converters.openvino.handlers.registry import (
 
 #: The modules whose import registers the handlers.
 MODULES = (
-    plumbing,
+    constant_convert_select,
     arithmetic,
     activation,
     reduction,

@@ -16,7 +16,7 @@ _INTEGERS = (*_SIGNED, *_UNSIGNED)
 def operands(node: Node) -> tuple[Tensor, Tensor]:
     """The two inputs. Broadcasting is numpy's, from which pdpd differs if `axis` is given."""
     if node.choice("auto_broadcast", ("numpy", "none", "pdpd"), "numpy") == "pdpd":
-        raise Unsupported("auto_broadcast = 'pdpd' is not converted")
+        raise Unsupported("auto_broadcast = 'pdpd' is not supported")
     return node[0], node[1]
 
 

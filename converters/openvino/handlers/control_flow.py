@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from onnx import GraphProto, TensorProto, ValueInfoProto, helper
 
 from onnx_sparse.converters.openvino.emitter import Emitter, value_info
-from onnx_sparse.converters.openvino.ends import parameter
 from onnx_sparse.converters.openvino.handlers.registry import Node, converts
 from onnx_sparse.converters.openvino.ir import BodyMap, Network
+from onnx_sparse.converters.openvino.model_ports import parameter
 from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
 
 

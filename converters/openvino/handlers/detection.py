@@ -49,7 +49,7 @@ def _number(node: Node, emit: Emitter, position: int) -> Tensor:
 
 @converts("ROIAlign", 3, 9, to="RoiAlign", notes="mode must be avg.")
 def roi_align(node: Node, emit: Emitter) -> Tensor:
-    """ROIAlign-3 and ROIAlign-9. Mode max is not converted: ONNX Runtime's is not the interpolated points' maximum.
+    """ROIAlign-3 and ROIAlign-9. Mode max is not supported: ONNX Runtime's is not the interpolated points' maximum.
 
     ONNX's half_pixel is OpenVINO's half_pixel_for_nn; OpenVINO's half_pixel first moves the boxes by half a pixel.
     """

@@ -6,8 +6,8 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.openvino.emitter import Emitter
-from onnx_sparse.converters.openvino.ends import element_type
 from onnx_sparse.converters.openvino.handlers.registry import Node, converts
+from onnx_sparse.converters.openvino.model_ports import element_type
 from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
 from onnx_sparse.schemas.segment_body import highest, lowest
 
@@ -106,7 +106,7 @@ def scatter_elements_3(node: Node, emit: Emitter) -> Tensor:
     return emit.op("ScatterElements", node[0], emit.index(node[1]), node[2], axis=_axis(node, 3))
 
 
-@converts("ScatterElementsUpdate", 12, to="ScatterElements", notes="reduction mean is not converted.")
+@converts("ScatterElementsUpdate", 12, to="ScatterElements", notes="reduction mean is not supported.")
 def scatter_elements_12(node: Node, emit: Emitter) -> Tensor:
     """ScatterElementsUpdate-12. Without `use_init_val`, the elements are first set to the reduction's neutral value."""
     reduction, axis = _reduction(node), _axis(node, 3)

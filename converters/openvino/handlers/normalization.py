@@ -124,7 +124,7 @@ def fake_quantize(node: Node, emit: Emitter) -> Tensor:
     x <= min(low, high) becomes output_low, x > max(low, high) output_high.
     """
     if node.choice("auto_broadcast", ("numpy", "none", "pdpd"), "numpy") == "pdpd":
-        raise Unsupported("auto_broadcast = 'pdpd' is not converted")
+        raise Unsupported("auto_broadcast = 'pdpd' is not supported")
     x, low, high, out_low, out_high = (node[k] for k in range(5))
     steps = emit.like(node.integer("levels") - 1, x)
     scaled = emit.op("Mul", emit.op("Div", emit.op("Sub", x, low), emit.op("Sub", high, low)), steps)

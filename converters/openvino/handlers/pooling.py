@@ -24,7 +24,7 @@ def _attributes(node: Node, *, dilations: bool) -> dict[str, Any]:
 
 
 def _refuse_windows_in_padding(node: Node, attributes: dict[str, Any]) -> None:
-    """Refuse `ceil` with windows that begin in the padding at the end, which ONNX, like `ceil_torch`, leaves off."""
+    """Refuse `ceil` with windows that begin in the padding at the end, which ONNX, like `ceil_torch`, omits."""
     if "pads" not in attributes:
         return
     kernel, strides = attributes["kernel_shape"], attributes["strides"]

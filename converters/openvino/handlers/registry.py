@@ -64,7 +64,7 @@ class Node:
         return self.inputs[position]
 
     def optional(self, position: int) -> Tensor | None:
-        """An input, or None if it is left off."""
+        """An input, or None if it is omitted."""
         return self.inputs[position] if position < len(self.inputs) else None
 
     def has(self, key: str) -> bool:
@@ -82,7 +82,7 @@ class Node:
         """An attribute that is one of a few words."""
         value = self.text(key, default)
         if value not in choices:
-            raise Unsupported(f"{key} = {value!r} is not converted; {', '.join(choices)} are")
+            raise Unsupported(f"{key} = {value!r} is not supported; {', '.join(choices)} are")
         return value
 
     def flag(self, key: str, default: bool | None = None) -> bool:
@@ -130,7 +130,7 @@ class Handler:
         version: The operator set that introduced this version.
         to: The ONNX operators that it becomes.
         convert: The function that converts it.
-        notes: What is not converted, or where the result differs.
+        notes: What is not supported, or where the result differs.
     """
 
     type: str

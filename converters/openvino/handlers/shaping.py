@@ -92,13 +92,13 @@ def tile(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Tile", x, repeats)
 
 
-@converts("Broadcast", 1, to="Expand", notes="mode pdpd is not converted.")
+@converts("Broadcast", 1, to="Expand", notes="mode pdpd is not supported.")
 def broadcast_1(node: Node, emit: Emitter) -> Tensor:
     """Broadcast-1."""
     return _broadcast(node, emit, node.choice("mode", ("numpy", "explicit"), "numpy"))
 
 
-@converts("Broadcast", 3, to="Expand", notes="mode pdpd is not converted.")
+@converts("Broadcast", 3, to="Expand", notes="mode pdpd is not supported.")
 def broadcast_3(node: Node, emit: Emitter) -> Tensor:
     """Broadcast-3: also in both directions, as Expand does."""
     return _broadcast(node, emit, node.choice("mode", ("numpy", "explicit", "bidirectional"), "numpy"))

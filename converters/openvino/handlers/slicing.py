@@ -86,7 +86,7 @@ def strided_slice(node: Node, emit: Emitter) -> Tensor:
 
 
 def _mask(node: Node, key: str, count: int) -> list[bool]:
-    """One of the masks; entries that the file leaves off at its end are not set."""
+    """One of the masks; entries that the file omits at its end are not set."""
     given = [bool(bit) for bit in node.integers(f"{key}_mask", [])]
     return given + [False] * (count - len(given))
 

@@ -30,7 +30,7 @@ def window(node: Node, kernel: Sequence[int | None], *, dilations: bool = True) 
 
 
 def per_axis(node: Node, key: str, spatial: int, *, least: int | None = None) -> list[int]:
-    """An attribute with one number per axis; if it is left off, all are `least` or 0.
+    """An attribute with one number per axis; if it is omitted, all are `least` or 0.
 
     Raises:
         Unsupported: There are more or fewer numbers, or one is less than `least`.

@@ -79,7 +79,7 @@ class Emitter(ABC):
 
         Args:
             op_type: The operator.
-            inputs: Its inputs by name; an optional input left off gets its sentinel.
+            inputs: Its inputs by name; an omitted optional input gets its sentinel.
             attributes: Values of attributes; others get their defaults.
 
         Raises:

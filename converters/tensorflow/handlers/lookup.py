@@ -32,7 +32,7 @@ def lookup_table_find(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
         raise Unsupported("the contents of the table are not in the graph; convert the SavedModel that it comes from")
     known, held = node.table
     if known.ndim != 1:
-        raise Unsupported("a DenseHashTable is not converted; a StaticHashTable or MutableHashTable is")
+        raise Unsupported("a DenseHashTable is not supported; a StaticHashTable or MutableHashTable is")
     keys, default = node["keys"], node["default_value"]
     if keys.dtype == TensorProto.INT32:
         keys = emit.cast(keys, TensorProto.INT64)

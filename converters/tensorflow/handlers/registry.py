@@ -147,7 +147,7 @@ def handles(
     Args:
         op_types: The operators.
         inputs: TensorFlow's names of their inputs, in order; one that ends in `*` is a list of N tensors.
-        to: The operator that they become; the domain's of the same name when left off.
+        to: The operator that they become; the domain's of the same name when omitted.
         notes: Where the result differs from TensorFlow.
         dtypes: The element types, where `to` is a standard operator.
         partial: Whether tf2onnx converts nodes whose first input is of another type.

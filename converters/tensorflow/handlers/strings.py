@@ -24,7 +24,7 @@ def as_string(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     """Integers in decimal; booleans as "true" and "false"."""
     given, attributes = node["input"], node.attributes
     if attributes.get("width", -1) > 0 or attributes.get("fill"):
-        raise Unsupported("ONNX does not pad text: the attributes width and fill must be left off")
+        raise Unsupported("ONNX does not pad text: the attributes width and fill must be omitted")
     if given.dtype == TensorProto.BOOL:
         words = (emit.constant(np.array(word, object)) for word in ("true", "false"))
         return (emit.standard("Where", given, *words, dtype=TensorProto.STRING),)
@@ -64,7 +64,7 @@ def compare_strings(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
 def change_case(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     """Change the case of ASCII letters, as TensorFlow does without an encoding; the locale C does so everywhere."""
     if node.attributes.get("encoding"):
-        raise Unsupported("only ASCII is changed, which needs no encoding: the attribute must be left off")
+        raise Unsupported("only ASCII is changed, which needs no encoding: the attribute must be omitted")
     words = node["input"]
     # StringNormalizer takes a vector of at least one word.
     flat = emit.like("Reshape", words, emit.integers(-1))

@@ -27,7 +27,7 @@ _GELU_MODES = {"TANH_MODE": 0, "NONE_MODE": 1}
 @handles(
     "Activation",
     to="Relu, Tanh, Erf, Exp, Sigmoid, Log, Split, Mul",
-    notes="dumps do not say geluMode: tanh is assumed; SWIGLU_BACKWARD is not converted",
+    notes="dumps do not say geluMode: tanh is assumed; SWIGLU_BACKWARD is not supported",
 )
 def activation(op: Operation, emit: Emitter) -> Results:
     """ActivationOperation of type `activationType`."""

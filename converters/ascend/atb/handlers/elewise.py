@@ -44,7 +44,7 @@ _Function = Callable[[Operation, Emitter], Results]
 @handles(
     "Elewise",
     to="Cast, Mul, Cos, Sin, Neg, Tanh, Not, And, Or, Add, Sub, Div, Less, Greater, Equal, Round, Clip",
-    notes="QUANT is not converted; DYNAMIC_QUANT symmetric only; MUL gives inf where old chips give 65504",
+    notes="QUANT is not supported; DYNAMIC_QUANT symmetric only; MUL gives inf where old chips give 65504",
 )
 def elewise(op: Operation, emit: Emitter) -> Results:
     """ElewiseOperation of type `elewiseType`."""
@@ -120,7 +120,7 @@ def _logical(op_type: str, inputs: int) -> _Function:
 
 
 def _quant_per_channel(op: Operation, emit: Emitter) -> Results:
-    """Clamp(round(x / scale + offset), -128, 127); the offset may be left off."""
+    """Clamp(round(x / scale + offset), -128, 127); the offset may be omitted."""
     x, scale, *offset = (emit.cast(tensor, TensorProto.FLOAT) for tensor in op.take(2, 3))
     scaled = emit.op("Div", x, scale)
     shifted = emit.op("Add", scaled, offset[0]) if offset else scaled

@@ -52,7 +52,7 @@ def nonzero(op: Operation, emit: Emitter) -> Results:
     return (emit.op("Pad", found, pads, shape=(x.rank, total)), count)
 
 
-@handles("IndexAdd", to="Mul, ScatterND", writes=0, notes="INDEX_ADD_VALID is not converted")
+@handles("IndexAdd", to="Mul, ScatterND", writes=0, notes="INDEX_ADD_VALID is not supported")
 def index_add(op: Operation, emit: Emitter) -> Results:
     """IndexAddOperation: var[indices] += alpha * updates along `axis`, in place."""
     var, indices, updates, alpha = op.take(4)

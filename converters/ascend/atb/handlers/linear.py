@@ -24,7 +24,7 @@ def linear(op: Operation, emit: Emitter) -> Results:
     """LinearOperation: op(x) @ op(weight) + bias."""
     params = op.params
     if params.integer("outDataType", -1) != -1 or params.integer("quantMode", 0):
-        raise Unsupported("quantised Linear is not converted")
+        raise Unsupported("quantised Linear is not supported")
     accumulates, has_bias = params.flag("enAccum", False), params.flag("hasBias", True)
     x, weight, *rest = op.take(2 + has_bias + accumulates)
     if x.dtype not in FLOATS or weight.dtype not in FLOATS:

@@ -63,7 +63,7 @@ def _kind(op: Operation, types: dict[str, int]) -> tuple[int, Parameters]:
         refuse("ERROR_INVALID_PARAM", f"layerType {kind} is none of NORM, PRENORM, POSTNORM")
     params = op.params.group(_GROUPS[kind])
     if params.enum("quantType", _QUANTS, 0) or params.integer("dynamicQuantType", 0):
-        raise Unsupported("quantised normalisation is not converted")
+        raise Unsupported("quantised normalisation is not supported")
     return kind, params
 
 

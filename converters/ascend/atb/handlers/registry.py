@@ -90,7 +90,7 @@ class Handler:
         convert: The function that converts it.
         weights: The inputs that are a model's weights; with a dump they become initializers.
         writes: The input that it writes in place of an output, for operations without outputs.
-        notes: What is not converted, or assumed.
+        notes: What is not supported, or assumed.
     """
 
     kind: str

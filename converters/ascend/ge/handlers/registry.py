@@ -29,7 +29,7 @@ class Operator:
 
     Attributes:
         op_type: Its type.
-        inputs: The tensors it reads; None is an optional input that is left off.
+        inputs: The tensors it reads; None is an optional input that is omitted.
         attributes: Its attributes.
         results: The graph's descriptions of its results.
         constants: The values of constants of the model, by name.
@@ -42,7 +42,7 @@ class Operator:
     constants: Mapping[str, np.ndarray[Any, Any]]
 
     def take(self, least: int, most: int | None = None) -> tuple[Tensor, ...]:
-        """The inputs; their number must be from `least` to `most`, and none in the middle may be left off."""
+        """The inputs; their number must be from `least` to `most`, and none in the middle may be omitted."""
         given = list(self.inputs)
         while given and given[-1] is None:
             given.pop()
@@ -50,7 +50,7 @@ class Operator:
             raise Unsupported(f"it has {len(given)} inputs, {least} expected")
         found = tuple(tensor for tensor in given if tensor is not None)
         if len(found) < len(given):
-            raise Unsupported("an optional input in the middle is left off")
+            raise Unsupported("an optional input in the middle is omitted")
         return found
 
     def numbers(self, tensor: Tensor, what: str) -> list[Any]:
@@ -119,7 +119,7 @@ class Handler:
         op_type: The operator.
         to: The ONNX operators that it becomes.
         convert: The function that converts it.
-        notes: What is not converted, or assumed.
+        notes: What is not supported, or assumed.
     """
 
     op_type: str

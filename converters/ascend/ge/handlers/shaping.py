@@ -30,7 +30,7 @@ def reshape(op: Operator, emit: Emitter) -> Results:
     """Reshape(x, shape)."""
     x, shape = op.take(2)
     if op.integer("axis", 0) or op.integer("num_axes", -1) != -1:
-        raise Unsupported("axis and num_axes are not converted")
+        raise Unsupported("axis and num_axes are not supported")
     if shape.shape is not None and len(shape.shape) != 1:
         raise Unsupported(f"shape is {shape}; a list of dimensions expected")
     known: Shape | None = op.results[0].shape if op.results else None
@@ -241,7 +241,7 @@ def pad(op: Operator, emit: Emitter) -> Results:
     """PadV3(x, paddings, constant_values | mode)."""
     x, paddings, *value = op.take(2, 3)
     if op.attributes.get("mode", "constant") not in ("constant", ""):
-        raise Unsupported(f"mode {op.attributes['mode']} is not converted")
+        raise Unsupported(f"mode {op.attributes['mode']} is not supported")
     amounts = op.whole_numbers(paddings, "paddings")
     if len(amounts) != 2 * x.rank or min(amounts, default=0) < 0:
         raise Unsupported(f"paddings {amounts} do not fit {x}")

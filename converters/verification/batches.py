@@ -1,4 +1,4 @@
-"""The rounds of a verification: the source and its model run on the same batches and their outputs are compared."""
+"""The batches of a verification: the source and its model run on the same batches and their outputs are compared."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ def make_batches(
     *,
     feeds: Mapping[str, Array] | None,
     seed: int,
-    rounds: int,
+    count: int,
     specs: CompositeSpecs = NOTHING_SAID,
 ) -> list[tuple[str, Batch]]:
-    """The batches with their names: the given one, or one for each round, of `KINDS` in turn.
+    """The batches with their names: the given one, or as many as `count`, of `KINDS` in turn.
 
     Raises:
         ConversionError: `feeds` lacks an input.
     """
     if feeds is None:
-        kinds = [KINDS[k % len(KINDS)] for k in range(rounds)]
+        kinds = [KINDS[k % len(KINDS)] for k in range(count)]
         return [(kind, sample(model, seed=seed + k, kind=kind, specs=specs)) for k, kind in enumerate(kinds)]
     if missing := [name for name in inputs if name not in feeds]:
         raise ConversionError(f"no value is given for input {', '.join(missing)}")
     return [("given", dict(feeds))]
 
 
-def compare_rounds(
+def compare_batches(
     batches: Iterable[tuple[str, Batch]],
     outputs: Mapping[str, str],
     run_source: Callable[[str, Batch], Sequence[Array]],
     run_model: Callable[[Batch], Sequence[Array]],
     *,
-    by_design: Callable[[Array, Array, Batch], tuple[Array, Array, str]] | None = None,
+    intended_differences: Callable[[Array, Array, Batch], tuple[Array, Array, str]] | None = None,
     untried: Sequence[str] = (),
     computed: Collection[str] = (),
 ) -> list[Record]:
@@ -60,7 +60,7 @@ def compare_rounds(
         outputs: The outputs' element types by name, as far as they are known without a run.
         run_source: Returns the source's outputs for a batch; raises `Refused` if the source refuses it.
         run_model: Returns the model's outputs for a batch; any exception counts as a difference.
-        by_design: Makes values equal that differ on purpose, and returns a note on it.
+        intended_differences: Makes values equal that differ on purpose, and returns a note on it.
         untried: Reasons why some batches were left out.
         computed: The names of the half-float types that the model computes with.
     """
@@ -82,8 +82,8 @@ def compare_rounds(
             found = []
             for name, want, got in zip(outputs, expected, actual, strict=True):
                 note = ""
-                if by_design is not None:
-                    want, got, note = by_design(want, got, batch)
+                if intended_differences is not None:
+                    want, got, note = intended_differences(want, got, batch)
                 found.append(compare(name, want, got, kind, note, computed))
         for record in found:
             records[record.output] = merge(records.get(record.output), record)

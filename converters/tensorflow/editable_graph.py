@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.converters.tensorflow.explanation import computes
-from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.source import Array
 
 
-class SourceGraph:
+class EditableGraph:
     """A GraphDef without variables, changed in place. Tensors are named as in a node's inputs: `a`, `a:1`.
 
     Attributes:

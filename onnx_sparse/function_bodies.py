@@ -1,4 +1,4 @@
-"""Models that need no kernels of ours: portable bodies are embedded in them, or inlined to standard ONNX."""
+"""Models that need no kernels of ours: function bodies are embedded in them, or inlined to standard ONNX."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx_sparse.large_models import around_large_tensors
 from onnx_sparse.opsets import at_least_body_opset, default_opset
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.function_body import function_proto
-from onnx_sparse.schemas.law import check_attributes
+from onnx_sparse.schemas.validation import check_attributes
 
 #: The lowest IR version in which a model can have several bodies of one operator (`overload`).
 _BODY_IR_VERSION = 10
@@ -18,7 +18,7 @@ _BODY_IR_VERSION = 10
 
 @around_large_tensors
 def embed_functions(model: ModelProto) -> ModelProto:
-    """Add the portable bodies of the domain's operators that a model uses, as model-local functions.
+    """Add the function bodies of the domain's operators that a model uses, as model-local functions.
 
     The result runs in plain ONNX Runtime without onnx_sparse; where kernels are registered, they are used instead.
     Bodies assume legal input and report no errors. ONNX Runtime before 1.27 takes only one body per operator: a model
@@ -32,7 +32,7 @@ def embed_functions(model: ModelProto) -> ModelProto:
         opset, and its IR version is at least 10, which allows several bodies of one operator.
 
     Raises:
-        ValueError: A node's op_type is not in the domain, or is an operator without a portable body; its attributes or
+        ValueError: A node's op_type is not in the domain, or is an operator without a function body; its attributes or
             element types are illegal or cannot be inferred; onnx cannot raise the model's opset.
     """
     result = without_calls_of_functions(model)
@@ -53,7 +53,7 @@ def embed_functions(model: ModelProto) -> ModelProto:
 
 @around_large_tensors
 def lower(model: ModelProto) -> ModelProto:
-    """Replace the domain's nodes by their portable bodies: standard ONNX only.
+    """Replace the domain's nodes by their function bodies: standard ONNX only.
 
     Args:
         model: Any model; it is not changed.
@@ -93,6 +93,6 @@ def _body(found: DomainNode, opset: int) -> FunctionProto:
             )
     body = function_proto(found.op, types, attributes, found.given(), opset)
     if body is None:
-        reason = f"the operator has no portable body: standard ONNX cannot express it. {found.op.body_notes}".strip()
+        reason = f"the operator has no function body: standard ONNX cannot express it. {found.op.body_notes}".strip()
         raise ValueError(f"{found.label}: {reason}")
     return body

@@ -1,5 +1,5 @@
-// The part of the law that a declaration states by itself: attributes, element types, ranks, dimensions and sizes.
-// The messages are those of schemas/law.py.
+// What a declaration states by itself is checked here: attributes, element types, ranks, dimensions and sizes.
+// The messages are those of schemas/validation.py.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace onnx_sparse {
 
-// An input breaks an operator's law. The message lacks the operator's name, which the guard at the ABI puts in front.
-struct LawError {
+// An illegal input. The message lacks the operator's name, which the guard at the ABI puts in front.
+struct InvalidArgument {
   std::string message;
 };
 
@@ -26,7 +26,7 @@ std::string_view name_of(OrtElementType type);
 // The index of the choice that an attribute has; a null value means that the attribute is not given.
 int check_attribute(const Attribute& declared, const std::string* value);
 
-// Throws a LawError if the inputs' types, shapes or sizes break the declaration. An input that is left off is null.
+// Throws an InvalidArgument if the inputs' types, shapes or sizes break the declaration. An omitted input is null.
 void check_inputs(const Declaration& op, const Tensor* inputs);
 
 // Whether an input that is given means "not given".

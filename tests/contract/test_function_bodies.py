@@ -1,4 +1,4 @@
-"""Portable bodies in a model: plain ONNX Runtime runs them, kernels take precedence, `lower` leaves standard ONNX."""
+"""Function bodies in a model: plain ONNX Runtime runs them, kernels take precedence, `lower` leaves standard ONNX."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ Twice (x) => (z) {{ z = Add (x, x) }}""",
 
 def test_an_opset_that_cannot_be_raised_says_so() -> None:
     m = model("g (float[k] x, int64[k] i) => (y) { u = Upsample (x) y = onnx_sparse.SegmentSum (u, i) }", opset=7)
-    with pytest.raises(ValueError, match="opset 7 cannot be raised to 18, which portable bodies need"):
+    with pytest.raises(ValueError, match="opset 7 cannot be raised to 18, which function bodies need"):
         onnx_sparse.lower(m)
 
 
@@ -143,7 +143,7 @@ def test_functions_are_inlined_with_their_defaults(portable: Portable) -> None:
 
 
 @pytest.mark.parametrize("run", [ort.InferenceSession, ReferenceEvaluator])
-def test_left_off_inputs_and_outputs(run: Callable[[bytes], Any]) -> None:
+def test_omitted_inputs_and_outputs(run: Callable[[bytes], Any]) -> None:
     """Neither runtime accepts a call with fewer outputs than the function has, the evaluator none with fewer inputs."""
     m = model(
         "g (float[n] v, int64[2] s, int64[n,2] i, float d, int64[n] ids) => (oi, ov, e, y) { "
@@ -189,7 +189,7 @@ def test_a_model_without_our_nodes_stays() -> None:
         ),
         (
             "g (string[k] x, int64 n) => (y) { y = onnx_sparse.StringToHashBucketFast (x, n) }",
-            'StringToHashBucketFast node "y": the operator has no portable body: standard ONNX cannot express it',
+            'StringToHashBucketFast node "y": the operator has no function body: standard ONNX cannot express it',
         ),
     ],
 )

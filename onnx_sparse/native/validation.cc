@@ -1,11 +1,11 @@
-#include "law.h"
+#include "validation.h"
 
 #include <algorithm>
 
 namespace onnx_sparse {
 namespace {
 
-[[noreturn]] void fail(std::string message) { throw LawError{std::move(message)}; }
+[[noreturn]] void fail(std::string message) { throw InvalidArgument{std::move(message)}; }
 
 std::string operator+(std::string text, std::string_view more) { return text.append(more.data(), more.size()); }
 
@@ -13,8 +13,8 @@ void check_types(const Declaration& op, const Tensor* inputs) {
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (!inputs[i]) continue;
     const Input& declared = op.inputs[i];
-    const auto variable = std::find_if(op.types.begin(), op.types.end(),
-                                       [&](const TypeVariable& v) { return v.name == declared.type; });
+    const auto variable =
+        std::find_if(op.types.begin(), op.types.end(), [&](const TypeVariable& v) { return v.name == declared.type; });
     const bool fixed = variable == op.types.end();
     const OrtElementType* first_legal = fixed ? &declared.fixed_type : variable->types.begin();
     const OrtElementType* end_of_legal = fixed ? first_legal + 1 : variable->types.end();
@@ -23,8 +23,7 @@ void check_types(const Declaration& op, const Tensor* inputs) {
       for (const OrtElementType* type = first_legal; type != end_of_legal; ++type) {
         expected = std::move(expected) + (expected.empty() ? "" : ", ") + name_of(*type);
       }
-      fail("input " + std::string(declared.name) + " is " + name_of(inputs[i].type) +
-           "; expected one of: " + expected);
+      fail("input " + std::string(declared.name) + " is " + name_of(inputs[i].type) + "; expected one of: " + expected);
     }
     for (size_t first = 0; first < i; ++first) {
       if (inputs[first] && op.inputs[first].type == declared.type && inputs[first].type != inputs[i].type) {
@@ -144,8 +143,8 @@ void check_sizes(const Input& declared, const Tensor& input) {
   }
   if (least < declared.low) {
     const std::string element = input.rank == 0 ? "" : "[" + std::to_string(least_at) + "]";
-    fail(std::string(declared.name) + element + " = " + std::to_string(least) + " must be >= " +
-         std::to_string(declared.low));
+    fail(std::string(declared.name) + element + " = " + std::to_string(least) +
+         " must be >= " + std::to_string(declared.low));
   }
 }
 
@@ -164,8 +163,8 @@ std::string text_of(const int64_t* values, size_t count) {
 }
 
 std::string_view name_of(OrtElementType type) {
-  static constexpr std::string_view names[] = {"undefined", "float",  "uint8", "int8",    "uint16",  "int16",
-                                               "int32",     "int64",  "string", "bool",   "float16", "double",
+  static constexpr std::string_view names[] = {"undefined", "float",  "uint8",     "int8",       "uint16",  "int16",
+                                               "int32",     "int64",  "string",    "bool",       "float16", "double",
                                                "uint32",    "uint64", "complex64", "complex128", "bfloat16"};
   const auto number = static_cast<size_t>(type);
   return number < sizeof names / sizeof *names ? names[number] : "an element type that no operator takes";

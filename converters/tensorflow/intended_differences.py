@@ -1,4 +1,4 @@
-"""Where the operators' law differs from TensorFlow on purpose, which `verify` takes into account.
+"""Where the operators' semantics differ from TensorFlow on purpose, which `verify` takes into account.
 
 - NaN propagates in SegmentMax, SegmentMin, UnsortedSegmentMax and UnsortedSegmentMin. In TensorFlow the result depends
   on the position of the NaN in its segment, and on the processor.
@@ -24,7 +24,7 @@ _OUT_OF_RANGE = ("out of range", "must be < num_segments", "is invalid")
 
 
 @dataclass(frozen=True)
-class Design:
+class IntendedDifferences:
     """Which differences a model may have.
 
     Attributes:
@@ -36,7 +36,7 @@ class Design:
     lookups: bool
 
     @classmethod
-    def of(cls, model: ModelProto) -> Design:
+    def of(cls, model: ModelProto) -> IntendedDifferences:
         """The differences that a model's operators allow."""
         used = {node.op_type for graph in graphs(model.graph) for node in graph.node if node.domain == DOMAIN}
         extremes = any(op_type.endswith(("SegmentMax", "SegmentMin")) for op_type in used)

@@ -47,14 +47,14 @@ def port_shape(port: Port) -> Shape | None:
 
 
 @dataclass(frozen=True)
-class EndNames:
+class PortNames:
     """The names of a model's inputs and outputs by the id of their Parameter or Result."""
 
     inputs: dict[int, str]
     outputs: dict[int, str]
 
 
-def end_names(network: Network, names: Names) -> EndNames:
+def port_names(network: Network, names: Names) -> PortNames:
     """Name the inputs and outputs as OpenVINO does: by the first of a tensor's names, else by the layer's name."""
     inputs: dict[int, str] = {}
     outputs: dict[int, str] = {}
@@ -71,7 +71,7 @@ def end_names(network: Network, names: Names) -> EndNames:
                 network.layers[source[0]].name,
             )
             outputs[layer.id] = names.fresh(candidates[0])
-    return EndNames(inputs, outputs)
+    return PortNames(inputs, outputs)
 
 
 def name_outputs(emitter: Emitter, tensors: Sequence[Tensor], names: Sequence[str]) -> list[Tensor]:
@@ -110,5 +110,5 @@ def element_type(text: str, what: str) -> TensorProto.DataType:
         Unsupported: The type is not known, or ONNX does not have it.
     """
     if text not in ONNX_TYPES or text in CARRIED:
-        raise Unsupported(f"{what} = {text[:20]!r} is not converted")
+        raise Unsupported(f"{what} = {text[:20]!r} is not supported")
     return ONNX_TYPES[text]

@@ -17,7 +17,7 @@ from unittest import mock
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import numpy_dtype
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from onnx import ModelProto
 
 from onnx_sparse.canonical import canonical_gaps
-from onnx_sparse.cli.model_graph import PlacedNode, is_portable_body, type_name
+from onnx_sparse.cli.model_graph import PlacedNode, is_function_body, type_name
 from onnx_sparse.cli.output import one_line
 from onnx_sparse.schemas.declaration import HALF_FLOATS
 
 NATIVE = "native"
 PYTHON = "python"
 PLAIN_PYTHON = "python_plain_session"
-PORTABLE = "portable_bodies"
+PORTABLE = "function_bodies"
 
 #: The ways to run a model, and what each means.
 BACKENDS = {
@@ -53,7 +53,7 @@ def obstacles(model: ModelProto, placed: PlacedNode) -> dict[str, list[str]]:
     """What keeps each backend from running a node; an empty list where nothing does."""
     op = placed.op
     embedded = any(
-        is_portable_body(f) and f.name == placed.node.op_type and f.overload == placed.node.overload
+        is_function_body(f) and f.name == placed.node.op_type and f.overload == placed.node.overload
         for f in model.functions
     )
     if op is None:
@@ -66,7 +66,7 @@ def obstacles(model: ModelProto, placed: PlacedNode) -> dict[str, list[str]]:
     if embedded:
         portable = []
     elif op.body is None:
-        portable = [f"{op.name} has no portable body"]
+        portable = [f"{op.name} has no function body"]
     else:
         portable = ["not in this file: `onnx-sparse convert --portable` adds them"]
     return {

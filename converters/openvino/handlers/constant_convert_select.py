@@ -7,8 +7,8 @@ from onnx import TensorProto
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.openvino.element_types import ONNX_TYPES
 from onnx_sparse.converters.openvino.emitter import Emitter
-from onnx_sparse.converters.openvino.ends import element_type, parse_shape
 from onnx_sparse.converters.openvino.handlers.registry import Node, converts
+from onnx_sparse.converters.openvino.model_ports import element_type, parse_shape
 from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
 
 
@@ -58,7 +58,7 @@ def shape_of(node: Node, emit: Emitter) -> Tensor:
     return emit.cast(emit.shape_of(node[0]), output_type)
 
 
-@converts("Select", 1, to="Where", notes="auto_broadcast pdpd is not converted.")
+@converts("Select", 1, to="Where", notes="auto_broadcast pdpd is not supported.")
 def select(node: Node, emit: Emitter) -> Tensor:
     """Select-1."""
     node.choice("auto_broadcast", ("numpy", "none"), "numpy")

@@ -1,4 +1,4 @@
-"""The part of the law that a declaration states by itself: attributes, element types, ranks and dimensions.
+"""The part of the semantics that a declaration states by itself: attributes, element types, ranks and dimensions.
 
 Shape inference checks it when a model is made, the kernels when it runs; both give the same messages.
 """
@@ -18,7 +18,7 @@ Shape = list[Dim]
 
 
 class KernelError(ValueError):
-    """An operator's input breaks its law. The message names operator, input, position, value and what was expected.
+    """An illegal input. The message names operator, input, position, value and what was expected.
 
     A check raises it without the operator's name; whatever evaluates the operator puts the name in front.
     """
@@ -69,11 +69,11 @@ class Dimensions:
 
     Args:
         op: The operator.
-        shapes: The inputs' shapes as far as they are known; an input of unknown rank is left off.
+        shapes: The inputs' shapes as far as they are known; an input of unknown rank is omitted.
         values: The inputs whose values are known.
 
     Raises:
-        KernelError: Ranks, dimensions or sizes break the law.
+        KernelError: Ranks, dimensions or sizes violate the semantics.
     """
 
     def __init__(self, op: Op, shapes: Mapping[str, Shape], values: Mapping[str, np.ndarray[Any, Any]]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensorflow.derived_tables import derive_tables
 from onnx_sparse.converters.tensorflow.large_tables import set_aside, with_rows
-from onnx_sparse.converters.tensorflow.quiet import require
+from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.source import (
     Array,
     Frozen,
@@ -27,11 +27,11 @@ from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
 _NO_RESULT = ("Const", "NoOp", "Assert", "Placeholder", "PlaceholderWithDefault")
 
 
-class GraphSource(Source):
+class GraphDefSource(Source):
     """A GraphDef.
 
     Inputs and outputs are tensors (`"a:0"`, or `"a"` for short) and keep the names by which they are requested. When
-    left off, the inputs are the placeholders and the outputs those that no other node consumes, named by their nodes.
+    omitted, the inputs are the placeholders and the outputs those that no other node consumes, named by their nodes.
     """
 
     def __init__(
@@ -73,27 +73,27 @@ class GraphSource(Source):
                 placeholders[port.tensor] = tf.compat.v1.placeholder(tensor.dtype, tensor.shape, f"{prefix}/input_{k}")
             wanted = [p.tensor for p in self.outputs]
             fetched = tf.import_graph_def(self._graph.as_graph_def(), placeholders, wanted, name="")
-            ends = [tf.identity(tensor, f"{prefix}/output_{k}") for k, tensor in enumerate(fetched)]
+            fetches = [tf.identity(tensor, f"{prefix}/output_{k}") for k, tensor in enumerate(fetched)]
         inputs = [replace(p, tensor=placeholders[p.tensor].name) for p in self.inputs]
-        outputs = [replace(p, tensor=end.name) for p, end in zip(self.outputs, ends, strict=True)]
+        outputs = [replace(p, tensor=end.name) for p, end in zip(self.outputs, fetches, strict=True)]
         graph_def = tf.compat.v1.graph_util.extract_sub_graph(
             cut.as_graph_def(add_shapes=True), [port.tensor.partition(":")[0] for port in (*inputs, *outputs)]
         )
-        left_off = [n.name for n in graph_def.node if n.op == "Placeholder" and not n.name.startswith(f"{prefix}/")]
-        if left_off:
-            raise ConversionError(f"the model needs every input: {', '.join(left_off)} was left off")
-        fed, ends = [p.tensor for p in inputs], [p.tensor for p in outputs]
+        omitted = [n.name for n in graph_def.node if n.op == "Placeholder" and not n.name.startswith(f"{prefix}/")]
+        if omitted:
+            raise ConversionError(f"the model needs every input: {', '.join(omitted)} was omitted")
+        fed, fetches = [p.tensor for p in inputs], [p.tensor for p in outputs]
         values: dict[str, Array] = {}
-        derivation = derive_tables(graph_def, values, ends)
-        tables = set_aside(graph_def, values, ends)
+        derivation = derive_tables(graph_def, values, fetches)
+        tables = set_aside(graph_def, values, fetches)
         with tf.Graph().as_default():  # Grappler's export is refused in eager mode, though it does not use this graph
-            graph_def = loader.tf_optimize([*fed, *(f"{name}:0" for name in tables)], ends, graph_def)
+            graph_def = loader.tf_optimize([*fed, *(f"{name}:0" for name in tables)], fetches, graph_def)
         with_rows(graph_def, tables)
         return Frozen(self.name, graph_def, tuple(inputs), tuple(outputs), derivation, embedding_tables=tables)
 
     def _unused_prefix(self) -> str:
         """A name scope that no node of the graph is in."""
-        prefix = "ends"
+        prefix = "fetches"
         while any(op.name.split("/")[0] == prefix for op in self._graph.get_operations()):
             prefix += "_"
         return prefix
@@ -122,7 +122,7 @@ class GraphSource(Source):
         return tuple(ports)
 
 
-def from_graph_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> GraphSource:
+def from_graph_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> GraphDefSource:
     """Read a GraphDef from a `.pb` or `.pbtxt` file.
 
     Raises:
@@ -141,7 +141,7 @@ def from_graph_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequen
         raise ConversionError(f"{path} holds no GraphDef: it is damaged, cut short, or something else") from error
     if not graph_def.node:
         raise ConversionError(f"{path} holds no GraphDef: it has no nodes")
-    return GraphSource(graph_def, name=path.stem, inputs=inputs, outputs=outputs)
+    return GraphDefSource(graph_def, name=path.stem, inputs=inputs, outputs=outputs)
 
 
 def _as_array(value: Any) -> Array:

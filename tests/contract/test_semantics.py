@@ -26,7 +26,7 @@ def combinations() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("op", "binding", "backend"), list(combinations()))
-def test_equals_the_law(op: Op, binding: dict[str, int], backend: str) -> None:
+def test_equals_the_oracle(op: Op, binding: dict[str, int], backend: str) -> None:
     attributes = {a.name: st.sampled_from(a.choices) for a in op.attributes}
 
     @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
