@@ -1,16 +1,30 @@
-"""Write the generated pages of the documentation: `python docs/generate.py`. A test fails when they are stale."""
+"""Write what is generated from the declarations and registries: `python docs/generate.py`. A test checks it.
+
+These are pages of the documentation, the README's table of operators, and the C++ table of declarations.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from onnx_sparse.converters import openvino
 from onnx_sparse.converters.ascend import coverage as ascend_coverage
 from onnx_sparse.converters.tensorflow import coverage
-from onnx_sparse.schemas import FAMILIES, OPS
-from onnx_sparse.schemas.pages import index, page, table
+from onnx_sparse.schemas import FAMILIES, OPS, cpp_table
+from onnx_sparse.schemas.pages import index, overview, page, table
 
 FOLDER = Path(__file__).parent
+ROOT = FOLDER.parent
+
+
+def files() -> dict[Path, str]:
+    """Every generated file by its path, and the README with its generated part renewed."""
+    return {
+        **pages(),
+        ROOT / "README.md": _readme(),
+        ROOT / "onnx_sparse" / "native" / "declarations.inc": cpp_table.table(),
+    }
 
 
 def pages() -> dict[Path, str]:
@@ -23,6 +37,12 @@ def pages() -> dict[Path, str]:
         FOLDER / "coverage" / "tensorflow.md": _tensorflow_coverage(),
         FOLDER / "coverage" / "openvino.md": _openvino_coverage(),
     }
+
+
+def _readme() -> str:
+    text = (ROOT / "README.md").read_text("utf-8")
+    begin, end = "<!-- operators: written by docs/generate.py -->\n", "<!-- end of operators -->\n"
+    return re.sub(f"{begin}.*{end}", f"{begin}\n{overview(FAMILIES, 'docs/operators')}\n\n{end}", text, flags=re.DOTALL)
 
 
 def _target(op_type: str) -> str:
@@ -93,6 +113,6 @@ def _openvino_coverage() -> str:
 
 
 if __name__ == "__main__":
-    for path, text in pages().items():
+    for path, text in files().items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

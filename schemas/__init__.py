@@ -7,7 +7,7 @@ only. Schemas, shape inference, function bodies and documentation are derived he
 from __future__ import annotations
 
 from onnx_sparse.schemas import embedding, fill, hashing, segment, sparse, unsorted_segment
-from onnx_sparse.schemas.declaration import DOMAIN, OPSET_VERSION, Attribute, Example, Input, Op, Output
+from onnx_sparse.schemas.declaration import DOMAIN, OPSET_VERSION, Attribute, Example, Family, Input, Op, Output
 from onnx_sparse.schemas.registration import op_schema, register
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "OPSET_VERSION",
     "Attribute",
     "Example",
+    "Family",
     "Input",
     "Op",
     "Output",
@@ -25,14 +26,9 @@ __all__ = [
 ]
 
 #: The families in the order of the documentation.
-FAMILIES = {
-    "sparse": sparse.OPS,
-    "embedding": embedding.OPS,
-    "segment": segment.OPS,
-    "unsorted_segment": unsorted_segment.OPS,
-    "fill": fill.OPS,
-    "hashing": hashing.OPS,
-}
+FAMILIES: tuple[Family, ...] = tuple(
+    module.FAMILY for module in (sparse, embedding, segment, unsorted_segment, fill, hashing)
+)
 
 #: Every operator by name.
-OPS: dict[str, Op] = {op.name: op for family in FAMILIES.values() for op in family}
+OPS: dict[str, Op] = {op.name: op for family in FAMILIES for op in family.ops}

@@ -1,24 +1,43 @@
-"""The declarations as a C++ table, by which the native kernels check their inputs.
+"""The declarations as a C++ table, by which the native kernels are registered and check their inputs.
 
-`python -m onnx_sparse.schemas.cpp_table` prints what `onnx_sparse/native/declarations.inc` must hold; a test compares.
+`python docs/generate.py` writes it to `onnx_sparse/native/declarations.inc`.
 """
 
 from __future__ import annotations
 
-import sys
+import re
 from collections.abc import Iterable
 
 from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.declaration import Attribute, Input, Op, Output, dtype_name, shape_items
 
 _HEAD = """\
-// The operators' declarations. Written by `python -m onnx_sparse.schemas.cpp_table`; do not edit.
+// The operators' declarations. Written by docs/generate.py; do not edit.
 """
 
 
 def table() -> str:
-    """The C++ text: one constant `k<name>` of type `Declaration` for each operator."""
-    return _HEAD + "".join(f"\n{_declaration(op)}" for op in OPS.values())
+    """The C++ text: one constant `k<name>` of type `Declaration` for each operator, and a list of all operators."""
+    return _HEAD + "".join(f"\n{_declaration(op)}" for op in OPS.values()) + f"\n{_limits()}\n{_operators()}"
+
+
+def kernel_name(op: Op) -> str:
+    """The C++ function that computes an operator: `segment_sum` for SegmentSum."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", op.name).lower()
+
+
+def _limits() -> str:
+    most = {
+        "Inputs": max(len(op.inputs) for op in OPS.values()),
+        "Attributes": max(len(op.attributes) for op in OPS.values()),
+        "TypeVariables": max(len(op.types) for op in OPS.values()),
+    }
+    return "".join(f"inline constexpr size_t kMost{what} = {count};\n" for what, count in most.items())
+
+
+def _operators() -> str:
+    lines = "".join(f" \\\n  X({op.name}, {kernel_name(op)})" for op in OPS.values())
+    return f"// Every operator with the function that computes it.\n#define ONNX_SPARSE_OPERATORS(X){lines}\n"
 
 
 def _declaration(op: Op) -> str:
@@ -103,7 +122,3 @@ def _text(text: str) -> str:
 
 def _bool(value: bool) -> str:
     return "true" if value else "false"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(table())

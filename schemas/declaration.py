@@ -18,14 +18,11 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from onnx import TensorProto
 from onnx.helper import np_dtype_to_tensor_dtype, tensor_dtype_to_np_dtype
-
-if TYPE_CHECKING:
-    from onnx_sparse.schemas.function_body import Body
 
 DOMAIN = "onnx_sparse"
 OPSET_VERSION = 1
@@ -78,18 +75,21 @@ class Values:
     `kind` is one of
 
     - ``any``: every value of the type.
-    - ``index``: integers in [low, of), `of` being a dimension of another input.
-    - ``segment``: integers >= low in any order; `of` is the input or dimension that bounds the ids in use.
-    - ``sorted_segment``: the same, sorted.
+    - ``index``: integers in [low, of), `of` being a dimension of another input or a scalar input.
+    - ``segment``: integers below the scalar input `of`, in any order.
+    - ``sorted_segment``: integers >= 0 that do not decrease; those at or beyond the scalar input `of` are not used.
     - ``size``: integers >= low that count something: sizes of the output, buckets.
-    - ``coordinates``: row r column c is in [0, of[c]).
+    - ``coordinates``: column c of each row is in [0, of[c]).
     - ``flags``: 0 and 1.
-    - ``reshape``: sizes whose product is that of the input `of`; one may be -1.
+    - ``reshape``: integers >= -1, at most one of them -1, with the product of the input `of`.
+
+    Illegal values are reported, and a test draws some for every input, unless they are not `checked`.
     """
 
     kind: str
     of: str = ""
     low: int = 0
+    checked: bool = True
 
 
 ANY = Values("any")
@@ -173,8 +173,8 @@ class Op:
         source: Where the semantics come from: a specification's name, a TensorFlow op, an ATB operation.
         inputs, outputs, attributes: In ONNX order.
         types: The type variables and the element types each may take.
-        body: Writes the function body for one binding of types and attributes; None where standard ONNX cannot express
-            it.
+        body: Writes the function body for one binding of types and attributes on the `function_body.Body` that it gets;
+            None where standard ONNX cannot express the operator.
         body_notes: How the function body differs from the kernels, other than that it does not report errors; where
             there is none, what standard ONNX lacks.
         examples: Worked examples.
@@ -188,7 +188,7 @@ class Op:
     outputs: tuple[Output, ...]
     types: Mapping[str, tuple[DType, ...]]
     attributes: tuple[Attribute, ...] = ()
-    body: Callable[[Body], None] | None = None
+    body: Callable[[Any], None] | None = None
     body_notes: str = ""
     examples: tuple[Example, ...] = ()
 
@@ -213,3 +213,18 @@ class Op:
         """Every legal binding of the type variables."""
         for choice in itertools.product(*self.types.values()):
             yield dict(zip(self.types, choice, strict=True))
+
+
+@dataclass(frozen=True)
+class Family:
+    """Operators that belong together: one module here, one in the reference, one file of native kernels.
+
+    Attributes:
+        name: The name of the module.
+        ops: Its operators, in the order of the documentation.
+        origin: Which operators of other frameworks they come from (Markdown).
+    """
+
+    name: str
+    ops: tuple[Op, ...]
+    origin: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import FLOATS, INDEX, NUMBERS, Example, Input, Op, Output, Values
+from onnx_sparse.schemas.declaration import FLOATS, INDEX, NUMBERS, Example, Family, Input, Op, Output, Values
 from onnx_sparse.schemas.function_body import Body, Value
 from onnx_sparse.schemas.segment_body import as_column, counts, first, scatter_reduce, sorted_segments
 
@@ -192,4 +192,8 @@ EMBEDDING_SEGMENTS_SQRT_N = Op(
     ),
 )
 
-OPS = (EMBEDDING_SEGMENTS_SUM, EMBEDDING_SEGMENTS_MEAN, EMBEDDING_SEGMENTS_SQRT_N)
+FAMILY = Family(
+    "embedding",
+    (EMBEDDING_SEGMENTS_SUM, EMBEDDING_SEGMENTS_MEAN, EMBEDDING_SEGMENTS_SQRT_N),
+    origin="OpenVINO EmbeddingSegmentsSum-3, `tf.sparse.segment_sum`, `segment_mean`, `segment_sqrt_n`",
+)

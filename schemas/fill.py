@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import INDEX, NUMBERS, DType, Example, Input, Op, Output, Values
+from onnx_sparse.schemas.declaration import INDEX, NUMBERS, DType, Example, Family, Input, Op, Output, Values
 from onnx_sparse.schemas.function_body import Body
 
 #: Element types for which some version of ORT lacks Where, and a type that each converts to and back exactly.
@@ -102,4 +102,8 @@ MASKED_FILL = Op(
     ),
 )
 
-OPS = (FILL, MASKED_FILL)
+FAMILY = Family(
+    "fill",
+    (FILL, MASKED_FILL),
+    origin="Ascend ATB FillOperation, `tf.fill`",
+)

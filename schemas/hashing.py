@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx_sparse.schemas.declaration import Example, Input, Op, Output, Values
+from onnx_sparse.schemas.declaration import Example, Family, Input, Op, Output, Values
 
 STRING_TO_HASH_BUCKET_FAST = Op(
     name="StringToHashBucketFast",
@@ -63,4 +63,8 @@ Strings may be changed before they reach the operator:
     ),
 )
 
-OPS = (STRING_TO_HASH_BUCKET_FAST,)
+FAMILY = Family(
+    "hashing",
+    (STRING_TO_HASH_BUCKET_FAST,),
+    origin="`tf.strings.to_hash_bucket_fast`, hashed feature columns, Keras' Hashing layer",
+)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from onnx_sparse.schemas.declaration import FLOATS, NUMBERS, DType, Example, Input, Op, Output, dtype_name
+from onnx_sparse.schemas.declaration import FLOATS, NUMBERS, DType, Example, Family, Input, Op, Output, dtype_name
 from onnx_sparse.schemas.function_body import BODY_OPSET
 
 
@@ -35,9 +35,9 @@ def page(op: Op) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def index(families: Mapping[str, Sequence[Op]]) -> str:
+def index(families: Iterable[Family]) -> str:
     """The page that lists the operators."""
-    rows = [(f"[{op.name}]({op.name}.md)", op.summary) for ops in families.values() for op in ops]
+    rows = [(f"[{op.name}]({op.name}.md)", op.summary) for family in families for op in family.ops]
     intro = (
         "# Operators\n\nDomain `onnx_sparse`, opset 1. The pages are generated from the declarations in `schemas/`.\n\n"
         "For every operator: integer sums and products wrap. float16 and bfloat16 are computed in float32 and rounded "
@@ -45,6 +45,12 @@ def index(families: Mapping[str, Sequence[Op]]) -> str:
         "operator, input, position and value; function bodies cannot report errors and assume legal input.\n\n"
     )
     return intro + table(("operator", "what it does"), rows) + "\n"
+
+
+def overview(families: Iterable[Family], folder: str) -> str:
+    """A table of the families, with links to the operators' pages in a folder."""
+    rows = [(", ".join(f"[{op.name}]({folder}/{op.name}.md)" for op in f.ops), f.origin) for f in families]
+    return table(("operators", "from"), rows)
 
 
 def signature(op: Op) -> str:

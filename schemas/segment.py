@@ -11,6 +11,7 @@ from onnx_sparse.schemas.declaration import (
     NUMBERS,
     Attribute,
     Example,
+    Family,
     Input,
     Op,
     Output,
@@ -236,4 +237,8 @@ SEGMENT_MIN = Op(
     ),
 )
 
-OPS = (SEGMENT_SUM, SEGMENT_MEAN, SEGMENT_MAX, SEGMENT_MIN, SEGMENT_PROD)
+FAMILY = Family(
+    "segment",
+    (SEGMENT_SUM, SEGMENT_MEAN, SEGMENT_MAX, SEGMENT_MIN, SEGMENT_PROD),
+    origin="OpenVINO SegmentMax-16, `tf.math.segment_*`",
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import INDEX, NUMBERS, Attribute, Example, Input, Op, Output, Values
+from onnx_sparse.schemas.declaration import INDEX, NUMBERS, Attribute, Example, Family, Input, Op, Output, Values
 from onnx_sparse.schemas.function_body import Body, Value
 
 _VALUE_TYPES = (*NUMBERS, TensorProto.BOOL, TensorProto.STRING)
@@ -256,10 +256,14 @@ Entry `i` keeps its row-major position in the dense tensor: `output_indices[i]` 
     source="tf.raw_ops.SparseReshape",
     inputs=(
         Input(
-            "input_indices", "int64", "N, R", "The coordinates of the entries.", Values("coordinates", of="input_shape")
+            "input_indices",
+            "int64",
+            "N, R",
+            "The coordinates of the entries.",
+            Values("coordinates", of="input_shape", checked=False),
         ),
         Input("input_shape", "int64", "R", "The shape of the dense tensor.", Values("size")),
-        Input("new_shape", "int64", "Q", "The requested shape.", Values("reshape", of="input_shape", low=-1)),
+        Input("new_shape", "int64", "Q", "The requested shape.", Values("reshape", of="input_shape")),
     ),
     outputs=(
         Output("output_indices", "int64", "N, Q", "The coordinates in the new shape."),
@@ -277,4 +281,8 @@ Entry `i` keeps its row-major position in the dense tensor: `output_indices[i]` 
     ),
 )
 
-OPS = (SPARSE_FILL_EMPTY_ROWS, RAGGED_FILL_EMPTY_ROWS, SPARSE_RESHAPE)
+FAMILY = Family(
+    "sparse",
+    (SPARSE_FILL_EMPTY_ROWS, RAGGED_FILL_EMPTY_ROWS, SPARSE_RESHAPE),
+    origin="OpenVINO SparseFillEmptyRows-16, `tf.sparse.fill_empty_rows`, `tf.nn.safe_embedding_lookup_sparse`",
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import INDEX, NUMBERS, Example, Input, Op, Output, Values
+from onnx_sparse.schemas.declaration import INDEX, NUMBERS, Example, Family, Input, Op, Output, Values
 from onnx_sparse.schemas.function_body import Body, Value
 from onnx_sparse.schemas.segment_body import extremum, first, highest, lowest, scatter_reduce
 
@@ -15,7 +15,7 @@ _INPUTS = (
         "I",
         "*S",
         "The segment of each slice of data, in any order; a negative id drops the slice.",
-        Values("segment", of="num_segments", low=-2),
+        Values("segment", of="num_segments"),
     ),
     Input("num_segments", "N", "", "The number of segments.", Values("size")),
 )
@@ -150,4 +150,8 @@ UNSORTED_SEGMENT_PROD = Op(
     ),
 )
 
-OPS = (UNSORTED_SEGMENT_SUM, UNSORTED_SEGMENT_MAX, UNSORTED_SEGMENT_MIN, UNSORTED_SEGMENT_PROD)
+FAMILY = Family(
+    "unsorted_segment",
+    (UNSORTED_SEGMENT_SUM, UNSORTED_SEGMENT_MAX, UNSORTED_SEGMENT_MIN, UNSORTED_SEGMENT_PROD),
+    origin="`tf.math.unsorted_segment_*`",
+)

@@ -1,4 +1,4 @@
-"""The generated pages are current, and the targets of links between pages exist."""
+"""The generated files are current, and the targets of links between pages exist."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def generator() -> ModuleType:
     return module
 
 
-def test_generated_pages_are_current() -> None:
-    pages: dict[Path, str] = generator().pages()
-    stale = [str(path) for path, text in pages.items() if not path.exists() or path.read_text("utf-8") != text]
+def test_generated_files_are_current() -> None:
+    files: dict[Path, str] = generator().files()
+    stale = [str(path) for path, text in files.items() if not path.exists() or path.read_text("utf-8") != text]
     assert not stale, f"run `python docs/generate.py` to renew {stale}"
 
 

@@ -109,7 +109,7 @@ def _show_all() -> None:
 
     output.heading(f"{len(OPS)} operators, domain {DOMAIN}, opset {OPSET_VERSION}")
     output.write_line()
-    rows = [[op.name, op.summary, _types_text(op)] for family in FAMILIES.values() for op in family]
+    rows = [[op.name, op.summary, _types_text(op)] for family in FAMILIES for op in family.ops]
     output.table(["operator", "what it does", "types"], rows)
     output.write_line()
     output.write_line("onnx-sparse ops NAME explains one.")

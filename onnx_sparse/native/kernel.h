@@ -37,15 +37,12 @@ struct Handover {
 inline Handover begin_of_tasks;
 inline Handover end_of_tasks;
 
-constexpr size_t kMostInputs = 6;
-constexpr size_t kMostAttributes = 1;
-
 // Into how many tasks to divide work: each moves enough bytes to be worth another thread. The number depends on the
 // work alone, never on the number of threads.
 size_t task_count(int64_t bytes);
 
 // The index of the declared choice that each attribute of a node has.
-using Choices = std::array<int, kMostAttributes>;
+using Choices = std::array<int, declarations::kMostAttributes>;
 
 // One run of a kernel.
 class Call {
@@ -110,8 +107,8 @@ class Call {
   OrtKernelContext* context_;
   const Choices& choices_;
   size_t output_count_ = 0;
-  std::array<Tensor, kMostInputs> inputs_{};
-  std::array<std::vector<int64_t>, kMostInputs> dims_;
+  std::array<Tensor, declarations::kMostInputs> inputs_{};
+  std::array<std::vector<int64_t>, declarations::kMostInputs> dims_;
   mutable std::vector<std::unique_ptr<char[]>> unwanted_;  // outputs that the node does not name
 };
 

@@ -1,4 +1,4 @@
-// The operators, each a function in the file of its family.
+// The functions that compute the operators, each in the file of its family. An operator without one is a link error.
 
 #pragma once
 
@@ -6,28 +6,8 @@
 
 namespace onnx_sparse {
 
-void sparse_fill_empty_rows(const Call& call);
-void ragged_fill_empty_rows(const Call& call);
-void sparse_reshape(const Call& call);
-
-void embedding_segments_sum(const Call& call);
-void embedding_segments_mean(const Call& call);
-void embedding_segments_sqrt_n(const Call& call);
-
-void segment_sum(const Call& call);
-void segment_mean(const Call& call);
-void segment_max(const Call& call);
-void segment_min(const Call& call);
-void segment_prod(const Call& call);
-
-void unsorted_segment_sum(const Call& call);
-void unsorted_segment_max(const Call& call);
-void unsorted_segment_min(const Call& call);
-void unsorted_segment_prod(const Call& call);
-
-void fill(const Call& call);
-void masked_fill(const Call& call);
-
-void string_to_hash_bucket_fast(const Call& call);
+#define ONNX_SPARSE_DECLARE(op, kernel) void kernel(const Call& call);
+ONNX_SPARSE_OPERATORS(ONNX_SPARSE_DECLARE)
+#undef ONNX_SPARSE_DECLARE
 
 }  // namespace onnx_sparse

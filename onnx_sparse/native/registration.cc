@@ -33,24 +33,9 @@ struct Entry {
 
 // Every operator of the domain.
 const Entry kOperators[] = {
-    {declarations::kSparseFillEmptyRows, sparse_fill_empty_rows},
-    {declarations::kRaggedFillEmptyRows, ragged_fill_empty_rows},
-    {declarations::kSparseReshape, sparse_reshape},
-    {declarations::kEmbeddingSegmentsSum, embedding_segments_sum},
-    {declarations::kEmbeddingSegmentsMean, embedding_segments_mean},
-    {declarations::kEmbeddingSegmentsSqrtN, embedding_segments_sqrt_n},
-    {declarations::kSegmentSum, segment_sum},
-    {declarations::kSegmentMean, segment_mean},
-    {declarations::kSegmentMax, segment_max},
-    {declarations::kSegmentMin, segment_min},
-    {declarations::kSegmentProd, segment_prod},
-    {declarations::kUnsortedSegmentSum, unsorted_segment_sum},
-    {declarations::kUnsortedSegmentMax, unsorted_segment_max},
-    {declarations::kUnsortedSegmentMin, unsorted_segment_min},
-    {declarations::kUnsortedSegmentProd, unsorted_segment_prod},
-    {declarations::kFill, fill},
-    {declarations::kMaskedFill, masked_fill},
-    {declarations::kStringToHashBucketFast, string_to_hash_bucket_fast},
+#define ONNX_SPARSE_ENTRY(op, kernel) {declarations::k##op, kernel},
+    ONNX_SPARSE_OPERATORS(ONNX_SPARSE_ENTRY)
+#undef ONNX_SPARSE_ENTRY
 };
 
 // One node's kernel.
@@ -114,7 +99,7 @@ struct BoundOp : OrtCustomOp {
   }
 
   const Entry& entry;
-  std::array<OrtElementType, 3> types{};  // by type variable; undefined where it is left open
+  std::array<OrtElementType, declarations::kMostTypeVariables> types{};  // by type variable; undefined where it is left open
 };
 
 const BoundOp& bound(const OrtCustomOp* op) { return *static_cast<const BoundOp*>(op); }

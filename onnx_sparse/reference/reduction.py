@@ -51,6 +51,18 @@ def row_width(shape: tuple[int, ...]) -> int:
     return int(np.prod(shape[1:], dtype=np.int64))
 
 
+def divide_by_counts(total: Array, counts: Array) -> Array:
+    """Rows [segments, width] divided by counts [segments], where 0 counts as 1; integers divide toward zero."""
+    divisor = np.maximum(counts, 1)[:, None]
+    if total.dtype.kind not in "iu":
+        quotient: Array = total / divisor.astype(total.dtype)
+        return quotient
+    # A count may exceed the dtype's range; // rounds down.
+    wide = total.astype(np.uint64 if total.dtype == np.uint64 else np.int64)
+    divisor = divisor.astype(wide.dtype)
+    return (wide - np.fmod(wide, divisor)) // divisor
+
+
 def reduce_segments(reduce: np.ufunc, rows: Rows, counts: Array, width: int, dtype: np.dtype[Any]) -> Array:
     """Reduce rows that are sorted by segment.
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_sparse.reference.implementation import Array, implements
-from onnx_sparse.reference.reduction import compute_dtype, highest, lowest, reduce_segments, row_width
+from onnx_sparse.reference.reduction import (
+    compute_dtype,
+    divide_by_counts,
+    highest,
+    lowest,
+    reduce_segments,
+    row_width,
+)
 from onnx_sparse.reference.requirements import require_allocatable, require_sorted
 from onnx_sparse.schemas import segment
 from onnx_sparse.schemas.validation import KernelError
@@ -30,13 +37,7 @@ def segment_prod(data: Array, segment_ids: Array, num_segments: Array | None = N
 def segment_mean(data: Array, segment_ids: Array, num_segments: Array | None = None) -> Array:
     """Averages of the rows of each segment; see the semantics of SegmentMean."""
     total, counts = _reduce(np.add, data, segment_ids, num_segments)
-    divisor = np.maximum(counts, 1)[:, None]
-    if data.dtype.kind in "iu":
-        # A count may exceed T's range; // rounds down, but the semantics truncate.
-        wide = total.astype(np.uint64 if data.dtype == np.uint64 else np.int64)
-        divisor = divisor.astype(wide.dtype)
-        return _finish((wide - np.fmod(wide, divisor)) // divisor, data)
-    return _finish(total / divisor.astype(total.dtype), data)
+    return _finish(divide_by_counts(total, counts), data)
 
 
 @implements(segment.SEGMENT_MAX)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,13 +76,18 @@ class _Draw:
 
     def size(self, letter: str) -> int:
         if letter not in self.sizes:
-            smallest = 1 if letter == "R" and self.op.name == "SparseFillEmptyRows" else 0
             size = self.draw(st.sampled_from(SIZES.get(letter, (3, 1, 9, 0, 10, 20, LONG))))
-            size = max(size, smallest)
+            size = max(size, self._fewest(letter))
             if letter in ("K", "N") and self._nothing_to_refer_to():
                 size = 0
             self.sizes[letter] = size
         return self.sizes[letter]
+
+    def _fewest(self, letter: str) -> int:
+        """The least size of a dimension: an output dimension `dense_shape[0]` needs an element 0 of dense_shape."""
+        named = {i.name for i in self.op.inputs if i.shape == letter}
+        elements = [re.findall(r"(\w+)\[(\d+)\]", output.shape) for output in self.op.outputs]
+        return max((int(k) + 1 for found in elements for name, k in found if name in named), default=0)
 
     def _nothing_to_refer_to(self) -> bool:
         """Whether entries could only refer to rows of an empty table or coordinates of an empty shape."""
@@ -106,8 +112,10 @@ class _Draw:
             return self.random.integers(0, 2, shape).astype(dtype)
         if kind == "size":
             return self.size_value(declared, shape, dtype)
-        if kind in ("index", "segment"):
+        if kind == "index":
             return self.integers(low, self.bound(of), shape, dtype)
+        if kind == "segment":
+            return self.integers(-2, self.bound(of), shape, dtype)
         if kind == "sorted_segment":
             return self.sorted_ids(shape, dtype)
         if kind == "coordinates":

@@ -110,6 +110,9 @@ BACKENDS: dict[str, Run] = {
 if "native" in available_backends():
     BACKENDS["ORT native"] = in_sessions(lambda call: InferenceSession(one_node_model(call), backend="native"))
 
+#: Backends that run the reference's numpy functions.
+SHARE_NUMPY = ("reference", "ReferenceEvaluator", "ORT Python")
+
 #: Backends that report errors. Function bodies cannot; they assume legal input.
 REPORTING = tuple(name for name in BACKENDS if name != "ORT function body")
 

@@ -86,7 +86,8 @@ class Fuzzer:
             if dtype.kind in "iu":
                 return self.random.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype, endpoint=True)
             return np.asarray(self.random.standard_normal(shape)).astype(dtype)
-        low = declared.values.low if self.random.random() < 0.1 else 0
+        least = -2 if kind in ("segment", "reshape") else declared.values.low
+        low = least if self.random.random() < 0.1 else 0
         high = 2 if kind == "flags" else self.bound
         values = np.asarray(self.random.integers(low, max(high, low + 1), shape))
         if kind == "size":

@@ -20,7 +20,10 @@ from onnx_sparse.schemas import DOMAIN, OPS, Op
 
 __all__ = ["extensions"]
 
-_WRITERS: dict[str, Write] = {**embedding.WRITERS, **fill.WRITERS, **segment.WRITERS, **sparse.WRITERS}
+WRITERS: dict[str, Write] = {**embedding.WRITERS, **fill.WRITERS, **segment.WRITERS, **sparse.WRITERS}
+
+#: The operators that OpenVINO's operators cannot express, with the reason.
+NOT_EXPRESSIBLE = {"StringToHashBucketFast": "OpenVINO's operators do not look at the bytes of a string"}
 
 
 def extensions() -> list[Any]:
@@ -37,13 +40,13 @@ def extensions() -> list[Any]:
     older, newer = (vars(importlib.import_module(f"openvino.opset{number}")) for number in (15, 16))
     operators = SimpleNamespace(**{**newer, **older})
     return [
-        onnx_frontend.ConversionExtension(name, DOMAIN, partial(_convert, op, _WRITERS.get(name, _refuse), operators))
+        onnx_frontend.ConversionExtension(name, DOMAIN, partial(_convert, op, WRITERS.get(name, _refuse), operators))
         for name, op in OPS.items()
     ]
 
 
 def _refuse(b: Subgraph) -> list[Any]:
-    raise ValueError(f"{b.op.name}: OpenVINO's operators cannot express it")
+    raise ValueError(f"{b.op.name}: {NOT_EXPRESSIBLE[b.op.name]}")
 
 
 def _convert(op: Op, write: Write, operators: Any, node: Any) -> list[Any]:

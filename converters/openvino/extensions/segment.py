@@ -8,6 +8,7 @@ import numpy as np
 
 from onnx_sparse.converters.openvino.element_types import ONNX_TYPES
 from onnx_sparse.converters.openvino.extensions.subgraph import Subgraph, Value, Write, element_type, is_float
+from onnx_sparse.schemas import segment, unsorted_segment
 from onnx_sparse.schemas.segment_body import highest, lowest
 
 
@@ -33,10 +34,8 @@ def _sorted(b: Subgraph, kind: str) -> list[Value]:
         empty = ops.equal(b.column(b.counts(segments, count, rows), made), b.like(0, rows))
         fill = 0 if b.attribute("fill_mode") == "ZERO" else _worst(data, kind)
         made = b.where(empty, _constant(b, fill, rows), made)
-    elif kind == "Mean":
-        made = _mean(b, segments, rows, count, data)
     else:
-        made = _sum_or_product(b, kind, segments, rows, count, data)
+        made = _accumulated(b, kind, segments, rows, count, data)
     return [ops.convert_like(made, data)]
 
 
@@ -52,18 +51,21 @@ def _unsorted(b: Subgraph, kind: str) -> list[Value]:
     if kind in ("Max", "Min"):
         made = _extremum(b, kind, _worst(data, kind), segments, rows, count)
     else:
-        made = _sum_or_product(b, kind, segments, rows, count, data)
+        made = _accumulated(b, kind, segments, rows, count, data)
     return [ops.convert_like(made, data)]
 
 
-def _sum_or_product(b: Subgraph, kind: str, segments: Value, rows: Value, count: Value, data: Value) -> Value:
+def _accumulated(b: Subgraph, kind: str, segments: Value, rows: Value, count: Value, data: Value) -> Value:
+    """The sums, products or means of the rows of each segment."""
+    if kind == "Mean":
+        return _mean(b, segments, rows, count, data)
     made = b.scatter(kind.lower(), b.like(int(kind == "Prod"), rows), segments, rows, count)
     return b.wrapped(made, data)
 
 
 def _mean(b: Subgraph, segments: Value, rows: Value, count: Value, data: Value) -> Value:
     ops = b.ops
-    total = _sum_or_product(b, "Sum", segments, rows, count, data)
+    total = _accumulated(b, "Sum", segments, rows, count, data)
     divisor = b.column(ops.maximum(b.counts(segments, count, rows), b.like(1, rows)), total)
     if is_float(rows):
         return ops.divide(total, divisor)
@@ -97,6 +99,6 @@ def _infinity(kind: str) -> float:
 
 
 WRITERS: dict[str, Write] = {
-    **{f"Segment{kind}": partial(_sorted, kind=kind) for kind in ("Sum", "Mean", "Prod", "Max", "Min")},
-    **{f"UnsortedSegment{kind}": partial(_unsorted, kind=kind) for kind in ("Sum", "Prod", "Max", "Min")},
+    **{op.name: partial(_sorted, kind=op.name.removeprefix("Segment")) for op in segment.FAMILY.ops},
+    **{op.name: partial(_unsorted, kind=op.name.removeprefix("UnsortedSegment")) for op in unsorted_segment.FAMILY.ops},
 }

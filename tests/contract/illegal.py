@@ -1,0 +1,260 @@
+"""Drawing illegal inputs of any operator: legal ones with one change, and the message that the change must cause.
+
+The changes follow from the declaration: from `Values`, which says what values an input may have, from shapes, and from
+the sets of attributes. What only the semantics say has its own cases in `test_errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from contract.arguments import Arguments, arguments
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from onnx_sparse.schemas import Input, Op
+from onnx_sparse.schemas.declaration import is_group, numpy_dtype, shape_items
+
+Array = np.ndarray[Any, Any]
+
+#: More elements than any address space holds bytes.
+HUGE = 2**62
+
+
+@dataclass(frozen=True)
+class Change:
+    """One way of making legal inputs illegal.
+
+    Attributes:
+        name: What is changed and how, for the test's name.
+        apply: Changes the inputs in place and returns a part of the message.
+    """
+
+    name: str
+    apply: Callable[[st.DrawFn, Arguments], str]
+
+
+def changes(op: Op) -> Iterator[Change]:
+    """All ways of making an operator's inputs illegal that its declaration implies."""
+    for declared in op.inputs:
+        if declared.values.checked:
+            yield from _VALUE_CHANGES[declared.values.kind](op, declared)
+        yield from _rank_changes(declared)
+        yield from _size_changes(op, declared)
+
+
+@st.composite
+def illegal_arguments(draw: st.DrawFn, op: Op, binding: Mapping[str, int], change: Change) -> tuple[Arguments, str]:
+    """Inputs that are illegal for one reason, and a part of the message."""
+    inputs = {name: value.copy() for name, value in draw(arguments(op, binding)).items()}
+    for declared in op.inputs:
+        if declared.optional:  # an omitted input has no illegal value
+            assume(not declared.is_sentinel(inputs.get(declared.name)))
+    _use_all_entries(op, inputs)
+    message = change.apply(draw, inputs)
+    return inputs, message
+
+
+def _use_all_entries(op: Op, inputs: Arguments) -> None:
+    """Raise the number of segments to use every entry: entries of segments beyond it are not looked at."""
+    for declared in op.inputs:
+        if declared.values.kind == "sorted_segment":
+            ids, count = inputs[declared.name], inputs[declared.values.of]
+            assume(not ids.size or ids[-1] < 100)
+            inputs[declared.values.of] = np.array(max(int(count), *(ids + 1), 0), count.dtype)
+
+
+def _element(name: str, position: tuple[int, ...]) -> str:
+    return f"{name}[{','.join(map(str, position))}]" if position else name
+
+
+def _position(draw: st.DrawFn, array: Array) -> tuple[int, ...]:
+    """The position of one element."""
+    assume(array.size > 0)
+    return tuple(int(i) for i in np.unravel_index(draw(st.integers(0, array.size - 1)), array.shape))
+
+
+def _bound(op: Op, inputs: Arguments, of: str) -> int:
+    """The value of a scalar input, or the size of a dimension."""
+    if of in inputs:
+        return int(inputs[of])
+    owner = next(i for i in op.inputs if of in shape_items(i.shape))
+    return inputs[owner.name].shape[shape_items(owner.shape).index(of)]
+
+
+def _nothing(op: Op, declared: Input) -> Iterator[Change]:
+    yield from ()
+
+
+def _outside_a_range(op: Op, declared: Input) -> Iterator[Change]:
+    name, values = declared.name, declared.values
+
+    def too_large(draw: st.DrawFn, inputs: Arguments) -> str:
+        bound = _bound(op, inputs, values.of)
+        at = _position(draw, inputs[name])
+        inputs[name][at] = value = bound + draw(st.sampled_from([0, 1, 100]))
+        return f"{_element(name, at)} = {value} is out of range ["
+
+    def too_small(draw: st.DrawFn, inputs: Arguments) -> str:
+        bound = _bound(op, inputs, values.of)
+        at = _position(draw, inputs[name])
+        inputs[name][at] = value = values.low - draw(st.sampled_from([1, 2, 100]))
+        return f"{_element(name, at)} = {value} is out of range [{values.low}, {bound})"
+
+    yield Change(f"{name} too large", too_large)
+    if values.kind == "index":
+        yield Change(f"{name} too small", too_small)
+
+
+def _unsorted(op: Op, declared: Input) -> Iterator[Change]:
+    name = declared.name
+
+    def negative(draw: st.DrawFn, inputs: Arguments) -> str:
+        assume(inputs[name].size > 0)
+        inputs[name][0] = value = -draw(st.sampled_from([1, 2, 100]))
+        return f"{name}[0] = {value} must be >= 0"
+
+    def falling(draw: st.DrawFn, inputs: Arguments) -> str:
+        ids = inputs[name]
+        candidates = [k for k in range(1, len(ids)) if ids[k - 1] > 0]
+        assume(candidates)
+        k = draw(st.sampled_from(candidates))
+        ids[k] = ids[k - 1] - 1
+        return f"{name}[{k}] = {ids[k]} is less than {name}[{k - 1}] = {ids[k - 1]}; ids must be sorted"
+
+    yield Change(f"{name} negative", negative)
+    yield Change(f"{name} not sorted", falling)
+
+
+def _illegal_size(op: Op, declared: Input) -> Iterator[Change]:
+    name, low = declared.name, declared.values.low
+
+    def too_small(draw: st.DrawFn, inputs: Arguments) -> str:
+        at = _position(draw, inputs[name])
+        inputs[name][at] = value = low - draw(st.sampled_from([1, 2, 100]))
+        return f"{_element(name, at)} = {value} must be >= {low}"
+
+    def too_large(draw: st.DrawFn, inputs: Arguments) -> str:
+        assume(inputs[name].size > 0 and all(value.size for value in inputs.values()))
+        inputs[name].reshape(-1)[0] = HUGE
+        return "cannot be allocated"
+
+    yield Change(f"{name} too small", too_small)
+    if any(name in item for output in op.outputs for item in shape_items(output.shape)):
+        yield Change(f"{name} too large", too_large)
+
+
+def _outside_the_shape(op: Op, declared: Input) -> Iterator[Change]:
+    name, of = declared.name, declared.values.of
+
+    def outside(draw: st.DrawFn, inputs: Arguments, value: Callable[[int], int]) -> str:
+        at = _position(draw, inputs[name])
+        size = int(inputs[of][at[1]])
+        assume(value(size) <= np.iinfo(inputs[name].dtype).max)
+        inputs[name][at] = value(size)
+        return f"{_element(name, at)} = {value(size)} is out of range [0, {size})"
+
+    yield Change(f"{name} too large", lambda draw, inputs: outside(draw, inputs, lambda size: size))
+    yield Change(f"{name} negative", lambda draw, inputs: outside(draw, inputs, lambda size: -1))
+
+
+def _not_a_flag(op: Op, declared: Input) -> Iterator[Change]:
+    def not_a_flag(draw: st.DrawFn, inputs: Arguments) -> str:
+        flags = inputs[declared.name]
+        assume(flags.dtype != bool)
+        at = _position(draw, flags)
+        flags[at] = value = draw(st.sampled_from([2, -1, 100]))
+        return f"{_element(declared.name, at)} = {value} is out of range [0, 2)"
+
+    yield Change(f"{declared.name} not 0 or 1", not_a_flag)
+
+
+def _another_product(op: Op, declared: Input) -> Iterator[Change]:
+    name, of = declared.name, declared.values.of
+
+    def negative(draw: st.DrawFn, inputs: Arguments) -> str:
+        at = _position(draw, inputs[name])
+        inputs[name][at] = -2
+        return f"{_element(name, at)} = -2 must be >= -1"
+
+    def one_more(draw: st.DrawFn, inputs: Arguments) -> str:
+        sizes = inputs[name]
+        assume(sizes.size > 0 and -1 not in sizes and np.prod(sizes) > 0)
+        sizes[-1] += 1
+        return f"{name} = {sizes.tolist()} has {np.prod(sizes)} elements but {of} = {inputs[of].tolist()} has"
+
+    yield Change(f"{name} negative", negative)
+    yield Change(f"{name} of another product", one_more)
+
+
+_VALUE_CHANGES: dict[str, Callable[[Op, Input], Iterator[Change]]] = {
+    "any": _nothing,
+    "index": _outside_a_range,
+    "segment": _outside_a_range,
+    "sorted_segment": _unsorted,
+    "size": _illegal_size,
+    "coordinates": _outside_the_shape,
+    "flags": _not_a_flag,
+    "reshape": _another_product,
+}
+
+
+def _rank_changes(declared: Input) -> Iterator[Change]:
+    """A dimension too many, or too few."""
+    items = shape_items(declared.shape)
+    fixed = sum(not is_group(item) for item in items)
+    has_group = fixed < len(items)
+    expected = f"rank {'>= ' if has_group else ''}{fixed}" if items else "a scalar"
+
+    def resized(inputs: Arguments, rank: int) -> str:
+        value = inputs[declared.name]
+        inputs[declared.name] = np.zeros((1,) * rank, value.dtype)
+        return f"input {declared.name} has rank {rank}; expected {expected} [{declared.shape}]"
+
+    if not has_group:
+        yield Change(f"{declared.name} of a higher rank", lambda draw, inputs: resized(inputs, fixed + 1))
+    if fixed:
+        yield Change(f"{declared.name} of a lower rank", lambda draw, inputs: resized(inputs, fixed - 1))
+
+
+def _size_changes(op: Op, declared: Input) -> Iterator[Change]:
+    """A dimension of another size than the same dimension of an input before."""
+    items = shape_items(declared.shape)
+    before = {item for other in op.inputs[: op.inputs.index(declared)] for item in shape_items(other.shape)}
+    shared = [axis for axis, item in enumerate(items) if item in before and not any(map(is_group, items))]
+
+    def longer(inputs: Arguments, axis: int) -> str:
+        value = inputs[declared.name]
+        wider = (*value.shape[:axis], value.shape[axis] + 1, *value.shape[axis + 1 :])
+        inputs[declared.name] = np.zeros(wider, value.dtype)
+        return f"for the same dimension {items[axis]}"
+
+    for axis in shared:
+        yield Change(f"{declared.name} longer along axis {axis}", lambda draw, inputs, axis=axis: longer(inputs, axis))
+
+
+def illegal_attributes(op: Op) -> Iterator[tuple[dict[str, str], str]]:
+    """Attributes of which one is illegal, and the message."""
+    for declared in op.attributes:
+        legal = {a.name: a.choices[0] for a in op.attributes}
+        for value in ("", "NONE", declared.choices[0].swapcase(), declared.choices[0] + " "):
+            message = f"attribute {declared.name} = {value!r} is not one of {declared.choices}"
+            yield legal | {declared.name: value}, message
+        if declared.default is None:
+            del legal[declared.name]
+            yield legal, f"attribute {declared.name} is required"
+
+
+def a_binding(op: Op, **types: int) -> dict[str, int]:
+    """One legal binding of the type variables, the last of each set where `types` does not say."""
+    return {variable: types.get(variable, legal[-1]) for variable, legal in op.types.items()}
+
+
+def as_arrays(op: Op, binding: Mapping[str, int], inputs: Mapping[str, Any]) -> Arguments:
+    """Nested lists as arrays of the declared element types."""
+    return {
+        i.name: np.array(inputs[i.name], numpy_dtype(op.bind(i.type, binding))) for i in op.inputs if i.name in inputs
+    }
