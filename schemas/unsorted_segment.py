@@ -1,4 +1,4 @@
-"""UnsortedSegmentSum, UnsortedSegmentMax, UnsortedSegmentMin, UnsortedSegmentProd: reduce by ids in any order."""
+"""UnsortedSegmentSum, -Mean, -Max, -Min and -Prod: reduce slices by ids in any order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from onnx import TensorProto
 
 from onnx_sparse.schemas.declaration import INDEX, NUMBERS, Example, Family, Input, Op, Output, Values
 from onnx_sparse.schemas.function_body import Body, Value
-from onnx_sparse.schemas.segment_body import extremum, first, highest, lowest, scatter_reduce
+from onnx_sparse.schemas.segment_body import counts, divide_sum, extremum, first, highest, lowest, scatter_reduce
 
 _INPUTS = (
     Input("data", "T", "*S, ...", "The slices to reduce; the leading dimensions are those of segment_ids."),
@@ -50,6 +50,14 @@ def _sum_body(b: Body) -> None:
     _scatter_body(b, "add", 0)
 
 
+def _mean_body(b: Body) -> None:
+    rows, ids, one_more, size = _rows(b)
+    dtype = b.compute_type("T")
+    total = scatter_reduce(b, "add", rows, ids, one_more, b.constant(0, dtype))
+    mean = divide_sum(b, total, counts(b, ids, one_more), dtype)
+    b.output("output", first(b, mean, size))
+
+
 def _prod_body(b: Body) -> None:
     _scatter_body(b, "mul", 1)
 
@@ -84,6 +92,33 @@ UNSORTED_SEGMENT_SUM = Op(
             {"T": TensorProto.FLOAT, "I": TensorProto.INT32, "N": TensorProto.INT32},
             {"data": [1, 2, 3, 4], "segment_ids": [2, 0, -1, 2], "num_segments": 3},
             {"output": [2, 0, 5]},
+        ),
+    ),
+)
+
+UNSORTED_SEGMENT_MEAN = Op(
+    name="UnsortedSegmentMean",
+    summary="Averages the slices of each segment, with ids in any order.",
+    semantics=_COMMON_SEMANTICS
+    + "\n- An empty segment is 0. For integers the sum wraps in T and the division truncates toward zero.",
+    source="tf.math.unsorted_segment_mean, for floats; integers as in tf.raw_ops.SegmentMean",
+    inputs=_INPUTS,
+    outputs=(_OUTPUT,),
+    types=_TYPES,
+    body=_mean_body,
+    body_notes="Float sums may be rounded in another order.",
+    examples=(
+        Example(
+            "a negative id is not counted",
+            {"T": TensorProto.FLOAT, "I": TensorProto.INT32, "N": TensorProto.INT64},
+            {"data": [1, 2, 3, 4], "segment_ids": [2, 0, -1, 2], "num_segments": 4},
+            {"output": [2, 0, 2.5, 0]},
+        ),
+        Example(
+            "integers divide toward zero",
+            {"T": TensorProto.INT8, "I": TensorProto.INT64, "N": TensorProto.INT64},
+            {"data": [[-1, 4], [-2, 3]], "segment_ids": [0, 0], "num_segments": 1},
+            {"output": [[-1, 3]]},
         ),
     ),
 )
@@ -152,6 +187,6 @@ UNSORTED_SEGMENT_PROD = Op(
 
 FAMILY = Family(
     "unsorted_segment",
-    (UNSORTED_SEGMENT_SUM, UNSORTED_SEGMENT_MAX, UNSORTED_SEGMENT_MIN, UNSORTED_SEGMENT_PROD),
+    (UNSORTED_SEGMENT_SUM, UNSORTED_SEGMENT_MEAN, UNSORTED_SEGMENT_MAX, UNSORTED_SEGMENT_MIN, UNSORTED_SEGMENT_PROD),
     origin="`tf.math.unsorted_segment_*`",
 )

@@ -1,4 +1,4 @@
-// UnsortedSegmentSum, UnsortedSegmentMax, UnsortedSegmentMin, UnsortedSegmentProd.
+// UnsortedSegmentSum, -Mean, -Max, -Min and -Prod.
 
 #include <algorithm>
 #include <limits>
@@ -45,7 +45,8 @@ Order order_by_segment(const Tensor& segment_ids, int64_t segments) {
   return order;
 }
 
-void unsorted_segment(const Call& call, Reduction reduction, Constant initial) {
+void unsorted_segment(const Call& call, Reduction reduction, Constant initial,
+                      Finalize finalize = Finalize::combine_initial) {
   const Tensor& data = call.input(0);
   const Tensor& segment_ids = call.input(1);
   const int64_t segments = call.input(2).integer();
@@ -63,7 +64,7 @@ void unsorted_segment(const Call& call, Reduction reduction, Constant initial) {
   const std::vector<char> empty_row = constant_row(data.type, initial, width);
   SegmentReduction work{};
   work.reduction = reduction;
-  work.finalize = Finalize::combine_initial;
+  work.finalize = finalize;
   work.element = element_of(data.type);
   work.width = width;
   work.table = data.as<char>();
@@ -77,6 +78,8 @@ void unsorted_segment(const Call& call, Reduction reduction, Constant initial) {
 }  // namespace
 
 void unsorted_segment_sum(const Call& call) { unsorted_segment(call, Reduction::add, Constant::zero); }
+
+void unsorted_segment_mean(const Call& call) { unsorted_segment(call, Reduction::add, Constant::zero, Finalize::mean); }
 
 void unsorted_segment_prod(const Call& call) { unsorted_segment(call, Reduction::multiply, Constant::one); }
 

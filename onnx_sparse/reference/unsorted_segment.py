@@ -1,13 +1,21 @@
-"""UnsortedSegmentSum, UnsortedSegmentMax, UnsortedSegmentMin, UnsortedSegmentProd in numpy."""
+"""UnsortedSegmentSum, -Mean, -Max, -Min and -Prod in numpy."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from onnx_sparse.reference.implementation import Array, implements
-from onnx_sparse.reference.reduction import compute_dtype, highest, lowest, reduce_segments, row_width
+from onnx_sparse.reference.reduction import (
+    compute_dtype,
+    divide_by_counts,
+    highest,
+    lowest,
+    reduce_segments,
+    row_width,
+)
 from onnx_sparse.reference.requirements import require_allocatable, require_in_range
 from onnx_sparse.schemas import unsorted_segment
 
@@ -16,6 +24,12 @@ from onnx_sparse.schemas import unsorted_segment
 def unsorted_segment_sum(data: Array, segment_ids: Array, num_segments: Array) -> Array:
     """Sums by ids in any order; see the semantics of UnsortedSegmentSum."""
     return _reduce(np.add, data, segment_ids, num_segments, 0)
+
+
+@implements(unsorted_segment.UNSORTED_SEGMENT_MEAN)
+def unsorted_segment_mean(data: Array, segment_ids: Array, num_segments: Array) -> Array:
+    """Averages by ids in any order; see the semantics of UnsortedSegmentMean."""
+    return _reduce(np.add, data, segment_ids, num_segments, 0, finalize=divide_by_counts)
 
 
 @implements(unsorted_segment.UNSORTED_SEGMENT_PROD)
@@ -36,8 +50,15 @@ def unsorted_segment_min(data: Array, segment_ids: Array, num_segments: Array) -
     return _reduce(np.minimum, data, segment_ids, num_segments, highest(data.dtype))
 
 
-def _reduce(reduce: np.ufunc, data: Array, segment_ids: Array, num_segments: Array, initial: Any) -> Array:
-    """Reduce the slices of each segment, starting from `initial`."""
+def _reduce(
+    reduce: np.ufunc,
+    data: Array,
+    segment_ids: Array,
+    num_segments: Array,
+    initial: Any,
+    finalize: Callable[[Array, Array], Array] | None = None,
+) -> Array:
+    """Reduce the slices of each segment, starting from `initial`; `finalize` gets the result and the counts."""
     size = int(num_segments)
     slice_shape = data.shape[segment_ids.ndim :]
     require_in_range("segment_ids", segment_ids, size, low=np.iinfo(segment_ids.dtype).min)
@@ -56,4 +77,6 @@ def _reduce(reduce: np.ufunc, data: Array, segment_ids: Array, num_segments: Arr
     )
     rows[counts == 0] = initial
     reduce(rows, dtype.type(initial), out=rows)
+    if finalize is not None:
+        rows = finalize(rows, counts)
     return rows.astype(data.dtype, copy=False).reshape(size, *slice_shape)

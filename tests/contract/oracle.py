@@ -142,11 +142,17 @@ def segment_reduction(kind: str, empty: Callable[[np.dtype[Any], Mapping[str, st
 
 
 def segment_mean(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-    data = inputs["data"]
-    size = segment_count(inputs)
-    positions = segments_of(inputs["segment_ids"], size)
-    rows, _ = rows_of(data, len(data))
-    width = row_width(data.shape[1:])
+    return mean_of_slices(inputs["data"], inputs["segment_ids"], segment_count(inputs))
+
+
+def unsorted_segment_mean(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+    return mean_of_slices(inputs["data"], inputs["segment_ids"], int(inputs["num_segments"]))
+
+
+def mean_of_slices(data: Array, ids: Array, size: int) -> dict[str, Expected]:
+    positions = segments_of(ids, size)
+    rows, _ = rows_of(data, ids.size)
+    width = row_width(data.shape[ids.ndim :])
     sums, tolerance = reduce_by_segment("add", rows, positions, width, data.dtype, 0)
     counts = [max(len(p), 1) for p in positions for _ in range(width)]
     if is_integer(data.dtype):
@@ -157,7 +163,7 @@ def segment_mean(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Exp
             t / n + abs(m) * step(data.dtype) * 2 if math.isfinite(m) else 0.0
             for t, n, m in zip(tolerance, counts, means, strict=True)
         ]
-    return {"output": Expected(data.dtype, (size, *data.shape[1:]), means, tolerance)}
+    return {"output": Expected(data.dtype, (size, *data.shape[ids.ndim :]), means, tolerance)}
 
 
 def unsorted_reduction(kind: str, initial: Callable[[np.dtype[Any]], Any]) -> Callable[..., Any]:
@@ -309,6 +315,7 @@ ORACLES: dict[str, Callable[[Inputs, Mapping[str, str]], dict[str, Expected]]] =
     "SegmentMax": segment_reduction("max", lambda d, a: lowest(d) if a["fill_mode"] == "LOWEST" else 0),
     "SegmentMin": segment_reduction("min", lambda d, a: highest(d) if a["fill_mode"] == "HIGHEST" else 0),
     "UnsortedSegmentSum": unsorted_reduction("add", lambda dtype: 0),
+    "UnsortedSegmentMean": unsorted_segment_mean,
     "UnsortedSegmentProd": unsorted_reduction("mul", lambda dtype: 1),
     "UnsortedSegmentMax": unsorted_reduction("max", lowest),
     "UnsortedSegmentMin": unsorted_reduction("min", highest),
