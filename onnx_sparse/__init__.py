@@ -7,14 +7,19 @@ are imported when they are first used.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 try:
     from onnx_sparse import schemas
-except ImportError as error:  # schemas/ becomes a part of the package when it is installed
-    raise ImportError(
-        "onnx_sparse was imported from its source tree; `pip install -e .` there, or import it from another folder"
-    ) from error
+except ImportError as error:
+    if Path(__file__).with_name("schemas").is_file():
+        raise ImportError(
+            "onnx_sparse/schemas is a text file where the repository has a symbolic link: it comes from a checkout "
+            "without symbolic links. Run `git config core.symlinks true` there and check out again (Windows allows "
+            "symbolic links in its developer mode), or install a wheel or a source distribution"
+        ) from error
+    raise
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.validation import KernelError
 
@@ -53,13 +58,14 @@ _HOMES = {
 
 schemas.register(tuple(OPS.values()))
 
+if not TYPE_CHECKING:  # type checkers know the names from the imports above; to them, any other name is an error
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"onnx_sparse.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"onnx_sparse.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
