@@ -9,16 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnxruntime as ort
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
-from onnx_sparse import bfloat16
+from onnx_sparse import bfloat16, pending_callbacks
 from onnx_sparse.graphs import all_initializers
 from onnx_sparse.large_models import detach_large_tensors
 from onnx_sparse.native.errors import kernel_error_message, raise_kernel_error
 from onnx_sparse.native.location import library_path
-from onnx_sparse.python.guard import Guard
+from onnx_sparse.python.guard import Run
 from onnx_sparse.python.guarded_model import guarded_model
 from onnx_sparse.python.kernels import declare
 
@@ -134,7 +135,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         if tensors:
             options.add_external_initializers(list(self._initializers), list(self._initializers.values()))
             options.add_session_config_entry(_TENSORS_ENTRY, "held")
-        self._guard: Guard | None = None
+        self._run_input = ""
         if _config_entry(options, _BACKEND_ENTRY) == "native":
             source = model.SerializeToString() if isinstance(model, ModelProto) else model
             if isinstance(source, (str, os.PathLike)) and not os.path.exists(source):
@@ -146,12 +147,23 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
                 raise_kernel_error(error)
                 raise
         else:
-            self._guard = Guard()
             proto, folder = _read_model(model)
-            serialized = guarded_model(proto, self._guard.number).SerializeToString()
+            guarded, self._run_input = guarded_model(proto)
             with _external_data_found(proto, folder, options), _double_registration_explained():
-                super().__init__(serialized, options, providers, **kwargs)
+                super().__init__(guarded.SerializeToString(), options, providers, **kwargs)
         self._has_bfloat16 = bfloat16.needs_conversion(self)
+
+    def get_inputs(self) -> Sequence[Any]:
+        """As ONNX Runtime's."""
+        return [i for i in super().get_inputs() if i.name != self._run_input]
+
+    def get_input_memory_infos(self) -> Sequence[Any]:
+        """As ONNX Runtime's."""
+        return list(super().get_input_memory_infos())[: len(self.get_inputs())]
+
+    def get_input_epdevices(self) -> Sequence[Any]:
+        """As ONNX Runtime's."""
+        return list(super().get_input_epdevices())[: len(self.get_inputs())]
 
     def run(self, output_names: Sequence[str] | None, input_feed: Any, run_options: Any = None) -> Any:
         """As ONNX Runtime's, with bfloat16 arrays of ml_dtypes.
@@ -159,31 +171,41 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         Raises:
             KernelError: The input violates an operator's semantics.
         """
-        if not self._has_bfloat16:
-            return self._guarded(super().run, output_names, input_feed, run_options)
-        feed = {name: bfloat16.to_ort_value(value) for name, value in input_feed.items()}
-        names = output_names or [output.name for output in self.get_outputs()]
-        return bfloat16.to_numpy(self.run_with_ort_values(names, feed, run_options))
+        if self._has_bfloat16:
+            feed = {name: bfloat16.to_ort_value(value) for name, value in input_feed.items()}
+            names = output_names or [output.name for output in self.get_outputs()]
+            return bfloat16.to_numpy(self.run_with_ort_values(names, feed, run_options))
+        with self._run(run_options) as (options, number):
+            return super().run(output_names, {**input_feed, **number}, options)
 
     def run_with_ort_values(self, output_names: Any, input_dict_ort_values: Any, run_options: Any = None) -> Any:
         """As ONNX Runtime's; raises as `run`."""
-        return self._guarded(super().run_with_ort_values, output_names, input_dict_ort_values, run_options)
+        with self._run(run_options) as (options, number):
+            feed = {**input_dict_ort_values, **{name: bfloat16.to_ort_value(n) for name, n in number.items()}}
+            return super().run_with_ort_values(output_names, feed, options)
 
     def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> None:
         """As ONNX Runtime's; raises as `run`."""
-        self._guarded(super().run_with_iobinding, iobinding, run_options)
+        with self._run(run_options) as (options, number):
+            values = {name: bfloat16.to_ort_value(n) for name, n in number.items()}
+            for name, value in values.items():
+                iobinding.bind_ortvalue_input(name, value)
+            super().run_with_iobinding(iobinding, options)
 
     def run_with_ortvaluevector(
         self, run_options: Any, feed_names: Any, feeds: Any, fetch_names: Any, fetches: Any, fetch_devices: Any
     ) -> None:
         """As ONNX Runtime's; raises as `run`."""
-
-        def run(options: Any) -> None:
-            super(InferenceSession, self).run_with_ortvaluevector(
-                options, feed_names, feeds, fetch_names, fetches, fetch_devices
+        with self._run(run_options) as (options, number):
+            values = [bfloat16.to_ort_value(n) for n in number.values()]
+            every_feed = feeds
+            if values:
+                every_feed = type(feeds)()
+                for feed in (*feeds, *(value._get_c_value() for value in values)):
+                    every_feed.push_back(feed)
+            super().run_with_ortvaluevector(
+                options, [*feed_names, *number], every_feed, fetch_names, fetches, fetch_devices
             )
-
-        self._guarded(run, run_options)
 
     def run_async(
         self,
@@ -193,38 +215,53 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         user_data: Any,
         run_options: Any = None,
     ) -> None:
-        """As ONNX Runtime's; the callback gets a kernel's error as its third argument."""
-        if self._guard is None:
+        """As ONNX Runtime's; the callback gets a kernel's error as its third argument.
 
-            def translate(results: Any, data: Any, error: str) -> None:
-                callback(results, data, kernel_error_message(error) or error)
-
-            super().run_async(output_names, input_feed, translate, user_data, run_options)
-            return
-        run = self._guard.begin(run_options or ort.RunOptions())
+        Python ends only after the callbacks of all runs.
+        """
+        run, number = self._begin(run_options)
 
         def finish(results: Any, data: Any, error: str) -> None:
-            run.end()
-            callback([] if run.error else results, data, str(run.error) if run.error else error)
+            try:
+                if run is None:
+                    callback(results, data, kernel_error_message(error) or error)
+                else:
+                    run.end()
+                    callback([] if run.error else results, data, run.error_message() or error)
+            finally:
+                pending_callbacks.remove()
 
+        pending_callbacks.add()
         try:
-            super().run_async(output_names, input_feed, finish, user_data, run.options)
+            super().run_async(
+                output_names, {**input_feed, **number}, finish, user_data, run.options if run else run_options
+            )
         except BaseException:
-            run.end()
+            pending_callbacks.remove()
+            if run:
+                run.end()
             raise
 
-    def _guarded(self, run: Callable[..., Any], *arguments: Any) -> Any:
-        """Call one of ONNX Runtime's run methods; its last argument is the run options."""
-        if self._guard is None:
-            try:
-                return run(*arguments)
-            except Exception as error:
-                raise_kernel_error(error)
-                raise
-        *rest, options = arguments
-        options = ort.RunOptions() if options is None else options
-        with self._guard.run(options):
-            return run(*rest, options)
+    def _begin(self, options: Any) -> tuple[Run | None, dict[str, Any]]:
+        """A run of Python kernels, and what must be fed for it; None and nothing for other kernels."""
+        if not self._run_input:
+            return None, {}
+        run = Run(options)
+        return run, {self._run_input: np.array(run.number)}
+
+    @contextmanager
+    def _run(self, options: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """A run whose kernels' errors are raised: the options, and what must be fed besides the caller's inputs."""
+        run, number = self._begin(options)
+        if run is not None:
+            with run.raising():
+                yield run.options, number
+            return
+        try:
+            yield options, number
+        except Exception as error:
+            raise_kernel_error(error)
+            raise
 
 
 def _resolve(backend: str) -> str:

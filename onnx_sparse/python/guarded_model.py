@@ -7,17 +7,20 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 from onnx_sparse.canonical import canonicalize
 from onnx_sparse.graphs import DomainNode, Names, domain_nodes, with_inferred_types
 from onnx_sparse.inlining import without_calls_of_functions
-from onnx_sparse.python.kernels import CARRIED_ATTRIBUTE, GUARDED_DOMAIN, SESSION_ATTRIBUTE
+from onnx_sparse.python.kernels import CARRIED_ATTRIBUTE, GUARDED_DOMAIN
 from onnx_sparse.schemas import OPSET_VERSION
 from onnx_sparse.schemas.declaration import HALF_FLOATS
 
 
-def guarded_model(model: ModelProto, session: int) -> ModelProto:
+def guarded_model(model: ModelProto) -> tuple[ModelProto, str]:
     """The model with its nodes of the domain moved to the guarded domain.
 
     Args:
         model: Any model; it is not changed.
-        session: The number of the session's guard.
+
+    Returns:
+        The guarded model, and the name of its last input, an int64 scalar to which every run feeds its number; "" when
+        the model has no nodes of the domain, and no such input.
 
     Raises:
         ValueError: As `onnx_sparse.canonicalize`.
@@ -25,9 +28,11 @@ def guarded_model(model: ModelProto, session: int) -> ModelProto:
     result = with_inferred_types(canonicalize(without_calls_of_functions(model)))
     moved = list(domain_nodes(result))
     if not moved:
-        return result
+        return result, ""
     result.opset_import.append(helper.make_opsetid(GUARDED_DOMAIN, OPSET_VERSION))
     names = Names(result)
+    run_number = names.fresh("onnx_sparse_run")
+    result.graph.input.append(helper.make_tensor_value_info(run_number, TensorProto.INT64, []))
     for found in moved:
         node = found.node
         carried = found.binding().get("T", 0)
@@ -35,9 +40,9 @@ def guarded_model(model: ModelProto, session: int) -> ModelProto:
         if carried:
             _carry_in_float32(found, names)
         node.domain = GUARDED_DOMAIN
-        node.attribute.append(helper.make_attribute(SESSION_ATTRIBUTE, session))
+        node.input.append(run_number)
         node.attribute.append(helper.make_attribute(CARRIED_ATTRIBUTE, carried))
-    return result
+    return result, run_number
 
 
 def _carry_in_float32(found: DomainNode, names: Names) -> None:

@@ -11,16 +11,17 @@ one, which only `onnx_sparse.InferenceSession` uses, the error is kept for the r
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.python.guard import record_error
+from onnx_sparse.python.guard import active_run
 from onnx_sparse.reference import evaluate
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import HALF_FLOATS, DType, Op, dtype_name, element_type, numpy_dtype
@@ -29,8 +30,7 @@ from onnx_sparse.schemas.validation import Dimensions
 #: The domain to which `onnx_sparse.InferenceSession` moves the domain's nodes.
 GUARDED_DOMAIN = "onnx_sparse.guarded"
 
-#: The attributes that a node has only in the guarded domain: the session, and the half float that float32 carries or 0.
-SESSION_ATTRIBUTE = "session"
+#: The attribute that a node has only in the guarded domain: the half float that float32 carries, or 0.
 CARRIED_ATTRIBUTE = "carried_type"
 
 Array = np.ndarray[Any, Any]
@@ -52,9 +52,8 @@ def declare() -> None:
             for binding in op.type_bindings():
                 # onnxruntime-extensions ends the process on a half float; without a kernel the model fails to load.
                 if not any(t in HALF_FLOATS for t in binding.values()):
-                    _declare_kernel(DOMAIN, op, binding, {}, _public_kernel(op, binding))
-                    guarded = {SESSION_ATTRIBUTE: "int64", CARRIED_ATTRIBUTE: "int64"}
-                    _declare_kernel(GUARDED_DOMAIN, op, binding, guarded, _guarded_kernel(op, binding))
+                    _declare_kernel(DOMAIN, op, binding, _public_kernel(op, binding))
+                    _declare_kernel(GUARDED_DOMAIN, op, binding, _guarded_kernel(op, binding))
         _declared = True
 
 
@@ -77,20 +76,22 @@ class _ArrayResult:
         return np.require(self._array, requirements="C")
 
 
-def _declare_kernel(
-    domain: str, op: Op, binding: Mapping[str, DType], extra: Mapping[str, str], kernel: Callable[..., Any]
-) -> None:
+def _declare_kernel(domain: str, op: Op, binding: Mapping[str, DType], kernel: Callable[..., Any]) -> None:
     from onnxruntime_extensions import PyCustomOpDef, onnx_op
 
     def element(type_name: str) -> int:
         return int(getattr(PyCustomOpDef, f"dt_{dtype_name(op.bind(type_name, binding))}"))
 
-    attributes = {a.name: "string" for a in op.attributes} | dict(extra)
+    inputs = [element(i.type) for i in op.inputs]
+    attributes = {a.name: PyCustomOpDef.dt_string for a in op.attributes}
+    if domain == GUARDED_DOMAIN:
+        inputs.append(PyCustomOpDef.dt_int64)  # the run's number
+        attributes[CARRIED_ATTRIBUTE] = PyCustomOpDef.dt_int64
     onnx_op(
         op_type=f"{domain}::{op.name}",
-        inputs=[element(i.type) for i in op.inputs],
+        inputs=inputs,
         outputs=[element(o.type) for o in op.outputs],
-        attrs={name: getattr(PyCustomOpDef, f"dt_{kind}") for name, kind in attributes.items()},
+        attrs=attributes,
     )(kernel)
 
 
@@ -107,20 +108,26 @@ def _public_kernel(op: Op, binding: Mapping[str, DType]) -> Callable[..., Any]:
 
 
 def _guarded_kernel(op: Op, binding: Mapping[str, DType]) -> Callable[..., Any]:
-    def kernel(*inputs: Array, session: int, carried_type: int, **attributes: str) -> Any:
+    def kernel(*inputs_and_number: Array, carried_type: int, **attributes: str) -> Any:
+        *inputs, number = inputs_and_number
         try:
-            outputs = _evaluate_carried(op, inputs, attributes, carried_type)
-            _assert_dtypes(op, binding, outputs)
-        except BaseException as error:
-            record_error(session, error)
-            outputs = _placeholders(op, binding, inputs)
-        return _results(outputs)
+            run = active_run(int(number))
+        except KeyError as error:
+            _end_process(op, error)
+        if run.error is None:
+            try:
+                outputs = _evaluate_carried(op, inputs, attributes, carried_type)
+                _assert_dtypes(op, binding, outputs)
+                return _results(outputs)
+            except BaseException as error:
+                run.fail(error)
+        return _results(_placeholders(op, binding, inputs))
 
     return kernel
 
 
 def _evaluate_carried(
-    op: Op, inputs: tuple[Array, ...], attributes: dict[str, str], carried_type: DType
+    op: Op, inputs: Sequence[Array], attributes: dict[str, str], carried_type: DType
 ) -> tuple[Array, ...]:
     """Evaluate the operator, in the half float where float32 carries one."""
     if not carried_type:
@@ -138,13 +145,14 @@ def _assert_dtypes(op: Op, binding: Mapping[str, DType], outputs: tuple[Array, .
             raise TypeError(f"{op.name}: output {declared.name} is {array.dtype}; expected {dtype_name(expected)}")
 
 
-def _placeholders(op: Op, binding: Mapping[str, DType], inputs: tuple[Array, ...]) -> tuple[Array, ...]:
+def _placeholders(op: Op, binding: Mapping[str, DType], inputs: Sequence[Array]) -> tuple[Array, ...]:
     """Outputs for a failed run, in the declared shapes as far as they are known, because ONNX Runtime checks shapes."""
     named = {i.name: array for i, array in zip(op.inputs, inputs, strict=False)}
     try:
         dims = Dimensions(op, {name: list(array.shape) for name, array in named.items()}, named)
         resolved = [dims.resolve(output.shape) or [0] for output in op.outputs]
         shapes = [[d if isinstance(d, int) and 0 <= d < 1000 else 0 for d in shape] for shape in resolved]
+        shapes = [shape if math.prod(shape) < 10**6 else [0] * len(shape) for shape in shapes]
     except (ValueError, IndexError):
         shapes = [[0]] * len(op.outputs)
     return tuple(
@@ -157,7 +165,7 @@ def _results(outputs: tuple[Array, ...]) -> Any:
     return results if len(results) > 1 else results[0]
 
 
-def _end_process(op: Op, error: BaseException) -> None:
+def _end_process(op: Op, error: BaseException) -> NoReturn:
     message = str(error) if str(error).startswith(op.name) else f"{op.name}: {type(error).__name__}: {error}"
     hint = "(a Python kernel cannot pass its error to ONNX Runtime; onnx_sparse.InferenceSession raises it instead)"
     sys.stdout.flush()
