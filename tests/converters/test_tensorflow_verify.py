@@ -232,7 +232,7 @@ def test_a_source_that_cannot_be_read(model, tmp_path):
         verify(tmp_path / "nothing", model)
 
 
-class TestByDesign:
+class TestIntendedDifferences:
     """Differences between the semantics and TensorFlow are noted, and are not failures."""
 
     def test_nan_in_a_maximum(self):

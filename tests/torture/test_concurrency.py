@@ -34,7 +34,9 @@ def tally() -> Iterator[Tally]:
 
 @BACKENDS
 @pytest.mark.parametrize(
-    ("scenario", "amount"), [(callbacks, 600), (threads, 160), (lifetimes, 20), (endings, 3)], ids=lambda p: getattr(p, "__name__", "")
+    ("scenario", "amount"),
+    [(callbacks, 600), (threads, 160), (lifetimes, 20), (endings, 3)],
+    ids=lambda p: getattr(p, "__name__", ""),
 )
 def test_every_request_gets_its_own_answer(
     backend: str, scenario: Callable[[str, Tally, random.Random, Any], None], amount: int, tally: Tally
