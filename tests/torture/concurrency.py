@@ -191,9 +191,7 @@ def processes(backend: str, tally: Tally, source: random.Random, count: int) -> 
     def keep_busy() -> None:
         own = random.Random(1)
         while not stop.is_set():
-            tally.add(
-                f"beside children, {backend}", run_one(session, Request.drawn(own, own.randrange(2**20)), "run")
-            )
+            tally.add(f"beside children, {backend}", run_one(session, Request.drawn(own, own.randrange(2**20)), "run"))
 
     busy = threading.Thread(target=keep_busy)
     busy.start()
