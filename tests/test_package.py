@@ -67,6 +67,11 @@ def test_every_module_imports_from_the_bare_tree() -> None:
     assert json.loads(done.stdout.splitlines()[-1]) == {}
 
 
+def test_the_bare_tree_knows_its_version() -> None:
+    done = run("from onnx_sparse.cli import main; main(['--version'])", ROOT)
+    assert done.stdout == f"onnx-sparse {onnx_sparse.__version__}\n", done.stderr
+
+
 def test_the_bare_tree_runs_models_with_the_python_kernels() -> None:
     done = run("import onnx_sparse.runtime as r; print(r.available_backends())", ROOT)
     assert "python" in done.stdout, done.stderr

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 
 from onnx import ModelProto, ValueInfoProto, helper
 
+from onnx_sparse import __version__
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.tensors import Tensor
 
@@ -36,7 +36,7 @@ def make_model(
         opset_imports=imports,
         ir_version=IR_VERSION,
         producer_name="onnx_sparse",
-        producer_version=_version(),
+        producer_version=__version__,
         doc_string=f"converted from {source}",
     )
     if emit.notes:
@@ -47,10 +47,3 @@ def make_model(
 def notes(model: ModelProto) -> list[str]:
     """The notes on the conversion that made a model."""
     return next((entry.value.splitlines() for entry in model.metadata_props if entry.key == NOTES_KEY), [])
-
-
-def _version() -> str:
-    try:
-        return version("onnx_sparse")
-    except PackageNotFoundError:
-        return ""

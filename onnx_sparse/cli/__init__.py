@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Protocol
 
+from onnx_sparse import __version__
 from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, output, replay, run
 
 __all__ = ["main"]
@@ -156,7 +157,5 @@ def _parser() -> argparse.ArgumentParser:
 
 class _PrintVersion(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version
-
-        output.write_line(f"onnx-sparse {version('onnx_sparse')}")
+        output.write_line(f"onnx-sparse {__version__}")
         parser.exit()

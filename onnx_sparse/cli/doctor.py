@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from typing import Any
 
+from onnx_sparse import __version__
 from onnx_sparse.cli import output
 
 NAME = "doctor"
@@ -69,7 +70,7 @@ def examine() -> dict[str, Any]:
         problems += [f"backend {name}: {state['problem']}" for name, state in backends.items() if state["problem"]]
     return {
         "ok": not problems,
-        "onnx_sparse": _version("onnx_sparse"),
+        "onnx_sparse": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": packages,

@@ -1,0 +1,92 @@
+"""What a package index gets: a source distribution without links, and the wheel that is built from it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email import message_from_bytes
+from email.message import Message
+from pathlib import Path
+
+import pytest
+
+import onnx_sparse
+
+ROOT = Path(__file__).parents[1]
+
+
+def build(what: str, source: Path, folder: Path) -> Path:
+    """Run a hook of the build backend on a source tree; a wheel is built without the native library."""
+    pytest.importorskip("scikit_build_core")
+    pytest.importorskip("hatch_fancy_pypi_readme")
+    settings = {"wheel.cmake": "false"} if what == "wheel" else {}
+    program = f"import scikit_build_core.build as b; print(b.build_{what}({str(folder)!r}, {settings!r}))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / done.stdout.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def extracted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution, extracted."""
+    folder = tmp_path_factory.mktemp("sdist")
+    with tarfile.open(build("sdist", ROOT, folder)) as archive:
+        assert all(member.isfile() for member in archive), "links do not exist everywhere"
+        archive.extractall(folder, filter="data")
+    return folder / f"onnx_sparse-{onnx_sparse.__version__}"
+
+
+@pytest.fixture(scope="module")
+def wheel(extracted: Path, tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    return zipfile.ZipFile(build("wheel", extracted, tmp_path_factory.mktemp("wheel")))
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    (name,) = (name for name in wheel.namelist() if name.endswith("METADATA"))
+    return message_from_bytes(wheel.read(name))
+
+
+def test_the_source_distribution_holds_each_folder_once(extracted: Path) -> None:
+    assert {path.name for path in (extracted / "onnx_sparse").iterdir()} >= {"schemas", "converters", "native"}
+    assert not {path.name for path in extracted.iterdir()} & {"schemas", "converters"}
+
+
+def test_the_wheel_holds_the_modules_and_no_sources_of_the_library(wheel: zipfile.ZipFile) -> None:
+    modules = {
+        f"onnx_sparse/{prefix}{path.relative_to(folder).as_posix()}"
+        for folder, prefix in (
+            (ROOT / "onnx_sparse", ""),
+            (ROOT / "onnx_sparse/schemas", "schemas/"),
+            (ROOT / "onnx_sparse/converters", "converters/"),
+        )
+        for path in folder.rglob("*.py")
+    }
+    names = wheel.namelist()
+    assert len(names) == len(set(names))
+    assert {name for name in names if name.endswith(".py")} == modules
+    others = {Path(name).name for name in names if not name.endswith(".py")}
+    assert others == {
+        *{"py.typed", "demo_answers.json", "demo_model.onnxtxt"},
+        *{"METADATA", "WHEEL", "RECORD", "LICENSE", "entry_points.txt"},
+    }
+
+
+def test_the_readme_has_no_relative_link_left(metadata: Message) -> None:
+    text = str(metadata.get_payload())
+    assert text.startswith("# onnx_sparse")
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert targets
+    assert [target for target in targets if not target.startswith(("https://", "#"))] == []
+    places = {target.partition("/blob/main/")[2].partition("#")[0] for target in targets if "/blob/main/" in target}
+    assert [place for place in places if not (ROOT / place).exists()] == []
+
+
+def test_the_metadata_names_the_version_and_the_pythons(metadata: Message) -> None:
+    assert metadata["Version"] == onnx_sparse.__version__
+    classifiers = metadata.get_all("Classifier", [])
+    assert {f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13)} <= set(classifiers)
+    assert any(line.startswith("Repository, https://") for line in metadata.get_all("Project-URL", []))
