@@ -25,7 +25,9 @@ from onnx import TensorProto
 from onnx.helper import np_dtype_to_tensor_dtype, tensor_dtype_to_np_dtype
 
 DOMAIN = "onnx_sparse"
+"""The domain of the operators, in a node's `domain` and a model's `opset_import`."""
 OPSET_VERSION = 1
+"""The version of the domain that models are written in."""
 
 DType = int  # a TensorProto.DataType
 

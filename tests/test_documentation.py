@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+import onnx_sparse
+import onnx_sparse.converters.ascend
+import onnx_sparse.converters.openvino
+import onnx_sparse.converters.tensorflow
+from onnx_sparse import converters
+
 ROOT = Path(__file__).parent.parent
+#: How the site, which holds the pages in docs/ only, links to other files of the repository.
+OWN = "https://github.com/onnx-sparse/onnx_sparse/blob/main/"
 
 
 def generator() -> ModuleType:
@@ -36,4 +46,32 @@ def test_no_page_is_left_over() -> None:
 @pytest.mark.parametrize("page", [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))], ids=lambda p: p.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text("utf-8")):
-        assert "://" in target or (page.parent / target).exists(), f"{page.name} links to {target}"
+        place = ROOT / target.removeprefix(OWN) if target.startswith(OWN) else page.parent / target
+        assert ("://" in target and not target.startswith(OWN)) or place.exists(), f"{page.name} links to {target}"
+        assert not target.startswith(OWN) or "docs" in page.parts, f"{page.name} needs no full address for {target}"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The rendered documentation; a warning is an error."""
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("material")
+    pytest.importorskip("mkdocstrings")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize(
+    "package",
+    [onnx_sparse, converters, converters.tensorflow, converters.ascend, converters.openvino],
+    ids=lambda package: str(package.__name__),
+)
+def test_every_public_name_is_in_the_reference(package: ModuleType, site: Path) -> None:
+    text = (site / "api" / "index.html").read_text("utf-8")
+    shown = set(re.findall(r'<h\d id="([\w.]+)"', text))
+    # A function in a module of the same name is shown under the module.
+    missing = [n for n in package.__all__ if not {f"{package.__name__}.{n}", f"{package.__name__}.{n}.{n}"} & shown]
+    assert not missing

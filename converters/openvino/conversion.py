@@ -38,7 +38,9 @@ def convert(
     Args:
         source: The `.xml` of an IR of version 10 or 11.
         weights: Its `.bin`; the file of the same name beside it when omitted. IRs without constants need none.
-        signature, inputs, outputs: Only for other sources; an IR has fixed inputs and outputs, and no signatures.
+        signature: Only for other sources: an IR has no signatures.
+        inputs: Only for other sources: an IR has fixed inputs.
+        outputs: Only for other sources: an IR has fixed outputs.
         progress: Called with `"reading"`, `"converting"` and `"checking"` as these begin.
 
     Returns:

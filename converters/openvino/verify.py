@@ -42,7 +42,9 @@ def verify(
     Args:
         source: The .xml file that was given to `convert`.
         model: The model that `convert` returned.
-        signature, inputs, outputs: As in `convert`.
+        signature: As in `convert`.
+        inputs: As in `convert`.
+        outputs: As in `convert`.
         feeds: The inputs of a single batch. Generated when omitted.
         seed: The same seed gives the same inputs.
         batch_count: How many batches to run on generated inputs.

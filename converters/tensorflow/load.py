@@ -25,7 +25,8 @@ def load(
         source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a `.keras` file, a Keras model, a
             tf.function with an input_signature, a ConcreteFunction; or a loaded model, which is returned.
         signature: Which signature of a SavedModel; `serving_default`, or the only one, when omitted.
-        inputs, outputs: The chosen inputs and outputs. In a GraphDef any tensors; else some of the model's own names.
+        inputs: The chosen inputs. In a GraphDef any tensors; else some of the model's own names.
+        outputs: The chosen outputs, likewise.
 
     Raises:
         ConversionError: If the source cannot be read, or has no such signature, input or output.

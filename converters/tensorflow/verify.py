@@ -47,8 +47,11 @@ def verify(
     equal.
 
     Args:
-        source, signature, inputs, outputs: As given to `convert`. A model that `load` returned is not loaded again.
+        source: As given to `convert`. A model that `load` returned is not loaded again.
         model: The model that `convert` returned.
+        signature: As given to `convert`.
+        inputs: As given to `convert`.
+        outputs: As given to `convert`.
         feeds: The inputs of a single batch. If omitted, inputs are generated: an ordinary batch, one with empty rows,
             one without entries, one of one row, one of no rows, and so on in turn.
         seed: The same seed gives the same inputs.

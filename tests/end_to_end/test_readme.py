@@ -1,4 +1,4 @@
-"""Every line of the README's worked examples, run as it is, from the first to the last."""
+"""Every line of the worked examples in the README and the guides, run as it is, from the first to the last."""
 
 from __future__ import annotations
 
@@ -20,16 +20,22 @@ from onnx_sparse.cli import main
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
+GUIDES = ("tensorflow", "ascend", "openvino", "onnx")
 
 
 def blocks() -> list[tuple[str, str]]:
-    """The language and the text of each fenced block in the section on usage."""
+    """The language and the text of each fenced block in the README's section on usage and in the guides."""
     section = README[README.index("## Use it") : README.index("## The operators")]
-    return re.findall(r"^```(\w*)\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    guides = [(ROOT / "docs" / "guides" / f"{name}.md").read_text("utf-8") for name in GUIDES]
+    return re.findall(r"^```(\w*)\n(.*?)^```", "\n".join([section, *guides]), re.DOTALL | re.MULTILINE)
+
+
+def test_no_guide_is_left_out() -> None:
+    assert {path.stem for path in (ROOT / "docs" / "guides").glob("*.md")} == set(GUIDES)
 
 
 def write_what_the_reader_has(folder: Path) -> None:
-    """Write the files that the README assumes a reader has: an Ascend layer with its dump, an .air, an IR."""
+    """Write the files that the guides assume a reader has: an Ascend layer with its dump, an .air, an IR."""
     x = np.ones((2, 3), np.float16)
     graph = layer(["x"], ["y"], [operation("ElewiseOperation", ["x", "x"], ["y"], {"elewiseType": 8})])
     write(folder, graph)
