@@ -99,7 +99,8 @@ struct BoundOp : OrtCustomOp {
   }
 
   const Entry& entry;
-  std::array<OrtElementType, declarations::kMostTypeVariables> types{};  // by type variable; undefined where it is left open
+  // By type variable; undefined where it is left open.
+  std::array<OrtElementType, declarations::kMostTypeVariables> types{};
 };
 
 const BoundOp& bound(const OrtCustomOp* op) { return *static_cast<const BoundOp*>(op); }
