@@ -106,10 +106,16 @@ def all_graphs(graph: GraphProto) -> Iterator[GraphProto]:
         yield from subgraphs(node)
 
 
-def all_initializers(graph: GraphProto) -> Iterator[TensorProto]:
-    """The initializers of a graph and of its subgraphs."""
-    for inner in all_graphs(graph):
-        yield from inner.initializer
+def all_tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """Every tensor of a model: initializers, and those in attributes, also of functions."""
+    for graph in all_graphs(model.graph):
+        yield from graph.initializer
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        for node in all_nodes(nodes):
+            for attribute in node.attribute:
+                if attribute.HasField("t"):
+                    yield attribute.t
+                yield from attribute.tensors
 
 
 class Names:

@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
+from onnx.external_data_helper import uses_external_data
 
 from onnx_sparse import bfloat16, pending_callbacks
-from onnx_sparse.graphs import all_initializers
+from onnx_sparse.graphs import all_tensors
 from onnx_sparse.large_models import detach_large_tensors
+from onnx_sparse.model_files import is_ort_format, is_read_by_libraries, read_model
 from onnx_sparse.native.errors import kernel_error_message, raise_kernel_error
 from onnx_sparse.native.location import library_path
 from onnx_sparse.python.guard import Run
@@ -30,7 +33,9 @@ BACKENDS = ("native", "python")
 _BACKEND_ENTRY = "onnx_sparse.backend"
 #: The entry that says that they hold the tensors of a large model, which ONNX Runtime then requires of every model.
 _TENSORS_ENTRY = "onnx_sparse.tensors"
-_EXTERNAL_DATA_FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
+#: The entry with the folder of a model's external data, and the one that says that it is of this class, not the caller.
+_FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
+_OUR_FOLDER_ENTRY = "onnx_sparse.folder"
 
 
 def get_library_path() -> str:
@@ -128,29 +133,26 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         if _config_entry(options, _TENSORS_ENTRY):
             raise ValueError("these session options hold the tensors of a large model; another session needs new ones")
         register(options, backend)
+        is_native = _config_entry(options, _BACKEND_ENTRY) == "native"
+        source = _source(model, options, is_native=is_native)
         tensors: dict[str, Any] = {}
-        if isinstance(model, ModelProto):
-            model, tensors = detach_large_tensors(model)
+        if isinstance(source, ModelProto):
+            source, tensors = detach_large_tensors(source)
         self._initializers = {name: bfloat16.to_ort_value(array) for name, array in tensors.items()}
         if tensors:
             options.add_external_initializers(list(self._initializers), list(self._initializers.values()))
             options.add_session_config_entry(_TENSORS_ENTRY, "held")
         self._run_input = ""
-        if _config_entry(options, _BACKEND_ENTRY) == "native":
-            source = model.SerializeToString() if isinstance(model, ModelProto) else model
-            if isinstance(source, (str, os.PathLike)) and not os.path.exists(source):
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
-            try:
-                with _double_registration_explained():
-                    super().__init__(source, options, providers, **kwargs)
-            except Exception as error:
-                raise_kernel_error(error)
-                raise
-        else:
-            proto, folder = _read_model(model)
-            guarded, self._run_input = guarded_model(proto)
-            with _external_data_found(proto, folder, options), _double_registration_explained():
-                super().__init__(guarded.SerializeToString(), options, providers, **kwargs)
+        if isinstance(source, ModelProto):
+            if not is_native:
+                source, self._run_input = guarded_model(source)
+            source = source.SerializeToString()
+        try:
+            with _double_registration_explained():
+                super().__init__(source, options, providers, **kwargs)
+        except Exception as error:
+            raise_kernel_error(error)
+            raise
         self._has_bfloat16 = bfloat16.needs_conversion(self)
 
     def get_inputs(self) -> Sequence[Any]:
@@ -279,19 +281,52 @@ def _config_entry(options: ort.SessionOptions, key: str) -> str:
         return ""
 
 
-@contextmanager
-def _external_data_found(model: ModelProto, folder: Path | None, options: ort.SessionOptions) -> Iterator[None]:
-    """Tell ONNX Runtime the folder of the external data, which is not known from a model in memory."""
-    if folder is None or not any(t.external_data for t in all_initializers(model.graph)):
-        yield
-        return
-    callers = _config_entry(options, _EXTERNAL_DATA_FOLDER_ENTRY)
-    options.add_session_config_entry(_EXTERNAL_DATA_FOLDER_ENTRY, callers or str(folder))
+def _source(
+    model: str | os.PathLike[str] | bytes | ModelProto, options: ort.SessionOptions, *, is_native: bool
+) -> str | bytes | ModelProto:
+    """The model in a form that ONNX Runtime loads, after rewriting for Python kernels.
+
+    External data are taken from the folder of the model's file, or from one that the options name.
+    """
+    if isinstance(model, (str, os.PathLike)):
+        if not os.path.exists(model):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(model))
+        if is_native and is_read_by_libraries(model):
+            return os.fspath(model)
+        proto = read_model(model)
+        if any(map(uses_external_data, all_tensors(proto))):
+            _take_external_data_from(Path(model).absolute().parent, options)
+        return proto
+    if is_native and isinstance(model, bytes) and (b"location" not in model or is_ort_format(model)):
+        return model  # no need to parse it
+    proto = _parsed(model) if isinstance(model, bytes) else model
+    external = next(filter(uses_external_data, all_tensors(proto)), None)
+    if external is not None and not _callers_folder(options):
+        # ONNX Runtime would take what lies in the current directory.
+        raise ValueError(
+            f"the data of tensor {external.name!r} are in another file, and a model in memory has no folder: give the "
+            f"model's path, load the data into it (onnx.load_external_data_for_model), or name their folder in the "
+            f"session option {_FOLDER_ENTRY}"
+        )
+    return model if is_native else proto
+
+
+def _callers_folder(options: ort.SessionOptions) -> str:
+    """The folder of external data that the caller has named, "" when none."""
+    folder = _config_entry(options, _FOLDER_ENTRY)
+    return "" if folder == _config_entry(options, _OUR_FOLDER_ENTRY) else folder
+
+
+def _take_external_data_from(folder: Path, options: ort.SessionOptions) -> None:
+    """Tell ONNX Runtime the folder, which it does not know from a model in memory, unless the caller has."""
+    if _callers_folder(options) or _config_entry(options, _FOLDER_ENTRY) == str(folder):
+        return  # it complains on stderr about an entry that is set again
     try:
-        yield
-    finally:
-        if not callers:
-            options.add_session_config_entry(_EXTERNAL_DATA_FOLDER_ENTRY, "")
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{folder}: ONNX Runtime finds external data only in folders whose names are UTF-8") from None
+    for entry in (_FOLDER_ENTRY, _OUR_FOLDER_ENTRY):
+        options.add_session_config_entry(entry, str(folder))
 
 
 @contextmanager
@@ -310,19 +345,10 @@ def _double_registration_explained() -> Iterator[None]:
         raise
 
 
-def _read_model(model: str | os.PathLike[str] | bytes | ModelProto) -> tuple[ModelProto, Path | None]:
-    """The model without its external data, and the folder that holds the data."""
-    import onnx
-
-    if isinstance(model, ModelProto):
-        return model, None
+def _parsed(model: bytes) -> ModelProto:
     try:
-        if isinstance(model, bytes):
-            return onnx.load_from_string(model), None
-        return onnx.load(model, load_external_data=False), Path(model).absolute().parent
+        return onnx.load_from_string(model)
     except DecodeError:
-        name = "the model" if isinstance(model, bytes) else str(model)
-        start = model if isinstance(model, bytes) else Path(model).read_bytes()
-        if start[4:8] == b"ORTM":
-            raise ValueError(f"{name} is in ONNX Runtime's own format, which only the native backend runs") from None
-        raise ValueError(f"{name} is not an ONNX model") from None
+        if is_ort_format(model):
+            raise ValueError("the model is in ONNX Runtime's own format, which only the native backend runs") from None
+        raise ValueError("the model is not an ONNX model") from None

@@ -188,14 +188,11 @@ def _checker(model: ModelProto, path: Path, said: set[str], *, unknown_operators
     """onnx's errors beyond those in `said`; each of its functions stops at the first error."""
     import onnx
 
-    from onnx_sparse.cli.model_file import has_utf8_name
+    from onnx_sparse.model_files import is_read_by_libraries
 
-    binary = has_utf8_name(path) and (
-        onnx.serialization.registry.get_format_from_file_extension(path.suffix) in (None, "protobuf")
-    )
     steps = (
         # Given the path, the checker finds external data, and takes a model of any size.
-        lambda: onnx.checker.check_model(str(path) if binary else model),
+        lambda: onnx.checker.check_model(str(path) if is_read_by_libraries(path) else _with_external_data(model, path)),
         lambda: onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True),
     )
     for step in steps:
@@ -208,13 +205,23 @@ def _checker(model: ModelProto, path: Path, said: set[str], *, unknown_operators
                 said.add(message)
 
 
+def _with_external_data(model: ModelProto, path: Path) -> ModelProto:
+    """A copy that holds its external data, which the checker would look for in the current directory."""
+    import onnx
+
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model)
+    onnx.load_external_data_for_model(whole, str(path.parent))
+    return whole
+
+
 def _external_data(model: ModelProto, path: Path) -> Iterator[Finding]:
     """Tensors that are cut short in the files beside the model; onnx's checker tests only that those files exist."""
     from onnx.external_data_helper import ExternalDataInfo
 
-    from onnx_sparse.graphs import all_initializers
+    from onnx_sparse.graphs import all_tensors
 
-    for tensor in all_initializers(model.graph):
+    for tensor in all_tensors(model):
         if not tensor.external_data:
             continue
         where = f"tensor {output.printable(tensor.name)}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -47,15 +46,6 @@ def _other_source(path: Path) -> str:
     return f"; `onnx-sparse convert {path} -o model.onnx` converts it" if known else ""
 
 
-def has_utf8_name(path: Path) -> bool:
-    """Whether the path can be passed to C++ libraries: file names on Linux may be any bytes."""
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
     """Read an ONNX file: binary, or one of onnx's text forms by its name.
 
@@ -68,16 +58,16 @@ def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
     """
     import onnx
 
+    from onnx_sparse.model_files import read_model
+
     existing_file(path)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # onnx calls its own text form experimental
-            model = onnx.load(os.fspath(path), load_external_data=False)
+        model = read_model(path)
     except OSError as error:
         raise CommandError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except Exception as error:  # each parser, protobuf's and those of the text forms, has its own exception
-        reason = _other_source(path) or f", or only a part of one: {_parser_message(error)}"
-        raise CommandError(f"{path} is not an ONNX model{reason}") from error
+    except ValueError as error:
+        advice = _other_source(path)
+        raise CommandError(f"{path} is not an ONNX model{advice}" if advice else error) from error
     if not model.HasField("graph") or not model.ir_version:
         missing = "IR version" if model.HasField("graph") else "graph"
         raise CommandError(f"{path} is not an ONNX model: it has no {missing}")
@@ -87,12 +77,6 @@ def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
         except Exception as error:  # OSError, and onnx's own for paths outside the folder and files that are too short
             raise CommandError(f"{path}: its external data cannot be read: {error}") from error
     return model
-
-
-def _parser_message(error: Exception) -> str:
-    """The message of a parser; that of onnx's text form is bytes."""
-    said = error.args[0] if error.args else error
-    return said.decode(errors="backslashreplace") if isinstance(said, bytes) else str(error)
 
 
 def check_writable(path: Path, *, keep: Iterable[str | Path] = ()) -> None:

@@ -18,7 +18,7 @@ from onnx import (
 )
 
 from onnx_sparse.cli.output import printable
-from onnx_sparse.graphs import element_types
+from onnx_sparse.graphs import all_tensors, element_types
 from onnx_sparse.schemas import DOMAIN, OPS, Op
 from onnx_sparse.schemas.declaration import DType, dtype_name
 from onnx_sparse.schemas.validation import KernelError, bind_types
@@ -158,7 +158,7 @@ def opset_imports(model: ModelProto) -> dict[str, int]:
 def disk_size(model: ModelProto, path: Path) -> int:
     """The bytes of a model's file and of the files that hold its tensors."""
     files = {path}
-    for tensor in model.graph.initializer:
+    for tensor in all_tensors(model):
         for entry in tensor.external_data:
             if entry.key == "location":
                 files.add(path.parent / entry.value)

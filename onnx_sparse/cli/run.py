@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 from onnx_sparse.cli import output
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
-
     from onnx_sparse.cli.array_file import Array
 
 NAME = "run"
@@ -65,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     feeds = read_feeds(model, arguments.input)
     backend = chosen_backend(arguments.backend)
     with output.progress(f"running {arguments.model}", quiet=arguments.json):
-        results, seconds = _evaluate(arguments.model, model, feeds, backend)
+        results, seconds = _evaluate(arguments.model, feeds, backend)
     if arguments.output:
         save_npz(arguments.output, {name: _storable(name, value) for name, value in results.items()})
     if arguments.json:
@@ -87,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     return output.DONE
 
 
-def _evaluate(path: Path, model: ModelProto, feeds: dict[str, Array], backend: str) -> tuple[dict[str, Any], float]:
+def _evaluate(path: Path, feeds: dict[str, Array], backend: str) -> tuple[dict[str, Any], float]:
     """The outputs by name, and the seconds that the run took."""
     import onnxruntime
 
@@ -96,7 +94,7 @@ def _evaluate(path: Path, model: ModelProto, feeds: dict[str, Array], backend: s
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # a failure raises an exception and is reported once
     try:
-        session = onnx_sparse.InferenceSession(_loadable(path, model), options, backend=backend)
+        session = onnx_sparse.InferenceSession(path, options, backend=backend)
     except Exception as error:  # ONNX Runtime's exceptions have no common base class
         raise output.CommandError(f"{path} does not load: {_ort_message(error)}") from error
     start = time.perf_counter()
@@ -106,16 +104,6 @@ def _evaluate(path: Path, model: ModelProto, feeds: dict[str, Array], backend: s
     except Exception as error:
         raise output.CommandError(f"{path}: {_ort_message(error)}") from error
     return dict(zip(names, values, strict=True)), time.perf_counter() - start
-
-
-def _loadable(path: Path, model: ModelProto) -> str | ModelProto:
-    """What a session can load: the path, from which external data are found, or else the model.
-
-    ONNX Runtime reads neither onnx's text forms nor files whose name is not UTF-8.
-    """
-    from onnx_sparse.cli.model_file import has_utf8_name
-
-    return str(path) if path.suffix in ("", ".onnx") and has_utf8_name(path) else model
 
 
 def _ort_message(error: Exception) -> str:
