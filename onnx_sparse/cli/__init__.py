@@ -16,6 +16,7 @@ from typing import Protocol
 
 from onnx_sparse import __version__
 from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, output, replay, run
+from onnx_sparse.cli.termination import TerminatedError
 
 __all__ = ["main"]
 
@@ -83,6 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         output.write_error("onnx-sparse: interrupted")
         return _INTERRUPTED
+    except TerminatedError as end:
+        output.write_error(f"onnx-sparse: ended by {end}")
+        return end.exit_code
 
 
 def _prepare_streams() -> None:

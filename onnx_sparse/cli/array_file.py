@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_sparse.cli.model_file import new_file
+from onnx_sparse.cli.new_file import new_file
 from onnx_sparse.cli.output import CommandError, printable
 
 Array = np.ndarray[Any, Any]

@@ -133,7 +133,7 @@ def _is_verified(arguments: argparse.Namespace) -> bool:
 def _checked_origin(arguments: argparse.Namespace) -> str:
     """What the source is. All that can be refused early is refused here, before minutes of work."""
     from onnx_sparse.cli.feeds import read_files
-    from onnx_sparse.cli.model_file import check_writable
+    from onnx_sparse.cli.new_file import check_writable
 
     source: Path = arguments.source
     if not source.exists():

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.demo_baskets import ANSWERS_FILE, INPUTS, ITEMS, MODEL_FILE, make_feeds
+from onnx_sparse.cli.termination import termination_raised
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Convert, run and compare."""
     from onnx_sparse.cli.model_graph import nodes
 
-    with tempfile.TemporaryDirectory(prefix="onnx_sparse_demo_") as scratch:
+    with termination_raised(), tempfile.TemporaryDirectory(prefix="onnx_sparse_demo_") as scratch:
         folder = _folder(arguments.keep) if arguments.keep else Path(scratch)
         with output.progress("loading TensorFlow", quiet=arguments.json) as progress:
             if arguments.recorded or not _has_tensorflow():

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import os
-import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
-from onnx_sparse.cli.output import CommandError, UsageError
+from onnx_sparse.cli.new_file import check_writable, errors_of, new_file, part_file, rename_to_unused, short_digest
+from onnx_sparse.cli.output import CommandError
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    from onnx import ModelProto, TensorProto
 
 #: The bytes that one protobuf message can hold.
 _LARGEST_FILE = 2**31 - 1
@@ -20,6 +20,8 @@ _LARGEST_FILE = 2**31 - 1
 _SMALL_TENSOR = 1024
 #: Tensors begin at multiples of this in the other file, so that they can be mapped into memory.
 _PAGE = 4096
+#: The bytes of a file's name to which ".data" and a number can be added.
+_LONGEST_STEM = 240
 
 #: The suffixes of other frameworks' files.
 _OTHER_SUFFIXES = (".pb", ".pbtxt", ".keras", ".xml", ".json", ".air")
@@ -79,55 +81,11 @@ def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
     return model
 
 
-def check_writable(path: Path, *, keep: Iterable[str | Path] = ()) -> None:
-    """Refuse a path that cannot be written, before any work is done for it.
-
-    Args:
-        path: The file to write.
-        keep: What the command reads: files, folders, or strings that are neither.
-
-    Raises:
-        CommandError: There is no such folder, it cannot be written to, or the path is not a regular file.
-        UsageError: It would overwrite what the command reads.
-    """
-    for source in filter(os.path.exists, keep):
-        real = os.path.realpath(source)
-        if os.path.commonpath([real, os.path.realpath(path)]) == real:
-            where = "in " if os.path.isdir(real) else ""
-            raise UsageError(f"cannot write {path}: it is {where}what this command reads")
-    folder = Path(os.path.realpath(path)).parent
-    if not folder.is_dir():
-        raise CommandError(f"cannot write {path}: there is no directory {folder}")
-    if path.exists() and not path.is_file():
-        raise CommandError(f"cannot write {path}: it is {'a directory' if path.is_dir() else 'not a regular file'}")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise CommandError(f"cannot write {path}: no permission to write to {folder}")
-
-
-@contextlib.contextmanager
-def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that replaces `path` once it is complete, and is removed when something fails.
-
-    Raises:
-        CommandError: It cannot be written.
-    """
-    check_writable(path)
-    target = Path(os.path.realpath(path))  # a symbolic link stays: the file that it points to is replaced
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
-        with beside.open("xb") as file:
-            yield file
-        os.replace(beside, target)
-    except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        beside.unlink(missing_ok=True)
-
-
 def save_model(model: ModelProto, path: Path, tables: Mapping[str, Any] | None = None) -> int:
     """Write a model; the suffix chooses the form, as in `onnx.save`.
 
-    The tensors of a model beyond 2 GiB, which no ONNX file can hold, go to `<name>.data` beside it.
+    The tensors of a model beyond 2 GiB, which no ONNX file can hold, go to `<name>.data` beside it, with a
+    number where that name is taken. Such a file of the model that is replaced is removed.
     The model must not be used afterwards: it no longer has the tensors that went to the other file.
 
     Args:
@@ -158,11 +116,12 @@ def _byte_size(model: ModelProto) -> int:
 
 
 def _save_large(model: ModelProto, path: Path, tables: Mapping[str, Any]) -> int:
-    from onnx import TensorProto, external_data_helper
+    from onnx import external_data_helper
 
+    check_writable(path)
     real = Path(os.path.realpath(path))  # both files go beside the target of a link
-    data_path = real.with_name(f"{real.name}.data")
-    with new_file(data_path) as data, new_file(path) as file:  # both or neither: the old files stay until then
+    moved: list[tuple[TensorProto, int, int]] = []
+    with errors_of(path), part_file(real) as (part, data):
         for tensor in external_data_helper._get_all_tensors(model):
             if tensor.name in tables:
                 content: Any = memoryview(tables[tensor.name]).cast("B")
@@ -171,18 +130,56 @@ def _save_large(model: ModelProto, path: Path, tables: Mapping[str, Any]) -> int
             else:
                 continue
             data.seek(-data.tell() % _PAGE, os.SEEK_CUR)
-            offset, length = data.tell(), len(content)
+            moved.append((tensor, data.tell(), len(content)))
             data.write(content)
             tensor.ClearField("raw_data")
-            tensor.ClearField("external_data")
-            tensor.data_location = TensorProto.EXTERNAL
-            for key, value in (("location", data_path.name), ("offset", offset), ("length", length)):
-                tensor.external_data.add(key=key, value=str(value))
         size = data.tell()
-        data.flush()  # a full disk is noticed before either file replaces an old one
-        content = model.SerializeToString()
-        file.write(content)
+        data.close()
+        # Under a name of its own: until the model is replaced, the old one has its data.
+        data_path = rename_to_unused(part, _data_paths(real))
+        try:
+            old = [file for file in _own_data(real) if file != data_path]
+            for tensor, offset, length in moved:
+                _point_to(tensor, data_path.name, offset, length)
+            content = model.SerializeToString()
+            with new_file(path) as file:
+                file.write(content)
+        except BaseException:
+            data_path.unlink(missing_ok=True)
+            raise
+    for replaced in old:
+        replaced.unlink(missing_ok=True)
     return size + len(content)
+
+
+def _point_to(tensor: TensorProto, location: str, offset: int, length: int) -> None:
+    """Say that a tensor's data are in another file."""
+    tensor.data_location = tensor.EXTERNAL
+    tensor.ClearField("external_data")
+    for key, value in (("location", location), ("offset", offset), ("length", length)):
+        tensor.external_data.add(key=key, value=str(value))
+
+
+def _data_paths(model: Path) -> Iterator[Path]:
+    """The names for the file of a model's tensors, the best first."""
+    stem = model.name if len(os.fsencode(model.name)) <= _LONGEST_STEM else short_digest(model.name)
+    yield model.with_name(f"{stem}.data")
+    for number in itertools.count(1):
+        yield model.with_name(f"{stem}.{number}.data")
+
+
+def _own_data(model: Path) -> list[Path]:
+    """The file of tensors, under one of these names, that an existing model has."""
+    from onnx_sparse.graphs import all_tensors
+    from onnx_sparse.model_files import read_model
+
+    try:
+        tensors = list(all_tensors(read_model(model)))
+    except (OSError, ValueError):
+        return []
+    used = {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"}
+    existing = itertools.takewhile(Path.exists, _data_paths(model))
+    return [path for path in existing if path.name in used]
 
 
 def size_text(size: int) -> str:

@@ -53,7 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
     from onnx_sparse.cli.array_file import save_npz
     from onnx_sparse.cli.check import refuse_domain_errors
     from onnx_sparse.cli.feeds import read_feeds, read_files
-    from onnx_sparse.cli.model_file import check_writable, load_model
+    from onnx_sparse.cli.model_file import load_model
+    from onnx_sparse.cli.new_file import check_writable
     from onnx_sparse.cli.runnable_backends import chosen_backend
 
     if arguments.output:

@@ -1,0 +1,149 @@
+"""Files that are written whole or not at all.
+
+A file is written under another name beside the one that it replaces. The writer holds a lock on it, so that the next
+writer can tell what a killed one has left from what another is writing, and remove it. On Windows the open file itself
+cannot be removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from onnx_sparse.cli.output import CommandError, UsageError
+from onnx_sparse.cli.termination import termination_raised
+
+if sys.platform != "win32":
+    import fcntl
+
+
+def check_writable(path: Path, *, keep: Iterable[str | Path] = ()) -> None:
+    """Refuse a path that cannot be written, before any work is done for it.
+
+    Args:
+        path: The file to write.
+        keep: What the command reads: files, folders, or strings that are neither.
+
+    Raises:
+        CommandError: There is no such folder, it cannot be written to, or the path is not a regular file.
+        UsageError: It would overwrite what the command reads.
+    """
+    for source in filter(os.path.exists, keep):
+        real = os.path.realpath(source)
+        if os.path.commonpath([real, os.path.realpath(path)]) == real:
+            where = "in " if os.path.isdir(real) else ""
+            raise UsageError(f"cannot write {path}: it is {where}what this command reads")
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        raise CommandError(f"cannot write {path}: there is no directory {folder}")
+    if path.exists() and not path.is_file():
+        raise CommandError(f"cannot write {path}: it is {'a directory' if path.is_dir() else 'not a regular file'}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise CommandError(f"cannot write {path}: no permission to write to {folder}")
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that replaces `path` once it is complete, and is removed when something fails or ends the process.
+
+    Raises:
+        CommandError: It cannot be written.
+    """
+    check_writable(path)
+    target = Path(os.path.realpath(path))  # a symbolic link stays: the file that it points to is replaced
+    with errors_of(path), part_file(target) as (part, file):
+        yield file
+        file.close()  # a full disk is noticed before the old file is replaced
+        os.replace(part, target)
+
+
+@contextlib.contextmanager
+def errors_of(path: Path) -> Iterator[None]:
+    """Report the system's errors as those of writing `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def part_file(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """A new file beside the target, with its path; it is removed at the end unless it has been renamed."""
+    # Of one length whatever the target's name, which may be as long as the file system allows.
+    prefix = f".onnx-sparse-{short_digest(target.name)}-"
+    _remove_abandoned(target.parent, f"{prefix}*.part")
+    with termination_raised():
+        while True:
+            part = target.with_name(f"{prefix}{secrets.token_hex(8)}.part")
+            try:
+                with part.open("xb") as file, _lock(file) as locked:
+                    if locked and part.exists():  # else another writer took it for abandoned
+                        yield part, file
+                        return
+            finally:
+                part.unlink(missing_ok=True)
+
+
+def rename_to_unused(part: Path, names: Iterable[Path]) -> Path:
+    """Give a file the first of the names that is not taken."""
+    for name in names:
+        with contextlib.suppress(FileExistsError):
+            _rename_without_replacing(part, name)
+            return name
+    raise FileExistsError
+
+
+def _rename_without_replacing(part: Path, name: Path) -> None:
+    if sys.platform != "win32":  # where renaming replaces
+        try:
+            name.hardlink_to(part)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            if name.exists():
+                raise FileExistsError(name) from None
+        else:
+            part.unlink()
+            return
+    part.rename(name)
+
+
+def short_digest(name: str) -> str:
+    """A name of 16 letters that stands for a longer one."""
+    return hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
+
+
+def _remove_abandoned(folder: Path, pattern: str) -> None:
+    """Remove the files that killed writers have left."""
+    for part in folder.glob(pattern):
+        with contextlib.suppress(OSError):  # in use, or on a file system without locks, where nobody can tell
+            if sys.platform == "win32":
+                part.unlink()
+            else:
+                with part.open("r+b") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    part.unlink()
+
+
+@contextlib.contextmanager
+def _lock(file: BinaryIO) -> Iterator[bool]:
+    """Lock the file for the block, even if it is closed earlier; yields whether no other process has locked it."""
+    if sys.platform == "win32":
+        yield True
+    else:
+        held = os.dup(file.fileno())
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = True
+        except OSError as error:
+            free = not isinstance(error, BlockingIOError)  # a file system may have no locks; then nobody else gets one
+        try:
+            yield free
+        finally:
+            os.close(held)

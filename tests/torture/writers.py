@@ -1,0 +1,211 @@
+"""Writers that are killed, ended, interrupted, out of space or not alone: the old file or the new one, and no litter.
+
+Run for a time: `python tests/torture/writers.py --seconds 600 --seed 1`. The suite runs a part. POSIX only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import ModelProto, numpy_helper, parser
+
+#: Elements of the models' tensor: writing takes a few milliseconds.
+SIZE = 2_000_000
+PATIENCE = 120
+
+#: Converts to the same file again and again. "pair" lowers the limit beyond which tensors get a file of their own.
+_WRITER = """
+import sys
+from onnx_sparse.cli import main, model_file
+if sys.argv[1] == "pair":
+    model_file._LARGEST_FILE = 1000
+sources, out = sys.argv[2:-1], sys.argv[-1]
+for count in range(1_000_000):
+    code = main(["convert", sources[count % len(sources)], "-o", out, "--json"])
+    if code:
+        sys.exit(code)
+"""
+
+#: Converts once with a limit on the size of files, which acts like a full disk.
+_LIMITED_WRITER = """
+import resource, sys
+from onnx_sparse.cli import main, model_file
+if sys.argv[1] == "pair":
+    model_file._LARGEST_FILE = 1000
+limit = int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+sys.exit(main(["convert", *sys.argv[3:-1], "-o", sys.argv[-1]]))
+"""
+
+
+def make_model(value: float) -> ModelProto:
+    """A model whose tensor holds one value everywhere."""
+    model = parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1]>
+        g (float[{SIZE}] x) => (float[{SIZE}] y) {{ y = Add (x, t) }}"""
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.full(SIZE, value, np.float32), "t"))
+    return model
+
+
+class Torture:
+    """A folder with two models to convert, and what was seen."""
+
+    def __init__(self, folder: Path, source: random.Random, form: str) -> None:
+        self.source, self.form = source, form
+        self.sources = [folder / "one.onnx", folder / "two.onnx"]
+        for number, path in enumerate(self.sources):
+            onnx.save(make_model(number + 1), path)
+        self.folder = folder / "out"
+        self.folder.mkdir()
+        self.done: Counter[str] = Counter()
+        self.faults: list[str] = []
+
+    def writer(self, out: Path, program: str = _WRITER, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-c", program, self.form, *arguments, *map(str, self.sources), str(out)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def expect(self, what: str, right: bool, *seen: object) -> None:
+        self.done[what] += 1
+        if not right:
+            self.faults.append(f"{what}: {seen}")
+
+    def litter(self, out: Path) -> list[str]:
+        """The files in the folder that are neither the model's nor the tensors'."""
+        expected = {out.name}
+        if out.exists():
+            stubs = onnx.load(out, load_external_data=False).graph.initializer
+            expected.update(e.value for t in stubs for e in t.external_data if e.key == "location")
+        return sorted(set(os.listdir(self.folder)) - expected)
+
+    def check_content(self, what: str, out: Path, *, may_lack: bool) -> None:
+        """The file is one of the two models, whole."""
+        if not out.exists():
+            self.expect(what, may_lack, "the file is lost")
+            return
+        try:
+            (tensor,) = onnx.load(out).graph.initializer
+            values = numpy_helper.to_array(tensor)
+            right = values.shape == (SIZE,) and values[0] in (1, 2) and bool((values == values[0]).all())
+        except Exception as error:
+            right, values = False, error
+        self.expect(what, right, values)
+
+    def end_at_random(self, number: signal.Signals) -> None:
+        """One writer, ended by a signal at a random time."""
+        out = self.folder / self.source.choice(["m.onnx", "m" * 250 + ".onnx", "ü" * 125 + ".onnx"])
+        existed = out.exists()
+        writer = self.writer(out)
+        assert writer.stdout is not None
+        if existed or self.source.random() < 0.8:
+            writer.stdout.readline()  # it has begun to print what it wrote first
+            existed = True
+        time.sleep(self.source.uniform(0, 0.1))
+        writer.send_signal(number)
+        _, err = writer.communicate(timeout=PATIENCE)
+        what = f"{self.form}, {number.name}"
+        self.expect(f"{what}: status", writer.returncode in (-number, 128 + number), writer.returncode, err)
+        if number != signal.SIGKILL:
+            # In a pair, the tensors of one model may be left when the other has just been replaced.
+            self.expect(f"{what}: no litter", not any(n.endswith(".part") for n in self.litter(out)), self.litter(out))
+        self.check_content(f"{what}: old or new", out, may_lack=not existed)
+        again = self.convert_once(out)
+        self.expect(f"{what}: the next writer", again.returncode == 0, again.stderr)
+        parts = [name for name in self.litter(out) if name.endswith(".part")]
+        self.expect(f"{what}: removed by the next writer", not parts, parts)
+        self.check_content(f"{what}: after the next writer", out, may_lack=False)
+        for file in self.folder.iterdir():
+            if self.source.random() < 0.2 or (file.name != out.name and self.form == "file"):
+                file.unlink()
+
+    def convert_once(self, out: Path) -> subprocess.CompletedProcess[str]:
+        program = _LIMITED_WRITER
+        command = [sys.executable, "-P", "-c", program, self.form, str(2**40), str(self.sources[0]), str(out)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+
+    def several_at_once(self) -> None:
+        """Writers of one file, one of them killed: the others never notice."""
+        out = self.folder / "shared.onnx"
+        writers = [self.writer(out) for _ in range(3)]
+        for writer in writers:
+            assert writer.stdout is not None
+            writer.stdout.readline()
+        time.sleep(self.source.uniform(0, 1))
+        victim, *others = writers
+        victim.kill()
+        time.sleep(self.source.uniform(0.2, 1))
+        for writer in others:
+            self.expect(f"{self.form}, several: alive", writer.poll() is None, writer.returncode)
+            writer.terminate()
+        for writer in writers:
+            _, err = writer.communicate(timeout=PATIENCE)
+            self.expect(f"{self.form}, several: no error", "cannot" not in err, err)
+        self.check_content(f"{self.form}, several: one of them", out, may_lack=False)
+        again = self.convert_once(out)
+        self.expect(f"{self.form}, several: the next writer", again.returncode == 0, again.stderr)
+        parts = [name for name in self.litter(out) if name.endswith(".part")]
+        self.expect(f"{self.form}, several: no litter", not parts, parts)
+
+    def out_of_space(self) -> None:
+        """Files may only have so many bytes."""
+        out = self.folder / "limited.onnx"
+        existed = out.exists()
+        before = out.read_bytes() if existed else b""
+        beside = sorted(os.listdir(self.folder))
+        limit = self.source.choice([0, 10, 1000, 4096, SIZE, 4 * SIZE - 1])
+        command = [sys.executable, "-P", "-c", _LIMITED_WRITER, self.form, str(limit), str(self.sources[0]), str(out)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        what = f"{self.form}, no space"
+        right = done.returncode == 1 and done.stderr == f"onnx-sparse: error: cannot write {out}: File too large\n"
+        self.expect(f"{what}: one line", right, done.returncode, done.stderr)
+        self.expect(f"{what}: nothing changed", sorted(os.listdir(self.folder)) == beside, beside)
+        self.expect(f"{what}: the old file", not existed or out.read_bytes() == before)
+        self.convert_once(out)
+
+    def round(self) -> None:
+        """Everything once."""
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL):
+            self.end_at_random(number)
+        self.several_at_once()
+        self.out_of_space()
+
+
+def main() -> int:
+    parsed = argparse.ArgumentParser(description=__doc__)
+    parsed.add_argument("--seconds", type=float, default=60)
+    parsed.add_argument("--seed", type=int, default=0)
+    arguments = parsed.parse_args()
+    source, end, faults = random.Random(arguments.seed), time.monotonic() + arguments.seconds, []
+    done: Counter[str] = Counter()
+    while time.monotonic() < end and not faults:
+        for form in ("file", "pair"):
+            with tempfile.TemporaryDirectory() as folder:
+                torture = Torture(Path(folder), source, form)
+                for _ in range(3):
+                    torture.round()
+                done += torture.done
+                faults += torture.faults
+    for what, count in sorted(done.items()):
+        sys.stdout.write(f"{count:>9}  {what}\n")
+    for fault in faults:
+        sys.stdout.write(f"FAULT  {fault}\n")
+    return bool(faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
