@@ -11,9 +11,10 @@ from itertools import zip_longest
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from onnx_sparse.function_bodies import embed_functions
-from onnx_sparse.graphs import DomainNode, Names, domain_nodes, with_inferred_types
+from onnx_sparse.graphs import DomainNode, Names, domain_nodes
 from onnx_sparse.inlining import without_calls_of_functions
 from onnx_sparse.large_models import around_large_tensors
+from onnx_sparse.onnx_tools import with_inferred_types
 from onnx_sparse.opsets import with_default_opset
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType, Input, Output, dtype_name

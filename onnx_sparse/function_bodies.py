@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from onnx import FunctionProto, ModelProto, inliner
 
-from onnx_sparse.graphs import DomainNode, Names, all_nodes, domain_nodes, with_inferred_types
+from onnx_sparse.graphs import DomainNode, Names, all_nodes, domain_nodes
 from onnx_sparse.inlining import without_calls_of_functions
 from onnx_sparse.large_models import around_large_tensors
+from onnx_sparse.onnx_tools import as_value_errors, with_inferred_types
 from onnx_sparse.opsets import at_least_body_opset, default_opset
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.function_body import function_proto
@@ -67,7 +68,8 @@ def lower(model: ModelProto) -> ModelProto:
     embedded = embed_functions(model)
     bodies = [(DOMAIN, f.name) for f in embedded.functions if f.domain == DOMAIN]
     if bodies:
-        embedded = inliner.inline_selected_functions(embedded, bodies)
+        with as_value_errors(embedded, "function bodies cannot be inlined"):
+            embedded = inliner.inline_selected_functions(embedded, bodies)
     imports = [i for i in embedded.opset_import if i.domain != DOMAIN]
     del embedded.opset_import[:]
     embedded.opset_import.extend(imports)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
@@ -32,19 +31,25 @@ class DomainNode:
     @property
     def label(self) -> str:
         """The node's name in messages: `SegmentMax node "pool"`."""
-        return f'{self.op.name} node "{self.node.name or (self.node.output[0] if self.node.output else "")}"'
+        return f"{self.op.name} node {node_name(self.node)}"
 
     def given(self) -> frozenset[str]:
         """The names of the inputs that the node gives."""
         return frozenset(i.name for i, value in zip(self.op.inputs, self.node.input, strict=False) if value)
 
     def binding(self) -> dict[str, DType]:
-        """The element type of each of the operator's type variables, as far as they are known."""
+        """The element type of each of the operator's type variables, as far as they are known.
+
+        Raises:
+            KernelError: The operator does not take one of them.
+        """
         bound: dict[str, DType] = {}
         variables = [i.type for i in self.op.inputs[: len(self.node.input)]] + [o.type for o in self.op.outputs]
         for variable, value in zip(variables, (*self.node.input, *self.node.output), strict=False):
             if variable in self.op.types and value in self.types:
-                bound.setdefault(variable, self.types[value])
+                element = bound.setdefault(variable, self.types[value])
+                if element not in self.op.types[variable]:
+                    raise KernelError(f"{self.label} does not take element type {_type_name(element)} of {value}")
         return bound
 
     def attributes(self) -> dict[str, str]:
@@ -99,6 +104,12 @@ def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
             yield from all_nodes(graph.node)
 
 
+def every_node(model: ModelProto) -> Iterator[NodeProto]:
+    """Every node of the model's graph, its subgraphs and its functions."""
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        yield from all_nodes(nodes)
+
+
 def all_graphs(graph: GraphProto) -> Iterator[GraphProto]:
     """A graph and its subgraphs."""
     yield graph
@@ -110,12 +121,11 @@ def all_tensors(model: ModelProto) -> Iterator[TensorProto]:
     """Every tensor of a model: initializers, and those in attributes, also of functions."""
     for graph in all_graphs(model.graph):
         yield from graph.initializer
-    for nodes in (model.graph.node, *(function.node for function in model.functions)):
-        for node in all_nodes(nodes):
-            for attribute in node.attribute:
-                if attribute.HasField("t"):
-                    yield attribute.t
-                yield from attribute.tensors
+    for node in every_node(model):
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
 
 
 class Names:
@@ -138,6 +148,11 @@ class Names:
         return name
 
 
+def node_name(node: NodeProto) -> str:
+    """The name of a node in messages: its first output's where it has none."""
+    return f'"{node.name or next(iter(node.output), "")}"'
+
+
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
     """The graphs in a node's attributes: branches and bodies."""
     for attribute in node.attribute:
@@ -147,24 +162,15 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
             yield from attribute.graphs
 
 
-def with_inferred_types(model: ModelProto) -> ModelProto:
-    """A copy of the model with the types that shape inference finds.
-
-    Raises:
-        KernelError: The graph already shows that a node of the domain violates the operator's semantics.
-    """
-    try:
-        return onnx.shape_inference.infer_shapes(model)
-    except onnx.shape_inference.InferenceError as error:
-        raise KernelError(str(error)) from None
-
-
 def _walk(graph: GraphProto, outer: Mapping[str, DType]) -> Iterator[DomainNode]:
     types = {**outer, **element_types(graph)}
     for node in graph.node:
         if node.domain == DOMAIN:
             if node.op_type not in OPS:
-                raise ValueError(f"{node.op_type} is not an operator of domain {DOMAIN}; it has {', '.join(OPS)}")
+                name = node_name(node)
+                raise ValueError(
+                    f"{node.op_type} is not an operator of domain {DOMAIN} (node {name}); it has {', '.join(OPS)}"
+                )
             yield DomainNode(node, OPS[node.op_type], graph, types)
         for inner in subgraphs(node):
             yield from _walk(inner, types)
@@ -178,3 +184,8 @@ def element_types(graph: GraphProto) -> dict[str, DType]:
         if element:
             types[value.name] = element
     return types
+
+
+def _type_name(element: DType) -> str:
+    known = TensorProto.DataType.values()
+    return TensorProto.DataType.Name(element).lower() if element in known else str(element)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from onnx import FunctionProto, ModelProto, inliner
 
-from onnx import FunctionProto, ModelProto, NodeProto, inliner
-
-from onnx_sparse.graphs import all_nodes
+from onnx_sparse.graphs import all_nodes, every_node
+from onnx_sparse.onnx_tools import as_value_errors
 from onnx_sparse.schemas import DOMAIN
 
 
@@ -17,7 +16,7 @@ def without_calls_of_functions(model: ModelProto) -> ModelProto:
     kept = [f for f in model.functions if f.domain != DOMAIN]
     del copy.functions[:]
     copy.functions.extend(kept)
-    for node in _every_node(copy):
+    for node in every_node(copy):
         if node.domain == DOMAIN:
             node.overload = ""
     return inlined(copy) if any(map(_has_domain_nodes, kept)) else copy
@@ -27,20 +26,18 @@ def inlined(model: ModelProto) -> ModelProto:
     """The model with all its model-local functions inlined. The given model is changed, too.
 
     Raises:
-        ValueError: A function is written in an opset that onnx cannot convert to the model's.
+        ValueError: A function is malformed, or in an opset that onnx cannot convert to the model's.
     """
     _write_default_attributes(model)
     _import_what_functions_import(model)
-    try:
+    with as_value_errors(model, "the model's functions cannot be inlined"):
         return inliner.inline_local_functions(model, convert_version=True)
-    except RuntimeError as error:
-        raise ValueError(f"the model's functions cannot be converted to its opset: {error}") from None
 
 
 def _write_default_attributes(model: ModelProto) -> None:
     """Write the function's defaults for the attributes that calls omit: the inliner ignores those defaults."""
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    for node in _every_node(model):
+    for node in every_node(model):
         called = functions.get((node.domain, node.op_type, node.overload))
         if called is not None:
             written = {a.name for a in node.attribute}
@@ -58,12 +55,6 @@ def _import_what_functions_import(model: ModelProto) -> None:
 
 def _name(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
-
-
-def _every_node(model: ModelProto) -> Iterator[NodeProto]:
-    yield from all_nodes(model.graph.node)
-    for function in model.functions:
-        yield from all_nodes(function.node)
 
 
 def _has_domain_nodes(function: FunctionProto) -> bool:

@@ -30,11 +30,13 @@ def detach_large_tensors(model: ModelProto, large: int = _LARGE) -> tuple[ModelP
     Returns:
         The model itself and no arrays when it is not large. Otherwise a copy whose large initializers are marked as
         external data, and their data as arrays by name, for `SessionOptions.add_external_initializers`.
+
+    Raises:
+        ValueError: An initializer has an element type that ONNX lacks.
     """
     sizes = {t.name: _bytes(t) for t in model.graph.initializer if t.HasField("raw_data")}
     if sum(sizes.values()) < large:
         return model, {}
-    detached = {name for name, size in sizes.items() if size >= _SMALL}
     light = ModelProto()
     for field, value in model.ListFields():
         if field.name != "graph":
@@ -44,9 +46,11 @@ def detach_large_tensors(model: ModelProto, large: int = _LARGE) -> tuple[ModelP
             _copy(light.graph, field.name, value)
     arrays = {}
     for tensor in model.graph.initializer:
-        if tensor.name in detached:
-            arrays[tensor.name] = np.frombuffer(tensor.raw_data, numpy_dtype(tensor.data_type)).reshape(tensor.dims)
-            _add_stub(light.graph, tensor, sizes[tensor.name])
+        size = sizes.get(tensor.name, 0)
+        data = tensor.raw_data if size >= _SMALL else b""
+        if data and len(data) == size:  # elements of less than a byte take fewer; they stay
+            arrays[tensor.name] = np.frombuffer(data, numpy_dtype(tensor.data_type)).reshape(tensor.dims)
+            _add_stub(light.graph, tensor, size)
         else:
             light.graph.initializer.append(tensor)
     return light, arrays
@@ -70,7 +74,11 @@ def around_large_tensors(rewrite: Callable[[ModelProto], ModelProto]) -> Callabl
 
 
 def _bytes(tensor: TensorProto) -> int:
-    return int(math.prod(tensor.dims)) * numpy_dtype(tensor.data_type).itemsize
+    try:
+        itemsize = numpy_dtype(tensor.data_type).itemsize
+    except KeyError:
+        raise ValueError(f"tensor {tensor.name!r} has element type {tensor.data_type}, which ONNX lacks") from None
+    return int(math.prod(tensor.dims)) * itemsize
 
 
 def _copy(message: Any, field: str, value: Any) -> None:

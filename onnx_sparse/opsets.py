@@ -6,6 +6,7 @@ from onnx import GraphProto, ModelProto, version_converter
 
 from onnx_sparse.graphs import subgraphs
 from onnx_sparse.inlining import inlined
+from onnx_sparse.onnx_tools import as_value_errors
 from onnx_sparse.schemas.function_body import BODY_OPSET
 
 
@@ -31,12 +32,9 @@ def at_least_body_opset(model: ModelProto) -> ModelProto:
     if opset >= BODY_OPSET:
         return model
     before = inlined(model) if model.functions else model  # the converter drops functions
-    try:
+    failed = f"the model's opset {opset} cannot be raised to {BODY_OPSET}, which function bodies need"
+    with as_value_errors(model, failed):
         raised = version_converter.convert_version(before, BODY_OPSET)
-    except (RuntimeError, version_converter.ConvertError) as error:
-        raise ValueError(
-            f"the model's opset {opset} cannot be raised to {BODY_OPSET}, which function bodies need: {error}"
-        ) from None
     _restore(before.graph, raised.graph)
     return raised
 

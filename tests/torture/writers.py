@@ -112,7 +112,8 @@ class Torture:
         existed = out.exists()
         writer = self.writer(out)
         assert writer.stdout is not None
-        if existed or self.source.random() < 0.8:
+        # An interrupt while Python starts is Python's affair.
+        if existed or number == signal.SIGINT or self.source.random() < 0.8:
             writer.stdout.readline()  # it has begun to print what it wrote first
             existed = True
         time.sleep(self.source.uniform(0, 0.1))
