@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -28,6 +29,10 @@ class Unsupported(Exception):  # noqa: N818 - a verdict on a node, not a failure
     """The reason why a node of the source cannot be converted: handlers raise it, drivers collect it."""
 
 
+class UnknownShape(Unsupported):
+    """A rank or dimension that is needed and not known."""
+
+
 class ConversionError(Exception):
     """A source that cannot be converted.
 
@@ -43,6 +48,36 @@ class ConversionError(Exception):
             message = "1 node cannot be converted" if count == 1 else f"{count} nodes cannot be converted"
         lines = [f"{message}:" if self.unsupported else message]
         super().__init__("\n  ".join(lines + [str(node) for node in self.unsupported]))
+
+
+class UnsupportedNodes:
+    """Collects the nodes that cannot be converted, so that a user sees all of them at once.
+
+    Args:
+        on_unknown_shape: What to add to the reason if a rank or dimension is not known: how to make it known.
+
+    Attributes:
+        found: The nodes so far.
+    """
+
+    def __init__(self, on_unknown_shape: str = "") -> None:
+        self.found: list[UnsupportedNode] = []
+        self._on_unknown_shape = on_unknown_shape
+
+    @contextmanager
+    def collecting(self, node: str, op_type: str) -> Iterator[None]:
+        """Record the node if `Unsupported` is raised inside the context, which then ends without an exception."""
+        try:
+            yield
+        except UnknownShape as reason:
+            self.found.append(UnsupportedNode(node, op_type, f"{reason}{self._on_unknown_shape}"))
+        except Unsupported as reason:
+            self.found.append(UnsupportedNode(node, op_type, str(reason)))
+
+    def raise_if_any(self) -> None:
+        """Raise a ConversionError with all of them, if there are any."""
+        if self.found:
+            raise ConversionError(unsupported=self.found)
 
 
 def first_line(error: BaseException) -> str:

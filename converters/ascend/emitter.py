@@ -10,7 +10,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from onnx_sparse.converters.ascend.standard_types import check_types
 from onnx_sparse.converters.ascend.tensors import Shape, Tensor, Unsupported, broadcast, element_count, shape_text
-from onnx_sparse.converters.domain_types import bound_types
+from onnx_sparse.converters.operator_types import bound_types
 from onnx_sparse.converters.ort_kernels import computed_in, operands
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import HALF_FLOATS, DType, numpy_dtype

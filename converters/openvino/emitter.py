@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from onnx_sparse.converters.domain_types import bound_types
 from onnx_sparse.converters.openvino.tensors import Array, Shape, Tensor, Unsupported
+from onnx_sparse.converters.operator_types import bound_types
 from onnx_sparse.converters.ort_kernels import computed_in, operands
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType, numpy_dtype

@@ -6,11 +6,17 @@ extra, which is imported when `convert` or `load` is called.
 
 from __future__ import annotations
 
+from onnx_sparse.converters.registry import CoverageRow
 from onnx_sparse.converters.tensorflow.conversion import convert
-from onnx_sparse.converters.tensorflow.coverage import CoverageRow, coverage
 from onnx_sparse.converters.tensorflow.explanation import Explanation
+from onnx_sparse.converters.tensorflow.handlers import HANDLERS
 from onnx_sparse.converters.tensorflow.load import load
 from onnx_sparse.converters.tensorflow.verify import verify
 from onnx_sparse.converters.verification.comparison import Record
 
 __all__ = ["CoverageRow", "Explanation", "Record", "convert", "coverage", "load", "verify"]
+
+
+def coverage() -> list[CoverageRow]:
+    """The TensorFlow operators with a handler, sorted by name; tf2onnx converts others to standard ONNX."""
+    return HANDLERS.coverage()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from onnx import TensorProto, helper
 
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS, Handler
-from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
-from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, Unsupported
+from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.lazy_imports import require
-from onnx_sparse.converters.tensorflow.source import Array
 from onnx_sparse.schemas.declaration import DType, dtype_name
 
 #: Keys and values of lookup tables, by shared name.
@@ -36,7 +36,7 @@ def convert_node(graph: Any, node: Any, name: str, _: Any = None, *, tables: Tab
         graph.make_node("Identity", [result.name], outputs=[output], shapes=[shape], dtypes=[dtype])
 
 
-def _source_node(graph: Any, node: Any, handler: Handler, tables: Tables) -> SourceNode:
+def _source_node(graph: Any, node: Any, handler: Handler, tables: Tables) -> Node:
     inputs = {}
     for name, tensor in zip(handler.names(len(node.input)), node.input, strict=True):
         dtype, shape = graph.get_dtype(tensor), graph.get_shape(tensor)
@@ -50,7 +50,7 @@ def _source_node(graph: Any, node: Any, handler: Handler, tables: Tables) -> Sou
         inputs[name] = Tensor(tensor, dtype, known, value)
     attributes = {name: helper.get_attribute_value(attribute) for name, attribute in node.attr.items()}
     table = _table(node.inputs[0], tables) if "table_handle" in handler.inputs else None
-    return SourceNode(node.name, node.type, inputs, attributes, table)
+    return Node(node.name, node.type, inputs, attributes, table)
 
 
 def _table(handle: Any, tables: Tables) -> tuple[Array, Array] | None:
@@ -73,23 +73,25 @@ class _GraphEmitter(Emitter):
 
     def node(
         self,
-        domain: str,
         op_type: str,
-        inputs: Sequence[Tensor],
+        inputs: Sequence[Tensor | None],
         dtypes: Sequence[DType],
-        attributes: Mapping[str, Any],
+        shapes: Sequence[Shape | None] = (),
+        *,
+        domain: str = "",
+        **attributes: Any,
     ) -> tuple[Tensor, ...]:
         made = self._graph.make_node(
             op_type,
-            [tensor.name for tensor in inputs],
-            attr=dict(attributes),
+            ["" if tensor is None else tensor.name for tensor in inputs],
+            attr={name: value for name, value in attributes.items() if value is not None},
             output_count=len(dtypes),
             name=self._name(f"{self._scope}/{op_type}"),
             dtypes=list(dtypes),
             domain=domain,
         )
-        return tuple(Tensor(name, dtype) for name, dtype in zip(made.output, dtypes, strict=True))
+        return self._results(made.output, dtypes, shapes)
 
-    def constant(self, array: np.ndarray[Any, Any]) -> Tensor:
+    def _add_constant(self, array: Array, dtype: DType, name: str) -> str:
         made = self._graph.make_const(self._name(f"{self._scope}/const"), array, skip_conversion=True)
-        return Tensor(made.output[0], helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        return str(made.output[0])

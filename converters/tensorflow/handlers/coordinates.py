@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
-from onnx_sparse.converters.tensorflow.handlers.registry import Tensor, Unsupported
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 
 
 def sparse_rank(indices: Tensor, shape: Tensor) -> int:
@@ -25,10 +26,10 @@ def sparse_rank(indices: Tensor, shape: Tensor) -> int:
 def positions(indices: Tensor, shape: Tensor, rank: int, emit: Emitter) -> Tensor:
     """The position of each entry in the flattened dense tensor, from coordinates [N, R] and sizes [R]."""
     # Row k of the mask picks the sizes after dimension k, whose product is the stride of that dimension.
-    after = emit.constant(np.triu(np.ones((rank, rank), bool), 1))
-    factors = emit.ints("Where", after, shape, emit.integer(1))
-    strides = emit.ints("ReduceProd", factors, emit.integers(1), keepdims=0)
-    return emit.ints("ReduceSum", emit.ints("Mul", indices, strides), emit.integers(1), keepdims=0)
+    after = emit.constant(np.triu(np.ones((rank, rank)), 1), TensorProto.BOOL)
+    factors = emit.op("Where", after, shape, emit.constant(1))
+    strides = emit.op("ReduceProd", factors, emit.constant([1]), keepdims=0)
+    return emit.op("ReduceSum", emit.op("Mul", indices, strides), emit.constant([1]), keepdims=0)
 
 
 def in_row_major_order(
@@ -36,16 +37,15 @@ def in_row_major_order(
 ) -> tuple[Tensor, Tensor]:
     """Coordinates and values, sorted by coordinates; entries with equal coordinates keep their order."""
     place = positions(indices, shape, rank, emit)
-    outputs = (TensorProto.INT64, TensorProto.INT64)
-    _, order = emit.node("", "TopK", (place, emit.ints("Shape", place)), outputs, {"largest": 0, "axis": 0})
-    return emit.ints("Gather", indices, order), emit.like("Gather", values, order)
+    _, order = emit.node("TopK", [place, emit.shape_of(place)], [TensorProto.INT64] * 2, largest=0, axis=0)
+    return emit.op("Gather", indices, order), emit.op("Gather", values, order)
 
 
 def column(indices: Tensor, index: int, emit: Emitter) -> Tensor:
     """One coordinate of each entry."""
-    return emit.like("Gather", indices, emit.integer(index), axis=1)
+    return emit.op("Gather", indices, emit.constant(index), axis=1)
 
 
 def element(vector: Tensor, index: int, emit: Emitter) -> Tensor:
     """One element of a vector, as a scalar."""
-    return emit.like("Gather", vector, emit.integer(index), axis=0)
+    return emit.op("Gather", vector, emit.constant(index), axis=0)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
-from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, handles
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 
 _ELLIPSIS = "\u0410\u0411\u0412\u0413\u0414\u0415\u0416\u0417"  # names of its dimensions, which no equation uses
 
@@ -33,7 +34,7 @@ class _Term:
     to="MatMul",
     dtypes=("float16", "bfloat16", "float", "double", "int32", "int64"),
 )
-def einsum(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+def einsum(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Multiply the operands from left to right; sum over each dimension as soon as nothing else needs it."""
     given, _, result = node.attributes["equation"].decode().replace(" ", "").partition("->")
     operands = node.all("inputs")
@@ -53,7 +54,7 @@ def einsum(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
 def _term(tensor: Tensor, names: str) -> _Term:
     """An operand; the names of its ellipsis are aligned at the end across operands."""
     if "..." in names:
-        count = tensor.known_rank("an operand") - len(names) + 3
+        count = tensor.rank - len(names) + 3
         names = names.replace("...", _ELLIPSIS[len(_ELLIPSIS) - count :])
     sizes: dict[str, _Size] = {}
     for axis, name in enumerate(names):
@@ -69,16 +70,14 @@ def _diagonal(term: _Term, emit: Emitter) -> _Term:
         return term
     first, second = term.names.index(twice), term.names.rindex(twice)
     others = [axis for axis in range(len(term.names)) if axis not in (first, second)]
-    moved = emit.like("Transpose", term.tensor, perm=[*others, first, second])
+    moved = emit.op("Transpose", term.tensor, perm=[*others, first, second])
     names = "".join(term.names[axis] for axis in others)
     flat = _reshaped(moved, [*names, twice * 2], term.sizes, emit)
     known = term.sizes[twice]
-    size = emit.integer(known) if isinstance(known, int) else emit.ints("Squeeze", emit.size(*known))
-    step = emit.ints("Add", size, emit.integer(1))
-    places = emit.ints("Range", emit.integer(0), emit.ints("Mul", size, size), step)
-    return _diagonal(
-        replace(term, tensor=emit.like("Gather", flat, places, axis=len(others)), names=names + twice), emit
-    )
+    size = emit.constant(known) if isinstance(known, int) else emit.op("Squeeze", emit.size(*known))
+    step = emit.op("Add", size, emit.constant(1))
+    places = emit.op("Range", emit.constant(0), emit.op("Mul", size, size), step)
+    return _diagonal(replace(term, tensor=emit.op("Gather", flat, places, axis=len(others)), names=names + twice), emit)
 
 
 def _multiplied(left: _Term, right: _Term, needed: set[str], emit: Emitter) -> _Term:
@@ -95,7 +94,7 @@ def _multiplied(left: _Term, right: _Term, needed: set[str], emit: Emitter) -> _
         a = _reshaped(a, [*batch, *([rows] if rows_in_one else rows), inner], left.sizes, emit)
     if columns_in_one or len(inner) != 1:
         b = _reshaped(b, [*batch, inner, *([columns] if columns_in_one else columns)], right.sizes, emit)
-    product = emit.like("MatMul", a, b)
+    product = emit.op("MatMul", a, b)
     both = {n: _larger(left.sizes[n], right.sizes[n], (product, axis)) for axis, n in enumerate(batch)}
     sizes = right.sizes | left.sizes | both
     if rows_in_one or columns_in_one:
@@ -120,14 +119,14 @@ def _without(term: _Term, needed: set[str], emit: Emitter) -> _Term:
     axes = [axis for axis, name in enumerate(term.names) if name not in needed]
     if not axes:
         return term
-    summed = emit.like("ReduceSum", term.tensor, emit.integers(*axes), keepdims=0)
+    summed = emit.op("ReduceSum", term.tensor, emit.constant([*axes]), keepdims=0)
     return replace(term, tensor=summed, names="".join(name for name in term.names if name in needed))
 
 
 def _ordered(term: _Term, names: str, emit: Emitter) -> _Term:
     if term.names == names:
         return term
-    moved = emit.like("Transpose", term.tensor, perm=[term.names.index(name) for name in names])
+    moved = emit.op("Transpose", term.tensor, perm=[term.names.index(name) for name in names])
     return replace(term, tensor=moved, names=names)
 
 
@@ -140,7 +139,7 @@ def _reshaped(tensor: Tensor, groups: list[str], sizes: dict[str, _Size], emit: 
         factors = [emit.size(source, axis) for source, axis in found]
         fixed = reduce(int.__mul__, known, 1)
         if fixed != 1 or not factors:
-            factors.append(emit.integers(fixed))
-        products.append(reduce(lambda x, y: emit.ints("Mul", x, y), factors))
-    shape = emit.ints("Concat", *products, axis=0) if products else emit.integers()
-    return emit.like("Reshape", tensor, shape, allowzero=1)
+            factors.append(emit.constant([fixed]))
+        products.append(reduce(lambda x, y: emit.op("Mul", x, y), factors))
+    shape = emit.op("Concat", *products, axis=0) if products else emit.constant([])
+    return emit.op("Reshape", tensor, shape, allowzero=1)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
-from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, handles
-from onnx_sparse.schemas.declaration import numpy_dtype
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 
 _INPUTS = ("data", "indices", "segment_ids")
 _SIZED_NOTES = "entries of segments >= num_segments are dropped; TensorFlow raises"
 
 
-def _reduce_by_segment(op_type: str, node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+def _reduce_by_segment(op_type: str, node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     names = [name for name in ("indices", "segment_ids", "num_segments") if name in node.inputs]
     # TensorFlow has one type per index input, the domain one for all. int64 holds every int32. If both ids are int32
     # they stay so, whatever the type of num_segments: casting a scalar is free, casting all the ids is not.
@@ -27,17 +26,17 @@ def _reduce_by_segment(op_type: str, node: SourceNode, emit: Emitter) -> tuple[T
 def _last_id_plus_one(segment_ids: Tensor, emit: Emitter) -> Tensor:
     """The number of segments that sorted ids imply; a -1 prepended to them makes it 0 if there are no ids."""
     dtype = segment_ids.dtype
-    minus_one = emit.constant(np.array([-1], numpy_dtype(dtype)))
-    ids = emit.standard("Concat", minus_one, segment_ids, dtype=dtype, axis=0)
-    last = emit.standard("Gather", ids, emit.constant(np.array(-1, np.int64)), dtype=dtype, axis=0)
-    return emit.standard("Add", last, emit.constant(np.array(1, numpy_dtype(dtype))), dtype=dtype)
+    minus_one = emit.constant([-1], dtype)
+    ids = emit.op("Concat", minus_one, segment_ids, axis=0)
+    last = emit.op("Gather", ids, emit.constant(-1), axis=0)
+    return emit.op("Add", last, emit.constant(1, dtype))
 
 
 @handles("SparseSegmentSum", inputs=_INPUTS, to="EmbeddingSegmentsSum")
 @handles(
     "SparseSegmentSumWithNumSegments", inputs=(*_INPUTS, "num_segments"), to="EmbeddingSegmentsSum", notes=_SIZED_NOTES
 )
-def sparse_segment_sum(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+def sparse_segment_sum(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Unweighted, empty segments are 0."""
     return _reduce_by_segment("EmbeddingSegmentsSum", node, emit)
 
@@ -49,7 +48,7 @@ def sparse_segment_sum(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     to="EmbeddingSegmentsMean",
     notes=_SIZED_NOTES,
 )
-def sparse_segment_mean(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+def sparse_segment_mean(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Unweighted, empty segments are 0."""
     return _reduce_by_segment("EmbeddingSegmentsMean", node, emit)
 
@@ -61,6 +60,6 @@ def sparse_segment_mean(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     to="EmbeddingSegmentsSqrtN",
     notes=_SIZED_NOTES,
 )
-def sparse_segment_sqrt_n(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+def sparse_segment_sqrt_n(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Unweighted, empty segments are 0."""
     return _reduce_by_segment("EmbeddingSegmentsSqrtN", node, emit)

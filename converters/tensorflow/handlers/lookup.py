@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
-from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, Unsupported, handles
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.schemas.declaration import DType, dtype_name
 
 #: LabelEncoder's names for its list of each type and for the default of that type.
@@ -26,7 +28,7 @@ _LISTS: dict[DType, tuple[str, str]] = {
     dtypes=("every type",),
     notes="keys are int32, int64 or string; a mutable table is read when the model is converted",
 )
-def lookup_table_find(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+def lookup_table_find(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The value of each key, or the default; values that LabelEncoder cannot hold are gathered by position."""
     if node.table is None:
         raise Unsupported("the contents of the table are not in the graph; convert the SavedModel that it comes from")
@@ -39,14 +41,14 @@ def lookup_table_find(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     if keys.dtype not in (TensorProto.INT64, TensorProto.STRING):
         raise Unsupported(f"ONNX Runtime has no dictionary with keys of type {dtype_name(keys.dtype)}")
     if not len(known):
-        shape = emit.ints("Concat", emit.ints("Shape", keys), emit.ints("Shape", default), axis=0)
-        return (emit.like("Expand", default, shape),)
+        shape = emit.op("Concat", emit.shape_of(keys), emit.shape_of(default), axis=0)
+        return (emit.op("Expand", default, shape),)
     if default.dtype in _LISTS and default.value is not None and held.ndim == 1:
         return (_encode(keys, known, held, default.value.item(), default.dtype, emit),)
     # The default comes after the last value.
     places = _encode(keys, known, np.arange(len(known)), len(known), TensorProto.INT64, emit)
-    values = emit.like("Concat", emit.constant(held), emit.like("Unsqueeze", default, emit.integers(0)), axis=0)
-    return (emit.like("Gather", values, places, axis=0),)
+    values = emit.op("Concat", emit.constant(held), emit.op("Unsqueeze", default, emit.constant([0])), axis=0)
+    return (emit.op("Gather", values, places, axis=0),)
 
 
 def _encode(keys: Tensor, known: Any, values: Any, default: Any, dtype: DType, emit: Emitter) -> Tensor:
@@ -56,5 +58,5 @@ def _encode(keys: Tensor, known: Any, values: Any, default: Any, dtype: DType, e
         f"values_{lists}": values.tolist(),
         default_name: default,
     }
-    (found,) = emit.node("ai.onnx.ml", "LabelEncoder", [keys], [dtype], attributes)
+    (found,) = emit.node("LabelEncoder", [keys], [dtype], domain="ai.onnx.ml", **attributes)
     return found

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
-from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, handles
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.schemas import OPS
 
 _SORTED = ("data", "segment_ids")
@@ -17,7 +18,7 @@ _NAN_NOTES = "NaN propagates; in TensorFlow that depends on its position in the 
 @handles("SegmentMax", "SegmentMin", inputs=_SORTED, notes=_NAN_NOTES)
 @handles("UnsortedSegmentSum", "UnsortedSegmentProd", inputs=_UNSORTED)
 @handles("UnsortedSegmentMax", "UnsortedSegmentMin", inputs=_UNSORTED, notes=_NAN_NOTES)
-def reduce_by_segment(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+def reduce_by_segment(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The operator of the same name; the last id of a sorted one gives its number of segments."""
     ids = node["segment_ids"]
     # TensorFlow's unsorted operators also take int16 ids.

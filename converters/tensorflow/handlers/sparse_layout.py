@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.coordinates import in_row_major_order, sparse_rank
-from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
-from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, handles
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 
 _ANYTHING = ("every type",)
 
 
 @handles("SparseReorder", inputs=("input_indices", "input_values", "input_shape"), to="TopK", dtypes=_ANYTHING)
-def sparse_reorder(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+def sparse_reorder(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries in row-major order."""
     indices, shape = node["input_indices"], node["input_shape"]
     rank = sparse_rank(indices, shape)
@@ -27,50 +28,50 @@ def sparse_reorder(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     dtypes=_ANYTHING,
     notes="negative coordinates count from the end, and repeated or unsorted ones are not an error; TensorFlow raises",
 )
-def sparse_to_dense(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+def sparse_to_dense(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The default everywhere, with the values scattered into it."""
     indices = emit.cast(node["sparse_indices"], TensorProto.INT64)
     shape = emit.cast(node["output_shape"], TensorProto.INT64)
     values, default = node["sparse_values"], node["default_value"]
-    rank = node["sparse_indices"].known_rank("sparse_indices")
+    rank = node["sparse_indices"].rank
     if rank < 2:
-        indices = emit.ints("Reshape", indices, emit.integers(-1, 1))
-    if values.known_rank("sparse_values") == 0:
+        indices = emit.op("Reshape", indices, emit.constant([-1, 1]))
+    if values.rank == 0:
         entries = emit.size(indices, 0)
-        values = emit.like("Expand", values, entries)
-    return (emit.like("ScatterND", emit.like("Expand", default, shape), indices, values),)
+        values = emit.op("Expand", values, entries)
+    return (emit.op("ScatterND", emit.op("Expand", default, shape), indices, values),)
 
 
 @handles("SparseSlice", inputs=("indices", "values", "shape", "start", "size"), to="Compress", dtypes=_ANYTHING)
-def sparse_slice(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+def sparse_slice(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries inside the slice, with coordinates from its start."""
     indices, start = node["indices"], node["start"]
-    moved = emit.ints("Sub", indices, start)
-    at_least = emit.standard("GreaterOrEqual", moved, emit.integer(0), dtype=TensorProto.BOOL)
-    below = emit.standard("Less", moved, node["size"], dtype=TensorProto.BOOL)
-    inside = emit.cast(emit.standard("And", at_least, below, dtype=TensorProto.BOOL), TensorProto.INT32)
-    everywhere = emit.like("ReduceMin", inside, emit.integers(1), keepdims=0)
+    moved = emit.op("Sub", indices, start)
+    at_least = emit.op("GreaterOrEqual", moved, emit.constant(0))
+    below = emit.op("Less", moved, node["size"])
+    inside = emit.cast(emit.op("And", at_least, below), TensorProto.INT32)
+    everywhere = emit.op("ReduceMin", inside, emit.constant([1]), keepdims=0)
     kept = emit.cast(everywhere, TensorProto.BOOL)
-    rest = emit.ints("Sub", node["shape"], start)
-    size = emit.ints("Max", emit.ints("Min", node["size"], rest), emit.integer(0))
-    values = emit.like("Compress", node["values"], kept, axis=0)
-    return emit.ints("Compress", moved, kept, axis=0), values, size
+    rest = emit.op("Sub", node["shape"], start)
+    size = emit.op("Max", emit.op("Min", node["size"], rest), emit.constant(0))
+    values = emit.op("Compress", node["values"], kept, axis=0)
+    return emit.op("Compress", moved, kept, axis=0), values, size
 
 
 @handles("SparseConcat", inputs=("indices*", "values*", "shapes*"), to="Concat", dtypes=_ANYTHING)
-def sparse_concat(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+def sparse_concat(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries of all tensors, shifted along the dimension, in row-major order."""
     indices, shapes = node.all("indices"), node.all("shapes")
     rank = sparse_rank(indices[0], shapes[0])
     along = int(node.attributes["concat_dim"]) % rank
-    unit = emit.constant(np.eye(rank, dtype=np.int64)[along])
-    moved, offset = [indices[0]], emit.ints("Mul", shapes[0], unit)
+    unit = emit.constant(np.eye(rank)[along], TensorProto.INT64)
+    moved, offset = [indices[0]], emit.op("Mul", shapes[0], unit)
     for entries, shape in zip(indices[1:], shapes[1:], strict=True):
-        moved.append(emit.ints("Add", entries, offset))
-        offset = emit.ints("Add", offset, emit.ints("Mul", shape, unit))
+        moved.append(emit.op("Add", entries, offset))
+        offset = emit.op("Add", offset, emit.op("Mul", shape, unit))
     # The offset is the total length so far along the dimension, and 0 along the others.
     others = emit.constant(1 - np.eye(rank, dtype=np.int64)[along])
-    shape = emit.ints("Add", emit.ints("Mul", shapes[0], others), offset)
-    together = emit.ints("Concat", *moved, axis=0)
-    values = emit.like("Concat", *node.all("values"), axis=0)
+    shape = emit.op("Add", emit.op("Mul", shapes[0], others), offset)
+    together = emit.op("Concat", *moved, axis=0)
+    values = emit.op("Concat", *node.all("values"), axis=0)
     return (*in_row_major_order(together, values, shape, rank, emit), shape)

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.coordinates import column, element, positions, sparse_rank
-from onnx_sparse.converters.tensorflow.handlers.emitter import Emitter
-from onnx_sparse.converters.tensorflow.handlers.registry import SourceNode, Tensor, Unsupported, handles
-from onnx_sparse.schemas.declaration import numpy_dtype
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 
 _ORDER_NOTES = "floats are summed in the order of the entries; TensorFlow's order differs"
 
@@ -21,17 +22,17 @@ _ORDER_NOTES = "floats are summed in the order of the entries; TensorFlow's orde
     to="UnsortedSegmentSum",
     notes="a product of floats is rounded before it is added; TensorFlow fuses the two",
 )
-def sparse_tensor_dense_mat_mul(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+def sparse_tensor_dense_mat_mul(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Each entry's value times a row of b, summed by the rows of a."""
     row, inner = (1, 0) if node.attributes.get("adjoint_a") else (0, 1)
     dense = node["b"]
     if node.attributes.get("adjoint_b"):
-        dense = emit.like("Transpose", dense, perm=[1, 0])
+        dense = emit.op("Transpose", dense, perm=[1, 0])
     indices = emit.cast(node["a_indices"], TensorProto.INT64)
-    taken = emit.like("Gather", dense, column(indices, inner, emit), axis=0)
-    weights = emit.like("Unsqueeze", node["a_values"], emit.integers(1))
+    taken = emit.op("Gather", dense, column(indices, inner, emit), axis=0)
+    weights = emit.op("Unsqueeze", node["a_values"], emit.constant([1]))
     ids, count = column(indices, row, emit), element(node["a_shape"], row, emit)
-    data = emit.like("Mul", taken, weights)
+    data = emit.op("Mul", taken, weights)
     return emit.domain_op("UnsortedSegmentSum", {"data": data, "segment_ids": ids, "num_segments": count})
 
 
@@ -40,7 +41,7 @@ _REDUCED = ("input_indices", "input_values", "input_shape", "reduction_axes")
 
 @handles("SparseReduceSum", inputs=_REDUCED, to="UnsortedSegmentSum", notes=_ORDER_NOTES)
 @handles("SparseReduceMax", inputs=_REDUCED, to="UnsortedSegmentMax", notes="NaN propagates")
-def sparse_reduce(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+def sparse_reduce(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The values, reduced by their coordinates in the remaining dimensions; 0 where there are none."""
     indices, shape, given = node["input_indices"], node["input_shape"], node["reduction_axes"].value
     rank = sparse_rank(indices, shape)
@@ -53,12 +54,12 @@ def sparse_reduce(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
         f"Unsorted{node.op_type.replace('SparseReduce', 'Segment')}", group(node["input_values"])
     )
     if node.op_type == "SparseReduceMax":
-        reduced = emit.where(_is_there(node["input_values"], group, emit), reduced, _zero(reduced, emit))
-    sizes = emit.ints("Gather", shape, emit.integers(*stay), axis=0)
+        reduced = emit.op("Where", _is_there(node["input_values"], group, emit), reduced, _zero(reduced, emit))
+    sizes = emit.op("Gather", shape, emit.constant([*stay]), axis=0)
     if node.attributes.get("keep_dims"):
-        kept = emit.constant(np.array([axis in stay for axis in range(rank)]))
-        sizes = emit.ints("Where", kept, shape, emit.integer(1))
-    return (emit.like("Reshape", reduced, sizes, allowzero=1),)
+        kept = emit.constant([axis in stay for axis in range(rank)], TensorProto.BOOL)
+        sizes = emit.op("Where", kept, shape, emit.constant(1))
+    return (emit.op("Reshape", reduced, sizes, allowzero=1),)
 
 
 @handles(
@@ -67,15 +68,15 @@ def sparse_reduce(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     to="UnsortedSegmentSum",
     dtypes=("float16", "bfloat16", "float", "double"),
 )
-def sparse_softmax(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+def sparse_softmax(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The softmax of each row over its entries."""
     indices, shape, values = node["sp_indices"], node["sp_shape"], node["sp_values"]
     group = _groups(indices, shape, list(range(sparse_rank(indices, shape) - 1)), emit)
     (largest,) = emit.domain_op("UnsortedSegmentMax", group(values))
     ids = group(values)["segment_ids"]
-    powers = emit.like("Exp", emit.like("Sub", values, emit.like("Gather", largest, ids)))
+    powers = emit.op("Exp", emit.op("Sub", values, emit.op("Gather", largest, ids)))
     (sums,) = emit.domain_op("UnsortedSegmentSum", group(powers))
-    return (emit.like("Div", powers, emit.like("Gather", sums, ids)),)
+    return (emit.op("Div", powers, emit.op("Gather", sums, ids)),)
 
 
 @handles(
@@ -86,18 +87,18 @@ def sparse_softmax(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
     to="GatherND",
     dtypes=("float16", "bfloat16", "float", "double", "int8", "int16", "int32", "int64", "uint8", "uint16"),
 )
-def sparse_dense_elementwise(node: SourceNode, emit: Emitter) -> tuple[Tensor, ...]:
+def sparse_dense_elementwise(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Each value combined with the dense tensor's element at its position; dimensions of 1 are broadcast."""
     dense, indices = node["dense"], node["sp_indices"]
-    rank, width = sparse_rank(indices, node["sp_shape"]), dense.known_rank("dense")
+    rank, width = sparse_rank(indices, node["sp_shape"]), dense.rank
     if width > rank:
         raise Unsupported("dense has more dimensions than the sparse tensor")
     taken = dense
     if width:
-        columns = emit.ints("Gather", indices, emit.integers(*range(rank - width, rank)), axis=1)
-        last = emit.ints("Sub", emit.ints("Shape", dense), emit.integer(1))
-        taken = emit.like("GatherND", dense, emit.ints("Min", columns, last))
-    return (emit.like(node.op_type.removeprefix("SparseDenseCwise"), node["sp_values"], taken),)
+        columns = emit.op("Gather", indices, emit.constant([*range(rank - width, rank)]), axis=1)
+        last = emit.op("Sub", emit.shape_of(dense), emit.constant(1))
+        taken = emit.op("GatherND", dense, emit.op("Min", columns, last))
+    return (emit.op(node.op_type.removeprefix("SparseDenseCwise"), node["sp_values"], taken),)
 
 
 _Groups = Callable[[Tensor], dict[str, Tensor]]
@@ -105,21 +106,21 @@ _Groups = Callable[[Tensor], dict[str, Tensor]]
 
 def _groups(indices: Tensor, shape: Tensor, stay: list[int], emit: Emitter) -> _Groups:
     """A function from data, one per entry, to the inputs of a reduction by position in some dimensions."""
-    sizes = emit.ints("Gather", shape, emit.integers(*stay), axis=0)
+    sizes = emit.op("Gather", shape, emit.constant([*stay]), axis=0)
     if stay:
-        places = positions(emit.ints("Gather", indices, emit.integers(*stay), axis=1), sizes, len(stay), emit)
+        places = positions(emit.op("Gather", indices, emit.constant([*stay]), axis=1), sizes, len(stay), emit)
     else:
-        places = emit.ints("Mul", column(indices, 0, emit), emit.integer(0))
-    count = emit.ints("ReduceProd", sizes, emit.integers(0), keepdims=0)
+        places = emit.op("Mul", column(indices, 0, emit), emit.constant(0))
+    count = emit.op("ReduceProd", sizes, emit.constant([0]), keepdims=0)
     return lambda data: {"data": data, "segment_ids": places, "num_segments": count}
 
 
 def _is_there(values: Tensor, group: _Groups, emit: Emitter) -> Tensor:
     """Whether each group has an entry."""
-    ones = emit.ints("Expand", emit.integer(1), emit.ints("Shape", values))
+    ones = emit.op("Expand", emit.constant(1), emit.shape_of(values))
     (counts,) = emit.domain_op("UnsortedSegmentSum", group(ones))
     return emit.cast(counts, TensorProto.BOOL)
 
 
 def _zero(tensor: Tensor, emit: Emitter) -> Tensor:
-    return emit.constant(np.array(0, numpy_dtype(tensor.dtype)))
+    return emit.like(0, tensor)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from onnx import TensorProto
 
-from onnx_sparse.converters.domain_types import bound_types
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.operator_types import bound_types
 from onnx_sparse.schemas import OPS
 
 
