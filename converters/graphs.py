@@ -1,16 +1,45 @@
-"""Walking through nested graphs."""
+"""Walking through nested graphs, and renaming tensors in them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from onnx import GraphProto
+from onnx import GraphProto, NodeProto
+
+
+def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs in a node's attributes: branches and bodies."""
+    for attribute in node.attribute:
+        yield from (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else []))
 
 
 def graphs(graph: GraphProto) -> Iterator[GraphProto]:
     """A graph and every graph inside it."""
     yield graph
     for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
-                yield from graphs(inner)
+        for inner in subgraphs(node):
+            yield from graphs(inner)
+
+
+def read_names(nodes: Iterable[NodeProto]) -> set[str]:
+    """The names of the tensors that nodes and the graphs inside them read."""
+    names: set[str] = set()
+    for node in nodes:
+        names.update(node.input)
+        for inner in subgraphs(node):
+            names |= read_names(inner.node) | {value.name for value in inner.output}
+    return names
+
+
+def rename(nodes: Iterable[NodeProto], renamed: Mapping[str, str]) -> None:
+    """Rename tensors wherever nodes and the graphs inside them make or read them."""
+    if not renamed:
+        return
+    for node in nodes:
+        for names in (node.input, node.output):
+            if any(name in renamed for name in names):
+                names[:] = [renamed.get(name, name) for name in names]
+        for inner in subgraphs(node):
+            rename(inner.node, renamed)
+            for value in (*inner.input, *inner.output, *inner.value_info, *inner.initializer):
+                value.name = renamed.get(value.name, value.name)

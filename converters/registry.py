@@ -99,6 +99,8 @@ class Registry(dict[str, HandlerType], Generic[HandlerType]):
         return register
 
     def coverage(self, form: str = "{}") -> list[CoverageRow]:
-        """The operators, sorted by name; `form` makes the source's name of an operator of the registry's."""
-        rows = sorted(self.items())
+        """The operators, sorted by name and version; `form` makes the source's name of the registry's."""
+        rows = sorted(
+            self.items(), key=lambda row: [int(part) if part.isdecimal() else part for part in row[0].split("-")]
+        )
         return [CoverageRow(form.format(op_type), row.to, row.notes, row.dtypes) for op_type, row in rows]

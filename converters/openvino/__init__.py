@@ -7,8 +7,14 @@ when called.
 from __future__ import annotations
 
 from onnx_sparse.converters.openvino.conversion import convert
-from onnx_sparse.converters.openvino.coverage import CoverageRow, coverage
 from onnx_sparse.converters.openvino.extensions import extensions
+from onnx_sparse.converters.openvino.handlers import HANDLERS
 from onnx_sparse.converters.openvino.verify import verify
+from onnx_sparse.converters.registry import CoverageRow
 
 __all__ = ["CoverageRow", "convert", "coverage", "extensions", "verify"]
+
+
+def coverage() -> list[CoverageRow]:
+    """The operators with a handler, sorted by name and version."""
+    return HANDLERS.coverage()

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 import onnx
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, TensorProto
 
-from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
+from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNodes, first_line
+from onnx_sparse.converters.graph_emitter import value_info
 from onnx_sparse.converters.openvino.element_types import ONNX_TYPES
-from onnx_sparse.converters.openvino.emitter import Emitter, value_info
+from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers import Converted, Node, find_handler
 from onnx_sparse.converters.openvino.ir import Layer, Network, Port, read_ir
 from onnx_sparse.converters.openvino.ir.weights import Weights
-from onnx_sparse.converters.openvino.model_ports import name_outputs, parameter, port_names, port_shape
-from onnx_sparse.converters.openvino.tensors import Shape, Tensor, Unsupported
+from onnx_sparse.converters.openvino.model_ports import parameter, port_names, port_shape
+from onnx_sparse.converters.tensor import Shape, Tensor
 
-_IR_VERSION = 10
 #: The limit of protocol buffers; the tools of the onnx package refuse larger models.
 _LARGEST_PROTO = 2**31 - 1
 
@@ -68,30 +69,22 @@ def convert(
 def convert_network(network: Network, weights: Weights) -> ModelProto:
     """The model of a network."""
     emitter = Emitter()
-    problems: list[UnsupportedNode] = []
+    unsupported = UnsupportedNodes()
     names = port_names(network, emitter.names)
-    converted = convert_layers(network, emitter, weights, problems, input_names=names.inputs)
-    if problems:
-        raise ConversionError(unsupported=problems)
+    converted = convert_layers(network, emitter, weights, unsupported, input_names=names.inputs)
+    unsupported.raise_if_any()
     if not converted.results:
         raise ConversionError(f"{network.name!r} has no Result layer")
-    outputs = name_outputs(
-        emitter, list(converted.results.values()), [names.outputs[layer_id] for layer_id in converted.results]
-    )
-    graph = emitter.graph(
-        network.name, [value_info(t) for t in converted.parameters.values()], [value_info(t) for t in outputs]
-    )
-    imports = [helper.make_opsetid(domain, version) for domain, version in emitter.domains.items()]
-    model = helper.make_model(graph, opset_imports=imports, ir_version=_IR_VERSION)
-    model.producer_name = "onnx_sparse"
-    return model
+    wanted = [names.outputs[layer_id] for layer_id in converted.results]
+    outputs = emitter.name_outputs(list(converted.results.values()), wanted, start=0)
+    return emitter.model(network.name, [*map(value_info, converted.parameters.values())], [*map(value_info, outputs)])
 
 
 def convert_layers(
     network: Network,
     emitter: Emitter,
     weights: Weights,
-    problems: list[UnsupportedNode],
+    unsupported: UnsupportedNodes,
     *,
     given: Mapping[int, Tensor] = MappingProxyType({}),
     input_names: Mapping[int, str] = MappingProxyType({}),
@@ -102,7 +95,7 @@ def convert_layers(
         network: The graph.
         emitter: Receives the nodes.
         weights: The constants.
-        problems: Receives the layers that cannot be converted.
+        unsupported: Receives the layers that cannot be converted.
         given: The tensors that stand for Parameters, by layer id; other Parameters are inputs.
         input_names: The names of these inputs, by layer id; the layers' names when omitted.
     """
@@ -112,7 +105,7 @@ def convert_layers(
     for layer in order:
         read = [network.sources[layer.id, port.id] for port in layer.inputs]
         emitter.begin(layer.name)
-        try:
+        with unsupported.collecting(layer.name, f"{layer.type}, {layer.version}"):
             if layer.type == "Parameter":
                 tensor = given.get(layer.id)
                 if tensor is None:
@@ -129,11 +122,8 @@ def convert_layers(
                 converted.results[layer.id] = tensors[read[0]]
                 continue
             else:
-                made = _convert_layer(layer, [tensors[source] for source in read], emitter, weights, problems)
-        except Unsupported as reason:
-            problems.append(UnsupportedNode(layer.name, f"{layer.type}, {layer.version}", str(reason)))
-            continue
-        tensors.update({(layer.id, port.id): tensor for port, tensor in zip(layer.outputs, made, strict=False)})
+                made = _convert_layer(layer, [tensors[source] for source in read], emitter, weights, unsupported)
+            tensors.update({(layer.id, port.id): tensor for port, tensor in zip(layer.outputs, made, strict=False)})
     positions = {layer_id: place for place, layer_id in enumerate(network.layers)}
     for found in (converted.parameters, converted.results):
         ordered = sorted(found.items(), key=lambda item: positions[item[0]])
@@ -143,23 +133,22 @@ def convert_layers(
 
 
 def _convert_layer(
-    layer: Layer, inputs: Sequence[Tensor], emitter: Emitter, weights: Weights, problems: list[UnsupportedNode]
+    layer: Layer, inputs: Sequence[Tensor], emitter: Emitter, weights: Weights, unsupported: UnsupportedNodes
 ) -> tuple[Tensor, ...]:
     handler = find_handler(layer)
 
     def convert_body(body: Network, inner: Emitter, given: Mapping[int, Tensor]) -> Converted:
-        return convert_layers(body, inner, weights, problems, given=given)
+        return convert_layers(body, inner, weights, unsupported, given=given)
 
     node = Node(layer, tuple(inputs), tuple(_expected(port) for port in layer.outputs), weights, convert_body)
-    made = handler.convert(node, emitter)
-    results = made if isinstance(made, tuple) else (made,)
+    results = handler.convert(node, emitter)
     if len(results) < len(layer.outputs):
         raise Unsupported(f"it has {len(layer.outputs)} outputs; {len(results)} are converted")
     finished = []
     for tensor, (dtype, shape) in zip(results, node.results, strict=False):
         cast = tensor if dtype is None else emitter.cast(tensor, dtype)
         known = cast.shape if shape is None else shape
-        finished.append(Tensor(cast.name, cast.dtype, known, cast.value))
+        finished.append(replace(cast, shape=known))
     return tuple(finished)
 
 

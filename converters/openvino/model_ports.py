@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnx import NodeProto, TensorProto, helper
+from onnx import TensorProto
 
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.openvino.element_types import CARRIED, ONNX_TYPES
-from onnx_sparse.converters.openvino.emitter import Emitter, Names
 from onnx_sparse.converters.openvino.ir import Layer, Network, Port
 from onnx_sparse.converters.openvino.ir.reader import split_names
-from onnx_sparse.converters.openvino.tensors import Shape, Tensor, Unsupported
+from onnx_sparse.converters.tensor import Shape, Tensor
 
 
 def parameter(layer: Layer, name: str) -> Tensor:
@@ -72,35 +72,6 @@ def port_names(network: Network, names: Names) -> PortNames:
             )
             outputs[layer.id] = names.fresh(candidates[0])
     return PortNames(inputs, outputs)
-
-
-def name_outputs(emitter: Emitter, tensors: Sequence[Tensor], names: Sequence[str]) -> list[Tensor]:
-    """Give tensors output names. A tensor that no node makes, or that already has such a name, gets an Identity."""
-    made = {output for node in emitter.nodes for output in node.output}
-    renames: dict[str, str] = {}
-    copies = []
-    for tensor, name in zip(tensors, names, strict=True):
-        if tensor.name in made and tensor.name not in renames:
-            renames[tensor.name] = name
-        else:
-            copies.append(helper.make_node("Identity", [tensor.name], [name], name=f"{name}/Identity"))
-    emitter.nodes += copies
-    for node in emitter.nodes:
-        _rename(node, renames)
-    return [tensor.renamed(name) for tensor, name in zip(tensors, names, strict=True)]
-
-
-def _rename(node: NodeProto, renames: dict[str, str]) -> None:
-    for used in (node.input, node.output):
-        for position, name in enumerate(used):
-            if name in renames:
-                used[position] = renames[name]
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            for inner in attribute.g.node:
-                _rename(inner, renames)
-            for value in attribute.g.output:
-                value.name = renames.get(value.name, value.name)
 
 
 def element_type(text: str, what: str) -> TensorProto.DataType:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from onnx import ModelProto
@@ -15,10 +14,9 @@ from onnx import ModelProto
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.openvino.ir import read_ir
 from onnx_sparse.converters.openvino.known_faults import faults_of
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.verification.batches import Refused, compare_batches, make_batches
 from onnx_sparse.converters.verification.comparison import Record
-
-Array = np.ndarray[Any, Any]
 
 
 def verify(

@@ -376,4 +376,4 @@ UNTESTED = {
 
 
 def test_every_operator_has_a_case() -> None:
-    assert {tested.op for tested in CASES.values()} | UNTESTED.keys() >= HANDLERS.keys()
+    assert {tested.op for tested in CASES.values()} | UNTESTED.keys() >= {name.rpartition("-")[0] for name in HANDLERS}

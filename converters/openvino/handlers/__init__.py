@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx_sparse.converters.openvino.handlers import (
+from onnx_sparse.converters.openvino.handlers import (  # noqa: F401 - imported for what they register
     activation,
     arithmetic,
     constant_convert_select,
@@ -22,29 +22,8 @@ from onnx_sparse.converters.openvino.handlers import (
 from onnx_sparse.converters.openvino.handlers.registry import (
     HANDLERS,
     Converted,
-    Handler,
     Node,
-    converts,
     find_handler,
 )
 
-#: The modules whose import registers the handlers.
-MODULES = (
-    constant_convert_select,
-    arithmetic,
-    activation,
-    reduction,
-    linear,
-    pooling,
-    normalization,
-    shaping,
-    slicing,
-    indexing,
-    interpolation,
-    detection,
-    recurrent,
-    control_flow,
-    sparse,
-)
-
-__all__ = ["HANDLERS", "MODULES", "Converted", "Handler", "Node", "converts", "find_handler"]
+__all__ = ["HANDLERS", "Converted", "Node", "find_handler"]

@@ -7,12 +7,12 @@ import math
 from onnx import TensorProto
 
 from onnx_sparse.converters.openvino.emitter import Emitter
-from onnx_sparse.converters.openvino.handlers.registry import HandlerFunction, Node, converts
-from onnx_sparse.converters.openvino.tensors import Tensor
+from onnx_sparse.converters.openvino.handlers.registry import Handling, Node, handles
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import DType
 
 
-def _plain(op_type: str) -> HandlerFunction:
+def _plain(op_type: str) -> Handling:
     def handler(node: Node, emit: Emitter) -> Tensor:
         return emit.op(op_type, node[0])
 
@@ -27,16 +27,16 @@ for _source, _version, _target in (
     ("SoftSign", 9, "Softsign"),
     ("Mish", 4, "Mish"),
 ):
-    converts(_source, _version, to=_target)(_plain(_target))
+    handles(f"{_source}-{_version}", to=_target)(_plain(_target))
 
 
-@converts("Elu", 1, to="Elu")
+@handles("Elu-1", to="Elu")
 def elu(node: Node, emit: Emitter) -> Tensor:
     """Elu-1."""
     return emit.op("Elu", node[0], alpha=node.number("alpha"))
 
 
-@converts("Selu", 1, to="Elu, Mul")
+@handles("Selu-1", to="Elu, Mul")
 def selu(node: Node, emit: Emitter) -> Tensor:
     """Selu-1, whose alpha and lambda are tensors: lambda * (max(x, 0) + alpha * (exp(min(x, 0)) - 1))."""
     x, alpha, scale = node[0], node[1], node[2]
@@ -45,24 +45,24 @@ def selu(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Mul", scale, emit.op("Add", emit.op("Max", x, zero), emit.op("Mul", alpha, below)))
 
 
-@converts("PReLU", 1, to="PRelu", notes="A slope of one dimension belongs to the channels, axis 1.")
+@handles("PReLU-1", to="PRelu", notes="A slope of one dimension belongs to the channels, axis 1.")
 def prelu(node: Node, emit: Emitter) -> Tensor:
     """PRelu-1. A vector of slopes is applied along axis 1, unless it has one element."""
     x, slope = node[0], node[1]
     if slope.shape is not None and len(slope.shape) == 1 and slope.shape[0] != 1:
-        rank = x.rank("the data")
+        rank = x.rank
         if rank > 2:
             slope = emit.op("Reshape", slope, emit.constant([-1] + [1] * (rank - 2)))
     return emit.op("PRelu", x, slope)
 
 
-@converts("Gelu", 2, to="Erf")
+@handles("Gelu-2", to="Erf")
 def gelu_2(node: Node, emit: Emitter) -> Tensor:
     """Gelu-2, with the error function."""
     return _gelu(node[0], emit, "erf")
 
 
-@converts("Gelu", 7, to="Erf or Tanh")
+@handles("Gelu-7", to="Erf or Tanh")
 def gelu_7(node: Node, emit: Emitter) -> Tensor:
     """Gelu-7."""
     return _gelu(node[0], emit, node.choice("approximation_mode", ("erf", "tanh"), "erf"))
@@ -78,7 +78,7 @@ def _gelu(x: Tensor, emit: Emitter, mode: str) -> Tensor:
     return emit.op("Mul", half, emit.op("Add", inner, emit.like(1, x)))
 
 
-@converts("Swish", 4, to="Sigmoid, Mul")
+@handles("Swish-4", to="Sigmoid, Mul")
 def swish(node: Node, emit: Emitter) -> Tensor:
     """Swish-4: x * sigmoid(beta * x)."""
     x, beta = node[0], node.optional(1)
@@ -86,19 +86,19 @@ def swish(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Mul", x, emit.op("Sigmoid", inner))
 
 
-@converts("HSwish", 4, to="HardSwish")
+@handles("HSwish-4", to="HardSwish")
 def hswish(node: Node, emit: Emitter) -> Tensor:
     """HSwish-4."""
     return emit.op("HardSwish", node[0])
 
 
-@converts("HSigmoid", 5, to="HardSigmoid")
+@handles("HSigmoid-5", to="HardSigmoid")
 def hsigmoid(node: Node, emit: Emitter) -> Tensor:
     """HSigmoid-5: min(max(x + 3, 0), 6) / 6."""
     return emit.op("HardSigmoid", node[0], alpha=1 / 6, beta=0.5)
 
 
-@converts("HardSigmoid", 1, to="Min, Max")
+@handles("HardSigmoid-1", to="Min, Max")
 def hard_sigmoid(node: Node, emit: Emitter) -> Tensor:
     """HardSigmoid-1: max(0, min(1, alpha * x + beta)) with alpha and beta as tensors."""
     x = node[0]
@@ -106,7 +106,7 @@ def hard_sigmoid(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Max", emit.like(0, x), emit.op("Min", emit.like(1, x), line))
 
 
-@converts("Clamp", 1, to="Clip")
+@handles("Clamp-1", to="Clip")
 def clamp(node: Node, emit: Emitter) -> Tensor:
     """Clamp-1. For integers, the bounds are rounded into the interval and limited to the type's range."""
     x, low, high = node[0], node.number("min"), node.number("max")
@@ -128,13 +128,13 @@ def clamp(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Clip", x, emit.like(low, x), emit.like(high, x))
 
 
-@converts("SoftMax", 1, 8, to="Softmax")
+@handles("SoftMax-1", "SoftMax-8", to="Softmax")
 def softmax(node: Node, emit: Emitter) -> Tensor:
     """Softmax-1, whose axis is not negative, and Softmax-8."""
     return emit.op("Softmax", node[0], axis=node.integer("axis", 1))
 
 
-@converts("LogSoftmax", 5, to="LogSoftmax")
+@handles("LogSoftmax-5", to="LogSoftmax")
 def log_softmax(node: Node, emit: Emitter) -> Tensor:
     """LogSoftmax-5."""
     return emit.op("LogSoftmax", node[0], axis=node.integer("axis", 1))

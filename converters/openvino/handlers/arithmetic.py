@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
-from onnx_sparse.converters.openvino.handlers.registry import HandlerFunction, Node, converts
-from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+from onnx_sparse.converters.openvino.handlers.registry import Handling, Node, handles
+from onnx_sparse.converters.tensor import Tensor
 
 _SIGNED = (TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64)
 _UNSIGNED = (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
@@ -20,10 +21,9 @@ def operands(node: Node) -> tuple[Tensor, Tensor]:
     return node[0], node[1]
 
 
-def _binary(op_type: str, result: TensorProto.DataType | None = None) -> HandlerFunction:
+def _binary(op_type: str) -> Handling:
     def handler(node: Node, emit: Emitter) -> Tensor:
-        a, b = operands(node)
-        return emit.op(op_type, a, b, dtype=result)
+        return emit.op(op_type, *operands(node))
 
     handler.__doc__ = f"{op_type}, element by element."
     return handler
@@ -36,58 +36,55 @@ for _source, _target in (
     ("Maximum", "Max"),
     ("Minimum", "Min"),
     ("Power", "Pow"),
-):
-    converts(_source, 1, to=_target)(_binary(_target))
-for _source, _target in (
     ("Equal", "Equal"),
     ("Less", "Less"),
     ("LessEqual", "LessOrEqual"),
     ("Greater", "Greater"),
     ("GreaterEqual", "GreaterOrEqual"),
 ):
-    converts(_source, 1, to=_target)(_binary(_target, TensorProto.BOOL))
+    handles(f"{_source}-1", to=_target)(_binary(_target))
 for _source, _target in (("BitwiseAnd", "And"), ("BitwiseOr", "Or"), ("BitwiseXor", "Xor")):
 
     def _bitwise(node: Node, emit: Emitter, target: str = _target) -> Tensor:
         a, b = operands(node)
         return emit.op(target if a.dtype == TensorProto.BOOL else f"Bitwise{target}", a, b)
 
-    converts(_source, 13, to=f"Bitwise{_target}")(_bitwise)
+    handles(f"{_source}-13", to=f"Bitwise{_target}")(_bitwise)
 for _source, _target in (("LogicalAnd", "And"), ("LogicalOr", "Or"), ("LogicalXor", "Xor")):
 
     def _logical(node: Node, emit: Emitter, target: str = _target) -> Tensor:
         a, b = (emit.cast(t, TensorProto.BOOL) for t in operands(node))
         return emit.op(target, a, b)
 
-    converts(_source, 1, to=_target)(_logical)
+    handles(f"{_source}-1", to=_target)(_logical)
 
 
-@converts("LogicalNot", 1, to="Not")
+@handles("LogicalNot-1", to="Not")
 def logical_not(node: Node, emit: Emitter) -> Tensor:
     """LogicalNot-1."""
     return emit.op("Not", emit.cast(node[0], TensorProto.BOOL))
 
 
-@converts("BitwiseNot", 13, to="BitwiseNot")
+@handles("BitwiseNot-13", to="BitwiseNot")
 def bitwise_not(node: Node, emit: Emitter) -> Tensor:
     """BitwiseNot-13."""
     return emit.op("Not" if node[0].dtype == TensorProto.BOOL else "BitwiseNot", node[0])
 
 
-@converts("NotEqual", 1, to="Equal, Not")
+@handles("NotEqual-1", to="Equal, Not")
 def not_equal(node: Node, emit: Emitter) -> Tensor:
     """NotEqual-1."""
     a, b = operands(node)
-    return emit.op("Not", emit.op("Equal", a, b, dtype=TensorProto.BOOL))
+    return emit.op("Not", emit.op("Equal", a, b))
 
 
-@converts("BitwiseLeftShift", 15, to="BitShift", notes="Unsigned types only.")
+@handles("BitwiseLeftShift-15", to="BitShift", notes="Unsigned types only.")
 def left_shift(node: Node, emit: Emitter) -> Tensor:
     """BitwiseLeftShift-15."""
     return _shift(node, emit, "LEFT")
 
 
-@converts("BitwiseRightShift", 15, to="BitShift", notes="Unsigned types only.")
+@handles("BitwiseRightShift-15", to="BitShift", notes="Unsigned types only.")
 def right_shift(node: Node, emit: Emitter) -> Tensor:
     """BitwiseRightShift-15."""
     return _shift(node, emit, "RIGHT")
@@ -103,7 +100,7 @@ def _shift(node: Node, emit: Emitter, direction: str) -> Tensor:
     return emit.op("BitShift", a, b, direction=direction)
 
 
-@converts("Divide", 1, to="Div")
+@handles("Divide-1", to="Div")
 def divide(node: Node, emit: Emitter) -> Tensor:
     """Divide-1. Integers are divided as in Python, rounding down, unless `m_pythondiv` is false."""
     a, b = operands(node)
@@ -117,18 +114,18 @@ def divide(node: Node, emit: Emitter) -> Tensor:
 def _signs_differ(emit: Emitter, rest: Tensor, divisor: Tensor) -> Tensor:
     """Whether the remainder is not 0 and its sign differs from the divisor's."""
     zero = emit.like(0, rest)
-    negative = [emit.op("Less", t, zero, dtype=TensorProto.BOOL) for t in (rest, divisor)]
-    nonzero = emit.op("Not", emit.op("Equal", rest, zero, dtype=TensorProto.BOOL))
+    negative = [emit.op("Less", t, zero) for t in (rest, divisor)]
+    nonzero = emit.op("Not", emit.op("Equal", rest, zero))
     return emit.op("And", nonzero, emit.op("Xor", *negative))
 
 
-@converts("Mod", 1, to="Mod")
+@handles("Mod-1", to="Mod")
 def mod(node: Node, emit: Emitter) -> Tensor:
     """Mod-1: the remainder of truncating division, which has the dividend's sign."""
     return emit.op("Mod", *operands(node), fmod=1)
 
 
-@converts("FloorMod", 1, to="Mod")
+@handles("FloorMod-1", to="Mod")
 def floor_mod(node: Node, emit: Emitter) -> Tensor:
     """FloorMod-1: the remainder has the divisor's sign. ONNX's Mod computes that only for integers."""
     a, b = operands(node)
@@ -138,16 +135,16 @@ def floor_mod(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Where", _signs_differ(emit, rest, b), emit.op("Add", rest, b), rest)
 
 
-@converts("SquaredDifference", 1, to="Sub, Mul")
+@handles("SquaredDifference-1", to="Sub, Mul")
 def squared_difference(node: Node, emit: Emitter) -> Tensor:
     """SquaredDifference-1."""
     difference = emit.op("Sub", *operands(node))
     return emit.op("Mul", difference, difference)
 
 
-def _unary(op_type: str, result: TensorProto.DataType | None = None) -> HandlerFunction:
+def _unary(op_type: str) -> Handling:
     def handler(node: Node, emit: Emitter) -> Tensor:
-        return emit.op(op_type, node[0], dtype=result)
+        return emit.op(op_type, node[0])
 
     handler.__doc__ = f"{op_type}, element by element."
     return handler
@@ -163,43 +160,42 @@ for _source, _version, _target in (
     ("Erf", 1, "Erf"),
     *((name, 1, name) for name in ("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh")),
     *((name, 4, name) for name in ("Asinh", "Acosh", "Atanh")),
+    ("IsNaN", 10, "IsNaN"),
 ):
-    converts(_source, _version, to=_target)(_unary(_target))
-converts("IsNaN", 10, to="IsNaN")(_unary("IsNaN", TensorProto.BOOL))
+    handles(f"{_source}-{_version}", to=_target)(_unary(_target))
 
 
-@converts("IsInf", 10, to="IsInf")
+@handles("IsInf-10", to="IsInf")
 def is_inf(node: Node, emit: Emitter) -> Tensor:
     """IsInf-10."""
     return emit.op(
         "IsInf",
         node[0],
-        dtype=TensorProto.BOOL,
         detect_negative=int(node.flag("detect_negative", True)),
         detect_positive=int(node.flag("detect_positive", True)),
     )
 
 
-@converts("IsFinite", 10, to="IsInf, IsNaN")
+@handles("IsFinite-10", to="IsInf, IsNaN")
 def is_finite(node: Node, emit: Emitter) -> Tensor:
     """IsFinite-10."""
-    either = emit.op("Or", *(emit.op(op, node[0], dtype=TensorProto.BOOL) for op in ("IsInf", "IsNaN")))
+    either = emit.op("Or", *(emit.op(op, node[0]) for op in ("IsInf", "IsNaN")))
     return emit.op("Not", either)
 
 
-@converts("Floor", 1, to="Floor")
+@handles("Floor-1", to="Floor")
 def floor(node: Node, emit: Emitter) -> Tensor:
     """Floor-1. Integers stay as they are."""
     return node[0] if node[0].dtype in _INTEGERS else emit.op("Floor", node[0])
 
 
-@converts("Ceiling", 1, to="Ceil")
+@handles("Ceiling-1", to="Ceil")
 def ceiling(node: Node, emit: Emitter) -> Tensor:
     """Ceiling-1. Integers stay as they are."""
     return node[0] if node[0].dtype in _INTEGERS else emit.op("Ceil", node[0])
 
 
-@converts("Round", 5, to="Round")
+@handles("Round-5", to="Round")
 def round_(node: Node, emit: Emitter) -> Tensor:
     """Round-5. ONNX rounds halves to even; halves away from zero are computed from |x| and the sign."""
     x = node[0]
@@ -210,5 +206,5 @@ def round_(node: Node, emit: Emitter) -> Tensor:
     size = emit.op("Abs", x)
     whole = emit.op("Floor", size)
     # Not floor(|x| + 0.5): for the largest number below a half, the sum is rounded up to 1.
-    up = emit.op("GreaterOrEqual", emit.op("Sub", size, whole), emit.like(0.5, x), dtype=TensorProto.BOOL)
+    up = emit.op("GreaterOrEqual", emit.op("Sub", size, whole), emit.like(0.5, x))
     return emit.op("Mul", emit.op("Sign", x), emit.op("Add", whole, emit.cast(up, x.dtype)))

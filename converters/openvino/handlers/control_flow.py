@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 
 from onnx import GraphProto, TensorProto, ValueInfoProto, helper
 
-from onnx_sparse.converters.openvino.emitter import Emitter, value_info
-from onnx_sparse.converters.openvino.handlers.registry import Node, converts
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.graph_emitter import value_info
+from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.ir import BodyMap, Network
 from onnx_sparse.converters.openvino.model_ports import parameter
-from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+from onnx_sparse.converters.tensor import Tensor
 
 
 def _number(entry: BodyMap, key: str, default: int | None = None) -> int:
@@ -34,7 +36,7 @@ def _input(node: Node, port: int) -> Tensor:
     raise Unsupported(f"a port map names input {port}, which is not there")
 
 
-@converts("If", 8, to="If")
+@handles("If-8", to="If")
 def if_(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """If-8. ONNX's branches read its inputs directly, as tensors of the outer graph."""
     branches = {}
@@ -74,7 +76,7 @@ def _graph(emit: Emitter, name: str, inputs: list[ValueInfoProto], results: list
     return emit.graph(name, inputs, outputs)
 
 
-@converts("TensorIterator", 1, to="Loop", notes="Slices must have one element, from the start or the end.")
+@handles("TensorIterator-1", to="Loop", notes="Slices must have one element, from the start or the end.")
 def tensor_iterator(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """TensorIterator-1: one iteration for each slice of a sliced input."""
     trips = None
@@ -90,12 +92,12 @@ def tensor_iterator(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return _loop(node, emit, trips, emit.constant(True, TensorProto.BOOL))
 
 
-@converts("Loop", 5, to="Loop", notes="Slices must have one element, from the start or the end.")
+@handles("Loop-5", to="Loop", notes="Slices must have one element, from the start or the end.")
 def loop(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Loop-5: (number of iterations, or -1 for no limit; condition; inputs)."""
     trips = emit.int64(emit.scalar(node[0]))
-    unlimited = emit.op("Less", trips, emit.constant(0), dtype=TensorProto.BOOL)
-    (trips,) = emit.node("Where", [unlimited, emit.constant(2**62), trips], [TensorProto.INT64])
+    unlimited = emit.op("Less", trips, emit.constant(0))
+    trips = emit.op("Where", unlimited, emit.constant(2**62), trips)
     return _loop(node, emit, trips, emit.scalar(emit.cast(node[1], TensorProto.BOOL)))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
-from onnx_sparse.converters.openvino.handlers.registry import Node, converts
-from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+from onnx_sparse.converters.openvino.handlers.registry import Node, handles
+from onnx_sparse.converters.tensor import Tensor
 
 
-@converts("NonMaxSuppression", 5, 9, to="NonMaxSuppression, TopK", notes="soft_nms_sigma must be 0.")
+@handles("NonMaxSuppression-5", "NonMaxSuppression-9", to="NonMaxSuppression, TopK", notes="soft_nms_sigma must be 0.")
 def non_max_suppression(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """NonMaxSuppression-5 and NonMaxSuppression-9: (boxes, scores, most per class, IoU, score, sigma).
 
@@ -47,7 +48,7 @@ def _number(node: Node, emit: Emitter, position: int) -> Tensor:
     return emit.constant(0) if given is None else emit.scalar(given)
 
 
-@converts("ROIAlign", 3, 9, to="RoiAlign", notes="mode must be avg.")
+@handles("ROIAlign-3", "ROIAlign-9", to="RoiAlign", notes="mode must be avg.")
 def roi_align(node: Node, emit: Emitter) -> Tensor:
     """ROIAlign-3 and ROIAlign-9. Mode max is not supported: ONNX Runtime's is not the interpolated points' maximum.
 
@@ -70,7 +71,7 @@ def roi_align(node: Node, emit: Emitter) -> Tensor:
     )
 
 
-@converts("GridSample", 9, to="GridSample")
+@handles("GridSample-9", to="GridSample")
 def grid_sample(node: Node, emit: Emitter) -> Tensor:
     """GridSample-9."""
     return emit.op(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
-from onnx_sparse.converters.openvino.handlers.registry import Node, converts
+from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.model_ports import element_type
-from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.segment_body import highest, lowest
 
 #: Integer types for which ONNX Runtime has no kernel of TopK and Unique.
@@ -16,16 +16,16 @@ _NARROW = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.U
 
 
 def _axis(node: Node, position: int) -> int:
-    return int(node[position].constant("the axis").reshape(()))
+    return node[position].integer("the axis")
 
 
-@converts("Gather", 1, to="Gather", notes="The axis must be a constant.")
+@handles("Gather-1", to="Gather", notes="The axis must be a constant.")
 def gather_1(node: Node, emit: Emitter) -> Tensor:
     """Gather-1."""
     return emit.op("Gather", node[0], emit.index(node[1]), axis=_axis(node, 2))
 
 
-@converts("Gather", 7, 8, to="Gather", notes="The axis must be a constant. Indices out of range are an error.")
+@handles("Gather-7", "Gather-8", to="Gather", notes="The axis must be a constant. Indices out of range are an error.")
 def gather_7(node: Node, emit: Emitter) -> Tensor:
     """Gather-7 and Gather-8. With batch dimensions, GatherElements with indices of the result's shape."""
     batch, axis = node.integer("batch_dims", 0), _axis(node, 2)
@@ -42,17 +42,17 @@ def gather_7(node: Node, emit: Emitter) -> Tensor:
 def _batched_gather(node: Node, emit: Emitter, batch: int, axis: int) -> Tensor:
     """Data [B, M, A, R] with indices [B, I] to [B, M, I, R], where each letter is a group of axes."""
     data, indices = node[0], emit.int64(node[1])
-    axis %= data.rank("the data")
+    axis %= data.rank
     one = emit.constant([1])
 
     def size(tensor: Tensor, start: int, end: int | None) -> Tensor:
         return emit.op("ReduceProd", emit.shape_of(tensor, start, end), emit.constant([0]), keepdims=1)
 
     sizes = [size(data, 0, batch), size(data, batch, axis), emit.shape_of(data, axis, axis + 1)]
-    rest = size(data, axis + 1, None) if axis + 1 < data.rank("the data") else one
+    rest = size(data, axis + 1, None) if axis + 1 < data.rank else one
     middle = sizes[1] if batch < axis else one
     flat = emit.op("Reshape", data, emit.op("Concat", sizes[0], middle, sizes[2], rest, axis=0), allowzero=1)
-    count = size(indices, batch, None) if batch < indices.rank("the indices") else one
+    count = size(indices, batch, None) if batch < indices.rank else one
     wide = emit.op("Reshape", indices, emit.op("Concat", sizes[0], one, count, one, axis=0), allowzero=1)
     target = emit.op("Concat", sizes[0], middle, count, rest, axis=0)
     picked = emit.op("GatherElements", flat, emit.op("Expand", wide, target), axis=2)
@@ -62,19 +62,19 @@ def _batched_gather(node: Node, emit: Emitter, batch: int, axis: int) -> Tensor:
     return emit.op("Reshape", picked, shape, allowzero=1)
 
 
-@converts("GatherElements", 6, to="GatherElements")
+@handles("GatherElements-6", to="GatherElements")
 def gather_elements(node: Node, emit: Emitter) -> Tensor:
     """GatherElements-6."""
     return emit.op("GatherElements", node[0], emit.index(node[1]), axis=node.integer("axis"))
 
 
-@converts("GatherND", 8, to="GatherND")
+@handles("GatherND-8", to="GatherND")
 def gather_nd_8(node: Node, emit: Emitter) -> Tensor:
     """GatherND-8."""
     return emit.op("GatherND", node[0], emit.int64(node[1]), batch_dims=node.integer("batch_dims", 0))
 
 
-@converts("GatherND", 5, to="GatherND", notes="At most one batch dimension.")
+@handles("GatherND-5", to="GatherND", notes="At most one batch dimension.")
 def gather_nd_5(node: Node, emit: Emitter) -> Tensor:
     """GatherND-5, whose result merges its batch dimensions into one."""
     if node.integer("batch_dims", 0) > 1:
@@ -82,13 +82,13 @@ def gather_nd_5(node: Node, emit: Emitter) -> Tensor:
     return gather_nd_8(node, emit)
 
 
-@converts("ScatterUpdate", 3, to="ScatterND", notes="The axis must be a constant.")
+@handles("ScatterUpdate-3", to="ScatterND", notes="The axis must be a constant.")
 def scatter_update(node: Node, emit: Emitter) -> Tensor:
     """ScatterUpdate-3: data[.., indices, ..] = updates, along an axis."""
     data, indices, updates = node[0], emit.int64(node[1]), node[2]
-    rank = data.rank("the data")
+    rank = data.rank
     axis = _axis(node, 3) % rank
-    places = indices.rank("the indices")
+    places = indices.rank
     rest = [a for a in range(rank) if a != axis]
     front = [axis, *rest]
     moved = data if axis == 0 else emit.op("Transpose", data, perm=front)
@@ -100,13 +100,13 @@ def scatter_update(node: Node, emit: Emitter) -> Tensor:
     return made if axis == 0 else emit.op("Transpose", made, perm=[front.index(a) for a in range(rank)])
 
 
-@converts("ScatterElementsUpdate", 3, to="ScatterElements", notes="The axis must be a constant.")
+@handles("ScatterElementsUpdate-3", to="ScatterElements", notes="The axis must be a constant.")
 def scatter_elements_3(node: Node, emit: Emitter) -> Tensor:
     """ScatterElementsUpdate-3."""
     return emit.op("ScatterElements", node[0], emit.index(node[1]), node[2], axis=_axis(node, 3))
 
 
-@converts("ScatterElementsUpdate", 12, to="ScatterElements", notes="reduction mean is not supported.")
+@handles("ScatterElementsUpdate-12", to="ScatterElements", notes="reduction mean is not supported.")
 def scatter_elements_12(node: Node, emit: Emitter) -> Tensor:
     """ScatterElementsUpdate-12. Without `use_init_val`, the elements are first set to the reduction's neutral value."""
     reduction, axis = _reduction(node), _axis(node, 3)
@@ -123,13 +123,13 @@ def _reduction(node: Node, also: tuple[str, ...] = ()) -> str:
     return names[node.choice("reduction", (*names, *also), "none")]
 
 
-@converts("ScatterNDUpdate", 3, to="ScatterND")
+@handles("ScatterNDUpdate-3", to="ScatterND")
 def scatter_nd_3(node: Node, emit: Emitter) -> Tensor:
     """ScatterNDUpdate-3."""
     return emit.op("ScatterND", node[0], emit.int64(node[1]), node[2])
 
 
-@converts("ScatterNDUpdate", 15, to="ScatterND", notes="reduction sub: the updates are negated and added.")
+@handles("ScatterNDUpdate-15", to="ScatterND", notes="reduction sub: the updates are negated and added.")
 def scatter_nd_15(node: Node, emit: Emitter) -> Tensor:
     """ScatterNDUpdate-15."""
     if node.text("reduction", "none") == "sub":
@@ -137,31 +137,31 @@ def scatter_nd_15(node: Node, emit: Emitter) -> Tensor:
     return emit.op("ScatterND", node[0], emit.int64(node[1]), node[2], reduction=_reduction(node))
 
 
-@converts("NonZero", 3, to="NonZero")
+@handles("NonZero-3", to="NonZero")
 def non_zero(node: Node, emit: Emitter) -> Tensor:
     """NonZero-3."""
-    return emit.op("NonZero", node[0], dtype=TensorProto.INT64)
+    return emit.op("NonZero", node[0])
 
 
-@converts("OneHot", 1, 16, to="OneHot", notes="Negative indices count from the end only in mode normalize.")
+@handles("OneHot-1", "OneHot-16", to="OneHot", notes="Negative indices count from the end only in mode normalize.")
 def one_hot(node: Node, emit: Emitter) -> Tensor:
     """OneHot-1 and OneHot-16. ONNX counts negative indices from the end; in OpenVINO such rows are all off."""
     indices, depth = emit.int64(node[0]), emit.int64(emit.scalar(node[1]))
     on, off = (emit.scalar(node[k]) for k in (2, 3))
     if node.choice("negative_indices_mode", ("ignore_negative", "normalize"), "ignore_negative") == "ignore_negative":
         # One past the last index is out of range, which gives a row that is all off.
-        (indices,) = emit.node(
-            "Where",
-            [emit.op("Less", indices, emit.constant(0), dtype=TensorProto.BOOL), depth, indices],
-            [TensorProto.INT64],
-        )
-    (hot,) = emit.node(
-        "OneHot", [indices, depth, emit.constant([0, 1])], [TensorProto.INT64], axis=node.integer("axis")
-    )
+        indices = emit.op("Where", emit.op("Less", indices, emit.constant(0)), depth, indices)
+    hot = emit.op("OneHot", indices, depth, emit.constant([0, 1]), axis=node.integer("axis"))
     return emit.op("Where", emit.cast(hot, TensorProto.BOOL), on, off)
 
 
-@converts("TopK", 1, 3, 11, to="TopK", notes="Of equal values, the lower index is taken; sort = index sorts by index.")
+@handles(
+    "TopK-1",
+    "TopK-3",
+    "TopK-11",
+    to="TopK",
+    notes="Of equal values, the lower index is taken; sort = index sorts by index.",
+)
 def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """TopK-1, TopK-3 and TopK-11."""
     x, k = node[0], emit.vector(node[1])
@@ -178,17 +178,17 @@ def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return emit.cast(values, x.dtype), indices
 
 
-@converts("Bucketize", 3, to="Less, ReduceSum")
+@handles("Bucketize-3", to="Less, ReduceSum")
 def bucketize(node: Node, emit: Emitter) -> Tensor:
     """Bucketize-3: the number of boundaries below, or with `with_right_bound` = false at or below."""
     return _count_below(emit, node[1], node[0], or_equal=not node.flag("with_right_bound", True))
 
 
-@converts("SearchSorted", 15, to="Less, ReduceSum")
+@handles("SearchSorted-15", to="Less, ReduceSum")
 def search_sorted(node: Node, emit: Emitter) -> Tensor:
     """SearchSorted-15: the positions of values in sorted rows; one row may serve all."""
     rows = node[0]
-    if rows.rank("the sorted sequence") > 1:
+    if rows.rank > 1:
         rows = emit.op("Unsqueeze", rows, emit.constant([-2]))
     return _count_below(emit, rows, node[1], or_equal=node.flag("right_mode", False))
 
@@ -197,36 +197,36 @@ def _count_below(emit: Emitter, bounds: Tensor, x: Tensor, *, or_equal: bool) ->
     if bounds.dtype != x.dtype:
         bounds, x = (emit.cast(t, TensorProto.DOUBLE) for t in (bounds, x))
     column = emit.op("Unsqueeze", x, emit.constant([-1]))
-    below = emit.op("LessOrEqual" if or_equal else "Less", bounds, column, dtype=TensorProto.BOOL)
+    below = emit.op("LessOrEqual" if or_equal else "Less", bounds, column)
     return emit.op("ReduceSum", emit.int64(below), emit.constant([-1]), keepdims=0)
 
 
-@converts("Range", 1, to="Range")
+@handles("Range-1", to="Range")
 def range_1(node: Node, emit: Emitter) -> Tensor:
     """Range-0, whose layers are of opset1."""
     return emit.op("Range", *(emit.scalar(node[k]) for k in range(3)))
 
 
-@converts("Range", 4, to="Range")
+@handles("Range-4", to="Range")
 def range_4(node: Node, emit: Emitter) -> Tensor:
     """Range-4. For an integer result, float bounds are truncated first."""
     to = element_type(node.text("output_type"), "output_type")
     return emit.op("Range", *(emit.cast(emit.scalar(node[k]), to) for k in range(3)))
 
 
-@converts("Eye", 9, to="EyeLike", notes="Without batch dimensions.")
+@handles("Eye-9", to="EyeLike", notes="Without batch dimensions.")
 def eye(node: Node, emit: Emitter) -> Tensor:
     """Eye-9."""
     if node.optional(3) is not None:
         raise Unsupported("batch dimensions")
     to = element_type(node.text("output_type"), "output_type")
-    shift = int(node[2].constant("the diagonal").reshape(()))
+    shift = node[2].integer("the diagonal")
     shape = emit.op("Concat", emit.vector(node[0]), emit.vector(node[1]), axis=0)
-    zeros = emit.op("Expand", emit.constant(np.float32(0), TensorProto.FLOAT), shape)
-    return emit.cast(emit.op("EyeLike", zeros, k=shift), to)
+    zeros = emit.op("Expand", emit.constant(0, TensorProto.FLOAT), shape)
+    return emit.cast(emit.op("EyeLike", zeros, dtype=zeros.dtype, k=shift), to)
 
 
-@converts("Unique", 10, to="Unique", notes="The axis must be a constant.")
+@handles("Unique-10", to="Unique", notes="The axis must be a constant.")
 def unique(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Unique-10."""
     axis = None if node.optional(1) is None else _axis(node, 1)
@@ -239,19 +239,18 @@ def unique(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return (emit.cast(made[0], x.dtype), *made[1:])
 
 
-@converts("Roll", 7, to="Slice, Concat", notes="Shifts and axes must be constants.")
+@handles("Roll-7", to="Slice, Concat", notes="Shifts and axes must be constants.")
 def roll(node: Node, emit: Emitter) -> Tensor:
     """Roll-7: what is shifted off the end comes in at the start."""
-    shifts = node[1].constant("the shift").ravel()
-    axes = node[2].constant("the axes").ravel()
+    shifts, axes = node[1].integers("the shift"), node[2].integers("the axes")
     made = node[0]
-    for shift, axis in zip(np.broadcast_to(shifts, axes.shape), axes, strict=True):
-        where_cut = emit.constant([int(axis)])
+    for shift, axis in zip(shifts * len(axes) if len(shifts) == 1 else shifts, axes, strict=True):
+        where_cut = emit.constant([axis])
         size = emit.op("Gather", emit.shape_of(node[0]), where_cut)
         # The shift modulo the size; an empty axis has nothing to shift.
-        amount = emit.op("Mod", emit.constant([int(shift)]), emit.op("Max", size, emit.constant([1])))
+        amount = emit.op("Mod", emit.constant([shift]), emit.op("Max", size, emit.constant([1])))
         cut = emit.op("Sub", size, amount)
         tail = emit.op("Slice", made, cut, emit.constant([2**62]), where_cut)
         head = emit.op("Slice", made, emit.constant([0]), cut, where_cut)
-        made = emit.op("Concat", tail, head, axis=int(axis))
+        made = emit.op("Concat", tail, head, axis=axis)
     return made

@@ -6,23 +6,24 @@ from typing import Any
 
 from onnx import TensorProto
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
-from onnx_sparse.converters.openvino.handlers.registry import Node, converts
-from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+from onnx_sparse.converters.openvino.handlers.registry import Node, handles
+from onnx_sparse.converters.tensor import Tensor
 
 _MODES = {"nearest": "nearest", "linear": "linear", "linear_onnx": "linear", "cubic": "cubic"}
 _COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners", "tf_half_pixel_for_nn")
 _NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
-@converts("Interpolate", 4, to="Resize", notes="Without antialias and paddings; linear in two dimensions only.")
+@handles("Interpolate-4", to="Resize", notes="Without antialias and paddings; linear in two dimensions only.")
 def interpolate_4(node: Node, emit: Emitter) -> Tensor:
     """Interpolate-4: (image, sizes, scales, axes)."""
     sizes = node.choice("shape_calculation_mode", ("sizes", "scales")) == "sizes"
     return _interpolate(node, emit, node[1] if sizes else None, node[2], node.optional(3))
 
 
-@converts("Interpolate", 11, to="Resize", notes="Without antialias, paddings, bilinear_pillow and bicubic_pillow.")
+@handles("Interpolate-11", to="Resize", notes="Without antialias, paddings, bilinear_pillow and bicubic_pillow.")
 def interpolate_11(node: Node, emit: Emitter) -> Tensor:
     """Interpolate-11: (image, sizes or scales, axes)."""
     sizes = node.choice("shape_calculation_mode", ("sizes", "scales")) == "sizes"
@@ -42,7 +43,7 @@ def _interpolate(node: Node, emit: Emitter, sizes: Tensor | None, scales: Tensor
         if mode != "nearest" or nearest != "floor":
             raise Unsupported(f"coordinate_transformation_mode = 'tf_half_pixel_for_nn' with {mode}, {nearest}")
         coordinates, nearest = "half_pixel", "round_prefer_ceil"
-    chosen = None if axes is None else [int(a) for a in axes.constant("the axes").ravel()]
+    chosen = None if axes is None else axes.integers("the axes")
     attributes: dict[str, Any] = {
         "axes": chosen,
         "mode": mode,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
-from onnx_sparse.converters.openvino.handlers.registry import Node, converts
+from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.windows import paddings, per_axis, window
-from onnx_sparse.converters.openvino.tensors import Shape, Tensor, Unsupported
+from onnx_sparse.converters.tensor import Shape, Tensor
 
 #: The values of auto_pad.
 _AUTO = ("explicit", "notset", "same_upper", "same_lower", "valid")
 
 
-@converts("MatMul", 1, to="MatMul")
+@handles("MatMul-1", to="MatMul")
 def matmul(node: Node, emit: Emitter) -> Tensor:
     """MatMul-1. A vector is not transposed."""
     a, b = (
@@ -22,19 +23,19 @@ def matmul(node: Node, emit: Emitter) -> Tensor:
 
 
 def _transposed(emit: Emitter, tensor: Tensor, what: str) -> Tensor:
-    rank = tensor.rank(f"the transposed input {what}")
+    rank = tensor.rank
     if rank < 2:
         return tensor
     return emit.op("Transpose", tensor, perm=[*range(rank - 2), rank - 1, rank - 2])
 
 
-@converts("Einsum", 7, to="Einsum")
+@handles("Einsum-7", to="Einsum")
 def einsum(node: Node, emit: Emitter) -> Tensor:
     """Einsum-7."""
     return emit.op("Einsum", *node.inputs, equation=node.layer.data.get("equation", ""))
 
 
-@converts("Convolution", 1, to="Conv")
+@handles("Convolution-1", to="Conv")
 def convolution(node: Node, emit: Emitter) -> Tensor:
     """Convolution-1."""
     return emit.op("Conv", node[0], node[1], **window(node, _kernel_sizes(node, 2)))
@@ -42,11 +43,10 @@ def convolution(node: Node, emit: Emitter) -> Tensor:
 
 def _kernel_sizes(node: Node, channels: int) -> Shape:
     """The kernel's spatial dimensions, which follow the group and channel dimensions."""
-    node[1].rank("the kernel")
-    return (node[1].shape or ())[channels:]
+    return (node[1].shape or ())[channels : node[1].rank]
 
 
-@converts("GroupConvolution", 1, to="Conv")
+@handles("GroupConvolution-1", to="Conv")
 def group_convolution(node: Node, emit: Emitter) -> Tensor:
     """GroupConvolution-1, whose kernel is [groups, out, in, ...]; ONNX merges the first two."""
     kernel, groups = _grouped(node, emit)
@@ -56,8 +56,8 @@ def group_convolution(node: Node, emit: Emitter) -> Tensor:
 def _grouped(node: Node, emit: Emitter) -> tuple[Tensor, int]:
     """The kernel with groups and channels per group merged into one axis, and the number of groups."""
     kernel = node[1]
-    if kernel.rank("the kernel") < 3:
-        raise Unsupported(f"a kernel of rank {kernel.rank('the kernel')}, which has no axis of groups")
+    if kernel.rank < 3:
+        raise Unsupported(f"a kernel of rank {kernel.rank}, which has no axis of groups")
     groups, channels, *rest = kernel.shape or ()
     if groups is None:
         raise Unsupported("the number of groups is not known")
@@ -70,13 +70,13 @@ def _grouped(node: Node, emit: Emitter) -> tuple[Tensor, int]:
     return emit.op("Reshape", kernel, shape), groups
 
 
-@converts("ConvolutionBackpropData", 1, to="ConvTranspose")
+@handles("ConvolutionBackpropData-1", to="ConvTranspose")
 def deconvolution(node: Node, emit: Emitter) -> Tensor:
     """ConvolutionBackpropData-1."""
     return _deconvolution(node, emit, node[1], _kernel_sizes(node, 2), 1)
 
 
-@converts("GroupConvolutionBackpropData", 1, to="ConvTranspose")
+@handles("GroupConvolutionBackpropData-1", to="ConvTranspose")
 def group_deconvolution(node: Node, emit: Emitter) -> Tensor:
     """GroupConvolutionBackpropData-1, whose kernel is [groups, in, out, ...]."""
     kernel, groups = _grouped(node, emit)

@@ -8,18 +8,19 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
-from onnx_sparse.converters.openvino.handlers.registry import Node, converts
-from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+from onnx_sparse.converters.openvino.handlers.registry import Node, handles
+from onnx_sparse.converters.tensor import Tensor
 
 
-@converts("BatchNormInference", 1, to="BatchNormalization")
+@handles("BatchNormInference-1", to="BatchNormalization")
 def batch_norm_1(node: Node, emit: Emitter) -> Tensor:
     """BatchNormInference-1, whose data is the third input."""
     return _batch_norm(node, emit, node[2], (node[0], node[1], node[3], node[4]))
 
 
-@converts("BatchNormInference", 5, to="BatchNormalization")
+@handles("BatchNormInference-5", to="BatchNormalization")
 def batch_norm_5(node: Node, emit: Emitter) -> Tensor:
     """BatchNormInference-5."""
     return _batch_norm(node, emit, node[0], (node[1], node[2], node[3], node[4]))
@@ -29,10 +30,10 @@ def _batch_norm(node: Node, emit: Emitter, data: Tensor, parameters: tuple[Tenso
     return emit.op("BatchNormalization", data, *parameters, epsilon=node.number("epsilon"))
 
 
-@converts("MVN", 1, to="LayerNormalization, or ReduceMean, Mul, Sqrt", notes="The rank must be known.")
+@handles("MVN-1", to="LayerNormalization, or ReduceMean, Mul, Sqrt", notes="The rank must be known.")
 def mvn_1(node: Node, emit: Emitter) -> Tensor:
     """MVN-1: over the spatial axes, and with `across_channels` also over the channels."""
-    rank = node[0].rank("the data")
+    rank = node[0].rank
     if node.has("reduction_axes"):
         axes = node.integers("reduction_axes")
     else:
@@ -40,7 +41,7 @@ def mvn_1(node: Node, emit: Emitter) -> Tensor:
     return _mvn(node, emit, emit.constant(axes), inside=False)
 
 
-@converts("MVN", 6, to="LayerNormalization, or ReduceMean, Mul, Sqrt")
+@handles("MVN-6", to="LayerNormalization, or ReduceMean, Mul, Sqrt")
 def mvn_6(node: Node, emit: Emitter) -> Tensor:
     """MVN-6."""
     inside = node.choice("eps_mode", ("inside_sqrt", "outside_sqrt")) == "inside_sqrt"
@@ -82,7 +83,7 @@ def _last_dims(x: Tensor, axes: Tensor) -> tuple[int, ...]:
     return dims if len(dims) == count and math.prod(dims) <= _MOST_ONES else ()
 
 
-@converts("NormalizeL2", 1, to="ReduceSum, Sqrt, Div")
+@handles("NormalizeL2-1", to="ReduceSum, Sqrt, Div")
 def normalize_l2(node: Node, emit: Emitter) -> Tensor:
     """NormalizeL2-1: x / sqrt(sum(x * x) + eps), or max of the sum and eps. Without axes, each element by itself."""
     x = node[0]
@@ -91,11 +92,11 @@ def normalize_l2(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Div", x, emit.op("Sqrt", emit.op(join, squares, emit.like(node.number("eps"), x))))
 
 
-@converts("GroupNormalization", 12, to="Reshape, ReduceMean, Sqrt")
+@handles("GroupNormalization-12", to="Reshape, ReduceMean, Sqrt")
 def group_normalization(node: Node, emit: Emitter) -> Tensor:
     """GroupNormalization-12. ONNX's operator of that name is in a later operator set."""
     x, groups = node[0], node.integer("num_groups")
-    rank = x.rank("the data")
+    rank = x.rank
     grouped = emit.op("Reshape", x, emit.constant([0, groups, -1]))
     axes = emit.constant([2])
     centred = emit.op("Sub", grouped, emit.op("ReduceMean", grouped, axes))
@@ -107,17 +108,16 @@ def group_normalization(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Add", emit.op("Mul", normal, scale), shift)
 
 
-@converts("LRN", 1, to="LRN", notes="Over axis 1 only.")
+@handles("LRN-1", to="LRN", notes="Over axis 1 only.")
 def lrn(node: Node, emit: Emitter) -> Tensor:
     """LRN-1. ONNX's LRN is over the channels only."""
-    if node[1].constant("the axes").ravel().tolist() != [1]:
+    if node[1].integers("the axes") != [1]:
         raise Unsupported("axes other than the channels, 1")
     numbers: dict[str, Any] = {key: node.number(key) for key in ("alpha", "beta", "bias")}
-    (made,) = emit.node("LRN", [node[0]], [node[0].dtype], size=node.integer("size"), **numbers)
-    return made
+    return emit.op("LRN", node[0], size=node.integer("size"), **numbers)
 
 
-@converts("FakeQuantize", 1, to="Round, Where")
+@handles("FakeQuantize-1", to="Round, Where")
 def fake_quantize(node: Node, emit: Emitter) -> Tensor:
     """FakeQuantize-1: round x to one of `levels` steps from input_low to input_high, mapped to the output range.
 
@@ -130,19 +130,19 @@ def fake_quantize(node: Node, emit: Emitter) -> Tensor:
     scaled = emit.op("Mul", emit.op("Div", emit.op("Sub", x, low), emit.op("Sub", high, low)), steps)
     unit = emit.op("Div", emit.op("Round", scaled), steps)
     inner = emit.op("Add", emit.op("Mul", unit, emit.op("Sub", out_high, out_low)), out_low)
-    below = emit.op("LessOrEqual", x, emit.op("Min", low, high), dtype=TensorProto.BOOL)
-    above = emit.op("Greater", x, emit.op("Max", low, high), dtype=TensorProto.BOOL)
-    (kept,) = emit.node("Where", [above, out_high, inner], [x.dtype])
-    (made,) = emit.node("Where", [below, out_low, kept], [x.dtype])
+    below = emit.op("LessOrEqual", x, emit.op("Min", low, high))
+    above = emit.op("Greater", x, emit.op("Max", low, high))
+    kept = emit.op("Where", above, out_high, inner)
+    made = emit.op("Where", below, out_low, kept)
     return made
 
 
-@converts("ScaledDotProductAttention", 13, to="MatMul, Softmax")
+@handles("ScaledDotProductAttention-13", to="MatMul, Softmax")
 def attention(node: Node, emit: Emitter) -> Tensor:
     """ScaledDotProductAttention-13: softmax(query @ key.T * scale + mask) @ value."""
     query, key, value = node[0], node[1], node[2]
     mask, given = node.optional(3), node.optional(4)
-    rank = key.rank("the keys")
+    rank = key.rank
     if given is not None:
         scale = emit.scalar(given)
     else:
@@ -155,10 +155,10 @@ def attention(node: Node, emit: Emitter) -> Tensor:
         lengths = [emit.op("Squeeze", emit.shape_of(t, -2, -1), emit.constant([0])) for t in (query, key)]
         rows, columns = (emit.op("Range", emit.constant(0), n, emit.constant(1)) for n in lengths)
         column = emit.op("Unsqueeze", rows, emit.constant([1]))
-        later = emit.op("Greater", columns, column, dtype=TensorProto.BOOL)
-        (scores,) = emit.node("Where", [later, infinity, scores], [query.dtype])
+        later = emit.op("Greater", columns, column)
+        scores = emit.op("Where", later, infinity, scores)
     elif mask is not None and mask.dtype == TensorProto.BOOL:
-        (scores,) = emit.node("Where", [mask, scores, infinity], [query.dtype])
+        scores = emit.op("Where", mask, scores, infinity)
     elif mask is not None:
         scores = emit.op("Add", scores, mask)
     return emit.op("MatMul", emit.op("Softmax", scores, axis=-1), value)

@@ -6,10 +6,11 @@ from typing import Any
 
 from onnx import TensorProto
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
-from onnx_sparse.converters.openvino.handlers.registry import Node, converts
+from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.windows import window
-from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+from onnx_sparse.converters.tensor import Tensor
 
 
 def _attributes(node: Node, *, dilations: bool) -> dict[str, Any]:
@@ -42,13 +43,13 @@ def _refuse_windows_in_padding(node: Node, attributes: dict[str, Any]) -> None:
             raise Unsupported("rounding_type = 'ceil' with a window that begins in the padding, unlike in ONNX")
 
 
-@converts("MaxPool", 1, to="MaxPool")
+@handles("MaxPool-1", to="MaxPool")
 def max_pool_1(node: Node, emit: Emitter) -> Tensor:
     """MaxPool-1."""
     return emit.op("MaxPool", node[0], **_attributes(node, dilations=False))
 
 
-@converts("MaxPool", 8, 14, to="MaxPool")
+@handles("MaxPool-8", "MaxPool-14", to="MaxPool")
 def max_pool_8(node: Node, emit: Emitter) -> Tensor | tuple[Tensor, ...]:
     """MaxPool-8 and MaxPool-14: also the positions of the maxima, which ONNX counts over the whole tensor."""
     attributes = _attributes(node, dilations=True)
@@ -56,14 +57,14 @@ def max_pool_8(node: Node, emit: Emitter) -> Tensor | tuple[Tensor, ...]:
         return emit.op("MaxPool", node[0], **attributes)
     values, indices = emit.node("MaxPool", [node[0]], [node[0].dtype, TensorProto.INT64], **attributes)
     axis = node.integer("axis", 0)
-    rank = node[0].rank("the data")
+    rank = node[0].rank
     if axis % rank == 0:
         return values, indices
     size = emit.op("ReduceProd", emit.shape_of(node[0], start=axis % rank), keepdims=0)
     return values, emit.op("Mod", indices, size)
 
 
-@converts("AvgPool", 1, 14, 16, to="AveragePool", notes="Without dilations.")
+@handles("AvgPool-1", "AvgPool-14", "AvgPool-16", to="AveragePool", notes="Without dilations.")
 def avg_pool(node: Node, emit: Emitter) -> Tensor:
     """AvgPool-1, AvgPool-14 and AvgPool-16."""
     if node.has("dilations") and set(node.integers("dilations")) - {1}:
@@ -72,15 +73,15 @@ def avg_pool(node: Node, emit: Emitter) -> Tensor:
     return emit.op("AveragePool", node[0], count_include_pad=counted, **_attributes(node, dilations=False))
 
 
-@converts("AdaptiveAvgPool", 8, to="AveragePool, GlobalAveragePool", notes="The sizes must divide the data's.")
+@handles("AdaptiveAvgPool-8", to="AveragePool, GlobalAveragePool", notes="The sizes must divide the data's.")
 def adaptive_avg_pool(node: Node, emit: Emitter) -> Tensor:
     """AdaptiveAvgPool-8."""
-    if all(size == 1 for size in node[1].constant("the output shape").ravel()):
+    if all(size == 1 for size in node[1].integers("the output shape")):
         return emit.op("GlobalAveragePool", node[0])
     return emit.op("AveragePool", node[0], **_even_windows(node))
 
 
-@converts("AdaptiveMaxPool", 8, to="MaxPool", notes="The sizes must divide the data's.")
+@handles("AdaptiveMaxPool-8", to="MaxPool", notes="The sizes must divide the data's.")
 def adaptive_max_pool(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """AdaptiveMaxPool-8, whose positions are counted within a channel."""
     values, indices = emit.node("MaxPool", [node[0]], [node[0].dtype, TensorProto.INT64], **_even_windows(node))
@@ -89,8 +90,8 @@ def adaptive_max_pool(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 def _even_windows(node: Node) -> dict[str, Any]:
-    wanted = [int(d) for d in node[1].constant("the output shape").ravel()]
-    sizes = node[0].dims("the data")[2:]
+    wanted = node[1].integers("the output shape")
+    sizes = node[0].dims[2:]
     if len(sizes) != len(wanted) or any(want < 1 or size % want for size, want in zip(sizes, wanted, strict=True)):
         raise Unsupported(f"size {wanted} does not divide {list(sizes)}")
     kernel = [size // want for size, want in zip(sizes, wanted, strict=True)]

@@ -6,9 +6,10 @@ from typing import Any
 
 from onnx import TensorProto
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
-from onnx_sparse.converters.openvino.handlers.registry import Node, converts
-from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+from onnx_sparse.converters.openvino.handlers.registry import Node, handles
+from onnx_sparse.converters.tensor import Tensor
 
 #: The gates in ONNX's order, as positions in OpenVINO's: LSTM fico to iofc, GRU zrh to zrh.
 _GATES = {"LSTM": (1, 3, 0, 2), "GRU": (0, 1, 2), "RNN": (0,)}
@@ -87,37 +88,37 @@ def _cell(node: Node, emit: Emitter, kind: str, count: int) -> tuple[Tensor, ...
     return tuple(emit.op("Squeeze", t, axis) for t in made[1:])
 
 
-@converts("LSTMSequence", 5, to="LSTM")
+@handles("LSTMSequence-5", to="LSTM")
 def lstm_sequence(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """LSTMSequence-5."""
     return _sequence(node, emit, "LSTM", 2)
 
 
-@converts("GRUSequence", 5, to="GRU")
+@handles("GRUSequence-5", to="GRU")
 def gru_sequence(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """GRUSequence-5."""
     return _sequence(node, emit, "GRU", 1)
 
 
-@converts("RNNSequence", 5, to="RNN")
+@handles("RNNSequence-5", to="RNN")
 def rnn_sequence(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """RNNSequence-5."""
     return _sequence(node, emit, "RNN", 1)
 
 
-@converts("LSTMCell", 4, to="LSTM")
+@handles("LSTMCell-4", to="LSTM")
 def lstm_cell(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """LSTMCell-4."""
     return _cell(node, emit, "LSTM", 2)
 
 
-@converts("GRUCell", 3, to="GRU")
+@handles("GRUCell-3", to="GRU")
 def gru_cell(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """GRUCell-3."""
     return _cell(node, emit, "GRU", 1)
 
 
-@converts("RNNCell", 1, to="RNN")
+@handles("RNNCell-1", to="RNN")
 def rnn_cell(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """RNNCell-0, whose layers are of opset1."""
     return _cell(node, emit, "RNN", 1)

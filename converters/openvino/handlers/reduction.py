@@ -5,8 +5,8 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from onnx_sparse.converters.openvino.emitter import Emitter
-from onnx_sparse.converters.openvino.handlers.registry import Node, converts
-from onnx_sparse.converters.openvino.tensors import Tensor
+from onnx_sparse.converters.openvino.handlers.registry import Node, handles
+from onnx_sparse.converters.tensor import Tensor
 
 
 def _reduce(node: Node, emit: Emitter, op_type: str, x: Tensor) -> Tensor:
@@ -33,7 +33,7 @@ for _source, _version, _target in (
     def _numbers(node: Node, emit: Emitter, target: str = _target) -> Tensor:
         return _reduce(node, emit, target, node[0])
 
-    converts(_source, _version, to=_target)(_numbers)
+    handles(f"{_source}-{_version}", to=_target)(_numbers)
 
 for _source, _target in (("ReduceLogicalAnd", "ReduceMin"), ("ReduceLogicalOr", "ReduceMax")):
 
@@ -41,10 +41,10 @@ for _source, _target in (("ReduceLogicalAnd", "ReduceMin"), ("ReduceLogicalOr", 
         truth = emit.cast(emit.cast(node[0], TensorProto.BOOL), TensorProto.INT32)
         return emit.cast(_reduce(node, emit, target, truth), TensorProto.BOOL)
 
-    converts(_source, 1, to=_target)(_booleans)
+    handles(f"{_source}-1", to=_target)(_booleans)
 
 
-@converts("CumSum", 3, to="CumSum")
+@handles("CumSum-3", to="CumSum")
 def cumsum(node: Node, emit: Emitter) -> Tensor:
     """CumSum-3."""
     axis = emit.int64(emit.scalar(node[1]))

@@ -1,13 +1,6 @@
-"""The registry of handlers and what a handler works with.
+"""The registry of OpenVINO's handlers and what a handler works with.
 
-A handler is a function of a node and an emitter that returns the results in OpenVINO's order:
-
-    @converts("Tile", 1, to="Tile")
-    def tile(node: Node, emit: Emitter) -> Tensor:
-        return emit.op("Tile", node[0], emit.int64(node[1]))
-
-An integer result may have another type than the layer's port: the driver casts it. A handler that cannot convert a
-layer raises `Unsupported` with the reason; the driver collects these, so that a user sees all of them at once.
+An integer result may have another type than the layer's port: the driver casts it.
 """
 
 from __future__ import annotations
@@ -15,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.ir import Layer, Network
 from onnx_sparse.converters.openvino.ir.weights import Weights
-from onnx_sparse.converters.openvino.tensors import Shape, Tensor, Unsupported
+from onnx_sparse.converters.registry import Handler, Registry, Results
+from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.schemas.declaration import DType
 
 #: The newest operator set whose operators are known.
@@ -117,31 +111,11 @@ class Node:
         return [int(part) for part in parts]
 
 
-HandlerFunction = Callable[[Node, Emitter], Tensor | tuple[Tensor, ...]]
-Function = TypeVar("Function", bound=HandlerFunction)
+Handling = Callable[[Node, Emitter], Results]
 
-
-@dataclass(frozen=True)
-class Handler:
-    """How one operator of one version is converted.
-
-    Attributes:
-        type: OpenVINO's operator as an IR spells it.
-        version: The operator set that introduced this version.
-        to: The ONNX operators that it becomes.
-        convert: The function that converts it.
-        notes: What is not supported, or where the result differs.
-    """
-
-    type: str
-    version: int
-    to: str
-    convert: HandlerFunction
-    notes: str = ""
-
-
-#: The handlers of each operator by version.
-HANDLERS: dict[str, dict[int, Handler]] = {}
+#: The handlers by operator and the operator set that introduced its version: `Gather-8`.
+HANDLERS = Registry(Handler)
+handles = HANDLERS.handles
 
 #: Operators that will not be converted, and why.
 _NEVER = {
@@ -155,20 +129,6 @@ _NEVER = {
 _SPELLINGS = {"Constant": "Const", "Relu": "ReLU", "PRelu": "PReLU", "Softmax": "SoftMax", "TanH": "Tanh"}
 
 
-def converts(op_type: str, *versions: int, to: str, notes: str = "") -> Callable[[Function], Function]:
-    """Register the decorated function as the handler of versions of an operator; see `Handler`."""
-
-    def register(function: Function) -> Function:
-        by_version = HANDLERS.setdefault(op_type, {})
-        for version in versions:
-            if version in by_version:
-                raise ValueError(f"{op_type}-{version} has a handler already")
-            by_version[version] = Handler(op_type, version, to, function, notes)
-        return function
-
-    return register
-
-
 def find_handler(layer: Layer) -> Handler:
     """The handler of a layer: that of the newest version in its operator set.
 
@@ -180,10 +140,11 @@ def find_handler(layer: Layer) -> Handler:
     opset = int(match[1])
     if not 1 <= opset <= NEWEST_OPSET:
         raise Unsupported(f"its operator set {layer.version!r} is not known; opset1 to opset{NEWEST_OPSET} are")
-    versions = HANDLERS.get(_SPELLINGS.get(layer.type, layer.type), {})
-    fitting = [version for version in versions if version <= opset]
-    if not versions:
-        raise Unsupported(_NEVER.get(layer.type, "no converter for this operator"))
-    if not fitting:
+    op_type = _SPELLINGS.get(layer.type, layer.type)
+    handlers = (HANDLERS.get(f"{op_type}-{version}") for version in range(opset, 0, -1))
+    found = next(filter(None, handlers), None)
+    if found is not None:
+        return found
+    if any(f"{op_type}-{version}" in HANDLERS for version in range(opset, NEWEST_OPSET + 1)):
         raise Unsupported(f"no converter for its version in {layer.version}")
-    return versions[max(fitting)]
+    raise Unsupported(_NEVER.get(layer.type, "no converter for this operator"))

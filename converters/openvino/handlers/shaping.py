@@ -2,68 +2,67 @@
 
 from __future__ import annotations
 
-from onnx import TensorProto
-
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
-from onnx_sparse.converters.openvino.handlers.registry import Node, converts
-from onnx_sparse.converters.openvino.tensors import Array, Tensor, Unsupported
+from onnx_sparse.converters.openvino.handlers.registry import Node, handles
+from onnx_sparse.converters.tensor import Tensor
 
 
-@converts("Reshape", 1, to="Reshape")
+@handles("Reshape-1", to="Reshape")
 def reshape(node: Node, emit: Emitter) -> Tensor:
     """Reshape-1. With `special_zero` a 0 copies the input's dimension, else it is a dimension of size 0."""
     return emit.op("Reshape", node[0], emit.vector(node[1]), allowzero=int(not node.flag("special_zero")))
 
 
-@converts("Squeeze", 1, to="Squeeze")
+@handles("Squeeze-1", to="Squeeze")
 def squeeze_1(node: Node, emit: Emitter) -> Tensor:
     """Squeeze-1. Axes of another size than 1 are an error, as in ONNX."""
     axes = node.optional(1)
     return emit.op("Squeeze", node[0], None if axes is None else emit.vector(axes))
 
 
-@converts("Squeeze", 15, to="Squeeze", notes="With allow_axis_skip, dimensions must be known.")
+@handles("Squeeze-15", to="Squeeze", notes="With allow_axis_skip, dimensions must be known.")
 def squeeze_15(node: Node, emit: Emitter) -> Tensor:
     """Squeeze-15. With `allow_axis_skip`, axes of another size than 1 are kept."""
     axes = node.optional(1)
     if axes is None or not node.flag("allow_axis_skip", False):
         return squeeze_1(node, emit)
-    dims = node[0].dims("the data")
-    chosen = [int(a) % len(dims) for a in axes.constant("axes of allow_axis_skip").ravel()]
+    dims = node[0].dims
+    chosen = [a % len(dims) for a in axes.integers("axes of allow_axis_skip")]
     return emit.op("Squeeze", node[0], emit.constant([a for a in chosen if dims[a] == 1]))
 
 
-@converts("Unsqueeze", 1, to="Unsqueeze")
+@handles("Unsqueeze-1", to="Unsqueeze")
 def unsqueeze(node: Node, emit: Emitter) -> Tensor:
     """Unsqueeze-1."""
     return emit.op("Unsqueeze", node[0], emit.vector(node[1]))
 
 
-@converts("Transpose", 1, to="Transpose", notes="The order must be a constant.")
+@handles("Transpose-1", to="Transpose", notes="The order must be a constant.")
 def transpose(node: Node, emit: Emitter) -> Tensor:
     """Transpose-1. An empty order reverses the axes."""
-    order = [int(axis) for axis in node[1].constant("the order of axes").ravel()]
+    order = node[1].integers("the order of axes")
     return emit.op("Transpose", node[0], perm=order or None)
 
 
-@converts("Concat", 1, to="Concat")
+@handles("Concat-1", to="Concat")
 def concat(node: Node, emit: Emitter) -> Tensor:
     """Concat-1."""
     return emit.op("Concat", *node.inputs, axis=node.integer("axis"))
 
 
-@converts("Split", 1, to="Split", notes="The axis must be a constant.")
+@handles("Split-1", to="Split", notes="The axis must be a constant.")
 def split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Split-1: parts of equal size."""
     parts = node.integer("num_splits")
-    axis = int(node[1].constant("the axis").reshape(()))
+    axis = node[1].integer("the axis")
     return emit.node("Split", [node[0]], [node[0].dtype] * parts, axis=axis, num_outputs=parts)
 
 
-@converts("VariadicSplit", 1, to="Split", notes="The axis must be a constant.")
+@handles("VariadicSplit-1", to="Split", notes="The axis must be a constant.")
 def variadic_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """VariadicSplit-1. One length may be -1, which stands for the rest."""
-    axis = int(node[1].constant("the axis").reshape(()))
+    axis = node[1].integer("the axis")
     parts = len(node.layer.outputs)
     lengths = emit.vector(node[2])
     if lengths.value is None or (lengths.value < 0).any():
@@ -71,16 +70,16 @@ def variadic_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         size = emit.op("Gather", total, emit.constant([axis]))
         known = emit.op("ReduceSum", emit.op("Max", lengths, emit.constant([0])), emit.constant([0]))
         rest = emit.op("Sub", size, known)
-        negative = emit.op("Less", lengths, emit.constant(0), dtype=TensorProto.BOOL)
-        (lengths,) = emit.node("Where", [negative, rest, lengths], [TensorProto.INT64])
+        negative = emit.op("Less", lengths, emit.constant(0))
+        lengths = emit.op("Where", negative, rest, lengths)
     return emit.node("Split", [node[0], lengths], [node[0].dtype] * parts, axis=axis)
 
 
-@converts("Tile", 1, to="Tile")
+@handles("Tile-1", to="Tile")
 def tile(node: Node, emit: Emitter) -> Tensor:
     """Tile-1. The shorter of shape and repeats is padded with leading ones."""
     x, repeats = node[0], emit.vector(node[1])
-    rank, count = x.rank("the data"), repeats.value.size if repeats.value is not None else None
+    rank, count = x.rank, repeats.value.size if repeats.value is not None else None
     if count is None:
         count = (node[1].shape or (None,))[0]
     if count is None:
@@ -92,13 +91,13 @@ def tile(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Tile", x, repeats)
 
 
-@converts("Broadcast", 1, to="Expand", notes="mode pdpd is not supported.")
+@handles("Broadcast-1", to="Expand", notes="mode pdpd is not supported.")
 def broadcast_1(node: Node, emit: Emitter) -> Tensor:
     """Broadcast-1."""
     return _broadcast(node, emit, node.choice("mode", ("numpy", "explicit"), "numpy"))
 
 
-@converts("Broadcast", 3, to="Expand", notes="mode pdpd is not supported.")
+@handles("Broadcast-3", to="Expand", notes="mode pdpd is not supported.")
 def broadcast_3(node: Node, emit: Emitter) -> Tensor:
     """Broadcast-3: also in both directions, as Expand does."""
     return _broadcast(node, emit, node.choice("mode", ("numpy", "explicit", "bidirectional"), "numpy"))
@@ -108,7 +107,7 @@ def _broadcast(node: Node, emit: Emitter, mode: str) -> Tensor:
     x, target = node[0], emit.vector(node[1])
     if mode == "explicit":
         # The result's axes that the data's axes become; the others have size 1 before the expansion.
-        axes = [int(axis) for axis in node[2].constant("the axes").ravel()]
+        axes = node[2].integers("the axes")
         rank = target.value.size if target.value is not None else (node[1].shape or (None,))[0]
         if rank is None:
             raise Unsupported("the rank of the result is not known")
@@ -116,13 +115,13 @@ def _broadcast(node: Node, emit: Emitter, mode: str) -> Tensor:
     return emit.op("Expand", x, target)
 
 
-@converts("Pad", 1, 12, to="Pad", notes="In mode symmetric, paddings must be constants.")
+@handles("Pad-1", "Pad-12", to="Pad", notes="In mode symmetric, paddings must be constants.")
 def pad(node: Node, emit: Emitter) -> Tensor:
     """Pad-1 and Pad-12."""
     mode = node.choice("pad_mode", ("constant", "edge", "reflect", "symmetric"))
     begins, ends = emit.vector(node[1]), emit.vector(node[2])
     if mode == "symmetric":
-        return _mirrored(emit, node[0], begins.constant("the paddings"), ends.constant("the paddings"))
+        return _mirrored(emit, node[0], begins.integers("the paddings"), ends.integers("the paddings"))
     pads = emit.op("Concat", begins, ends, axis=0)
     value = node.optional(3) if mode == "constant" else None
     if value is not None:
@@ -130,10 +129,10 @@ def pad(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Pad", node[0], pads, value, mode=mode)
 
 
-def _mirrored(emit: Emitter, x: Tensor, begins: Array, ends: Array) -> Tensor:
+def _mirrored(emit: Emitter, x: Tensor, begins: list[int], ends: list[int]) -> Tensor:
     """Pad x with its own first and last elements, mirrored at the edges, which no mode of ONNX's Pad does."""
     last = emit.constant([-1])
-    for axis, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+    for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         if begin < 0 or end < 0:
             raise Unsupported("pad_mode = 'symmetric' with negative paddings")
         along = emit.constant([axis])
@@ -149,7 +148,7 @@ def _mirrored(emit: Emitter, x: Tensor, begins: Array, ends: Array) -> Tensor:
     return x
 
 
-@converts("Reverse", 1, to="Slice", notes="The axes must be a constant.")
+@handles("Reverse-1", to="Slice", notes="The axes must be a constant.")
 def reverse(node: Node, emit: Emitter) -> Tensor:
     """Reverse-1."""
     axes = node[1].constant("the axes").ravel()
@@ -162,43 +161,43 @@ def reverse(node: Node, emit: Emitter) -> Tensor:
     )
 
 
-@converts("ReverseSequence", 1, to="ReverseSequence")
+@handles("ReverseSequence-1", to="ReverseSequence")
 def reverse_sequence(node: Node, emit: Emitter) -> Tensor:
     """ReverseSequence-1. ONNX requires batch and sequence to be the first two axes; others are transposed there."""
     x, lengths = node[0], emit.vector(node[1])
     batch, time = node.integer("batch_axis", 0), node.integer("seq_axis", 1)
     if {batch, time} == {0, 1}:
         return emit.op("ReverseSequence", x, lengths, batch_axis=batch, time_axis=time)
-    rank = x.rank("the data")
+    rank = x.rank
     front = [batch % rank, time % rank]
     order = front + [axis for axis in range(rank) if axis not in front]
     moved = emit.op("ReverseSequence", emit.op("Transpose", x, perm=order), lengths, batch_axis=0, time_axis=1)
     return emit.op("Transpose", moved, perm=[order.index(axis) for axis in range(rank)])
 
 
-@converts("DepthToSpace", 1, to="DepthToSpace", notes="Two spatial axes only.")
+@handles("DepthToSpace-1", to="DepthToSpace", notes="Two spatial axes only.")
 def depth_to_space(node: Node, emit: Emitter) -> Tensor:
     """DepthToSpace-1."""
-    if node[0].rank("the data") != 4:
+    if node[0].rank != 4:
         raise Unsupported("data of another rank than 4")
     mode = {"blocks_first": "DCR", "depth_first": "CRD"}[node.choice("mode", ("blocks_first", "depth_first"))]
     return emit.op("DepthToSpace", node[0], blocksize=node.integer("block_size", 1), mode=mode)
 
 
-@converts("SpaceToDepth", 1, to="SpaceToDepth", notes="Two spatial axes and mode blocks_first only.")
+@handles("SpaceToDepth-1", to="SpaceToDepth", notes="Two spatial axes and mode blocks_first only.")
 def space_to_depth(node: Node, emit: Emitter) -> Tensor:
     """SpaceToDepth-1."""
     node.choice("mode", ("blocks_first",))
-    if node[0].rank("the data") != 4:
+    if node[0].rank != 4:
         raise Unsupported("data of another rank than 4")
     return emit.op("SpaceToDepth", node[0], blocksize=node.integer("block_size", 1))
 
 
-@converts("ShuffleChannels", 1, to="Reshape, Transpose", notes="The size of the axis must be known.")
+@handles("ShuffleChannels-1", to="Reshape, Transpose", notes="The size of the axis must be known.")
 def shuffle_channels(node: Node, emit: Emitter) -> Tensor:
     """ShuffleChannels-1: [.., group, channels / group, ..] with the two swapped."""
     x, groups = node[0], node.integer("group", 1)
-    rank = x.rank("the data")
+    rank = x.rank
     axis = node.integer("axis", 1) % rank
     size = (x.shape or ())[axis]
     if size is None or size % groups:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
-from onnx_sparse.converters.openvino.handlers.registry import Node, converts
-from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+from onnx_sparse.converters.openvino.handlers.registry import Node, handles
+from onnx_sparse.converters.tensor import Tensor
 
 #: Beyond every dimension, yet small enough not to overflow in ONNX Runtime.
 _END = 2**62
 
 
-@converts("Slice", 8, to="Slice")
+@handles("Slice-8", to="Slice")
 def slice_(node: Node, emit: Emitter) -> Tensor:
     """Slice-8: (data, start, stop, step, axes); ONNX has axes before steps."""
     return _slice(node, emit, node[0], 1)
@@ -31,12 +32,12 @@ def _slice(node: Node, emit: Emitter, data: Tensor, first: int) -> Tensor:
     return emit.op("Slice", data, start, stop, emit.vector(axes), step)
 
 
-@converts("SliceScatter", 15, to="Slice, ScatterND")
+@handles("SliceScatter-15", to="Slice, ScatterND")
 def slice_scatter(node: Node, emit: Emitter) -> Tensor:
     """SliceScatter-15: (data, updates, start, stop, step, axes). A Slice of positions finds where the updates go."""
     data, updates = node[0], node[1]
     column, flat = emit.constant([-1, 1]), emit.constant([-1])
-    numbers = emit.op("Range", emit.constant(0), emit.op("Size", data, dtype=TensorProto.INT64), emit.constant(1))
+    numbers = emit.op("Range", emit.constant(0), emit.op("Size", data), emit.constant(1))
     places = _slice(node, emit, emit.op("Reshape", numbers, emit.shape_of(data), allowzero=1), 2)
     made = emit.op(
         "ScatterND",
@@ -47,12 +48,12 @@ def slice_scatter(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Reshape", made, emit.shape_of(data), allowzero=1)
 
 
-@converts("StridedSlice", 1, to="Slice, Squeeze, Unsqueeze", notes="With begin or end masks, steps must be constants.")
+@handles("StridedSlice-1", to="Slice, Squeeze, Unsqueeze", notes="With begin or end masks, steps must be constants.")
 def strided_slice(node: Node, emit: Emitter) -> Tensor:
     """StridedSlice-1 with its five masks, whose position k belongs to entry k of begin, not to axis k."""
     x, count = node[0], _entries(node)
     masks = {key: _mask(node, key, count) for key in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")}
-    steps = emit.vector(node[3]) if node.optional(3) is not None else emit.constant(np.ones(count))
+    steps = emit.vector(node[3]) if node.optional(3) is not None else emit.constant([1] * count)
     begins, ends = emit.vector(node[1]), emit.vector(node[2])
     # 1. The input axis of each entry. A new axis has none, an ellipsis takes all that the others leave.
     new = [k for k in range(count) if masks["new_axis"][k] and not masks["ellipsis"][k]]
@@ -60,7 +61,7 @@ def strided_slice(node: Node, emit: Emitter) -> Tensor:
     if len(ellipses) > 1:
         raise Unsupported("more than one ellipsis")
     taken = [k for k in range(count) if k not in new and k not in ellipses]
-    skipped = x.rank("the data") - len(taken) if ellipses else 0
+    skipped = x.rank - len(taken) if ellipses else 0
     axes: dict[int, int] = {}
     results: dict[int, int] = {}  # the result axis of each entry, before shrinking
     axis = result = 0
@@ -123,11 +124,11 @@ def _masked(emit: Emitter, parts: list[Tensor], masks: list[dict[str, bool]]) ->
         if begins.value is not None:
             after = emit.constant(np.where(begins.value == -1, _END, begins.value + 1))
         else:
-            last = emit.op("Equal", begins, emit.constant(-1), dtype=TensorProto.BOOL)
+            last = emit.op("Equal", begins, emit.constant(-1))
             following = emit.op("Add", begins, emit.constant(1))
-            (after,) = emit.node("Where", [last, emit.constant(_END), following], [TensorProto.INT64])
+            after = emit.op("Where", last, emit.constant(_END), following)
         ends = _where(emit, shrink, after, ends)
-        steps = _where(emit, shrink, emit.constant(np.ones(len(masks))), steps)
+        steps = _where(emit, shrink, emit.constant([1] * len(masks)), steps)
     return begins, ends, steps
 
 
@@ -138,5 +139,5 @@ def _where(emit: Emitter, mask: np.ndarray[tuple[int], np.dtype[np.bool_]], chos
         return chosen
     if chosen.value is not None and other.value is not None:
         return emit.constant(np.where(mask, chosen.value, other.value))
-    (made,) = emit.node("Where", [emit.constant(mask, TensorProto.BOOL), chosen, other], [TensorProto.INT64])
+    made = emit.op("Where", emit.constant(mask, TensorProto.BOOL), chosen, other)
     return made

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from onnx import TensorProto
-
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
-from onnx_sparse.converters.openvino.handlers.registry import Node, converts
-from onnx_sparse.converters.openvino.tensors import Tensor, Unsupported
+from onnx_sparse.converters.openvino.handlers.registry import Node, handles
+from onnx_sparse.converters.tensor import Tensor
 
 _REDUCTIONS = {"sum": "EmbeddingSegmentsSum", "mean": "EmbeddingSegmentsMean"}
 
 
-@converts("SparseFillEmptyRows", 16, to="SparseFillEmptyRows")
+@handles("SparseFillEmptyRows-16", to="SparseFillEmptyRows")
 def sparse_fill_empty_rows(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """SparseFillEmptyRows-16. Entries with equal coordinates keep their order, unlike in OpenVINO's own kernel."""
     inputs = {
@@ -23,7 +22,7 @@ def sparse_fill_empty_rows(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return emit.domain_op("SparseFillEmptyRows", inputs, {"order": "row_major"})[:3]
 
 
-@converts("EmbeddingSegmentsSum", 3, to="EmbeddingSegmentsSum", notes="Segment ids must be sorted, as specified.")
+@handles("EmbeddingSegmentsSum-3", to="EmbeddingSegmentsSum", notes="Segment ids must be sorted, as specified.")
 def embedding_segments_sum(node: Node, emit: Emitter) -> Tensor:
     """EmbeddingSegmentsSum-3."""
     default = node.optional(4)
@@ -38,7 +37,7 @@ def embedding_segments_sum(node: Node, emit: Emitter) -> Tensor:
     return emit.domain_op("EmbeddingSegmentsSum", inputs)[0]
 
 
-@converts("SegmentMax", 16, to="SegmentMax", notes="NaN propagates, which OpenVINO's CPU kernel ignores.")
+@handles("SegmentMax-16", to="SegmentMax", notes="NaN propagates, which OpenVINO's CPU kernel ignores.")
 def segment_max(node: Node, emit: Emitter) -> Tensor:
     """SegmentMax-16. The specification's examples write `empty_segment_value` for `fill_mode`."""
     key = "fill_mode" if node.has("fill_mode") else "empty_segment_value"
@@ -52,25 +51,25 @@ def segment_max(node: Node, emit: Emitter) -> Tensor:
     return emit.domain_op("SegmentMax", inputs, {"fill_mode": mode.upper()})[0]
 
 
-@converts("EmbeddingBagOffsetsSum", 3, to="EmbeddingSegmentsSum")
+@handles("EmbeddingBagOffsetsSum-3", to="EmbeddingSegmentsSum")
 def embedding_bag_offsets_sum(node: Node, emit: Emitter) -> Tensor:
     """EmbeddingBagOffsetsSum-3."""
     return _offsets(node, emit, "sum")
 
 
-@converts("EmbeddingBagOffsets", 15, to="EmbeddingSegmentsSum, EmbeddingSegmentsMean")
+@handles("EmbeddingBagOffsets-15", to="EmbeddingSegmentsSum, EmbeddingSegmentsMean")
 def embedding_bag_offsets(node: Node, emit: Emitter) -> Tensor:
     """EmbeddingBagOffsets-15."""
     return _offsets(node, emit, node.choice("reduction", ("sum", "mean"), "sum"))
 
 
-@converts("EmbeddingBagPackedSum", 3, to="EmbeddingSegmentsSum")
+@handles("EmbeddingBagPackedSum-3", to="EmbeddingSegmentsSum")
 def embedding_bag_packed_sum(node: Node, emit: Emitter) -> Tensor:
     """EmbeddingBagPackedSum-3."""
     return _packed(node, emit, "sum")
 
 
-@converts("EmbeddingBagPacked", 15, to="EmbeddingSegmentsSum, EmbeddingSegmentsMean")
+@handles("EmbeddingBagPacked-15", to="EmbeddingSegmentsSum, EmbeddingSegmentsMean")
 def embedding_bag_packed(node: Node, emit: Emitter) -> Tensor:
     """EmbeddingBagPacked-15."""
     return _packed(node, emit, node.choice("reduction", ("sum", "mean"), "sum"))
@@ -92,7 +91,7 @@ def _offsets(node: Node, emit: Emitter, reduction: str) -> Tensor:
     starts = emit.op("ScatterND", zeros, where, ones, reduction="add")
     running = emit.op("CumSum", starts, emit.constant(0))
     segments = emit.op("Slice", running, emit.constant([0]), length, emit.constant([0]))
-    count = emit.op("Size", offsets, dtype=TensorProto.INT64)
+    count = emit.op("Size", offsets)
     return _reduce(emit, reduction, table, indices, segments, count, node.optional(3), node.optional(4))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.handlers.registry import Node
-from onnx_sparse.converters.openvino.tensors import Unsupported
 
 _AUTO_PAD = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID"}
 

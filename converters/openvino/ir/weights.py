@@ -7,16 +7,14 @@ import mmap
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.openvino.element_types import CARRIED, NF4, ONNX_TYPES, PER_BYTE
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.schemas.declaration import numpy_dtype
-
-Array = np.ndarray[Any, Any]
 
 _FLOAT8 = {
     "f8e4m3": ml_dtypes.float8_e4m3fn,
