@@ -62,7 +62,7 @@ def result_type(op_type: str, opset: int, inputs: Sequence[DType | None], attrib
         op_type: The operator.
         opset: The opset of the model.
         inputs: The element types of its inputs; None is an input that is omitted.
-        attributes: Its attributes, of which `to`, `dtype` or `value` may say the type.
+        attributes: Its attributes, of which `to` or `value` may say the type.
     """
     output = _declared(op_type, opset).outputs[0]
     if len(output.types) == 1:
@@ -70,12 +70,10 @@ def result_type(op_type: str, opset: int, inputs: Sequence[DType | None], attrib
     for (variable, _, _), dtype in zip(_parameters(op_type, opset, len(inputs)), inputs, strict=True):
         if variable == output.type_str and dtype is not None:
             return dtype
-    if "value" in attributes:
-        return int(attributes["value"].data_type)
-    return int(attributes["to"] if "to" in attributes else attributes["dtype"])
+    return int(attributes["value"].data_type if "value" in attributes else attributes["to"])
 
 
-def check_types(op_type: str, opset: int, inputs: Sequence[Tensor]) -> None:
+def check_types(op_type: str, opset: int, inputs: Sequence[Tensor | None]) -> None:
     """Refuse inputs that a standard operator does not take, at conversion and not when a session loads the model.
 
     Raises:
@@ -83,7 +81,7 @@ def check_types(op_type: str, opset: int, inputs: Sequence[Tensor]) -> None:
     """
     bound: dict[str, Tensor] = {}
     for tensor, (name, allowed, same) in zip(inputs, _parameters(op_type, opset, len(inputs)), strict=True):
-        if not tensor.dtype:  # the result of an operation that was kept unconverted
+        if tensor is None or not tensor.dtype:  # omitted, or the result of an operation that was kept unconverted
             continue
         if f"tensor({dtype_name(tensor.dtype)})" not in allowed:
             raise Unsupported(f"{op_type} does not take {tensor}")

@@ -5,8 +5,18 @@ Written from public sources; nothing here has been compared with an NPU.
 
 from __future__ import annotations
 
+from onnx_sparse.converters.ascend.atb.handlers import HANDLERS as ATB
 from onnx_sparse.converters.ascend.conversion import convert
-from onnx_sparse.converters.ascend.coverage import CoverageRow, coverage
-from onnx_sparse.converters.ascend.model import notes
+from onnx_sparse.converters.ascend.emitter import notes
+from onnx_sparse.converters.registry import CoverageRow
 
 __all__ = ["CoverageRow", "convert", "coverage", "notes"]
+
+
+def coverage() -> dict[str, list[CoverageRow]]:
+    """The operations with a handler, sorted by name, for each kind of file."""
+    # imported only here, because the import builds protobuf descriptors, which ATB graphs do not need
+    from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE
+    from onnx_sparse.converters.ascend.npu import HANDLERS as NPU
+
+    return {"ATB": ATB.coverage("{}Operation"), "GE": GE.coverage(), "torch_npu": NPU.coverage("npu::{}")}

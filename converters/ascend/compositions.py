@@ -8,7 +8,8 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.emitter import Emitter
-from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 
 #: The most ranges of a MaskedFillRange, each of which becomes several nodes.
 _MOST_RANGES = 4096
@@ -19,11 +20,6 @@ def select(emit: Emitter, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     if x.dtype != y.dtype:
         raise Unsupported(f"its inputs are of different element types: {x}, {y}")
     return emit.op("Where", condition, x, y)
-
-
-def scalar(emit: Emitter, value: Tensor) -> Tensor:
-    """A value of one element as a scalar."""
-    return value if value.shape == () else emit.reshape(value, [])
 
 
 def swapped(emit: Emitter, tensor: Tensor) -> Tensor:
@@ -105,7 +101,8 @@ def top_k(emit: Emitter, x: Tensor, k: int, *, axis: int, largest: bool) -> tupl
     values, positions = emit.node(
         "TopK",
         [wide, emit.constant([k])],
-        [(wide.dtype, shape), (TensorProto.INT64, shape)],
+        [wide.dtype, TensorProto.INT64],
+        [shape, shape],
         axis=axis,
         largest=int(largest),
         sorted=1,
@@ -153,7 +150,7 @@ def batched_gather(emit: Emitter, x: Tensor, indices: Tensor, axis: int, batch: 
     flat = emit.reshape(rows, [batches * size, *kept])
     begins = emit.constant([[b * size] for b in range(batches)])
     wide = emit.reshape(emit.cast(indices, TensorProto.INT64), [batches, math.prod(inner)])
-    if_negative = emit.op("Less", wide, emit.constant(0), dtype=TensorProto.BOOL)
+    if_negative = emit.op("Less", wide, emit.constant(0))
     wrapped = emit.op("Where", if_negative, emit.op("Add", wide, emit.constant(size)), wide)
     picked = emit.op("Gather", flat, emit.op("Add", wrapped, begins), shape=(batches, math.prod(inner), *kept), axis=0)
     whole = emit.reshape(picked, [*x.dims[:batch], *inner, *kept])
@@ -197,8 +194,8 @@ def range_filled(emit: Emitter, x: Tensor, start: Tensor, end: Tensor, value: Te
     column = [all_rows if i == 0 and axis != 0 else 1 for i in range(x.rank)]
     for i in range(count):
         first, last = (emit.reshape(emit.slice(bound, [i], [i + 1], [0]), column) for bound in bounds)
-        reached = emit.op("GreaterOrEqual", positions, first, dtype=TensorProto.BOOL)
-        mask = emit.op("And", reached, emit.op("Less", positions, last, dtype=TensorProto.BOOL))
-        one = scalar(emit, emit.cast(emit.slice(value, [i], [i + 1], [0]), x.dtype))
-        x = emit.domain_op("MaskedFill", x, mask, one, shape=x.shape)
+        reached = emit.op("GreaterOrEqual", positions, first)
+        mask = emit.op("And", reached, emit.op("Less", positions, last))
+        one = emit.scalar(emit.cast(emit.slice(value, [i], [i + 1], [0]), x.dtype))
+        (x,) = emit.domain_op("MaskedFill", {"x": x, "mask": mask, "value": one})
     return x

@@ -14,9 +14,8 @@ from onnx_sparse.converters.ascend.atb.dump import find_records
 from onnx_sparse.converters.ascend.atb.handlers import Choices
 from onnx_sparse.converters.ascend.atb.json_graph import read_graph
 from onnx_sparse.converters.ascend.atb.viewer_onnx import is_viewer_onnx, read_viewer_onnx
-from onnx_sparse.converters.ascend.given_inputs import InputSpec, parse_inputs
+from onnx_sparse.converters.ascend.given_inputs import Given, InputSpec, parse_inputs
 from onnx_sparse.converters.ascend.source import is_ge_onnx, read_json, read_onnx
-from onnx_sparse.converters.ascend.tensors import Given
 from onnx_sparse.converters.errors import ConversionError
 
 Overflow = Literal["saturate", "ieee"]

@@ -1,156 +1,86 @@
-"""Writes ONNX nodes: standard operators for the handlers, with the shapes of their results, and the domain's."""
+"""Writes ONNX nodes for the handlers, with the shapes of their results and the NPU's rules for element types."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
-from onnx_sparse.converters.ascend.standard_types import check_types
-from onnx_sparse.converters.ascend.tensors import Shape, Tensor, Unsupported, broadcast, element_count, shape_text
-from onnx_sparse.converters.operator_types import bound_types
-from onnx_sparse.converters.ort_kernels import computed_in, operands
-from onnx_sparse.schemas import DOMAIN, OPS
-from onnx_sparse.schemas.declaration import HALF_FLOATS, DType, numpy_dtype
+from onnx_sparse.converters.ascend.shapes import broadcast, broadcast_equal, element_count
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.graph_emitter import GraphEmitter
+from onnx_sparse.converters.names import Names
+from onnx_sparse.converters.operator_types import check_types
+from onnx_sparse.converters.tensor import Shape, Tensor, shape_text
+from onnx_sparse.schemas.declaration import HALF_FLOATS, DType
 
-Array = np.ndarray[Any, Any]
-
-#: The default opset of the models: the first with LayerNormalization; reductions take their axes as attributes.
-OPSET = 17
 #: The most elements in all constants that handlers compute: a small file must not become a large model.
 _MOST_COMPUTED = 2**25
 #: Stands for "broadcast from the inputs", because None means unknown.
 _BROADCAST: Any = object()
+#: The key in a model's metadata for notes on the conversion, line by line.
+NOTES_KEY = "onnx_sparse.conversion_notes"
 
 
-class Emitter:
+class Emitter(GraphEmitter):
     """The graph under construction.
 
+    Args:
+        taken: Names that belong to the source's own tensors.
+
     Attributes:
-        nodes: Its nodes so far.
-        initializers: Its constants.
-        values: The values of constants by name, for handlers that need them.
         notes: Notes for the user: a hidden Reshape that was inserted, an assumption that was made.
-        domains: The operator sets that the nodes need.
     """
 
-    def __init__(self, reserved: Sequence[str] = ()) -> None:
-        self.nodes: list[NodeProto] = []
-        self.initializers: list[TensorProto] = []
-        self.values: dict[str, Array] = {}
+    opset = 17  # the first with LayerNormalization; reductions take their axes as attributes
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        super().__init__(Names(taken))
         self.notes: list[str] = []
-        self.domains: dict[str, int] = {"": OPSET}
-        self._taken = dict.fromkeys(reserved, 1)
-        self._constants: dict[tuple[Any, ...], Tensor] = {}
-        self._prefix = ""
-        self._prefixes: dict[str, int] = {}
-        self._start = 0
-        self._count = 0
         self._computed = 0
-
-    def begin(self, name: str) -> None:
-        """Name the following nodes after a node of the source."""
-        self._prefix, self._start, self._count = _free(name, self._prefixes), len(self.nodes), 0
-
-    def fresh(self, wanted: str) -> str:
-        """An unused name."""
-        return _free(wanted, self._taken)
-
-    def name_outputs(self, results: Sequence[Tensor], names: Sequence[str]) -> tuple[Tensor, ...]:
-        """Give the results of the current source node their names in the source.
-
-        A result that this node did not make, or that serves two outputs, goes through an Identity.
-        """
-        made = {output for node in self.nodes[self._start :] for output in node.output}
-        renames: dict[str, str] = {}
-        named = []
-        for result, name in zip(results, names, strict=True):
-            if result.name in made and result.name not in renames:
-                renames[result.name] = name
-            else:
-                self.nodes.append(helper.make_node("Identity", [result.name], [name], name=f"{name}_identity"))
-                if result.name in self.values:
-                    self.values[name] = self.values[result.name]
-            named.append(result.renamed(name))
-        for node in self.nodes[self._start :]:
-            for field in (node.input, node.output):
-                for position, used in enumerate(field):
-                    if used in renames:
-                        field[position] = renames[used]
-        return tuple(named)
 
     def node(
         self,
         op_type: str,
-        inputs: Sequence[Tensor],
-        results: Sequence[tuple[DType, Shape | None]],
+        inputs: Sequence[Tensor | None],
+        dtypes: Sequence[DType],
+        shapes: Sequence[Shape | None] = (),
         *,
         domain: str = "",
-        version: int = 1,
         **attributes: Any,
     ) -> tuple[Tensor, ...]:
-        """Add a node; its results have the given element types and shapes.
+        """Add a node as it is; see `converters.emitter.Emitter`.
 
         Raises:
             Unsupported: It is a standard operator that does not take inputs of these element types.
         """
-        if domain:
-            self.domains[domain] = version
-        else:
-            check_types(op_type, inputs, OPSET)
-        self._count += 1
-        label = f"{self._prefix}/{op_type}_{self._count}"
-        outputs = [
-            Tensor(self.fresh(f"{label}:{position}" if position else label), *result)
-            for position, result in enumerate(results)
-        ]
-        names = [t.name for t in inputs]
-        self.nodes.append(
-            helper.make_node(op_type, names, [t.name for t in outputs], name=label, domain=domain, **attributes)
-        )
-        return tuple(outputs)
+        if not domain:
+            check_types(op_type, self.opset, inputs)
+        return super().node(op_type, inputs, dtypes, shapes, domain=domain, **attributes)
 
     def op(
-        self, op_type: str, *inputs: Tensor, dtype: DType | None = None, shape: Shape | None = _BROADCAST, **attrs: Any
+        self,
+        op_type: str,
+        *inputs: Tensor | None,
+        dtype: DType | None = None,
+        shape: Shape | None = _BROADCAST,
+        **attrs: Any,
     ) -> Tensor:
-        """Add a standard node with one result; by default with the first operand's type and the broadcast shape of all.
+        """Add a standard node with one result, by default of the shape to which all inputs broadcast."""
+        check_types(op_type, self.opset, inputs)
+        if shape is _BROADCAST:
+            shape = broadcast(*(None if t is None else t.shape for t in inputs))
+        return super().op(op_type, *inputs, dtype=dtype, shape=shape, **attrs)
 
-        If ONNX Runtime has no kernel for that type, operands of the type go through a wider one.
-        """
-        result = broadcast(*(t.shape for t in inputs)) if shape is _BROADCAST else shape
-        span = operands(op_type)
-        first = inputs[span][0].dtype
-        wide = computed_in(op_type, first)
-        given = list(inputs)
-        if wide != first:
-            check_types(op_type, inputs, OPSET)
-            given[span] = [self.cast(t, wide) if t.dtype == first else t for t in inputs[span]]
-        (made,) = self.node(op_type, given, [(wide if dtype is None else dtype, result)], **attrs)
-        return made if dtype is not None else self.cast(made, first)
-
-    def domain_op(self, op_type: str, *inputs: Tensor, shape: Shape | None) -> Tensor:
-        """Add a node of the domain with one result, whose type follows from its schema."""
-        op = OPS[op_type]
-        types = bound_types(op, {i.name: tensor.dtype for i, tensor in zip(op.inputs, inputs, strict=True)})
-        result = (op.bind(op.outputs[0].type, types), shape)
-        return self.node(op_type, inputs, [result], domain=DOMAIN)[0]
-
-    def constant(self, value: Any, dtype: DType = TensorProto.INT64, name: str = "") -> Tensor:
-        """A constant; equal small constants are shared."""
-        array = np.asarray(value).astype(numpy_dtype(dtype), copy=False)
-        key = (dtype, array.shape, array.tobytes()) if array.size <= 64 and not name else None
-        if key in self._constants:
-            return self._constants[key]
-        tensor = Tensor(name or self.fresh(f"constant_{len(self.initializers)}"), dtype, array.shape)
-        if name:
-            self._taken.setdefault(name, 1)
-        self.initializers.append(numpy_helper.from_array(array, tensor.name))
-        self.values[tensor.name] = array
-        if key is not None:
-            self._constants[key] = tensor
-        return tensor
+    def model(
+        self, name: str, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto], *, doc: str = ""
+    ) -> ModelProto:
+        """The model of the finished graph, with the notes."""
+        model = super().model(name, inputs, outputs, doc=doc)
+        if self.notes:
+            helper.set_model_props(model, {NOTES_KEY: "\n".join(self.notes)})
+        return model
 
     def spend(self, elements: int) -> None:
         """Count the elements of a constant before it is computed.
@@ -162,14 +92,6 @@ class Emitter:
         if self._computed > _MOST_COMPUTED:
             raise Unsupported(f"computed constants have {self._computed} elements; up to {_MOST_COMPUTED} are made")
 
-    def like(self, value: float, tensor: Tensor) -> Tensor:
-        """A scalar of a tensor's element type."""
-        return self.constant(value, tensor.dtype)
-
-    def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
-        """Cast a tensor; it is returned as it is if it has that element type."""
-        return tensor if tensor.dtype == dtype else self.op("Cast", tensor, dtype=dtype, to=dtype)
-
     def wide(self, tensor: Tensor) -> Tensor:
         """Half floats as float32, in which the NPU computes; other types as they are."""
         return self.cast(tensor, TensorProto.FLOAT) if tensor.dtype in HALF_FLOATS else tensor
@@ -178,7 +100,7 @@ class Emitter:
         """Compute in float32 and round the result once to the first input's element type."""
         return self.cast(compute(*map(self.wide, inputs)), inputs[0].dtype)
 
-    def arithmetic(self, op_type: str, *inputs: Tensor, dtype: DType | None = None) -> Tensor:
+    def arithmetic(self, op_type: str, *inputs: Tensor) -> Tensor:
         """An elementwise operator on inputs of one element type; half floats go through float32 and are rounded once.
 
         ONNX Runtime lacks these operators for bfloat16 and, on a CPU, for float16. It would compute float16 in float32
@@ -186,10 +108,8 @@ class Emitter:
         """
         if any(t.dtype != inputs[0].dtype for t in inputs):
             raise Unsupported(f"its inputs are of different element types: {', '.join(map(str, inputs))}")
-        if inputs[0].dtype not in HALF_FLOATS:
-            return self.op(op_type, *inputs, dtype=dtype)
-        wide = self.op(op_type, *map(self.wide, inputs), dtype=dtype)
-        return wide if dtype is not None else self.cast(wide, inputs[0].dtype)
+        made = self.op(op_type, *map(self.wide, inputs))
+        return made if made.dtype == TensorProto.BOOL else self.cast(made, inputs[0].dtype)
 
     def reshape(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
         """Reshape a tensor; it is returned as it is if it has that shape."""
@@ -228,8 +148,8 @@ class Emitter:
         total = shape[axis]
         if any(size <= 0 for size in sizes) or (total is not None and sum(sizes) != total):
             raise Unsupported(f"{tensor} cannot be split into {list(sizes)} along axis {axis}")
-        results = [(tensor.dtype, (*shape[:axis], size, *shape[axis + 1 :])) for size in sizes]
-        return self.node("Split", [tensor, self.constant(list(sizes))], results, axis=axis)
+        shapes = [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
+        return self.node("Split", [tensor, self.constant(sizes)], [tensor.dtype] * len(sizes), shapes, axis=axis)
 
     def concat(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
         """The tensors one after the other along an axis (>= 0)."""
@@ -266,26 +186,6 @@ class Emitter:
         return self.op("MatMul", left, right, shape=(*batch, a[-2], b[-1]))
 
 
-def _free(wanted: str, taken: dict[str, int]) -> str:
-    """The name, or a free one of name_1, name_2, ...; `taken` has the next number, as many may want the same name."""
-    name = wanted
-    while name in taken:
-        name = f"{wanted}_{taken[wanted]}"
-        taken[wanted] += 1
-    taken[name] = 1
-    return name
-
-
-def broadcast_equal(shapes: Sequence[Shape]) -> Shape:
-    """The common shape of all, as far as it is known.
-
-    Raises:
-        Unsupported: They differ.
-    """
-    result: list[int | None] = []
-    for dims in zip(*shapes, strict=True):
-        sizes = {d for d in dims if d is not None}
-        if len(sizes) > 1:
-            raise Unsupported(f"shapes {', '.join(map(shape_text, shapes))} do not fit together")
-        result.append(sizes.pop() if sizes else None)
-    return tuple(result)
+def notes(model: ModelProto) -> list[str]:
+    """The notes on the conversion that made a model."""
+    return next((entry.value.splitlines() for entry in model.metadata_props if entry.key == NOTES_KEY), [])

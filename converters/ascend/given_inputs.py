@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from onnx_sparse.converters.ascend.dtypes import dtype_of_name
-from onnx_sparse.converters.ascend.tensors import Given, Shape
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.tensor import Shape
+from onnx_sparse.schemas.declaration import DType
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user gives for an input: its element type and, as far as known, its shape."""
+
+    dtype: DType
+    shape: Shape | None = None
+
+
+#: What the user can do about a shape that is not known.
+HOW_TO_GIVE_SHAPES = "; give it with --input-spec or --tensors"
 
 #: An element type, or an element type and a shape; None is an unknown dimension.
 InputSpec = str | tuple[str, Sequence[int | None] | None]

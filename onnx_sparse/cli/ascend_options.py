@@ -102,7 +102,7 @@ def is_dump(folder: Path) -> bool:
 
 def notes(model: ModelProto) -> dict[str, list[str]]:
     """What a user should know about a conversion, as a part of `--json`'s document; empty where there is nothing."""
-    from onnx_sparse.converters.ascend.model import notes
+    from onnx_sparse.converters.ascend import notes
 
     found = notes(model)
     return {"notes": found} if found else {}

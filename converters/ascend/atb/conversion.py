@@ -9,14 +9,16 @@ from dataclasses import dataclass, field, replace
 from onnx import ModelProto, ValueInfoProto
 
 from onnx_sparse.converters.ascend.atb.graph import AtbGraph, AtbNode, with_unique_writes
-from onnx_sparse.converters.ascend.atb.handlers import HANDLERS, Choices, Operation
+from onnx_sparse.converters.ascend.atb.handlers import HANDLERS, Choices, Node
 from onnx_sparse.converters.ascend.atb.parameters import Parameters
 from onnx_sparse.converters.ascend.atb.records import OperationRecord, Records, TensorRecord
 from onnx_sparse.converters.ascend.atb.tensor_file import read_tensor
 from onnx_sparse.converters.ascend.emitter import Emitter
-from onnx_sparse.converters.ascend.model import make_model, value_info
-from onnx_sparse.converters.ascend.tensors import Given, Shape, Tensor, Unsupported, element_count, shape_text
-from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
+from onnx_sparse.converters.ascend.given_inputs import HOW_TO_GIVE_SHAPES, Given
+from onnx_sparse.converters.ascend.shapes import element_count
+from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNode, UnsupportedNodes
+from onnx_sparse.converters.graph_emitter import value_info
+from onnx_sparse.converters.tensor import Shape, Tensor, shape_text
 from onnx_sparse.schemas.declaration import dtype_name
 
 #: The domain of operations that are kept unconverted.
@@ -45,9 +47,7 @@ class _State:
     choices: Choices
     keep_unknown: bool
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    #: Tensors of which nothing is known: their operation is not supported, or the type of an input is not given.
-    lost: set[str] = field(default_factory=set)
-    unsupported: list[UnsupportedNode] = field(default_factory=list)
+    unsupported: UnsupportedNodes = field(default_factory=lambda: UnsupportedNodes(HOW_TO_GIVE_SHAPES))
 
 
 def convert_graph(
@@ -83,9 +83,9 @@ def convert_graph(
     inputs, untyped = _place_inputs(graph, given, state, weights_from_dump=weights_from_dump)
     for node in graph.nodes:
         _convert_node(node, state)
-    _raise_for(untyped, state.unsupported)
+    _raise_for(untyped, state.unsupported.found)
     outputs = [_output(state, name, graph) for name in graph.outputs]
-    model = make_model(state.emit, graph.name, inputs, outputs, source="an ATB graph")
+    model = state.emit.model(graph.name, inputs, outputs, doc="converted from an ATB graph")
     return Conversion(model, graph, state.tensors)
 
 
@@ -100,7 +100,7 @@ def _raise_for(untyped: list[str], unsupported: list[UnsupportedNode]) -> None:
     """Report everything that prevents the conversion at once."""
     if not untyped:
         if unsupported:
-            raise ConversionError("", unsupported)
+            raise ConversionError(unsupported=unsupported)
         return
     names = ", ".join(untyped[:8]) + (f" and {len(untyped) - 8} more" if len(untyped) > 8 else "")
     message = (
@@ -138,11 +138,11 @@ def _place_inputs(
         else:
             continue  # nothing reads it
         if name in weights and record is not None and record.file is not None:
-            tensor = state.emit.constant(read_tensor(record.file, state.records.root), tensor.dtype, name)
+            weight = state.emit.constant(read_tensor(record.file, state.records.root), tensor.dtype, name)
+            tensor = replace(weight, value=None)  # a cast of it must not take its place in the model
         else:
             inputs.append(value_info(tensor))
         state.tensors[name] = tensor
-    state.lost.update(unknown)
     return inputs, unknown
 
 
@@ -196,30 +196,25 @@ def _convert_node(node: AtbNode, state: _State) -> None:
     record = state.records.of(node.path, node.name)
     handler = HANDLERS.get(node.kind)
     state.emit.begin(node.name)
-    try:
+    with state.unsupported.collecting(node.name, node.op_type or "?"):
         if handler is None and not (state.keep_unknown and node.op_type):
             reason = "this operation is not supported"
             if not node.op_type:
                 reason = "a plugin operation: the dump holds its name only, neither its type nor its parameters"
             raise Unsupported(reason)
-        if any(name in state.lost for name in node.inputs):
-            state.lost.update(node.outputs)  # the operation that could not be converted is already reported
-            return
+        if any(name not in state.tensors for name in node.inputs):
+            return  # the operation that could not be converted, or the input without a type, is already reported
         inputs = _as_recorded(node, record, state)
+        param = node.param if node.param not in (None, "") else record.param
         if handler is None:
-            results = _kept(node, inputs, record, state)
+            results = _kept(node, inputs, record, param, state)
         else:
-            param = node.param if node.param not in (None, "") else record.param
-            operation = Operation(node.name, node.op_type, Parameters(param), inputs, record, state.choices)
-            results = handler.convert(operation, state.emit)
+            seen = Node(node.name, node.op_type, Parameters(param), inputs, record, state.choices)
+            results = handler.convert(seen, state.emit)
         if len(results) != len(node.outputs):
             raise Unsupported(f"it has {len(node.outputs)} outputs, {len(results)} expected")
-    except Unsupported as reason:
-        state.unsupported.append(UnsupportedNode(node.name, node.op_type or "?", str(reason)))
-        state.lost.update(node.outputs)
-        return
-    for tensor in state.emit.name_outputs(results, node.outputs):
-        state.tensors[tensor.name] = tensor
+        for tensor in state.emit.name_outputs(results, node.outputs):
+            state.tensors[tensor.name] = tensor
 
 
 def _as_recorded(node: AtbNode, record: OperationRecord, state: _State) -> tuple[Tensor, ...]:
@@ -261,19 +256,21 @@ def _fits(shape: Shape | None, seen: Shape) -> bool:
     )
 
 
-def _kept(node: AtbNode, inputs: tuple[Tensor, ...], record: OperationRecord, state: _State) -> tuple[Tensor, ...]:
+def _kept(
+    node: AtbNode, inputs: tuple[Tensor, ...], record: OperationRecord, param: object, state: _State
+) -> tuple[Tensor, ...]:
     """The operation as a node of a foreign domain, its parameters as JSON; its results are as in the dump."""
     known = [r if r is not None else TensorRecord() for r in record.outputs]
     known += [TensorRecord()] * (len(node.outputs) - len(known))
-    param = node.param if node.param not in (None, "") else record.param
-    results = [(r.dtype or 0, r.shape) for r in known[: len(node.outputs)]]
+    results = known[: len(node.outputs)]
     text = json.dumps(param if param is not None else {}, sort_keys=True)
-    return state.emit.node(node.op_type, inputs, results, domain=UNKNOWN_DOMAIN, param=text)
+    dtypes, shapes = [r.dtype or 0 for r in results], [r.shape for r in results]
+    return state.emit.node(node.op_type, inputs, dtypes, shapes, domain=UNKNOWN_DOMAIN, param=text)
 
 
 def _output(state: _State, name: str, graph: AtbGraph) -> ValueInfoProto:
     tensor = state.tensors[name]
     if name in graph.inputs:  # an input that is also an output, unchanged
         state.emit.begin(name)
-        (tensor,) = state.emit.name_outputs((tensor,), (state.emit.fresh(f"{name}_output"),))
+        (tensor,) = state.emit.name_outputs((tensor,), (state.emit.names.fresh(f"{name}_output"),))
     return value_info(tensor)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onnx_sparse.converters.ascend.tensors import Unsupported
+from onnx_sparse.converters.errors import Unsupported
 
 _INT64_END = 2.0**63
 

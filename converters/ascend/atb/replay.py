@@ -17,9 +17,10 @@ from onnx_sparse.converters.ascend.atb.handlers import Choices
 from onnx_sparse.converters.ascend.atb.json_graph import is_atb_json, read_graph
 from onnx_sparse.converters.ascend.atb.records import Records, TensorRecord
 from onnx_sparse.converters.ascend.atb.tensor_file import read_tensor
-from onnx_sparse.converters.ascend.model import notes, value_info
+from onnx_sparse.converters.ascend.emitter import notes
 from onnx_sparse.converters.ascend.source import inside, read_json
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.graph_emitter import value_info
 
 Array = np.ndarray[Any, Any]
 

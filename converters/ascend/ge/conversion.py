@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 from onnx import ModelProto
-from onnx.helper import np_dtype_to_tensor_dtype
 
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.graph import CONSTANTS, PLAIN_FORMATS, Description, GeGraph, GeNode, Source
-from onnx_sparse.converters.ascend.ge.handlers import HANDLERS, Operator
+from onnx_sparse.converters.ascend.ge.handlers import HANDLERS, Node
 from onnx_sparse.converters.ascend.ge.weights import file_constant
-from onnx_sparse.converters.ascend.model import make_model, value_info
-from onnx_sparse.converters.ascend.tensors import Given, Tensor, Unsupported, shape_text
-from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
+from onnx_sparse.converters.ascend.given_inputs import HOW_TO_GIVE_SHAPES, Given
+from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNodes
+from onnx_sparse.converters.graph_emitter import value_info
+from onnx_sparse.converters.tensor import Tensor, shape_text
 from onnx_sparse.schemas.declaration import FLOATS, dtype_name
 
 #: The domain of operators that are kept unconverted.
@@ -32,10 +32,9 @@ class _Conversion:
 
     def __init__(self, graph: GeGraph, folder: Path, given: Mapping[str, Given], *, keep_unknown: bool) -> None:
         self.graph, self.folder, self.given, self.keep_unknown = graph, folder, given, keep_unknown
-        self.emit = Emitter([node.name for node in graph.nodes])
+        self.emit = Emitter(node.name for node in graph.nodes)
         self.results: dict[str, tuple[Tensor, ...]] = {}
-        self.lost: set[str] = set()
-        self.unsupported: list[UnsupportedNode] = []
+        self.unsupported = UnsupportedNodes(HOW_TO_GIVE_SHAPES)
         self.inputs: dict[str, Tensor] = {}
         self.placed: set[str] = set()
 
@@ -52,14 +51,13 @@ class _Conversion:
         outputs = outputs or list(self.graph.outputs) or self._unread()
         if not outputs:
             raise ConversionError(f"{self.graph.name} has no outputs")
-        if self.unsupported:
-            raise ConversionError("", self.unsupported)
+        self.unsupported.raise_if_any()
         try:
             values = [value_info(self._output(source, number)) for number, source in enumerate(outputs)]
         except Unsupported as reason:
             raise ConversionError(f"the outputs of {self.graph.name}: {reason}") from reason
         inputs = [value_info(tensor) for tensor in self.inputs.values()]
-        return make_model(self.emit, self.graph.name, inputs, values, source="a GE graph")
+        return self.emit.model(self.graph.name, inputs, values, doc="converted from a GE graph")
 
     def _place_input(self, node: GeNode) -> None:
         described = node.results[0] if node.results else Description(None, None)
@@ -76,26 +74,21 @@ class _Conversion:
 
     def _convert(self, node: GeNode) -> None:
         self.emit.begin(node.name)
-        try:
+        with self.unsupported.collecting(node.name, node.op_type):
             if node.op_type in (*CONSTANTS, "FileConstant"):
                 self.results[node.name] = (self._constant(node),)
                 return
             results = self._results(node)
-            if results is None:
-                self.lost.add(node.name)
-                return
-            named = [self.emit.fresh(f"{node.name}:{i}") if i else node.name for i in range(len(results))]
-            self.results[node.name] = self.emit.name_outputs(results, named)
-        except Unsupported as reason:
-            self.unsupported.append(UnsupportedNode(node.name, node.op_type, str(reason)))
-            self.lost.add(node.name)
+            if results is not None:
+                named = [self.emit.names.fresh(f"{node.name}:{i}") if i else node.name for i in range(len(results))]
+                self.results[node.name] = self.emit.name_outputs(results, named)
 
     def _constant(self, node: GeNode) -> Tensor:
         is_file = node.op_type == "FileConstant"
         value = file_constant(node, self.folder) if is_file else node.attributes.get("value")
         if not isinstance(value, np.ndarray):
             raise Unsupported("a constant of an element type that ONNX does not have")
-        return self.emit.constant(value, int(np_dtype_to_tensor_dtype(value.dtype)), node.name)
+        return self.emit.constant(value, name=node.name)
 
     def _results(self, node: GeNode) -> tuple[Tensor, ...] | None:
         """The results of a node; None if one of its inputs could not be converted."""
@@ -104,15 +97,14 @@ class _Conversion:
             raise Unsupported("it runs another graph of the file; only the file's first graph is converted")
         if handler is None and not self.keep_unknown:
             raise Unsupported("this operator is not supported")
-        if any(source is not None and source.node in self.lost for source in node.inputs):
+        if any(source is not None and source.node not in self.results for source in node.inputs):
             return None
         inputs = tuple(None if source is None else self._result(source) for source in node.inputs)
         if handler is None:
-            described = [(result.dtype or 0, result.shape) for result in node.results]
+            dtypes, shapes = [r.dtype or 0 for r in node.results], [r.shape for r in node.results]
             present = [tensor for tensor in inputs if tensor is not None]
-            return self.emit.node(node.op_type, present, described, domain=UNKNOWN_DOMAIN)
-        operator = Operator(node.op_type, inputs, node.attributes, node.results, self.emit.values)
-        results = handler.convert(operator, self.emit)
+            return self.emit.node(node.op_type, present, dtypes, shapes, domain=UNKNOWN_DOMAIN)
+        results = handler.convert(Node(node.op_type, inputs, node.attributes, node.results), self.emit)
         return tuple(
             self._as_described(result, node.results[i]) if i < len(node.results) else result
             for i, result in enumerate(results)
@@ -142,11 +134,11 @@ class _Conversion:
     def _output(self, source: Source, number: int) -> Tensor:
         """A result as an output of the model; inputs, constants and existing outputs go through an Identity."""
         tensor = self._result(source)
-        plain = tensor.name not in self.inputs and tensor.name not in self.emit.values
+        plain = tensor.name not in self.inputs and tensor.value is None
         if plain and tensor.name not in self.placed:
             self.placed.add(tensor.name)
             return tensor
-        name = self.emit.fresh(f"output_{number}")
+        name = self.emit.names.fresh(f"output_{number}")
         self.emit.begin(name)
         return self.emit.name_outputs((tensor,), (name,))[0]
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from onnx_sparse.converters.ascend.ge.graph import GeNode
 from onnx_sparse.converters.ascend.source import inside
-from onnx_sparse.converters.ascend.tensors import Unsupported, shape_text
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import shape_text
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 

@@ -13,13 +13,12 @@ from onnx_sparse.converters.ascend.atb.handlers import (
     reduction,
     shaping,
 )
-from onnx_sparse.converters.ascend.atb.handlers.registry import HANDLERS, Choices, Handler, Operation
+from onnx_sparse.converters.ascend.atb.handlers.registry import HANDLERS, Choices, Node
 
 __all__ = [
     "HANDLERS",
     "Choices",
-    "Handler",
-    "Operation",
+    "Node",
     "activation",
     "attention",
     "elewise",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Results, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
 from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, swish
 from onnx_sparse.converters.ascend.emitter import Emitter
-from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 
 _TYPES = {
     "UNDEFINED": 0,
@@ -29,26 +30,26 @@ _GELU_MODES = {"TANH_MODE": 0, "NONE_MODE": 1}
     to="Relu, Tanh, Erf, Exp, Sigmoid, Log, Split, Mul",
     notes="dumps do not say geluMode: tanh is assumed; SWIGLU_BACKWARD is not supported",
 )
-def activation(op: Operation, emit: Emitter) -> Results:
+def activation(node: Node, emit: Emitter) -> Results:
     """ActivationOperation of type `activationType`."""
-    (x,) = op.take(1)
-    kind = op.params.enum("activationType", _TYPES, 0)
+    (x,) = node.take(1)
+    kind = node.params.enum("activationType", _TYPES, 0)
     if kind == _TYPES["SWIGLU_FORWARD"]:
-        return (_swiglu(emit, x, op.params.integer("dim", -1)),)
-    function = _function(op, emit, kind)
+        return (_swiglu(emit, x, node.params.integer("dim", -1)),)
+    function = _function(node, emit, kind)
     return (emit.in_float32(function, x),)
 
 
-def _function(op: Operation, emit: Emitter, kind: int) -> Callable[[Tensor], Tensor]:
+def _function(node: Node, emit: Emitter, kind: int) -> Callable[[Tensor], Tensor]:
     if kind == _TYPES["RELU"]:
         return lambda x: emit.op("Relu", x)
     if kind == _TYPES["GELU"]:
-        exact = op.params.enum("geluMode", _GELU_MODES, 0) == _GELU_MODES["NONE_MODE"]
+        exact = node.params.enum("geluMode", _GELU_MODES, 0) == _GELU_MODES["NONE_MODE"]
         return lambda x: gelu(emit, x, exact=exact)
     if kind in (_TYPES["FAST_GELU"], _TYPES["FASTER_GELU_FORWARD"]):
         return lambda x: fast_gelu(emit, x)
     if kind == _TYPES["SWISH"]:
-        scale = op.params.number("scale", 1.0)
+        scale = node.params.number("scale", 1.0)
         return lambda x: swish(emit, x, scale)
     if kind == _TYPES["LOG"]:
         return lambda x: emit.op("Log", x)

@@ -6,18 +6,19 @@ import math
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Results, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
 from onnx_sparse.converters.ascend.emitter import Emitter
-from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 
 
 @handles(
     "Rope", to="Reshape, Split, Neg, Concat, Mul, Add", notes="seqlen, which says how tokens are packed, is unused"
 )
-def rope(op: Operation, emit: Emitter) -> Results:
+def rope(node: Node, emit: Emitter) -> Results:
     """RopeOperation of q and k: x * cos + rotated(x) * sin on each head."""
-    q, k, cos, sin, _ = op.take(5)
-    coefficient = op.params.integer("rotaryCoeff", 4)
+    q, k, cos, sin, _ = node.take(5)
+    coefficient = node.params.integer("rotaryCoeff", 4)
     return tuple(_rotated(emit, x, cos, sin, coefficient) for x in (q, k))
 
 
@@ -45,9 +46,9 @@ def _rotated(emit: Emitter, x: Tensor, cos: Tensor, sin: Tensor, coefficient: in
 
 
 @handles("FaUpdate", to="Softmax, Mul, ReduceSum")
-def fa_update(op: Operation, emit: Emitter) -> Results:
+def fa_update(node: Node, emit: Emitter) -> Results:
     """FaUpdateOperation: partial results of attention, weighted by the softmax of their log-sum-exp."""
-    lse, parts = op.take(2)
+    lse, parts = node.take(2)
     if (lse.rank, parts.rank) != (2, 3):
         refuse("ERROR_INVALID_TENSOR_DIM", f"{lse} and {parts}; [sp, n] and [sp, n, head size] expected")
     weights = emit.op("Softmax", emit.cast(lse, TensorProto.FLOAT), axis=0)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Results, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
 from onnx_sparse.converters.ascend.compositions import select
 from onnx_sparse.converters.ascend.dtypes import ACL, dtype_of_name
 from onnx_sparse.converters.ascend.emitter import Emitter
-from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import DType
 
 _TYPES = {
@@ -38,7 +39,7 @@ _TYPES = {
 _FLOAT16_MAX = 65504.0
 _INT8_MIN, _INT8_MAX = -128.0, 127.0
 
-_Function = Callable[[Operation, Emitter], Results]
+_Function = Callable[[Node, Emitter], Results]
 
 
 @handles(
@@ -46,34 +47,34 @@ _Function = Callable[[Operation, Emitter], Results]
     to="Cast, Mul, Cos, Sin, Neg, Tanh, Not, And, Or, Add, Sub, Div, Less, Greater, Equal, Round, Clip",
     notes="QUANT is not supported; DYNAMIC_QUANT symmetric only; MUL gives inf where old chips give 65504",
 )
-def elewise(op: Operation, emit: Emitter) -> Results:
+def elewise(node: Node, emit: Emitter) -> Results:
     """ElewiseOperation of type `elewiseType`."""
-    number = op.params.enum("elewiseType", _TYPES, 0)
+    number = node.params.enum("elewiseType", _TYPES, 0)
     function = _FUNCTIONS.get(number)
     if function is None:
         name = next((name for name, known in _TYPES.items() if known == number), None)
         if name is None:
             refuse("ERROR_INVALID_PARAM", f"elewiseType {number} is not one of ATB's")
         raise Unsupported(f"elewiseType {name} has no definition that is known")
-    return function(op, emit)
+    return function(node, emit)
 
 
 @handles("Where", to="Where")
-def where(op: Operation, emit: Emitter) -> Results:
+def where(node: Node, emit: Emitter) -> Results:
     """WhereOperation: x where the int8 condition is not 0, else y."""
-    condition, x, y = op.take(3)
+    condition, x, y = node.take(3)
     return (select(emit, emit.cast(condition, TensorProto.BOOL), x, y),)
 
 
-def _cast(op: Operation, emit: Emitter) -> Results:
-    (x,) = op.take(1)
-    return (emit.cast(x, _target(op, x)),)
+def _cast(node: Node, emit: Emitter) -> Results:
+    (x,) = node.take(1)
+    return (emit.cast(x, _target(node, x)),)
 
 
-def _target(op: Operation, x: Tensor) -> DType:
+def _target(node: Node, x: Tensor) -> DType:
     """`outTensorType`; without it, float32 becomes float16 and everything else float32."""
-    name = op.params.text("outTensorType")
-    number = -1 if name else op.params.integer("outTensorType", -1)
+    name = node.params.text("outTensorType")
+    number = -1 if name else node.params.integer("outTensorType", -1)
     if number == -1 and not name:
         return TensorProto.FLOAT16 if x.dtype == TensorProto.FLOAT else TensorProto.FLOAT
     target = dtype_of_name(name) if name else ACL.get(number)
@@ -82,63 +83,63 @@ def _target(op: Operation, x: Tensor) -> DType:
     return target
 
 
-def _scaled(op: Operation, emit: Emitter) -> Results:
-    (x,) = op.take(1)
-    factor = emit.constant(op.params.group("mulsParam").number("varAttr", 0.0), TensorProto.FLOAT)
+def _scaled(node: Node, emit: Emitter) -> Results:
+    (x,) = node.take(1)
+    factor = emit.constant(node.params.group("mulsParam").number("varAttr", 0.0), TensorProto.FLOAT)
     return (emit.in_float32(lambda wide: emit.op("Mul", wide, emit.cast(factor, wide.dtype)), x),)
 
 
 def _unary(op_type: str) -> _Function:
-    def convert(op: Operation, emit: Emitter) -> Results:
-        (x,) = op.take(1)
+    def convert(node: Node, emit: Emitter) -> Results:
+        (x,) = node.take(1)
         return (emit.in_float32(lambda wide: emit.op(op_type, wide), x),)
 
     return convert
 
 
 def _binary(op_type: str) -> _Function:
-    def convert(op: Operation, emit: Emitter) -> Results:
-        return (emit.arithmetic(op_type, *op.take(2)),)
+    def convert(node: Node, emit: Emitter) -> Results:
+        return (emit.arithmetic(op_type, *node.take(2)),)
 
     return convert
 
 
 def _comparison(op_type: str) -> _Function:
-    def convert(op: Operation, emit: Emitter) -> Results:
-        answer = emit.arithmetic(op_type, *op.take(2), dtype=TensorProto.BOOL)
+    def convert(node: Node, emit: Emitter) -> Results:
+        answer = emit.arithmetic(op_type, *node.take(2))
         return (emit.cast(answer, TensorProto.INT8),)  # ATB's booleans are int8
 
     return convert
 
 
 def _logical(op_type: str, inputs: int) -> _Function:
-    def convert(op: Operation, emit: Emitter) -> Results:
-        flags = [emit.cast(tensor, TensorProto.BOOL) for tensor in op.take(inputs)]
+    def convert(node: Node, emit: Emitter) -> Results:
+        flags = [emit.cast(tensor, TensorProto.BOOL) for tensor in node.take(inputs)]
         return (emit.cast(emit.op(op_type, *flags), TensorProto.INT8),)
 
     return convert
 
 
-def _quant_per_channel(op: Operation, emit: Emitter) -> Results:
+def _quant_per_channel(node: Node, emit: Emitter) -> Results:
     """Clamp(round(x / scale + offset), -128, 127); the offset may be omitted."""
-    x, scale, *offset = (emit.cast(tensor, TensorProto.FLOAT) for tensor in op.take(2, 3))
+    x, scale, *offset = (emit.cast(tensor, TensorProto.FLOAT) for tensor in node.take(2, 3))
     scaled = emit.op("Div", x, scale)
     shifted = emit.op("Add", scaled, offset[0]) if offset else scaled
     return (_int8(emit, emit.op("Round", shifted)),)
 
 
-def _dequant_per_channel(op: Operation, emit: Emitter) -> Results:
+def _dequant_per_channel(node: Node, emit: Emitter) -> Results:
     """Clip((y - offset) * scale) to float16."""
-    y, scale, *offset = (emit.cast(tensor, TensorProto.FLOAT) for tensor in op.take(2, 3))
+    y, scale, *offset = (emit.cast(tensor, TensorProto.FLOAT) for tensor in node.take(2, 3))
     centred = emit.op("Sub", y, offset[0]) if offset else y
     product = emit.op("Mul", centred, scale)
     return (emit.cast(_clip(emit, product, -_FLOAT16_MAX, _FLOAT16_MAX), TensorProto.FLOAT16),)
 
 
-def _dynamic_quant(op: Operation, emit: Emitter) -> Results:
+def _dynamic_quant(node: Node, emit: Emitter) -> Results:
     """The rows as int8, and the scale of each, max|x| / 127."""
-    (x,) = op.take(1)
-    if op.params.group("quantParam").flag("asymmetric", False):
+    (x,) = node.take(1)
+    if node.params.group("quantParam").flag("asymmetric", False):
         raise Unsupported("asymmetric DYNAMIC_QUANT has no definition that is known")
     wide = emit.cast(x, TensorProto.FLOAT)
     last = [x.rank - 1]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Results, handles
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.ascend.compositions import swapped
 from onnx_sparse.converters.ascend.emitter import Emitter
-from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import FLOATS
 
 _MATMUL_TYPES = {"MATMUL_UNDEFINED": 0, "EIN_SUM": 1}
@@ -20,18 +21,18 @@ _FRACTAL = 16
     weights=(1, 2),
     notes="floating types, not quantised; weights of format FRACTAL_NZ, too",
 )
-def linear(op: Operation, emit: Emitter) -> Results:
+def linear(node: Node, emit: Emitter) -> Results:
     """LinearOperation: op(x) @ op(weight) + bias."""
-    params = op.params
+    params = node.params
     if params.integer("outDataType", -1) != -1 or params.integer("quantMode", 0):
         raise Unsupported("quantised Linear is not supported")
     accumulates, has_bias = params.flag("enAccum", False), params.flag("hasBias", True)
-    x, weight, *rest = op.take(2 + has_bias + accumulates)
+    x, weight, *rest = node.take(2 + has_bias + accumulates)
     if x.dtype not in FLOATS or weight.dtype not in FLOATS:
         raise Unsupported(f"{x} and {weight}: only floating types are converted")
     transpose_a, transpose_b = params.flag("transposeA", False), params.flag("transposeB", True)
     left = emit.cast(x, TensorProto.FLOAT)
-    right = _plain_weight(emit, x, emit.cast(weight, TensorProto.FLOAT), op)
+    right = _plain_weight(emit, x, emit.cast(weight, TensorProto.FLOAT), node)
     try:
         if transpose_b:
             right = swapped(emit, right)
@@ -49,9 +50,9 @@ def linear(op: Operation, emit: Emitter) -> Results:
     return (y if accumulates else emit.cast(y, x.dtype),)
 
 
-def _plain_weight(emit: Emitter, x: Tensor, weight: Tensor, op: Operation) -> Tensor:
+def _plain_weight(emit: Emitter, x: Tensor, weight: Tensor, node: Node) -> Tensor:
     """A weight of format FRACTAL_NZ, [b, columns / 16, rows, 16], as a matrix; other weights as they are."""
-    record = op.record.inputs[1] if len(op.record.inputs) > 1 else None
+    record = node.record.inputs[1] if len(node.record.inputs) > 1 else None
     is_nz = record is not None and record.format == "FRACTAL_NZ"
     if is_nz and weight.rank != 4:
         raise Unsupported(f"{weight} has the format FRACTAL_NZ but not its shape; dump it as ND")

@@ -1,28 +1,19 @@
 """The registry of ATB's operations and what a handler works with.
 
-A handler is a function of an operation and an emitter that returns the operation's results in ATB's order:
-
-    @handles("Transpose", to="Transpose")
-    def transpose(op: Operation, emit: Emitter) -> Results:
-        (x,) = op.take(1)
-        return (emit.transpose(x, op.params.integers("perm")),)
-
-A handler that cannot convert an operation raises `Unsupported` with the reason, and with ATB's own error name if ATB
-also refuses the operation; the driver collects these, so that a user sees all of them at once.
+A handler that cannot convert an operation raises `Unsupported`, with ATB's own error name if ATB also refuses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
+from onnx_sparse.converters import registry
 from onnx_sparse.converters.ascend.atb.parameters import Parameters
 from onnx_sparse.converters.ascend.atb.records import OperationRecord
-from onnx_sparse.converters.ascend.emitter import Emitter
-from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
-
-Results = tuple[Tensor, ...]
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.registry import Results as Results
+from onnx_sparse.converters.tensor import Tensor
 
 
 @dataclass(frozen=True)
@@ -40,7 +31,7 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class Operation:
+class Node:
     """An operation as its handler sees it.
 
     Attributes:
@@ -77,43 +68,19 @@ def refuse(error: str, reason: str) -> NoReturn:
     raise Unsupported(f"{error}: {reason}")
 
 
-HandlerFunction = Callable[[Operation, Emitter], Results]
-
-
 @dataclass(frozen=True)
-class Handler:
+class Handler(registry.Handler):
     """How one operation of ATB is converted.
 
     Attributes:
-        kind: The operation without `Operation`.
-        to: The ONNX operators that it becomes.
-        convert: The function that converts it.
         weights: The inputs that are a model's weights; with a dump they become initializers.
         writes: The input that it writes in place of an output, for operations without outputs.
-        notes: What is not supported, or assumed.
     """
 
-    kind: str
-    to: str
-    convert: HandlerFunction
     weights: tuple[int, ...] = ()
     writes: int | None = None
-    notes: str = ""
 
 
 #: The handlers by operation, without `Operation` at the end.
-HANDLERS: dict[str, Handler] = {}
-
-
-def handles(
-    kind: str, *, to: str, weights: tuple[int, ...] = (), writes: int | None = None, notes: str = ""
-) -> Callable[[HandlerFunction], HandlerFunction]:
-    """Register the decorated function as the handler of an operation; see `Handler` for the arguments."""
-
-    def register(function: HandlerFunction) -> HandlerFunction:
-        if kind in HANDLERS:
-            raise ValueError(f"{kind} has a handler already")
-        HANDLERS[kind] = Handler(kind, to, function, weights, writes, notes)
-        return function
-
-    return register
+HANDLERS = registry.Registry(Handler)
+handles = HANDLERS.handles

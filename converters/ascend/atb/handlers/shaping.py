@@ -6,35 +6,36 @@ import math
 
 import numpy as np
 
-from onnx_sparse.converters.ascend.atb.handlers.registry import Operation, Results, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
 from onnx_sparse.converters.ascend.emitter import Emitter
-from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 
 
 @handles("Transpose", to="Transpose")
-def transpose(op: Operation, emit: Emitter) -> Results:
+def transpose(node: Node, emit: Emitter) -> Results:
     """TransposeOperation: axis i of the result is axis perm[i] of x."""
-    (x,) = op.take(1)
-    perm = op.params.integers("perm")
+    (x,) = node.take(1)
+    perm = node.params.integers("perm")
     if sorted(perm) != list(range(x.rank)):
         refuse("ERROR_INVALID_PARAM", f"perm {perm} is not a permutation of the axes of {x}")
     return (emit.transpose(x, perm),)
 
 
 @handles("Concat", to="Concat")
-def concat(op: Operation, emit: Emitter) -> Results:
+def concat(node: Node, emit: Emitter) -> Results:
     """ConcatOperation of two tensors along concatDim."""
-    x, y = op.take(2)
-    return (emit.concat([x, y], x.axis(op.params.integer("concatDim", 0))),)
+    x, y = node.take(2)
+    return (emit.concat([x, y], x.axis(node.params.integer("concatDim", 0))),)
 
 
 @handles("Split", to="Split")
-def split(op: Operation, emit: Emitter) -> Results:
+def split(node: Node, emit: Emitter) -> Results:
     """SplitOperation into 2 or 3 parts along splitDim; equal parts if splitSizes is empty."""
-    (x,) = op.take(1)
-    axis = x.axis(op.params.integer("splitDim", 0))
-    count = op.params.integer("splitNum", 2)
-    sizes = op.params.integers("splitSizes")
+    (x,) = node.take(1)
+    axis = x.axis(node.params.integer("splitDim", 0))
+    count = node.params.integer("splitNum", 2)
+    sizes = node.params.integers("splitSizes")
     if count not in (2, 3) or (sizes and len(sizes) != count):
         refuse("ERROR_INVALID_PARAM", f"splitNum {count} with splitSizes {sizes}; 2 or 3 parts expected")
     if not sizes:
@@ -48,11 +49,11 @@ def split(op: Operation, emit: Emitter) -> Results:
 
 
 @handles("Slice", to="Slice")
-def slice_(op: Operation, emit: Emitter) -> Results:
+def slice_(node: Node, emit: Emitter) -> Results:
     """SliceOperation: `size` elements from `offsets` on, per axis; size -1 is the rest, negative offsets count back."""
-    (x,) = op.take(1)
+    (x,) = node.take(1)
     dims = x.shape or ()
-    offsets, sizes = op.params.integers("offsets"), op.params.integers("size")
+    offsets, sizes = node.params.integers("offsets"), node.params.integers("size")
     if not len(offsets) == len(sizes) == x.rank:
         refuse("ERROR_INVALID_PARAM", f"offsets {offsets} and size {sizes} are not of the rank of {x}")
     starts, ends, axes = [], [], []
@@ -70,10 +71,10 @@ def slice_(op: Operation, emit: Emitter) -> Results:
 
 
 @handles("Repeat", to="Tile")
-def repeat(op: Operation, emit: Emitter) -> Results:
+def repeat(node: Node, emit: Emitter) -> Results:
     """RepeatOperation, equal to torch's repeat: `multiples` may have more axes than x."""
-    (x,) = op.take(1)
-    multiples = op.params.integers("multiples")
+    (x,) = node.take(1)
+    multiples = node.params.integers("multiples")
     if len(multiples) < x.rank or any(m <= 0 for m in multiples):
         refuse("ERROR_INVALID_PARAM", f"multiples {multiples} do not fit {x}")
     dims = (1,) * (len(multiples) - x.rank) + (x.shape or ())
@@ -84,10 +85,10 @@ def repeat(op: Operation, emit: Emitter) -> Results:
 
 
 @handles("AsStrided", to="Reshape, Gather", notes="up to 2^25 elements in a graph")
-def as_strided(op: Operation, emit: Emitter) -> Results:
+def as_strided(node: Node, emit: Emitter) -> Results:
     """AsStridedOperation of a contiguous tensor: element i is at offset + sum(i * stride)."""
-    (x,) = op.take(1)
-    size, stride, offset = (op.params.integers(key) for key in ("size", "stride", "offset"))
+    (x,) = node.take(1)
+    size, stride, offset = (node.params.integers(key) for key in ("size", "stride", "offset"))
     if len(size) != len(stride) or len(offset) > 1 or not size or min(size) <= 0:
         refuse("ERROR_INVALID_PARAM", f"size {size}, stride {stride} and offset {offset} do not fit together")
     first = offset[0] if offset else 0
@@ -105,10 +106,10 @@ def as_strided(op: Operation, emit: Emitter) -> Results:
 
 
 @handles("SetValue", to="Slice, Concat", writes=0)
-def set_value(op: Operation, emit: Emitter) -> Results:
+def set_value(node: Node, emit: Emitter) -> Results:
     """SetValueOperation: writes src into dst[starts:ends] in place; it has no output of its own."""
-    dst, src = op.take(2)
-    starts, ends, strides = (op.params.integers(key) for key in ("starts", "ends", "strides"))
+    dst, src = node.take(2)
+    starts, ends, strides = (node.params.integers(key) for key in ("starts", "ends", "strides"))
     if len(starts) != len(ends) or len(starts) > dst.rank:
         refuse("ERROR_INVALID_PARAM", f"starts {starts} and ends {ends} do not fit {dst}")
     if any(stride != 1 for stride in strides):

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from onnx_sparse.converters.ascend.ge.handlers import elementwise, fill, indexing, reduction, shaping
-from onnx_sparse.converters.ascend.ge.handlers.registry import HANDLERS, Handler, Operator
+from onnx_sparse.converters.ascend.ge.handlers.registry import HANDLERS, Node
 
-__all__ = ["HANDLERS", "Handler", "Operator", "elementwise", "fill", "indexing", "reduction", "shaping"]
+__all__ = ["HANDLERS", "Node", "elementwise", "fill", "indexing", "reduction", "shaping"]

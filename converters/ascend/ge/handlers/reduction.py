@@ -6,7 +6,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.compositions import layer_normalized, rms_normalized, softmax_over, swapped
 from onnx_sparse.converters.ascend.emitter import Emitter
-from onnx_sparse.converters.ascend.ge.handlers.registry import Operator, Results, handles
+from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 
 
 @handles("ReduceSum", "ReduceSumD", to="ReduceSum")
@@ -14,43 +14,43 @@ from onnx_sparse.converters.ascend.ge.handlers.registry import Operator, Results
 @handles("ReduceMin", "ReduceMinD", to="ReduceMin")
 @handles("ReduceMean", "ReduceMeanD", to="ReduceMean")
 @handles("ReduceProd", "ReduceProdD", to="ReduceProd")
-def reduce(op: Operator, emit: Emitter) -> Results:
+def reduce(node: Node, emit: Emitter) -> Results:
     """ReduceSum(x, axes | keep_dims) and similar; operators ending in D have the axes as an attribute."""
-    x, *given = op.take(1, 2)
-    axes = op.whole_numbers(given[0], "axes") if given else op.integers("axes")
+    x, *given = node.take(1, 2)
+    axes = given[0].integers("axes") if given else node.integers("axes")
     places = sorted({x.axis(axis) for axis in axes})
     if not places:
         return (x,)
-    name, keep = op.op_type.removesuffix("D"), op.flag("keep_dims")
+    name, keep = node.op_type.removesuffix("D"), node.flag("keep_dims")
     return (emit.in_float32(lambda wide: emit.reduce(name, wide, places, keepdims=keep), x),)
 
 
 @handles("Cumsum", to="CumSum")
-def cumsum(op: Operator, emit: Emitter) -> Results:
+def cumsum(node: Node, emit: Emitter) -> Results:
     """Cumsum(x, axis | exclusive, reverse)."""
-    x, axis = op.take(2)
-    place = emit.constant(x.axis(op.whole_number(axis, "axis")))
-    flags = {name: int(op.flag(name)) for name in ("exclusive", "reverse")}
+    x, axis = node.take(2)
+    place = emit.constant(x.axis(axis.integer("axis")))
+    flags = {name: int(node.flag(name)) for name in ("exclusive", "reverse")}
     return (emit.in_float32(lambda wide: emit.op("CumSum", wide, place, shape=x.shape, **flags), x),)
 
 
 @handles("SoftmaxV2", to="Softmax")
-def softmax(op: Operator, emit: Emitter) -> Results:
+def softmax(node: Node, emit: Emitter) -> Results:
     """SoftmaxV2(x | axes, half_to_float)."""
-    (x,) = op.take(1)
-    if op.flag("half_to_float"):
+    (x,) = node.take(1)
+    if node.flag("half_to_float"):
         x = emit.cast(x, TensorProto.FLOAT)
-    return (softmax_over(emit, x, op.integers("axes") or [-1]),)
+    return (softmax_over(emit, x, node.integers("axes") or [-1]),)
 
 
 @handles("MatMul", "MatMulV2", to="Transpose, MatMul, Add")
 @handles("BatchMatMul", "BatchMatMulV2", to="Transpose, MatMul, Add")
-def matmul(op: Operator, emit: Emitter) -> Results:
+def matmul(node: Node, emit: Emitter) -> Results:
     """MatMulV2(x1, x2, bias | transpose_x1, transpose_x2), BatchMatMulV2(x1, x2, bias | adj_x1, adj_x2)."""
-    x, y, *bias = op.take(2, 3)
-    name = "adj_x" if op.op_type.startswith("Batch") else "transpose_x"
+    x, y, *bias = node.take(2, 3)
+    name = "adj_x" if node.op_type.startswith("Batch") else "transpose_x"
     factors = [
-        swapped(emit, emit.wide(tensor)) if op.flag(f"{name}{number}") else emit.wide(tensor)
+        swapped(emit, emit.wide(tensor)) if node.flag(f"{name}{number}") else emit.wide(tensor)
         for number, tensor in ((1, x), (2, y))
     ]
     product = emit.matmul(*factors)
@@ -60,10 +60,10 @@ def matmul(op: Operator, emit: Emitter) -> Results:
 
 
 @handles("LayerNormV3", to="LayerNormalization", notes="mean and rstd are computed, too")
-def layer_norm(op: Operator, emit: Emitter) -> Results:
+def layer_norm(node: Node, emit: Emitter) -> Results:
     """LayerNormV3(x, gamma, beta | begin_norm_axis, epsilon): y, mean and 1 / deviation."""
-    x, gamma, beta = op.take(3)
-    axis, epsilon = x.axis(op.integer("begin_norm_axis", 0)), op.real("epsilon", 1e-5)
+    x, gamma, beta = node.take(3)
+    axis, epsilon = x.axis(node.integer("begin_norm_axis", 0)), node.number("epsilon", 1e-5)
     wide = emit.wide(x)
     y = emit.cast(layer_normalized(emit, wide, gamma, beta, axis, epsilon), x.dtype)
     axes = [*range(axis, x.rank)]
@@ -75,9 +75,9 @@ def layer_norm(op: Operator, emit: Emitter) -> Results:
 
 
 @handles("RmsNorm", to="Mul, ReduceMean, Sqrt, Div")
-def rms_norm(op: Operator, emit: Emitter) -> Results:
+def rms_norm(node: Node, emit: Emitter) -> Results:
     """RmsNorm(x, gamma | epsilon): y, and rstd in float32."""
-    x, gamma = op.take(2)
+    x, gamma = node.take(2)
     wide = emit.cast(x, TensorProto.FLOAT)
-    y, rstd = rms_normalized(emit, wide, emit.cast(gamma, TensorProto.FLOAT), op.real("epsilon", 1e-6))
+    y, rstd = rms_normalized(emit, wide, emit.cast(gamma, TensorProto.FLOAT), node.number("epsilon", 1e-6))
     return (emit.cast(y, x.dtype), rstd)

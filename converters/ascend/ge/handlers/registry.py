@@ -1,12 +1,4 @@
-"""The registry of GE's operators and what a handler works with.
-
-A handler is a function of an operator and an emitter that returns the operator's results in GE's order:
-
-    @handles("Tile", to="Tile")
-    def tile(op: Operator, emit: Emitter) -> Results: ...
-
-A handler that cannot convert an operator raises `Unsupported`; the driver collects these.
-"""
+"""The registry of GE's operators and what a handler works with."""
 
 from __future__ import annotations
 
@@ -14,17 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.graph import Description
-from onnx_sparse.converters.ascend.tensors import Tensor, Unsupported
-
-Results = tuple[Tensor, ...]
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.registry import Function, Handler, Registry
+from onnx_sparse.converters.registry import Results as Results
+from onnx_sparse.converters.tensor import Tensor
 
 
 @dataclass(frozen=True)
-class Operator:
+class Node:
     """An operator as its handler sees it.
 
     Attributes:
@@ -32,14 +22,12 @@ class Operator:
         inputs: The tensors it reads; None is an optional input that is omitted.
         attributes: Its attributes.
         results: The graph's descriptions of its results.
-        constants: The values of constants of the model, by name.
     """
 
     op_type: str
     inputs: tuple[Tensor | None, ...]
     attributes: Mapping[str, Any]
     results: tuple[Description, ...]
-    constants: Mapping[str, np.ndarray[Any, Any]]
 
     def take(self, least: int, most: int | None = None) -> tuple[Tensor, ...]:
         """The inputs; their number must be from `least` to `most`, and none in the middle may be omitted."""
@@ -53,27 +41,6 @@ class Operator:
             raise Unsupported("an optional input in the middle is omitted")
         return found
 
-    def numbers(self, tensor: Tensor, what: str) -> list[Any]:
-        """The elements of an input that must be a constant."""
-        if tensor.name not in self.constants:
-            raise Unsupported(f"{what} is not a constant")
-        values: list[Any] = self.constants[tensor.name].reshape(-1).tolist()
-        return values
-
-    def whole_numbers(self, tensor: Tensor, what: str) -> list[int]:
-        """The elements of an input that must be a constant of an integer type."""
-        values = self.numbers(tensor, what)
-        if not all(isinstance(value, int) for value in values):
-            raise Unsupported(f"{what} is {tensor}; an integer type expected")
-        return values
-
-    def whole_number(self, tensor: Tensor, what: str) -> int:
-        """The one element of an input that must be a constant of an integer type."""
-        values = self.whole_numbers(tensor, what)
-        if len(values) != 1:
-            raise Unsupported(f"{what} is not a single number")
-        return values[0]
-
     def integer(self, name: str, default: int | None = None) -> int:
         """An attribute that is a whole number."""
         value = self._number(name, default)
@@ -81,7 +48,7 @@ class Operator:
             raise Unsupported(f"attribute {name} is {value}; a whole number expected")
         return value
 
-    def real(self, name: str, default: float | None = None) -> float:
+    def number(self, name: str, default: float | None = None) -> float:
         """An attribute that is a number."""
         return float(self._number(name, default))
 
@@ -108,47 +75,15 @@ class Operator:
         return value
 
 
-HandlerFunction = Callable[[Operator, Emitter], Results]
-
-
-@dataclass(frozen=True)
-class Handler:
-    """How one operator of GE is converted.
-
-    Attributes:
-        op_type: The operator.
-        to: The ONNX operators that it becomes.
-        convert: The function that converts it.
-        notes: What is not supported, or assumed.
-    """
-
-    op_type: str
-    to: str
-    convert: HandlerFunction
-    notes: str = ""
-
-
 #: The handlers by operator.
-HANDLERS: dict[str, Handler] = {}
+HANDLERS = Registry(Handler)
+handles = HANDLERS.handles
 
 
-def handles(*op_types: str, to: str, notes: str = "") -> Callable[[HandlerFunction], HandlerFunction]:
-    """Register the decorated function as the handler of operators; see `Handler` for the arguments."""
-
-    def register(function: HandlerFunction) -> HandlerFunction:
-        for op_type in op_types:
-            if op_type in HANDLERS:
-                raise ValueError(f"{op_type} has a handler already")
-            HANDLERS[op_type] = Handler(op_type, to, function, notes)
-        return function
-
-    return register
-
-
-def handles_each(targets: Mapping[str, str]) -> Callable[[HandlerFunction], HandlerFunction]:
+def handles_each(targets: Mapping[str, str]) -> Callable[[Function], Function]:
     """Register the decorated function as the handler of operators by the ONNX operators that they become."""
 
-    def register(function: HandlerFunction) -> HandlerFunction:
+    def register(function: Function) -> Function:
         for op_type, target in targets.items():
             handles(op_type, to=target)(function)
         return function

@@ -8,34 +8,36 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import Emitter
-from onnx_sparse.converters.ascend.ge.handlers.registry import Operator, Results, handles
-from onnx_sparse.converters.ascend.tensors import Shape, Tensor, Unsupported, broadcast, element_count
+from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
+from onnx_sparse.converters.ascend.shapes import broadcast, element_count
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Shape, Tensor
 
 #: Each part of a split is a result of its node; a number in a file must not make a graph of unlimited size.
 _MOST_PARTS = 65536
 
 
 @handles("Transpose", "TransposeD", to="Transpose")
-def transpose(op: Operator, emit: Emitter) -> Results:
+def transpose(node: Node, emit: Emitter) -> Results:
     """Transpose(x, perm), TransposeD(x | perm)."""
-    x, *more = op.take(1, 2)
-    perm = op.whole_numbers(more[0], "perm") if more else op.integers("perm")
+    x, *more = node.take(1, 2)
+    perm = more[0].integers("perm") if more else node.integers("perm")
     if sorted(p % max(x.rank, 1) for p in perm) != list(range(x.rank)):
         raise Unsupported(f"perm {perm} is not a permutation of the axes of {x}")
     return (emit.transpose(x, [p % x.rank for p in perm]),)
 
 
 @handles("Reshape", to="Reshape", notes="axis = 0 and num_axes = -1 only")
-def reshape(op: Operator, emit: Emitter) -> Results:
+def reshape(node: Node, emit: Emitter) -> Results:
     """Reshape(x, shape)."""
-    x, shape = op.take(2)
-    if op.integer("axis", 0) or op.integer("num_axes", -1) != -1:
+    x, shape = node.take(2)
+    if node.integer("axis", 0) or node.integer("num_axes", -1) != -1:
         raise Unsupported("axis and num_axes are not supported")
     if shape.shape is not None and len(shape.shape) != 1:
         raise Unsupported(f"shape is {shape}; a list of dimensions expected")
-    known: Shape | None = op.results[0].shape if op.results else None
-    if shape.name in op.constants:
-        wanted = op.whole_numbers(shape, "shape")
+    known: Shape | None = node.results[0].shape if node.results else None
+    if shape.value is not None:
+        wanted = shape.integers("shape")
         count = element_count(x.shape)
         if wanted.count(-1) == 1 and count is not None and 0 not in wanted:
             rest = -math.prod(wanted)
@@ -44,26 +46,26 @@ def reshape(op: Operator, emit: Emitter) -> Results:
             return (emit.reshape(x, wanted),)
         known = tuple(None if dim == -1 else dim for dim in wanted)
     as_int64 = emit.cast(shape, TensorProto.INT64)
-    return (emit.op("Reshape", x, as_int64, shape=known, allowzero=int(shape.name not in op.constants)),)
+    return (emit.op("Reshape", x, as_int64, shape=known, allowzero=int(shape.value is None)),)
 
 
 @handles("Shape", to="Shape")
-def shape_of(op: Operator, emit: Emitter) -> Results:
+def shape_of(node: Node, emit: Emitter) -> Results:
     """Shape(x | dtype), int32 unless the attribute says int64."""
-    (x,) = op.take(1)
-    dims = emit.op("Shape", x, dtype=TensorProto.INT64, shape=None if x.shape is None else (len(x.shape),))
-    return (emit.cast(dims, ACL.get(op.integer("dtype", 3), TensorProto.INT32)),)
+    (x,) = node.take(1)
+    dims = emit.shape_of(x)
+    return (emit.cast(dims, ACL.get(node.integer("dtype", 3), TensorProto.INT32)),)
 
 
 @handles("ExpandDims", "Unsqueeze", to="Unsqueeze")
-def unsqueeze(op: Operator, emit: Emitter) -> Results:
+def unsqueeze(node: Node, emit: Emitter) -> Results:
     """ExpandDims(x, axis), Unsqueeze(x | axes)."""
-    if op.op_type == "ExpandDims":
-        x, axis = op.take(2)
-        axes = [op.whole_number(axis, "axis")]
+    if node.op_type == "ExpandDims":
+        x, axis = node.take(2)
+        axes = [axis.integer("axis")]
     else:
-        (x,) = op.take(1)
-        axes = op.integers("axes")
+        (x,) = node.take(1)
+        axes = node.integers("axes")
     rank = x.rank + len(axes)
     if any(not -rank <= axis < rank for axis in axes):
         raise Unsupported(f"axes {axes} are out of range for {x}")
@@ -75,10 +77,10 @@ def unsqueeze(op: Operator, emit: Emitter) -> Results:
 
 
 @handles("Squeeze", to="Squeeze")
-def squeeze(op: Operator, emit: Emitter) -> Results:
+def squeeze(node: Node, emit: Emitter) -> Results:
     """Squeeze(x | axis); without an axis, all axes of size 1."""
-    (x,) = op.take(1)
-    axes = [x.axis(axis) for axis in op.integers("axis")] or [i for i, dim in enumerate(x.dims) if dim == 1]
+    (x,) = node.take(1)
+    axes = [x.axis(axis) for axis in node.integers("axis")] or [i for i, dim in enumerate(x.dims) if dim == 1]
     return (squeezed(emit, x, axes),)
 
 
@@ -92,33 +94,33 @@ def squeezed(emit: Emitter, x: Tensor, axes: list[int]) -> Tensor:
 
 
 @handles("ConcatV2", "ConcatD", to="Concat")
-def concat(op: Operator, emit: Emitter) -> Results:
+def concat(node: Node, emit: Emitter) -> Results:
     """ConcatV2(x..., concat_dim), ConcatD(x... | concat_dim)."""
-    tensors = list(op.take(1, len(op.inputs)))
-    axis = op.whole_number(tensors.pop(), "concat_dim") if op.op_type == "ConcatV2" else op.integer("concat_dim")
+    tensors = list(node.take(1, len(node.inputs)))
+    axis = tensors.pop().integer("concat_dim") if node.op_type == "ConcatV2" else node.integer("concat_dim")
     if not tensors:
         raise Unsupported("it has no inputs")
     return (emit.concat(tensors, tensors[0].axis(axis)),)
 
 
 @handles("SplitV", "SplitD", "Split", to="Split")
-def split(op: Operator, emit: Emitter) -> Results:
+def split(node: Node, emit: Emitter) -> Results:
     """SplitV(x, size_splits, split_dim), SplitD(x | split_dim, num_split), Split(split_dim, x | num_split)."""
-    if op.op_type == "SplitV":
-        x, given, dim = op.take(3)
-        axis = x.axis(op.whole_number(dim, "split_dim"))
-        sizes = op.whole_numbers(given, "size_splits")
+    if node.op_type == "SplitV":
+        x, given, dim = node.take(3)
+        axis = x.axis(dim.integer("split_dim"))
+        sizes = given.integers("size_splits")
         if sizes.count(-1) == 1:
             rest = x.dims[axis] - sum(sizes) - 1
             sizes = [rest if size == -1 else size for size in sizes]
         return emit.split(x, axis, sizes)
-    if op.op_type == "SplitD":
-        (x,) = op.take(1)
-        axis = x.axis(op.integer("split_dim"))
+    if node.op_type == "SplitD":
+        (x,) = node.take(1)
+        axis = x.axis(node.integer("split_dim"))
     else:
-        dim, x = op.take(2)
-        axis = x.axis(op.whole_number(dim, "split_dim"))
-    count = op.integer("num_split")
+        dim, x = node.take(2)
+        axis = x.axis(dim.integer("split_dim"))
+    count = node.integer("num_split")
     size = x.dims[axis]
     if not 0 < count <= _MOST_PARTS or size % count:
         raise Unsupported(f"axis {axis} of {x} does not split into {count} equal parts (at most {_MOST_PARTS})")
@@ -126,10 +128,10 @@ def split(op: Operator, emit: Emitter) -> Results:
 
 
 @handles("Slice", to="Slice")
-def slice_(op: Operator, emit: Emitter) -> Results:
+def slice_(node: Node, emit: Emitter) -> Results:
     """Slice(x, offsets, size); a size of -1 is the rest."""
-    x, offsets, size = op.take(3)
-    starts, sizes = (op.whole_numbers(t, what) for t, what in ((offsets, "offsets"), (size, "size")))
+    x, offsets, size = node.take(3)
+    starts, sizes = (t.integers(what) for t, what in ((offsets, "offsets"), (size, "size")))
     if not len(starts) == len(sizes) == x.rank:
         raise Unsupported(f"offsets {starts} and size {sizes} are not of the rank of {x}")
     ends = [dim if n == -1 else start + n for start, n, dim in zip(starts, sizes, x.dims, strict=True)]
@@ -137,14 +139,14 @@ def slice_(op: Operator, emit: Emitter) -> Results:
 
 
 @handles("StridedSlice", to="Slice, Squeeze, Unsqueeze", notes="begin, end and strides are constants")
-def strided_slice(op: Operator, emit: Emitter) -> Results:
+def strided_slice(node: Node, emit: Emitter) -> Results:
     """StridedSlice(x, begin, end, strides | begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)."""
-    x, *rest = op.take(3, 4)
-    begin, end = (op.whole_numbers(t, what) for t, what in zip(rest, ("begin", "end"), strict=False))
-    strides = op.whole_numbers(rest[2], "strides") if len(rest) == 3 else [1] * len(begin)
+    x, *rest = node.take(3, 4)
+    begin, end = (t.integers(what) for t, what in zip(rest, ("begin", "end"), strict=False))
+    strides = rest[2].integers("strides") if len(rest) == 3 else [1] * len(begin)
     if not len(begin) == len(end) == len(strides) or 0 in strides:
         raise Unsupported(f"begin {begin}, end {end} and strides {strides} do not fit together")
-    masks = {name: op.integer(f"{name}_mask", 0) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    masks = {name: node.integer(f"{name}_mask", 0) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
 
     def masked(name: str, position: int) -> bool:
         return bool(masks[name] >> position & 1)
@@ -192,10 +194,10 @@ def strided_slice(op: Operator, emit: Emitter) -> Results:
 
 
 @handles("Tile", to="Tile")
-def tile(op: Operator, emit: Emitter) -> Results:
+def tile(node: Node, emit: Emitter) -> Results:
     """Tile(x, multiples)."""
-    x, multiples = op.take(2)
-    times = op.whole_numbers(multiples, "multiples")
+    x, multiples = node.take(2)
+    times = multiples.integers("multiples")
     if len(times) != x.rank or min(times, default=0) < 0:
         raise Unsupported(f"multiples {times} do not fit {x}")
     shape = tuple(None if dim is None else dim * n for dim, n in zip(x.shape or (), times, strict=True))
@@ -203,11 +205,11 @@ def tile(op: Operator, emit: Emitter) -> Results:
 
 
 @handles("Pack", to="Unsqueeze, Concat")
-def pack(op: Operator, emit: Emitter) -> Results:
+def pack(node: Node, emit: Emitter) -> Results:
     """Pack(x... | axis): the tensors along a new axis."""
-    tensors = op.take(1, len(op.inputs))
+    tensors = node.take(1, len(node.inputs))
     rank = tensors[0].rank + 1
-    axis = op.integer("axis", 0)
+    axis = node.integer("axis", 0)
     if not -rank <= axis < rank:
         raise Unsupported(f"axis {axis} is out of range for a result of rank {rank}")
     axis %= rank
@@ -219,14 +221,14 @@ def pack(op: Operator, emit: Emitter) -> Results:
 
 
 @handles("BroadcastTo", to="Expand")
-def broadcast_to(op: Operator, emit: Emitter) -> Results:
+def broadcast_to(node: Node, emit: Emitter) -> Results:
     """BroadcastTo(x, shape)."""
-    x, shape = op.take(2)
-    known = op.results[0].shape if op.results else None
+    x, shape = node.take(2)
+    known = node.results[0].shape if node.results else None
     if shape.shape is not None and len(shape.shape) != 1:
         raise Unsupported(f"shape is {shape}; a list of dimensions expected")
-    if shape.name in op.constants:
-        dims = tuple(op.whole_numbers(shape, "shape"))
+    if shape.value is not None:
+        dims = tuple(shape.integers("shape"))
         if min(dims, default=0) < 0:
             raise Unsupported(f"shape {list(dims)} has a negative dimension")
         known = broadcast(x.shape, dims)
@@ -237,16 +239,16 @@ def broadcast_to(op: Operator, emit: Emitter) -> Results:
 
 
 @handles("PadV3", to="Pad", notes="constant mode with paddings that are a constant")
-def pad(op: Operator, emit: Emitter) -> Results:
+def pad(node: Node, emit: Emitter) -> Results:
     """PadV3(x, paddings, constant_values | mode)."""
-    x, paddings, *value = op.take(2, 3)
-    if op.attributes.get("mode", "constant") not in ("constant", ""):
-        raise Unsupported(f"mode {op.attributes['mode']} is not supported")
-    amounts = op.whole_numbers(paddings, "paddings")
+    x, paddings, *value = node.take(2, 3)
+    if node.attributes.get("mode", "constant") not in ("constant", ""):
+        raise Unsupported(f"mode {node.attributes['mode']} is not supported")
+    amounts = paddings.integers("paddings")
     if len(amounts) != 2 * x.rank or min(amounts, default=0) < 0:
         raise Unsupported(f"paddings {amounts} do not fit {x}")
     pairs = list(zip(amounts[::2], amounts[1::2], strict=True))
-    if not op.flag("paddings_contiguous", True):
+    if not node.flag("paddings_contiguous", True):
         pairs = list(zip(amounts[: x.rank], amounts[x.rank :], strict=True))
     shape = tuple(
         None if d is None else d + before + after for d, (before, after) in zip(x.shape or (), pairs, strict=True)
