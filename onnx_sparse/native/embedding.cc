@@ -15,22 +15,21 @@ void embedding_segments(const Call& call, Finalize unweighted, Finalize weighted
   const Tensor& default_index = call.input(4);
   const Tensor& weights = call.input(5);
   const int64_t segments = call.input(3).integer();
-  const auto width = static_cast<size_t>(table.size_from(1));
-  const size_t element_size = size_of(table.type);
-
   require_sorted(call, "segment_ids", segment_ids);
-  std::vector<int64_t> shape(table.dims, table.dims + table.rank);
-  shape[0] = segments;
-  auto* output = static_cast<char*>(call.allocate(0, shape, element_size, equation("num_segments", segments)));
+  auto* output = static_cast<char*>(call.allocate_rows(0, segments, table, 1, equation("num_segments", segments)));
   const int64_t kept = count_below(segment_ids, segments);
   const int64_t default_row = default_index ? default_index.integer() : -1;
   if (default_row < -1 || default_row >= table.dims[0]) {
     throw out_of_range("default_index", default_index, 0, default_row, "-1", table.dims[0]);
   }
 
+  if (segments == 0) return;  // however wide its rows
+
+  const auto width = static_cast<size_t>(table.size_from(1));
   const std::vector<char> zeros = constant_row(table.type, Constant::zero, default_row < 0 ? width : 0);
-  const char* empty_row =
-      default_row < 0 ? zeros.data() : table.as<char>() + static_cast<size_t>(default_row) * width * element_size;
+  const char* empty_row = default_row < 0
+                              ? zeros.data()
+                              : table.as<char>() + static_cast<size_t>(default_row) * width * size_of(table.type);
   SegmentReduction work{};
   work.reduction = weights ? Reduction::add_weighted : Reduction::add;
   work.finalize = weights ? weighted : unweighted;

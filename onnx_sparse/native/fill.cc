@@ -100,20 +100,22 @@ class MaskedRuns {
 void fill(const Call& call) {
   const Tensor& dims = call.input(0);
   const Tensor& value = call.input(1);
+  const size_t element_size = size_of(value.type);
   std::vector<int64_t> shape;
-  int64_t size = 1;
   for (int64_t i = 0; i < dims.size(); ++i) shape.push_back(dims.integer(static_cast<size_t>(i)));
   const std::string cause = "dims = " + text_of(shape.data(), shape.size());
-  OrtValue* output = call.allocate_value(0, shape, size_of(value.type), cause);
-  for (const int64_t dim : shape) size *= dim;
+  std::vector<int64_t> sizes = shape;
+  sizes.push_back(static_cast<int64_t>(element_size));
+  // numpy has no such array even where a dimension is 0.
+  if (!product_of(sizes.data(), sizes.size(), true)) throw cannot_be_allocated(shape, cause);
+  const int64_t size = *product_of(shape.data(), shape.size());
   if (value.type == ORT_STRING) {
+    OrtValue* output = call.allocate_value(0, shape, element_size, cause);
     const Strings texts(call, value);
     for (int64_t i = 0; i < size; ++i) put_string(call, output, static_cast<size_t>(i), texts[0]);
     return;
   }
-  void* data = nullptr;
-  call.check(call.api().GetTensorMutableData(output, &data));
-  const size_t element_size = size_of(value.type);
+  void* data = call.allocate(0, shape, element_size, cause);
   call.for_parts(size, size * static_cast<int64_t>(element_size), [&](int64_t first, int64_t end) {
     loops().fill[log2_of(element_size)](value.data, static_cast<size_t>(end - first),
                                         static_cast<char*>(data) + static_cast<size_t>(first) * element_size);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -39,10 +40,13 @@ class RowFiller {
       : call_(call),
         entries_(entries),
         rows_(entries.sizes.empty() ? 0 : entries.sizes[0]),
-        parts_(task_count(entries.count * static_cast<int64_t>(2 * entries.rank * sizeof(Index)))) {}
+        parts_(std::clamp(task_count(entries.count * static_cast<int64_t>(2 * entries.rank * sizeof(Index))), size_t{1},
+                          static_cast<size_t>(std::max(entries.count, int64_t{1})))) {}
 
   // Reads the entries and returns whether their coordinates are in range.
   bool scan() {
+    const std::vector<int64_t>& sizes = entries_.sizes;
+    if (entries_.count > 0 && std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return false;
     std::vector<PartScan> parts(parts_);
     call_.parallel_for(parts_, [&](size_t part) {
       parts[part] = with_rank([&](auto rank) {
@@ -59,11 +63,9 @@ class RowFiller {
     return in_range;
   }
 
-  // How many entries the output has. To be called only after a scan that found all in range.
-  int64_t output_size() {
-    if (!sorted_) count_rows();
-    return sorted_ ? entries_.count + rows_ - rows_before_.back() : starts_[static_cast<size_t>(rows_)];
-  }
+  // How many entries the output has, which the caller refuses if it is more than an Index can say. To be called only
+  // after a scan that found all in range.
+  int64_t output_size() { return sorted_ ? entries_.count + rows_ - rows_before_.back() : count_rows(); }
 
   // Writes the output.
   void write(const FilledRows<Index>& out, const void* values, const void* default_value, size_t value_size) {
@@ -100,14 +102,14 @@ class RowFiller {
   template <class Value>
   struct Values {
     Values(const void* values, const void* default_value, char* output)
-        : from(static_cast<const Value*>(values)),
-          missing(*static_cast<const Value*>(default_value)),
-          to(reinterpret_cast<Value*>(output)) {}
-    void move(int64_t k, int64_t position) const { to[position] = from[k]; }
-    void fill(int64_t position) const { to[position] = missing; }
-    const Value* from;
-    const Value missing;
-    Value* to;
+        : from(static_cast<const char*>(values)), missing(static_cast<const char*>(default_value)), to(output) {}
+    void move(int64_t k, int64_t position) const { copy(from + k * size, position); }
+    void fill(int64_t position) const { copy(missing, position); }
+    void copy(const char* value, int64_t position) const { std::memcpy(to + position * size, value, sizeof(Value)); }
+    static constexpr auto size = static_cast<int64_t>(sizeof(Value));
+    const char* from;
+    const char* missing;
+    char* to;
   };
 
   // Calls a function with the number of coordinates, or with 0 where that number has no code of its own.
@@ -143,24 +145,26 @@ class RowFiller {
   PartScan scan_part(int64_t first, int64_t end) const {
     const size_t rank = known_rank ? known_rank : entries_.rank;
     const bool compares_columns = entries_.compared > 1;
-    std::vector<uint64_t> highest(rank, ~uint64_t{0});
+    const size_t checked = entries_.sizes.size();
+    const auto is_outside = [](Index coordinate, uint64_t highest) {
+      return static_cast<uint64_t>(int64_t{coordinate}) > highest;
+    };
+    const auto highest = [&](size_t c) { return static_cast<uint64_t>(entries_.sizes[c]) - 1; };
     bool outside = false;
-    for (size_t c = 0; c < entries_.sizes.size(); ++c) {
-      highest[c] = static_cast<uint64_t>(entries_.sizes[c]) - 1;
-      outside |= entries_.sizes[c] == 0 && first < end;
-    }
     bool falls = false;
     // The first entry of all has a new row, and is compared with itself. There are no branches, because the lengths of
     // rows would be mispredicted.
     int64_t new_rows = first == 0 && end > 0;
     const Index* here = entry(first);
     const Index* before = first == 0 ? here : here - rank;
-    const uint64_t highest_row = highest[0];
-    const uint64_t highest_column = rank > 1 ? highest[1] : 0;
+    const uint64_t highest_row = first < end ? highest(0) : 0;
+    const uint64_t highest_column = checked > 1 ? highest(1) : ~uint64_t{0};
     for (int64_t k = first; k < end; ++k, before = here, here += rank) {
-      outside |= static_cast<uint64_t>(int64_t{here[0]}) > highest_row;
-      if (rank > 1) outside |= static_cast<uint64_t>(int64_t{here[1]}) > highest_column;
-      for (size_t c = 2; c < rank; ++c) outside |= static_cast<uint64_t>(int64_t{here[c]}) > highest[c];
+      outside |= is_outside(here[0], highest_row);
+      if (rank > 1) outside |= is_outside(here[1], highest_column);
+      if (known_rank == 0) {
+        for (size_t c = 2; c < checked; ++c) outside |= is_outside(here[c], highest(c));
+      }
       new_rows += *before != *here;
       falls |= *here < *before;
       if (compares_columns) {
@@ -172,39 +176,40 @@ class RowFiller {
   }
 
   // Computes where the entries of each row begin in the output (an empty row has one), and where among them the entries
-  // of each part of the input begin.
-  void count_rows() {
+  // of each part of the input begin. Returns how many entries the output has; if an Index cannot say it, the places are
+  // wrong.
+  int64_t count_rows() {
     const int64_t row_length = entries_.count / std::max(rows_, int64_t{1});
     sort_parts_ = static_cast<size_t>(std::clamp(row_length, int64_t{1}, kMostSortParts));
-    next_ = uninitialized<int64_t>(rows_ * static_cast<int64_t>(sort_parts_));
+    next_ = uninitialized<Index>(rows_ * static_cast<int64_t>(sort_parts_));
     call_.parallel_for(sort_parts_, [&](size_t part) {
-      int64_t* counts = next_of(part);
-      std::fill(counts, counts + rows_, int64_t{0});
+      Index* counts = next_of(part);
+      std::fill(counts, counts + rows_, Index{0});
       const int64_t end = begin_of(part + 1, sort_parts_);
       for (int64_t k = begin_of(part, sort_parts_); k < end; ++k) ++counts[row_of(k)];
     });
-    starts_ = uninitialized<int64_t>(rows_ + 1);
+    starts_ = uninitialized<Index>(rows_ + 1);
     int64_t start = 0;
     for (int64_t row = 0; row < rows_; ++row) {
-      starts_[static_cast<size_t>(row)] = start;
+      starts_[static_cast<size_t>(row)] = static_cast<Index>(start);
       int64_t next = start;
       for (size_t part = 0; part < sort_parts_; ++part) {
-        int64_t& place = next_of(part)[row];
-        next += std::exchange(place, next);
+        next += std::exchange(next_of(part)[row], static_cast<Index>(next));
       }
       start = std::max(next, start + 1);
     }
-    starts_[static_cast<size_t>(rows_)] = start;
+    starts_[static_cast<size_t>(rows_)] = static_cast<Index>(start);
+    return start;
   }
 
   // Where in the output the next entry of each row goes, for one part of the input.
-  int64_t* next_of(size_t part) const { return next_.get() + part * static_cast<size_t>(rows_); }
+  Index* next_of(size_t part) const { return next_.get() + part * static_cast<size_t>(rows_); }
 
   // Calls a function with the number and the output position of each entry of a part; entries of a row keep their
   // order.
   template <class Fetch, class Place>
   void place_entries(size_t part, const Fetch& fetch, const Place& place) const {
-    int64_t* next = next_of(part);
+    Index* next = next_of(part);
     const int64_t end = begin_of(part + 1, sort_parts_);
     for (int64_t k = begin_of(part, sort_parts_); k < end; ++k) {
       fetch(next[row_of(std::min(k + kPrefetchDistance, end - 1))]);
@@ -215,13 +220,13 @@ class RowFiller {
   // Puts the entries' numbers in the order of the output; -1 marks an entry that is filled in.
   void sort_entries() {
     const int64_t size = starts_[static_cast<size_t>(rows_)];
-    sources_ = uninitialized<int64_t>(size);
-    int64_t* sources = sources_.get();
-    std::fill(sources, sources + size, int64_t{-1});
+    sources_ = uninitialized<Index>(size);
+    Index* sources = sources_.get();
+    std::fill(sources, sources + size, Index{-1});
     call_.parallel_for(sort_parts_, [&](size_t part) {
       place_entries(
           part, [&](int64_t position) { __builtin_prefetch(sources + position, 1); },
-          [&](int64_t k, int64_t position) { sources[position] = k; });
+          [&](int64_t k, int64_t position) { sources[position] = static_cast<Index>(k); });
     });
   }
 
@@ -236,7 +241,7 @@ class RowFiller {
               [&](int64_t k, int64_t position) { write_entry<rank>(k, position, out, values); });
         });
       }
-      const size_t tasks = task_count(starts_[static_cast<size_t>(rows_)] * 32);
+      const size_t tasks = task_count(int64_t{starts_[static_cast<size_t>(rows_)]} * 32);
       call_.parallel_for(tasks, [&](size_t task) {
         write_rows<rank>(row_split(task, tasks), row_split(task + 1, tasks), out, values);
       });
@@ -325,12 +330,12 @@ class RowFiller {
   // Sorts a row's entries by their other coordinates, stably. Most rows are short: their first columns are collected
   // and sorted by insertion.
   void sort_row(int64_t start, int64_t end) const {
-    int64_t* first = sources_.get() + start;
+    Index* first = sources_.get() + start;
     const int64_t count = end - start;
     if (count > kShortRow || entries_.compared > 2) return sort_long_row(first, first + count);
     Index columns[kShortRow];
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t source = first[i];
+      const Index source = first[i];
       const Index column = entry(source)[1];
       int64_t at = i;
       for (; at > 0 && column < columns[at - 1]; --at) {
@@ -342,8 +347,8 @@ class RowFiller {
     }
   }
 
-  void sort_long_row(int64_t* first, int64_t* last) const {
-    const auto before = [&](int64_t a, int64_t b) {
+  void sort_long_row(Index* first, Index* last) const {
+    const auto before = [&](Index a, Index b) {
       if (less_in_row(entry(a), entry(b))) return true;
       return a < b && !less_in_row(entry(b), entry(a));
     };
@@ -362,9 +367,9 @@ class RowFiller {
   std::vector<int64_t> rows_before_;  // how many rows have entries in the parts before each
   // Of unsorted entries:
   size_t sort_parts_ = 0;
-  std::unique_ptr<int64_t[]> starts_;   // where each row begins in the output
-  std::unique_ptr<int64_t[]> next_;     // where the next entry of each row goes, by part of the input
-  std::unique_ptr<int64_t[]> sources_;  // which entry goes to each output position, where rows are sorted, too
+  std::unique_ptr<Index[]> starts_;   // where each row begins in the output
+  std::unique_ptr<Index[]> next_;     // where the next entry of each row goes, by part of the input
+  std::unique_ptr<Index[]> sources_;  // which entry goes to each output position, where rows are sorted, too
 };
 
 }  // namespace onnx_sparse

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
+#include <cstring>
 
 namespace onnx_sparse {
 namespace {
@@ -23,6 +23,9 @@ bool can_be_allocated(int64_t bytes) {
   return memory != nullptr;
 }
 
+// Whether memory is where the compiler expects elements of this size to be.
+bool is_aligned(const void* data, size_t element_size) { return reinterpret_cast<uintptr_t>(data) % element_size == 0; }
+
 }  // namespace
 
 Call::Call(const OrtApi& api, OrtKernelContext* context, const Declaration& op, const Choices& choices)
@@ -31,7 +34,7 @@ Call::Call(const OrtApi& api, OrtKernelContext* context, const Declaration& op, 
   size_t given_count = 0;
   check(api_.KernelContext_GetInputCount(context_, &given_count));
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (i < given_count) read_input(i);
+    if (i < given_count) read_input(i, op.inputs[i]);
     if (!inputs_[i] && !op.inputs[i].optional()) {
       throw InvalidArgument{"input " + std::string(op.inputs[i].name) + " is required"};
     }
@@ -42,7 +45,11 @@ Call::Call(const OrtApi& api, OrtKernelContext* context, const Declaration& op, 
   }
 }
 
-void Call::read_input(size_t index) {
+void Call::finish() const {
+  for (const Substitute& output : substitutes_) std::memcpy(output.data, output.memory.get(), output.bytes);
+}
+
+void Call::read_input(size_t index, const Input& declared) {
   const OrtValue* value = nullptr;
   check(api_.KernelContext_GetInput(context_, index, &value));
   if (value == nullptr) return;
@@ -50,51 +57,63 @@ void Call::read_input(size_t index) {
   tensor.value = value;
   OrtTensorTypeAndShapeInfo* info = nullptr;
   check(api_.GetTensorTypeAndShape(value, &info));
-  OrtStatus* failed = api_.GetTensorElementType(info, &tensor.type);
-  if (failed == nullptr) failed = api_.GetDimensionsCount(info, &tensor.rank);
-  if (failed == nullptr) {
-    dims_[index].resize(tensor.rank);
-    failed = api_.GetDimensions(info, dims_[index].data(), tensor.rank);
-  }
-  api_.ReleaseTensorTypeAndShapeInfo(info);
-  check(failed);
+  const std::unique_ptr<OrtTensorTypeAndShapeInfo, void(ORT_CALL*)(OrtTensorTypeAndShapeInfo*)> released(
+      info, api_.ReleaseTensorTypeAndShapeInfo);
+  check(api_.GetTensorElementType(info, &tensor.type));
+  check(api_.GetDimensionsCount(info, &tensor.rank));
+  dims_[index].resize(tensor.rank);
+  check(api_.GetDimensions(info, dims_[index].data(), tensor.rank));
   tensor.dims = dims_[index].data();
   if (tensor.type != ORT_STRING) {
     void* data = nullptr;
     check(api_.GetTensorMutableData(const_cast<OrtValue*>(value), &data));  // it is only read
     tensor.data = data;
   }
+  // Kernels index integers as an array. Values, of which there may be gigabytes, are read wherever they are.
+  const bool is_array = (tensor.type == ORT_INT32 || tensor.type == ORT_INT64) && declared.type != "T";
+  if (is_array && !is_aligned(tensor.data, size_of(tensor.type))) {
+    const size_t bytes = static_cast<size_t>(tensor.size()) * size_of(tensor.type);
+    aligned_inputs_[index].reset(new char[bytes]);
+    std::memcpy(aligned_inputs_[index].get(), tensor.data, bytes);
+    tensor.data = aligned_inputs_[index].get();
+  }
+}
+
+InvalidArgument cannot_be_allocated(const std::vector<int64_t>& dims, const std::string& cause) {
+  return {cause + ": an output of shape " + text_of(dims.data(), dims.size()) + " cannot be allocated"};
 }
 
 OrtValue* Call::allocate_value(size_t index, const std::vector<int64_t>& dims, size_t element_size,
                                const std::string& cause) const {
-  auto room = std::numeric_limits<int64_t>::max() / static_cast<int64_t>(element_size);
+  // As ONNX Runtime counts: after a dimension of 0 nothing can overflow, before it everything can.
   auto bytes = static_cast<int64_t>(element_size);
-  for (const int64_t dim : dims) {
-    room /= std::max(dim, int64_t{1});
-    if (room > 0) bytes *= dim;
-  }
+  const bool representable =
+      std::all_of(dims.begin(), dims.end(), [&](int64_t dim) { return !__builtin_mul_overflow(bytes, dim, &bytes); });
+  if (!representable || (bytes > kLargeBytes && !can_be_allocated(bytes))) throw cannot_be_allocated(dims, cause);
   OrtValue* value = nullptr;
-  if (room > 0 && (bytes <= kLargeBytes || can_be_allocated(bytes))) {
-    OrtStatus* failed = api_.KernelContext_GetOutput(context_, index, dims.data(), dims.size(), &value);
-    if (failed == nullptr) return value;
-    api_.ReleaseStatus(failed);
-  }
-  throw InvalidArgument{cause + ": an output of shape " + text_of(dims.data(), dims.size()) + " cannot be allocated"};
+  Status status(api_.KernelContext_GetOutput(context_, index, dims.data(), dims.size(), &value), {&api_});
+  if (status == nullptr) return value;
+  OrtFailure failure(std::move(status));
+  failure.attempt = cause + ": an output of shape " + text_of(dims.data(), dims.size()) + ": ";
+  throw failure;
 }
 
 void* Call::allocate(size_t index, const std::vector<int64_t>& dims, size_t element_size,
                      const std::string& cause) const {
   OrtValue* value = allocate_value(index, dims, element_size, cause);
-  if (value == nullptr) {
-    size_t bytes = element_size;
-    for (const int64_t dim : dims) bytes *= static_cast<size_t>(dim);
-    unwanted_.emplace_back(new char[bytes]);
-    return unwanted_.back().get();
-  }
   void* data = nullptr;
-  check(api_.GetTensorMutableData(value, &data));
-  return data;
+  if (value != nullptr) check(api_.GetTensorMutableData(value, &data));
+  if (value != nullptr && is_aligned(data, element_size)) return data;
+  size_t bytes = element_size;
+  for (const int64_t dim : dims) bytes *= static_cast<size_t>(dim);
+  substitutes_.push_back({std::unique_ptr<char[]>(new char[bytes]), value == nullptr ? 0 : bytes, data});
+  return substitutes_.back().memory.get();
+}
+
+void* Call::allocate_rows(size_t index, int64_t rows, const Tensor& like, size_t axis, const std::string& cause) const {
+  std::vector<int64_t> dims(like.dims + axis, like.dims + like.rank);
+  dims.insert(dims.begin(), rows);
+  return allocate(index, dims, size_of(like.type), cause);
 }
 
 size_t size_of(OrtElementType type) {

@@ -11,16 +11,31 @@
 #include <type_traits>
 #include <vector>
 
+#include "allocations.h"
 #include "declaration.h"
 #include "tensor.h"
 #include "validation.h"
 
 namespace onnx_sparse {
 
+struct StatusReleaser {
+  const OrtApi* api;
+  void operator()(OrtStatus* status) const { api->ReleaseStatus(status); }
+};
+using Status = std::unique_ptr<OrtStatus, StatusReleaser>;
+
 // A call of ONNX Runtime's API failed.
 struct OrtFailure {
-  OrtStatus* status;
+  explicit OrtFailure(Status failed) : status(std::move(failed)) {}
+
+  Status status;
+  std::string attempt;  // what was asked for, ending in ": "; empty where the status says it
 };
+
+// Throws an OrtFailure unless the call of ONNX Runtime's API succeeded.
+inline void check_status(const OrtApi& api, OrtStatus* status) {
+  if (status != nullptr) throw OrtFailure(Status(status, {&api}));
+}
 
 // A point at which one thread hands over to others. ONNX Runtime orders the memory accesses before, in and after tasks;
 // ThreadSanitizer cannot see that, so it is told here.
@@ -60,20 +75,30 @@ class Call {
   bool wants_output(size_t index) const { return index < output_count_; }
 
   // Allocate an output. The value is null where the node does not name the output; the memory is never null. `cause`
-  // is what asks for its size: "num_segments = 7". Throws an InvalidArgument where it cannot be allocated.
+  // is what asks for its size: "num_segments = 7". Throws an InvalidArgument where it cannot be allocated, an
+  // OrtFailure where ONNX Runtime has another output in its place.
   OrtValue* allocate_value(size_t index, const std::vector<int64_t>& dims, size_t element_size,
                            const std::string& cause) const;
   void* allocate(size_t index, const std::vector<int64_t>& dims, size_t element_size, const std::string& cause) const;
 
-  // Calls task(0) ... task(count - 1), on ONNX Runtime's threads where there is more than one. Tasks must not throw.
+  // Allocates an output of so many rows, each of the type of a tensor and of its dimensions from an axis on.
+  void* allocate_rows(size_t index, int64_t rows, const Tensor& like, size_t axis, const std::string& cause) const;
+
+  // Ends a run that has succeeded.
+  void finish() const;
+
+  // Calls task(0) ... task(count - 1), on ONNX Runtime's threads where there is more than one. Tasks must not throw,
+  // and so not allocate.
   template <class Task>
   void parallel_for(size_t count, const Task& task) const {
     if (count == 1) {
+      [[maybe_unused]] const NoAllocation here{};
       task(size_t{0});
     } else if (count > 1) {
       begin_of_tasks.release();
       const auto call_task = [](void* data, size_t i) noexcept {
         begin_of_tasks.acquire();
+        [[maybe_unused]] const NoAllocation here{};
         (*static_cast<const Task*>(data))(i);
         end_of_tasks.release();
       };
@@ -94,14 +119,19 @@ class Call {
     });
   }
 
-  void check(OrtStatus* status) const {
-    if (status != nullptr) throw OrtFailure{status};
-  }
+  void check(OrtStatus* status) const { check_status(api_, status); }
 
   const OrtApi& api() const { return api_; }
 
  private:
-  void read_input(size_t index);
+  // Memory in place of an output's that the node does not name, or that is not aligned.
+  struct Substitute {
+    std::unique_ptr<char[]> memory;
+    size_t bytes;  // to copy to the output in the end
+    void* data;
+  };
+
+  void read_input(size_t index, const Input& declared);
 
   const OrtApi& api_;
   OrtKernelContext* context_;
@@ -109,8 +139,12 @@ class Call {
   size_t output_count_ = 0;
   std::array<Tensor, declarations::kMostInputs> inputs_{};
   std::array<std::vector<int64_t>, declarations::kMostInputs> dims_;
-  mutable std::vector<std::unique_ptr<char[]>> unwanted_;  // outputs that the node does not name
+  std::array<std::unique_ptr<char[]>, declarations::kMostInputs> aligned_inputs_;
+  mutable std::vector<Substitute> substitutes_;
 };
+
+// The error about an output of such a shape; `cause` is what asks for it.
+InvalidArgument cannot_be_allocated(const std::vector<int64_t>& dims, const std::string& cause);
 
 using Compute = void (*)(const Call& call);
 

@@ -49,7 +49,7 @@ void select_all(const void* x, const uint8_t* mask, const void* value, size_t co
   const T element = load<T, 1>(static_cast<const T*>(value));
   const T* __restrict from = static_cast<const T*>(x);
   T* __restrict to = static_cast<T*>(output);
-  for (size_t i = 0; i < count; ++i) to[i] = mask[i] ? element : from[i];
+  for (size_t i = 0; i < count; ++i) to[i] = mask[i] ? element : load<T, 1>(from + i);
 }
 
 #define ONNX_SPARSE_ROWS(function, T)                                                     \

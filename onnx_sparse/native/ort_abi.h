@@ -59,7 +59,7 @@ enum OrtMemoryType : int { ORT_MEMORY_DEFAULT = 0 };
 // ONNX Runtime's table of functions. The number in the name of an unused member is that of its first slot.
 struct OrtApi {
   OrtStatus*(ORT_CALL* CreateStatus)(OrtErrorCode code, const char* message);
-  void* unused_1[1];
+  OrtErrorCode(ORT_CALL* GetErrorCode)(const OrtStatus* status);
   const char*(ORT_CALL* GetErrorMessage)(const OrtStatus* status);
   OrtStatus*(ORT_CALL* CreateEnv)(int log_level, const char* log_id, OrtEnv** out);
   void* unused_4[3];
@@ -104,7 +104,9 @@ struct OrtApi {
   void(ORT_CALL* ReleaseStatus)(OrtStatus* status);
   void* unused_94[5];
   void(ORT_CALL* ReleaseTensorTypeAndShapeInfo)(OrtTensorTypeAndShapeInfo* info);
-  void* unused_100[152];
+  void* unused_100[1];
+  void(ORT_CALL* ReleaseCustomOpDomain)(OrtCustomOpDomain* domain);
+  void* unused_102[150];
   OrtStatus*(ORT_CALL* GetResizedStringTensorElementBuffer)(OrtValue* value, size_t index, size_t bytes, char** out);
   void* unused_253[21];
   OrtStatus*(ORT_CALL* KernelContext_ParallelFor)(const OrtKernelContext* context, void (*task)(void*, size_t),
@@ -155,6 +157,7 @@ constexpr uint32_t kOrtApiVersion = 18;
 #define ORT_SLOT(function, slot) \
   static_assert(offsetof(OrtApi, function) == (slot) * sizeof(void*), #function " stands in slot " #slot)
 ORT_SLOT(CreateStatus, 0);
+ORT_SLOT(GetErrorCode, 1);
 ORT_SLOT(GetErrorMessage, 2);
 ORT_SLOT(CreateEnv, 3);
 ORT_SLOT(CreateSession, 7);
@@ -179,6 +182,7 @@ ORT_SLOT(KernelContext_GetInput, 90);
 ORT_SLOT(KernelContext_GetOutput, 91);
 ORT_SLOT(ReleaseStatus, 93);
 ORT_SLOT(ReleaseTensorTypeAndShapeInfo, 99);
+ORT_SLOT(ReleaseCustomOpDomain, 101);
 ORT_SLOT(GetResizedStringTensorElementBuffer, 252);
 ORT_SLOT(KernelContext_ParallelFor, 274);
 #undef ORT_SLOT

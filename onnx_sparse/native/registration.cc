@@ -6,6 +6,7 @@
 // that the message is the one that every backend gives.
 
 #include <array>
+#include <cstdio>
 #include <exception>
 #include <limits>
 #include <memory>
@@ -16,6 +17,7 @@
 
 #include "kernel.h"
 #include "kernels.h"
+#include "unloading.h"
 
 #if defined(_WIN32)
 #define EXPORT __declspec(dllexport)
@@ -48,11 +50,13 @@ struct Kernel {
 // Turns whatever is thrown into a status; nothing may be thrown across the ABI.
 template <class Body>
 OrtStatus* guarded(const OrtApi& api, const Declaration& op, const Body& body) noexcept {
-  const auto failed = [&](OrtErrorCode code, const char* message) {
+  const auto failed = [&](OrtErrorCode code, const char* message, std::string_view attempt = "") {
     try {
-      return api.CreateStatus(code, (std::string(op.name) + ": " + message).c_str());
+      return api.CreateStatus(code, std::string(op.name).append(": ").append(attempt).append(message).c_str());
     } catch (...) {
-      return api.CreateStatus(code, "onnx_sparse: out of memory");
+      std::array<char, 100> text{};
+      std::snprintf(text.data(), text.size(), "%s: out of memory", op.name.data());
+      return api.CreateStatus(code, text.data());
     }
   };
   try {
@@ -61,7 +65,8 @@ OrtStatus* guarded(const OrtApi& api, const Declaration& op, const Body& body) n
   } catch (const InvalidArgument& error) {
     return failed(ORT_INVALID_ARGUMENT, error.message.c_str());
   } catch (const OrtFailure& failure) {
-    return failure.status;
+    OrtStatus* status = failure.status.get();
+    return failed(api.GetErrorCode(status), api.GetErrorMessage(status), failure.attempt);
   } catch (const std::bad_alloc&) {
     return failed(ORT_INVALID_ARGUMENT, "out of memory");
   } catch (const std::exception& error) {
@@ -71,17 +76,34 @@ OrtStatus* guarded(const OrtApi& api, const Declaration& op, const Body& body) n
   }
 }
 
+// What ONNX Runtime says when it is asked for the text of an attribute; nothing where it would give the text.
+std::string refusal(const OrtApi& api, const OrtKernelInfo* info, const std::string& name, size_t* size) {
+  const Status status(api.KernelInfoGetAttribute_string(info, name.c_str(), nullptr, size), {&api});
+  return status == nullptr ? "" : api.GetErrorMessage(status.get());
+}
+
+// Whether a node lacks an attribute. ONNX Runtime has no code for that: it says of the attribute what it says of one
+// that no node has.
+bool is_absent(const OrtApi& api, const OrtKernelInfo* info, const std::string& name, const std::string& said) {
+  const std::string nowhere = "onnx_sparse.nowhere";
+  size_t size = 0;
+  std::string absent = refusal(api, info, nowhere, &size);
+  const size_t at = absent.find(nowhere);
+  if (at != std::string::npos) absent.replace(at, nowhere.size(), name);
+  return said == absent;
+}
+
 int read_attribute(const OrtApi& api, const OrtKernelInfo* info, const Attribute& declared) {
   const std::string name(declared.name);
   size_t size = 0;  // with the terminating zero
-  if (OrtStatus* absent = api.KernelInfoGetAttribute_string(info, name.c_str(), nullptr, &size)) {
-    api.ReleaseStatus(absent);
-    return check_attribute(declared, nullptr);
+  const std::string refused = refusal(api, info, name, &size);
+  if (!refused.empty()) {
+    if (is_absent(api, info, name, refused)) return check_attribute(declared, nullptr);
+    throw InvalidArgument{"attribute " + name + " is not a string; expected one of " +
+                          std::string(declared.choices_text)};
   }
   std::string value(size, '\0');
-  if (OrtStatus* failed = api.KernelInfoGetAttribute_string(info, name.c_str(), value.data(), &size)) {
-    throw OrtFailure{failed};
-  }
+  check_status(api, api.KernelInfoGetAttribute_string(info, name.c_str(), value.data(), &size));
   value.resize(size - 1);
   return check_attribute(declared, &value);
 }
@@ -143,8 +165,11 @@ BoundOp::BoundOp(const Entry& e) : OrtCustomOp(), entry(e) {
   };
   KernelComputeV2 = [](void* kernel, OrtKernelContext* context) noexcept {
     const auto& run = *static_cast<const Kernel*>(kernel);
-    return guarded(run.api, run.entry.declaration,
-                   [&] { run.entry.compute(Call(run.api, context, run.entry.declaration, run.choices)); });
+    return guarded(run.api, run.entry.declaration, [&] {
+      const Call call(run.api, context, run.entry.declaration, run.choices);
+      run.entry.compute(call);
+      call.finish();
+    });
   };
   KernelDestroy = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
 }
@@ -188,15 +213,14 @@ OrtCustomOpDomain* domain_of(const OrtApi& api) {
   for (const Known& one : known) {
     if (one.api == &api) return one.domain;
   }
+  prevent_unloading();
   known.reserve(known.size() + 1);
-  OrtCustomOpDomain* domain = nullptr;
-  OrtStatus* failed = api.CreateCustomOpDomain("onnx_sparse", &domain);
-  for (const auto& op : ops) {
-    if (failed == nullptr) failed = api.CustomOpDomain_Add(domain, op.get());
-  }
-  if (failed != nullptr) throw OrtFailure{failed};
-  known.push_back({&api, domain});
-  return domain;
+  OrtCustomOpDomain* created = nullptr;
+  check_status(api, api.CreateCustomOpDomain("onnx_sparse", &created));
+  std::unique_ptr<OrtCustomOpDomain, void(ORT_CALL*)(OrtCustomOpDomain*)> domain(created, api.ReleaseCustomOpDomain);
+  for (const auto& op : ops) check_status(api, api.CustomOpDomain_Add(created, op.get()));
+  known.push_back({&api, domain.release()});
+  return created;
 }
 
 }  // namespace
@@ -212,8 +236,8 @@ extern "C" EXPORT OrtStatus* ORT_CALL RegisterCustomOps(OrtSessionOptions* optio
   }
   try {
     return api->AddCustomOpDomain(options, domain_of(*api));
-  } catch (const OrtFailure& failure) {
-    return failure.status;
+  } catch (OrtFailure& failure) {
+    return failure.status.release();
   } catch (...) {
     return api->CreateStatus(ORT_FAIL, "onnx_sparse: out of memory");
   }

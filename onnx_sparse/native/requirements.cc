@@ -54,13 +54,15 @@ void require_in_range(std::string_view name, const Tensor& values, int64_t count
 
 InvalidArgument out_of_range(std::string_view name, const Tensor& tensor, int64_t position, int64_t value,
                              const std::string& low, int64_t high) {
-  std::string coordinates;
+  std::vector<int64_t> coordinates(tensor.rank);
   for (size_t axis = tensor.rank; axis > 0; --axis) {
-    coordinates = std::to_string(position % tensor.dims[axis - 1]) + (coordinates.empty() ? "" : ",") + coordinates;
+    coordinates[axis - 1] = position % tensor.dims[axis - 1];
     position /= tensor.dims[axis - 1];
   }
-  return InvalidArgument{std::string(name) + (tensor.rank == 0 ? "" : "[" + coordinates + "]") + " = " +
-                         std::to_string(value) + " is out of range [" + low + ", " + std::to_string(high) + ")"};
+  std::string text;
+  for (const int64_t coordinate : coordinates) text += (text.empty() ? "[" : ",") + std::to_string(coordinate);
+  return InvalidArgument{std::string(name) + text + (text.empty() ? "" : "]") + " = " + std::to_string(value) +
+                         " is out of range [" + low + ", " + std::to_string(high) + ")"};
 }
 
 std::string equation(std::string_view name, int64_t value) { return std::string(name) + " = " + std::to_string(value); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -80,8 +81,9 @@ struct SortedIds {
 };
 
 // ... or by a table of starts.
+template <class Position>
 struct Starts {
-  const int64_t* starts;
+  const Position* starts;
   int64_t segments;
 
   int64_t entries() const { return starts[segments]; }
@@ -162,7 +164,10 @@ class Reducer {
 
  private:
   // The cost of so many entries and segments, in bytes moved.
-  int64_t cost_of(int64_t count) const { return count * (row_bytes_ + 32); }
+  int64_t cost_of(int64_t count) const {
+    int64_t cost;
+    return __builtin_mul_overflow(count, row_bytes_ + 32, &cost) ? std::numeric_limits<int64_t>::max() : cost;
+  }
 
   Columns columns(size_t part) const {
     const size_t first = part * kMostColumns;
@@ -285,7 +290,7 @@ class Reducer {
         reduce_equal(begin + head + 8 * (first + from), std::min(kTaskBlocks, count - from), 8, columns,
                      sums.get() + static_cast<size_t>(from) * sum_bytes, sum_bytes);
       };
-      if (task_count(8 * cost_of(count)) > 1) {
+      if (task_count(cost_of(8 * count)) > 1) {
         call_.parallel_for(tasks, task);
       } else {
         for (size_t t = 0; t < tasks; ++t) task(t);
@@ -343,8 +348,12 @@ int64_t count_below(const Tensor& ids, int64_t segments) {
                                : SortedIds<int64_t>{ids.as<int64_t>(), size, 0}.begin_of(segments);
 }
 
+void reduce_ordered(const Call& call, const SegmentReduction& reduction, const int32_t* starts, int64_t segments) {
+  run_reducer(call, reduction, Starts<int32_t>{starts, segments});
+}
+
 void reduce_ordered(const Call& call, const SegmentReduction& reduction, const int64_t* starts, int64_t segments) {
-  run_reducer(call, reduction, Starts{starts, segments});
+  run_reducer(call, reduction, Starts<int64_t>{starts, segments});
 }
 
 }  // namespace onnx_sparse

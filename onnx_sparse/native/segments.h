@@ -33,6 +33,7 @@ bool reduce_sorted(const Call& call, const SegmentReduction& reduction, const Te
                    int64_t segments);
 
 // Segment s has the entries starts[s] ... starts[s + 1] - 1.
+void reduce_ordered(const Call& call, const SegmentReduction& reduction, const int32_t* starts, int64_t segments);
 void reduce_ordered(const Call& call, const SegmentReduction& reduction, const int64_t* starts, int64_t segments);
 
 // How many of the sorted ids are less than `segments`.

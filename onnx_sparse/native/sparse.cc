@@ -11,7 +11,8 @@
 namespace onnx_sparse {
 namespace {
 
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+template <class Index>
+constexpr int64_t kMost = std::numeric_limits<Index>::max();
 
 // The inputs that both operators have; their outputs are the same.
 struct Arguments {
@@ -62,7 +63,11 @@ void fill_empty_rows(const Call& call, const Arguments& arguments, std::vector<i
 
   FilledRows<Index> out{};
   out.empty = static_cast<bool*>(call.allocate(2, {rows}, 1, arguments.cause));
-  const int64_t size = filler.output_size();
+  const int64_t size = entries.count > kMost<Index> ? entries.count : filler.output_size();
+  if (size > kMost<Index>) {
+    throw InvalidArgument{arguments.cause + ": the positions of more than " + std::to_string(kMost<Index>) +
+                          " output entries do not fit into " + std::string(name_of(indices.type))};
+  }
   std::vector<int64_t> shape(indices.dims, indices.dims + indices.rank);
   shape[0] = size;
   out.indices = static_cast<Index*>(call.allocate(0, shape, sizeof(Index), arguments.cause));
@@ -87,24 +92,18 @@ void fill_empty_rows(const Call& call, const Arguments& arguments, std::vector<i
 
 // The product of dimensions; a zero counts as one. Throws an InvalidArgument where it exceeds int64.
 int64_t size_of_shape(std::string_view name, const std::vector<int64_t>& shape) {
-  int64_t room = kMost;
-  int64_t size = 1;
-  for (const int64_t dim : shape) {
-    const int64_t factor = std::max(dim, int64_t{1});
-    room /= factor;
-    if (room == 0) {
-      throw InvalidArgument{std::string(name) + " = " + text_of(shape.data(), shape.size()) +
-                            " has more than 2^63 - 1 elements"};
-    }
-    size *= factor;
+  const std::optional<int64_t> size = product_of(shape.data(), shape.size(), true);
+  if (!size) {
+    throw InvalidArgument{std::string(name) + " = " + text_of(shape.data(), shape.size()) +
+                          " has more than 2^63 - 1 elements"};
   }
-  return size;
+  return *size;
 }
 
 // The requested shape with its -1 replaced.
 std::vector<int64_t> inferred_shape(const std::vector<int64_t>& before, std::vector<int64_t> requested) {
-  const std::string requested_text = "new_shape = " + text_of(requested.data(), requested.size());
-  const std::string before_text = "input_shape = " + text_of(before.data(), before.size());
+  const auto requested_text = [&] { return "new_shape = " + text_of(requested.data(), requested.size()); };
+  const auto before_text = [&] { return "input_shape = " + text_of(before.data(), before.size()); };
   std::vector<int64_t> known;
   size_t unknown = requested.size();
   for (size_t axis = 0; axis < requested.size(); ++axis) {
@@ -131,15 +130,15 @@ std::vector<int64_t> inferred_shape(const std::vector<int64_t>& before, std::vec
   const int64_t product = size("new_shape", known);
   if (unknown == requested.size()) {
     if (product != total) {
-      throw InvalidArgument{requested_text + " has " + std::to_string(product) + " elements but " + before_text +
+      throw InvalidArgument{requested_text() + " has " + std::to_string(product) + " elements but " + before_text() +
                             " has " + std::to_string(total)};
     }
     return requested;
   }
-  if (product == 0) throw InvalidArgument{requested_text + " has a -1 beside a zero, so the -1 cannot be inferred"};
+  if (product == 0) throw InvalidArgument{requested_text() + " has a -1 beside a zero, so the -1 cannot be inferred"};
   if (total % product != 0) {
-    throw InvalidArgument{requested_text + " does not divide the " + std::to_string(total) + " elements of " +
-                          before_text};
+    throw InvalidArgument{requested_text() + " does not divide the " + std::to_string(total) + " elements of " +
+                          before_text()};
   }
   requested[unknown] = total / product;
   return requested;

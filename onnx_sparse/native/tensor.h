@@ -24,12 +24,9 @@ struct Tensor {
     return static_cast<const T*>(data);
   }
 
-  // The number of elements of the dimensions from one axis on.
-  int64_t size_from(size_t axis) const {
-    int64_t size = 1;
-    for (size_t i = axis; i < rank; ++i) size *= dims[i];
-    return size;
-  }
+  // The number of elements of the dimensions from one axis on. Throws an InvalidArgument where it exceeds int64, as it
+  // may behind a dimension of 0.
+  int64_t size_from(size_t axis) const;
   int64_t size() const { return size_from(0); }
 
   // An element of an int32 or int64 tensor.

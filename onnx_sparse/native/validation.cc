@@ -156,6 +156,21 @@ int turn_of(const Input& declared) {
 
 }  // namespace
 
+std::optional<int64_t> product_of(const int64_t* dims, size_t count, bool zero_counts_as_one) {
+  if (!zero_counts_as_one && std::find(dims, dims + count, 0) != dims + count) return 0;
+  int64_t product = 1;
+  for (size_t i = 0; i < count; ++i) {
+    if (__builtin_mul_overflow(product, std::max(dims[i], int64_t{1}), &product)) return std::nullopt;
+  }
+  return product;
+}
+
+int64_t Tensor::size_from(size_t axis) const {
+  const std::optional<int64_t> size = product_of(dims + axis, rank - axis);
+  if (!size) fail("a tensor of shape " + text_of(dims, rank) + " has rows of more than 2^63 - 1 elements");
+  return *size;
+}
+
 std::string text_of(const int64_t* values, size_t count) {
   std::string text = "[";
   for (size_t i = 0; i < count; ++i) text += (i ? ", " : "") + std::to_string(values[i]);
@@ -180,7 +195,9 @@ int check_attribute(const Attribute& declared, const std::string* value) {
   for (size_t i = 0; i < declared.choices.size(); ++i) {
     if (declared.choices[i] == *value) return static_cast<int>(i);
   }
-  fail("attribute " + std::string(declared.name) + " = '" + *value + "' is not one of " + declared.choices_text);
+  std::string shown = *value;  // no choice has other characters, and a message must be text
+  std::replace_if(shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  fail("attribute " + std::string(declared.name) + " = '" + shown + "' is not one of " + declared.choices_text);
 }
 
 void check_inputs(const Declaration& op, const Tensor* inputs) {

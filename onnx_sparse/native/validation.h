@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,9 @@ namespace onnx_sparse {
 struct InvalidArgument {
   std::string message;
 };
+
+// The product of dimensions, or of those that are not 0 where a zero counts as one. Null where it exceeds int64.
+std::optional<int64_t> product_of(const int64_t* dims, size_t count, bool zero_counts_as_one = false);
 
 // "[2, 3]"
 std::string text_of(const int64_t* values, size_t count);

@@ -47,12 +47,14 @@ ONNX_SPARSE_INLINE Vector<T, lanes> all_lanes(T value) {
   }
 }
 
-// Reads `lanes` elements in the compute type.
+// Reads `lanes` elements in the compute type, from any address.
 template <class Compute, size_t lanes, class T>
 ONNX_SPARSE_INLINE Vector<Compute, lanes> load(const T* from) {
   if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
     if constexpr (lanes == 1) {
-      return to_float(*from);
+      T half;
+      std::memcpy(&half, from, sizeof half);
+      return to_float(half);
     } else if constexpr (std::is_same_v<T, BFloat16>) {
       Vector<uint16_t, lanes> halves;
       std::memcpy(&halves, from, sizeof halves);
@@ -71,7 +73,7 @@ ONNX_SPARSE_INLINE Vector<Compute, lanes> load(const T* from) {
       }
 #endif
       Vector<float, lanes> floats{};
-      for (size_t i = 0; i < lanes; ++i) floats[i] = to_float(from[i]);
+      for (size_t i = 0; i < lanes; ++i) floats[i] = load<Compute, 1>(from + i);
       return floats;
     }
   } else {

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,9 @@ def test_it_exports_one_symbol() -> None:
         ["nm", "-D", "--defined-only", onnx_sparse.get_library_path()], capture_output=True, text=True, check=True
     ).stdout
     symbols = [line.split()[-1] for line in listed.splitlines()]
-    assert [s for s in symbols if not s.startswith(("__asan", "__ubsan", "__tsan"))] == ["RegisterCustomOps"]
+    assert [s for s in symbols if not s.startswith(("__asan", "__ubsan", "__tsan", "onnx_sparse_allocations_"))] == [
+        "RegisterCustomOps"
+    ]
 
 
 @pytest.mark.skipif(shutil.which("ldd") is None, reason="needs ldd")
@@ -53,6 +57,61 @@ def test_both_backends_in_one_process() -> None:
         assert session.run(None, FEEDS)[0].tolist() == SUMS
         with pytest.raises(KernelError, match="ids must be sorted"):
             session.run(None, FEEDS | {"ids": np.array([1, 0, 2])})
+
+
+_MANY_SESSIONS = """
+import ctypes, gc, sys
+import onnxruntime as ort
+import onnx_sparse
+from contract.models import SEGMENT_SUM
+from native.test_library import FEEDS
+
+class Statistics(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in "arena a b c mapped d e used f g".split()]
+
+statistics = ctypes.CDLL(None).mallinfo2
+statistics.restype = Statistics
+kept = onnx_sparse.session_options("native") if sys.argv[1] == "kept" else None
+
+def sessions(count):
+    for _ in range(count):
+        options = kept or onnx_sparse.session_options("native")
+        ort.InferenceSession(SEGMENT_SUM.SerializeToString(), options).run(None, FEEDS)
+        del options  # now nothing of the session is left
+    gc.collect()
+    found = statistics()
+    return found.used + found.mapped
+
+count = 200
+before = sessions(50)
+print((sessions(count) - before) / count)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="needs the statistics of glibc's malloc")
+@pytest.mark.parametrize("options", ["new", "kept"])
+def test_sessions_leave_no_memory_behind(options: str) -> None:
+    """Also where no session and no options are left, so that ONNX Runtime closes the library."""
+    done = subprocess.run(
+        [sys.executable, "-c", _MANY_SESSIONS, options],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent.parent), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    assert float(done.stdout) < 500, "bytes per session; ONNX Runtime itself leaves some 50"
+
+
+def test_what_onnx_runtime_says_is_passed_on() -> None:
+    session = InferenceSession(SEGMENT_SUM, backend="native")
+    binding = session.io_binding()
+    for name, array in FEEDS.items():
+        binding.bind_cpu_input(name, array)
+    wrong = ort.OrtValue.ortvalue_from_numpy(np.zeros((2, 2), np.float32))
+    binding.bind_ortvalue_output("y", wrong)
+    with pytest.raises(KernelError, match=r"^SegmentSum: segment_ids\[2\] = 2: an output of shape \[3, 2\]: .*\{2,2\}"):
+        session.run_with_iobinding(binding)
 
 
 def test_many_session_options_and_sessions() -> None:

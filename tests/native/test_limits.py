@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contract.models import model
 from native.sessions import Array, run
 
-from onnx_sparse import KernelError
+from onnx_sparse import InferenceSession, KernelError
+from onnx_sparse.schemas import OPS
 
 SIZES = [2**62, 2**63 - 1, 2**61 + 1, 2**48, 2**40]
 
@@ -179,3 +181,41 @@ def test_an_error_anywhere_in_a_long_input_is_found() -> None:
     with pytest.raises(KernelError, match=r"indices\[150000,1\] = 9 is out of range \[0, 9\)$"):
         run("SparseFillEmptyRows", inputs, order="row_major")
     assert run("SparseFillEmptyRows", inputs, order="row_stable")[0].shape == (count, 2)
+
+
+def _shape_of(text: str, shape: list[int], before: str = "y =", **feeds: Array) -> list[int]:
+    """The shape of the output of an operator on an empty float tensor `x` of a shape that numpy may not have."""
+    inputs = ", ".join(f"int64{'[k]' if array.ndim else ''} {name}" for name, array in feeds.items())
+    m = model(f"g (int64[n] shape, {inputs}) => (s) {{ x = ConstantOfShape (shape) {before} {text} s = Shape (y) }}")
+    (found,) = InferenceSession(m, backend="native").run(None, {"shape": np.array(shape), **feeds})
+    return [int(d) for d in found]
+
+
+@pytest.mark.parametrize("inner", [[2**32, 2**32], [2**29], [2**62, 3], [0, 2**40]])
+class TestEmptyTensorsOfWideRows:
+    """A tensor of no rows takes no memory, whatever its rows would take."""
+
+    @pytest.mark.parametrize("op", [op for op in OPS if op.startswith(("Segment", "UnsortedSegment"))])
+    def test_no_segments(self, op: str, inner: list[int]) -> None:
+        mode = '<fill_mode = "ZERO">' if OPS[op].attributes else ""
+        text = f"onnx_sparse.{op} {mode} (x, ids, n)"
+        feeds: dict[str, Any] = {"ids": np.zeros(0, np.int64), "n": np.array(0)}
+        assert _shape_of(text, [0, *inner], **feeds) == [0, *inner]
+        if 0 not in inner:
+            with pytest.raises(KernelError, match=f"{op}: num_segments = 100000000: an output of shape"):
+                _shape_of(text, [0, *inner], **feeds | {"n": np.array(10**8)})
+
+    def test_no_segment_ids(self, inner: list[int]) -> None:
+        assert _shape_of("onnx_sparse.SegmentSum (x, ids)", [0, *inner], ids=np.zeros(0, np.int64)) == [0, *inner]
+
+    @pytest.mark.parametrize("op", [op for op in OPS if op.startswith("Embedding")])
+    def test_no_lookups(self, op: str, inner: list[int]) -> None:
+        none = np.zeros(0, np.int64)
+        text = f"onnx_sparse.{op} (x, i, ids, n)"
+        assert _shape_of(text, [0, *inner], i=none, ids=none, n=np.array(0)) == [0, *inner]
+
+    def test_nothing_to_fill(self, inner: list[int]) -> None:
+        text = "onnx_sparse.MaskedFill (x, mask, value)"
+        before = "mask = Cast <to = 9> (m) value = Cast <to = 1> (v) y ="
+        shape = _shape_of(text, [0, *inner], before, m=np.array(1), v=np.array(1))
+        assert shape == [0, *inner]

@@ -1,0 +1,21 @@
+// Watching what the library allocates: a build for tests (ONNX_SPARSE_WATCH_ALLOCATIONS), whose operator new counts,
+// and ends the process in a task. Tasks run on threads of ONNX Runtime that no exception may leave, so they must not
+// allocate.
+
+#pragma once
+
+namespace onnx_sparse {
+
+#if defined(ONNX_SPARSE_WATCH_ALLOCATIONS)
+// While one lives, its thread must not allocate.
+class NoAllocation {
+ public:
+  NoAllocation();
+  ~NoAllocation();
+  NoAllocation(const NoAllocation&) = delete;
+};
+#else
+struct NoAllocation {};
+#endif
+
+}  // namespace onnx_sparse

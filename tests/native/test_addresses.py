@@ -1,0 +1,84 @@
+"""Arrays at any address: a caller may pass a part of a buffer, and a file of tensors aligns them as it likes.
+
+The results are the same on any machine; the build with sanitizers also sees a load that the language does not allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from contract.arguments import Arguments, arguments
+from contract.models import SEGMENT_SUM
+from hypothesis import HealthCheck, given, settings
+from native.sessions import Array, run
+from native.test_allocations import segment
+
+from onnx_sparse import InferenceSession
+from onnx_sparse.schemas import OPS, Op
+
+
+def displaced(array: Array) -> Array:
+    """A copy that begins one byte after an aligned address."""
+    if array.dtype == object:
+        return array
+    memory = np.zeros(array.nbytes + 65, np.uint8)
+    start = -memory.ctypes.data % 64 + 1
+    copy = np.frombuffer(memory.data, array.dtype, array.size, start).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def bindings(op: Op) -> Iterator[dict[str, int]]:
+    """Each type of each variable once."""
+    longest = max((len(types) for types in op.types.values()), default=1)
+    for k in range(longest):
+        yield {variable: types[k % len(types)] for variable, types in op.types.items()}
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+def test_inputs_at_odd_addresses(op: Op) -> None:
+    attributes = {a.name: a.choices[0] for a in op.attributes}
+    for binding in bindings(op):
+
+        @settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+        @given(arguments(op, binding))
+        def check_drawn(inputs: Arguments) -> None:
+            check(op.name, inputs, attributes)
+
+        check_drawn()
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if "Segment" in op])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int64"])
+def test_long_inputs_at_odd_addresses(op: str, dtype: str) -> None:
+    attributes = {a.name: a.choices[0] for a in OPS[op].attributes}
+    if dtype == "int64" and op.startswith("Embedding") and not op.endswith("Sum"):
+        return
+    for sizes in ((30_000, 3, 5), (30_000, 20_000, 40), (500, 100_000, 1)):
+        inputs = segment(op, *sizes, dtype)
+        for index in (np.int32, np.int64):
+            indices = {n: a.astype(index) for n, a in inputs.items() if n not in ("data", "emb_table")}
+            check(op, inputs | indices, attributes)
+
+
+def check(op: str, inputs: Mapping[str, Array], attributes: Mapping[str, str]) -> None:
+    expected = run(op, inputs, **attributes)
+    got = run(op, {name: displaced(array) for name, array in inputs.items()}, **attributes)
+    for one, other in zip(got, expected, strict=True):
+        assert one.tolist() == other.tolist() if one.dtype == object else one.tobytes() == other.tobytes()
+
+
+def test_an_output_at_an_odd_address() -> None:
+    feeds: dict[str, Any] = {"data": np.array([[1, 2], [3, 4], [5, 6]], np.float32), "ids": np.array([0, 0, 2])}
+    session = InferenceSession(SEGMENT_SUM, backend="native")
+    output = displaced(np.zeros((3, 2), np.float32))
+    binding = session.io_binding()
+    for name, array in feeds.items():
+        binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(displaced(array)))
+    binding.bind_output("y", "cpu", 0, np.float32, output.shape, output.ctypes.data)
+    session.run_with_iobinding(binding)
+    assert output.tolist() == [[4, 6], [0, 0], [5, 6]]
