@@ -22,7 +22,7 @@ def reference_ops() -> list[type[OpRun]]:
 
 def _op_run(op: Op) -> type[OpRun]:
     def _run(self: OpRun, *inputs: Any, **attributes: Any) -> tuple[Any, ...]:
-        written = {a.name: attributes[a.name] for a in op.attributes if attributes.get(a.name) is not None}
+        written = {a.name: attributes[a.name] for a in self.onnx_node.attribute}
         return evaluate(op, inputs, written)[: len(self.onnx_node.output)]
 
     # The evaluator finds a class by its name, and an operator's defaults in its schema.

@@ -11,7 +11,6 @@ from onnx_sparse.onnx_tools import as_value_errors, with_inferred_types
 from onnx_sparse.opsets import at_least_body_opset, default_opset
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.function_body import function_proto
-from onnx_sparse.schemas.validation import check_attributes
 
 #: The lowest IR version in which a model can have several bodies of one operator (`overload`).
 _BODY_IR_VERSION = 10
@@ -80,11 +79,7 @@ def _body(found: DomainNode, opset: int) -> FunctionProto:
     missing = [i.name for i in found.op.inputs if not i.optional and i.name not in found.given()]
     if missing:
         raise ValueError(f"{found.label}: input {missing[0]} is required")
-    attributes = {a.name: a.default for a in found.op.attributes if a.default is not None} | found.attributes()
-    try:
-        check_attributes(found.op, attributes)
-    except ValueError as error:
-        raise ValueError(f"{found.label}: {error}") from None
+    attributes = found.op.with_defaults(found.attributes())
     types = found.binding()
     for variable, legal in found.op.types.items():
         if variable not in types and all(i.optional for i in found.op.inputs if i.type == variable):

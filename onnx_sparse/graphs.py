@@ -9,7 +9,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType, Op
-from onnx_sparse.schemas.validation import KernelError
+from onnx_sparse.schemas.validation import KernelError, attribute_value, check_attributes
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,23 @@ class DomainNode:
         return bound
 
     def attributes(self) -> dict[str, str]:
-        """The attributes that the node writes."""
-        return {a.name: a.s.decode(errors="replace") for a in self.node.attribute}
+        """The attributes that the node writes.
+
+        Raises:
+            KernelError: They are not those of the operator.
+        """
+        values = {a.name: attribute_value(a) for a in self.node.attribute}
+        try:
+            check_attributes(self.op, values)
+        except KernelError as error:
+            raise KernelError(f"{self.op.name}: {error}") from None
+        return {name: str(value) for name, value in values.items()}
 
     def write_out(self, names: Names) -> None:
         """Write what the node omits: attributes' defaults, "" for inputs, names for outputs.
 
         Raises:
-            ValueError: The node has more inputs or outputs than the operator.
+            ValueError: The node has more inputs or outputs than the operator, or other attributes.
         """
         if len(self.node.input) > len(self.op.inputs) or len(self.node.output) > len(self.op.outputs):
             raise ValueError(
@@ -89,6 +98,18 @@ def domain_nodes(model: ModelProto) -> Iterator[DomainNode]:
         if imported.domain == DOMAIN and imported.version > OPSET_VERSION:
             raise ValueError(unknown_opset(imported.version))
     yield from _walk(model.graph, {})
+
+
+def refuse_illegal_attributes(model: ModelProto) -> None:
+    """Check the attributes of the domain's nodes in the model's graph and its subgraphs.
+
+    Raises:
+        KernelError: They are not those of the operator.
+    """
+    for graph in all_graphs(model.graph):
+        for node in graph.node:
+            if node.domain == DOMAIN and node.op_type in OPS:
+                DomainNode(node, OPS[node.op_type], graph, {}).attributes()
 
 
 def unknown_opset(version: int) -> str:

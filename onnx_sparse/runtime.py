@@ -17,7 +17,7 @@ from onnx import ModelProto
 from onnx.external_data_helper import uses_external_data
 
 from onnx_sparse import bfloat16, pending_callbacks
-from onnx_sparse.graphs import all_tensors
+from onnx_sparse.graphs import all_tensors, refuse_illegal_attributes
 from onnx_sparse.large_models import detach_large_tensors
 from onnx_sparse.model_files import is_ort_format, is_read_by_libraries, read_model
 from onnx_sparse.native.errors import kernel_error_message, raise_kernel_error
@@ -144,7 +144,9 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
             options.add_session_config_entry(_TENSORS_ENTRY, "held")
         self._run_input = ""
         if isinstance(source, ModelProto):
-            if not is_native:
+            if is_native:
+                refuse_illegal_attributes(source)
+            else:
                 source, self._run_input = guarded_model(source)
             source = source.SerializeToString()
         try:

@@ -10,11 +10,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, TensorProto, TypeProto, helper, numpy_helper
+from onnx import TensorProto, TypeProto, helper, numpy_helper
 from onnx.shape_inference import InferenceError
 
 from onnx_sparse.schemas.declaration import Attribute, DType, Input, Op
-from onnx_sparse.schemas.validation import Dimensions, KernelError, Shape, bind_types, check_attributes
+from onnx_sparse.schemas.validation import (
+    Dimensions,
+    KernelError,
+    Shape,
+    attribute_value,
+    bind_types,
+    check_attributes,
+)
 
 
 def infer(op: Op, context: Any) -> None:
@@ -57,13 +64,13 @@ def _infer(op: Op, context: Any) -> None:
         context.set_output_type(position, helper.make_tensor_type_proto(element, dims.resolve(output.shape)))
 
 
-def _attribute(context: Any, declared: Attribute) -> str | None:
+def _attribute(context: Any, declared: Attribute) -> object:
     attribute = context.get_attribute(declared.name)
-    if attribute is None or attribute.type != AttributeProto.STRING:
+    if attribute is None:
         return None
     if attribute.ref_attr_name:  # in a function's body: the caller's value is checked where it is known
         return declared.choices[0]
-    return str(attribute.s.decode(errors="replace"))
+    return attribute_value(attribute)
 
 
 def _read_type(declared: Input, tensor_type: TypeProto, types: dict[str, DType], shapes: dict[str, Shape]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from onnx import AttributeProto
 
 from onnx_sparse.schemas.declaration import DType, Input, Op, dtype_name, is_group, shape_items
 
@@ -27,15 +28,30 @@ class KernelError(ValueError):
 KernelError.__module__ = "onnx_sparse"  # where users import it from
 
 
-def check_attributes(op: Op, attributes: Mapping[str, str | None]) -> None:
-    """Refuse an attribute that is missing or outside its set of values."""
+def attribute_value(attribute: AttributeProto) -> str | AttributeProto:
+    """The text of a string attribute; an attribute of another type itself, which `check_attributes` refuses."""
+    return attribute.s.decode(errors="replace") if attribute.type == AttributeProto.STRING else attribute
+
+
+def check_attributes(op: Op, attributes: Mapping[str, object]) -> None:
+    """Check the attributes that a node writes.
+
+    Raises:
+        KernelError: One is missing, not a string or outside its set of values, or the operator has no such attribute.
+    """
     for declared in op.attributes:
         value = attributes.get(declared.name)
         if value is None:
             if declared.default is None:
                 raise KernelError(f"attribute {declared.name} is required: one of {declared.choices}")
+        elif not isinstance(value, str):
+            raise KernelError(f"attribute {declared.name} is not a string; expected one of {declared.choices}")
         elif value not in declared.choices:
             raise KernelError(f"attribute {declared.name} = {value!r} is not one of {declared.choices}")
+    known = [declared.name for declared in op.attributes]
+    for name in attributes:
+        if name not in known:
+            raise KernelError(f"there is no attribute {name}; the operator has {', '.join(known) or 'none'}")
 
 
 def bind_types(op: Op, types: Mapping[str, DType]) -> dict[str, DType]:

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 from onnx_sparse.cli import output
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    from onnx import ModelProto, NodeProto
+
+    from onnx_sparse.schemas import Op
 
 NAME = "check"
 SUMMARY = "find what is wrong with a model before it runs"
@@ -92,9 +94,9 @@ def refuse_domain_errors(model: ModelProto, path: Path) -> None:
     """Refuse nodes of our domain that this version does not know; ONNX Runtime's own error is less clear, or missing.
 
     Raises:
-        CommandError: The model is of another opset, or has operators that do not exist.
+        CommandError: The model is of another opset, or has operators or attributes that do not exist.
     """
-    for finding in (*_opset_errors(model), *_unknown_operators(model)):
+    for finding in (*_opset_errors(model), *_unknown_operators(model), *_illegal_attributes(model)):
         node = "" if finding.where == _MODEL else f", node {finding.where}"
         raise output.CommandError(f"{path}{node}: {finding.message}")
 
@@ -152,24 +154,40 @@ def _unknown_operators(model: ModelProto) -> Iterator[Finding]:
 
 def _violations(model: ModelProto) -> Iterator[Finding]:
     """Attributes and element types that a declaration rules out. Inference finds the same, but stops at the first."""
-    from onnx import AttributeProto
-
     from onnx_sparse.cli.model_graph import infer_types, nodes
-    from onnx_sparse.schemas.validation import KernelError, bind_types, check_attributes
+    from onnx_sparse.schemas.validation import KernelError, bind_types
 
     for placed in nodes(infer_types(model)):
         op = placed.op
         if op is None:
             continue
-        values = {a.name: output.printable(a.s) for a in placed.node.attribute if a.type == AttributeProto.STRING}
-        # A node in a function may refer to an attribute of the function, whose value each caller gives.
-        passed_on = {a.name for a in placed.node.attribute if a.ref_attr_name}
-        values.update({a.name: a.choices[0] for a in op.attributes if a.name in passed_on})
         try:
-            check_attributes(op, values)
+            _check_attributes(op, placed.node)
             bind_types(op, placed.input_types(op))
         except KernelError as error:
-            yield Finding(_ERROR, placed.label, f"{op.name}: {error}")
+            yield Finding(_ERROR, placed.label, output.printable(f"{op.name}: {error}"))
+
+
+def _illegal_attributes(model: ModelProto) -> Iterator[Finding]:
+    from onnx_sparse.cli.model_graph import nodes
+    from onnx_sparse.schemas.validation import KernelError
+
+    for placed in nodes(model):
+        if placed.op is not None:
+            try:
+                _check_attributes(placed.op, placed.node)
+            except KernelError as error:
+                yield Finding(_ERROR, placed.label, output.printable(f"{placed.op.name}: {error}"))
+
+
+def _check_attributes(op: Op, node: NodeProto) -> None:
+    from onnx_sparse.schemas.validation import attribute_value, check_attributes
+
+    values: dict[str, object] = {a.name: attribute_value(a) for a in node.attribute}
+    # A node in a function may refer to an attribute of the function, whose value each caller gives.
+    passed_on = {a.name for a in node.attribute if a.ref_attr_name}
+    values.update({a.name: a.choices[0] for a in op.attributes if a.name in passed_on})
+    check_attributes(op, values)
 
 
 def _unknown_ranks(model: ModelProto) -> Iterator[Finding]:

@@ -236,9 +236,13 @@ def _size_changes(op: Op, declared: Input) -> Iterator[Change]:
         yield Change(f"{declared.name} longer along axis {axis}", lambda draw, inputs, axis=axis: longer(inputs, axis))
 
 
-def illegal_attributes(op: Op) -> Iterator[tuple[dict[str, str], str]]:
+def illegal_attributes(op: Op) -> Iterator[tuple[dict[str, Any], str]]:
     """Attributes of which one is illegal, and the message."""
+    yield {a.name: a.choices[0] for a in op.attributes} | {"unheard_of": "a"}, "there is no attribute unheard_of"
     for declared in op.attributes:
+        for other in (1, 0.5, (declared.choices[0],), (1, 2), (0.5,)):
+            message = f"attribute {declared.name} is not a string; expected one of {declared.choices}"
+            yield {a.name: a.choices[0] for a in op.attributes} | {declared.name: other}, message
         legal = {a.name: a.choices[0] for a in op.attributes}
         for value in ("", "NONE", declared.choices[0].swapcase(), declared.choices[0] + " "):
             message = f"attribute {declared.name} = {value!r} is not one of {declared.choices}"
