@@ -132,7 +132,8 @@ Each row `i` in [0, `dense_shape[0]`) without an entry gets one at `[i, 0, ..., 
 - Duplicates are kept.
 - A coordinate outside its dimension is an error; `row_stable` checks rows only. With `dense_shape[1]` = 0 a filled row
   still gets column 0.
-- `reverse_index_map[i]` is the position of input entry `i` in the output.
+- `reverse_index_map[i]` is the position of input entry `i` in the output. With int32 indices, an output of more than
+  2^31 - 1 entries is an error.
 - Zero rows and zero entries are legal.
 """.strip(),
     source="OpenVINO SparseFillEmptyRows-16 (order row_major); tf.raw_ops.SparseFillEmptyRows (order row_stable)",

@@ -70,6 +70,9 @@ def sparse_reshape(input_indices: Array, input_shape: Array, new_shape: Array) -
 def _empty_rows(rows: Array, size: int, cause: str) -> tuple[Array, Array]:
     """Which rows have no entry: bool [size], and their numbers."""
     require_allocatable((size,), np.dtype(bool), cause)
+    most = int(np.iinfo(rows.dtype).max)
+    if len(rows) + size > most and len(rows) - len(np.unique(rows)) + size > most:
+        raise KernelError(f"{cause}: the positions of more than {most} output entries do not fit into {rows.dtype}")
     empty = np.ones(size, bool)
     empty[rows] = False
     return empty, np.flatnonzero(empty)

@@ -176,3 +176,19 @@ def test_what_the_semantics_make_illegal_is_refused(case: Illegal, backend: str)
     legal = next(LEGAL[name] for name in sorted(LEGAL, key=len, reverse=True) if case.op.startswith(name))
     binding = a_binding(op, T=TensorProto.FLOAT)
     assert_refused(op, backend, binding, case.attributes, as_arrays(op, binding, legal | case.wrong), case.message)
+
+
+@each_backend
+def test_positions_beyond_int32_are_refused(backend: str) -> None:
+    """Before any row is written: the output would take 16 GB."""
+    op = OPS["SparseFillEmptyRows"]
+    rows = 2**31 - 1
+    inputs = {
+        "values": np.zeros(2, np.int8),
+        "dense_shape": np.array([rows], np.int32),
+        "indices": np.array([[7], [7]], np.int32),
+        "default_value": np.array(0, np.int8),
+    }
+    message = f"dense_shape[0] = {rows}: the positions of more than {rows} output entries do not fit into int32"
+    binding = {"T": TensorProto.INT8, "I": TensorProto.INT32}
+    assert_refused(op, backend, binding, {"order": "row_stable"}, inputs, message)
