@@ -19,7 +19,12 @@ def without_calls_of_functions(model: ModelProto) -> ModelProto:
     for node in every_node(copy):
         if node.domain == DOMAIN:
             node.overload = ""
-    return inlined(copy) if any(map(_has_domain_nodes, kept)) else copy
+    return inlined(copy) if calls_domain_in_functions(copy) else copy
+
+
+def calls_domain_in_functions(model: ModelProto) -> bool:
+    """Whether a function of the model, other than an operator's body, calls the domain's operators."""
+    return any(_has_domain_nodes(f) for f in model.functions if f.domain != DOMAIN)
 
 
 def inlined(model: ModelProto) -> ModelProto:

@@ -18,6 +18,7 @@ from onnx.external_data_helper import uses_external_data
 
 from onnx_sparse import bfloat16, pending_callbacks
 from onnx_sparse.graphs import all_tensors, refuse_illegal_attributes
+from onnx_sparse.inlining import calls_domain_in_functions, without_calls_of_functions
 from onnx_sparse.large_models import detach_large_tensors
 from onnx_sparse.model_files import is_ort_format, is_read_by_libraries, read_model
 from onnx_sparse.native.errors import kernel_error_message, raise_kernel_error
@@ -143,18 +144,22 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
             options.add_external_initializers(list(self._initializers), list(self._initializers.values()))
             options.add_session_config_entry(_TENSORS_ENTRY, "held")
         self._run_input = ""
+        serialized = source
         if isinstance(source, ModelProto):
             if is_native:
                 refuse_illegal_attributes(source)
             else:
                 source, self._run_input = guarded_model(source)
-            source = source.SerializeToString()
-        try:
-            with _double_registration_explained():
-                super().__init__(source, options, providers, **kwargs)
-        except Exception as error:
-            raise_kernel_error(error)
-            raise
+            serialized = source.SerializeToString()
+        with _errors_explained():
+            try:
+                super().__init__(serialized, options, providers, **kwargs)
+            except Exception as error:
+                raise_kernel_error(error)
+                flat = _without_functions(source, options) if is_native else None
+                if flat is None:
+                    raise
+                super().__init__(flat.SerializeToString(), options, providers, **kwargs)
         self._has_bfloat16 = bfloat16.needs_conversion(self)
 
     def get_inputs(self) -> Sequence[Any]:
@@ -332,10 +337,12 @@ def _take_external_data_from(folder: Path, options: ort.SessionOptions) -> None:
 
 
 @contextmanager
-def _double_registration_explained() -> Iterator[None]:
+def _errors_explained() -> Iterator[None]:
+    """Raise errors at the start of a session in the words of their causes."""
     try:
         yield
     except Exception as error:
+        raise_kernel_error(error)
         for symptom, library in (
             ("Conflicting with a registered kernel", "the library of onnxruntime-extensions"),
             ("Domain already set in registry", "a library with the domain's kernels"),
@@ -345,6 +352,20 @@ def _double_registration_explained() -> Iterator[None]:
                     f"these session options had {library} registered already; onnx_sparse registers it itself"
                 ) from error
         raise
+
+
+def _without_functions(source: str | bytes | ModelProto, options: ort.SessionOptions) -> ModelProto | None:
+    """The model with the functions inlined that call the domain's operators; None where it has none.
+
+    ONNX Runtime infers no types through calls of such functions: it refuses a call whose outputs have no declared type.
+    """
+    try:
+        model = source if isinstance(source, ModelProto) else _source(source, options, is_native=False)
+    except (OSError, ValueError):
+        return None
+    if not isinstance(model, ModelProto) or not calls_domain_in_functions(model):
+        return None
+    return without_calls_of_functions(model)
 
 
 def _parsed(model: bytes) -> ModelProto:

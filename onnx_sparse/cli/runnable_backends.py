@@ -6,17 +6,21 @@ from onnx import ModelProto
 
 from onnx_sparse.canonical import canonical_gaps
 from onnx_sparse.cli.model_graph import PlacedNode, is_function_body, type_name
-from onnx_sparse.cli.output import one_line
+from onnx_sparse.cli.output import one_line, printable
+from onnx_sparse.graphs import all_graphs, all_nodes, element_types
+from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import HALF_FLOATS
 
 NATIVE = "native"
+PLAIN_NATIVE = "native_plain_session"
 PYTHON = "python"
 PLAIN_PYTHON = "python_plain_session"
 PORTABLE = "function_bodies"
 
 #: The ways to run a model, and what each means.
 BACKENDS = {
-    NATIVE: "the native kernels, in any ONNX Runtime session",
+    NATIVE: "the native kernels, in onnx_sparse.InferenceSession",
+    PLAIN_NATIVE: "the native kernels, in any other ONNX Runtime session",
     PYTHON: "the Python kernels, in onnx_sparse.InferenceSession",
     PLAIN_PYTHON: "the Python kernels, in onnxruntime.InferenceSession",
     PORTABLE: "standard ONNX that the model carries, in any ONNX runtime",
@@ -49,8 +53,33 @@ def canonical_obstacle(model: ModelProto) -> str | None:
     return None
 
 
+def untyped_calls(model: ModelProto) -> list[str]:
+    """Calls of functions with nodes of ours whose outputs' types the model does not declare.
+
+    ONNX Runtime does not infer them, and refuses such a call; `onnx_sparse.InferenceSession` inlines the functions.
+    """
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions if not is_function_body(f)}
+    ours: set[tuple[str, str, str]] = set()
+    for _ in functions:  # functions call functions
+        ours |= {
+            key
+            for key, function in functions.items()
+            for node in all_nodes(function.node)
+            if node.domain == DOMAIN or (node.domain, node.op_type, node.overload) in ours
+        }
+    return [
+        f"function {printable(node.op_type)} is called without declaring the type of {printable(name)}"
+        for graph in all_graphs(model.graph)
+        for node in graph.node
+        if (node.domain, node.op_type, node.overload) in ours
+        for name in node.output
+        if name and name not in element_types(graph)
+    ]
+
+
 def obstacles(model: ModelProto, placed: PlacedNode) -> dict[str, list[str]]:
     """What keeps each backend from running a node; an empty list where nothing does."""
+    untyped = untyped_calls(model)
     op = placed.op
     embedded = any(
         is_function_body(f) and f.name == placed.node.op_type and f.overload == placed.node.overload
@@ -69,8 +98,10 @@ def obstacles(model: ModelProto, placed: PlacedNode) -> dict[str, list[str]]:
         portable = [f"{op.name} has no function body"]
     else:
         portable = ["not in this file: `onnx-sparse convert --portable` adds them"]
+    native = [] if native_library() else ["this installation has no native library"]
     return {
-        NATIVE: [] if native_library() else ["this installation has no native library"],
+        NATIVE: native,
+        PLAIN_NATIVE: native + untyped,
         PYTHON: [],
         PLAIN_PYTHON: plain,
         PORTABLE: portable,

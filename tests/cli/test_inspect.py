@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -90,6 +91,18 @@ def test_nodes_in_branches_and_functions(cli, nested):
     assert described["nodes"][0]["types"] == {"T": "float32", "I": "int32"}
     assert described["nodes"][2]["types"] == {}  # they differ from call to call
     assert described["other_nodes"] == {"If": 1, "local.Total": 1}
+
+
+def test_a_call_of_a_function_without_a_declared_type(cli, nested):
+    """ONNX Runtime infers none; our session inlines the function."""
+    backends = cli("inspect", nested, "--json").json["backends"]
+    assert backends["native_plain_session"]["runs"] == backends["native"]["runs"]
+    model = onnx.load(nested)
+    model.graph.output[1].ClearField("type")
+    onnx.save(model, nested)
+    backends = cli("inspect", nested, "--json").json["backends"]
+    assert "function Total is called without declaring the type of z" in backends["native_plain_session"]["why_not"]
+    assert backends["python"]["runs"]
 
 
 def test_a_model_without_our_nodes(cli, save, make_model):

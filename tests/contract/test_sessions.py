@@ -15,6 +15,7 @@ import onnxruntime as ort
 import pytest
 from contract.models import BRANCHES, FUNCTIONS, SEGMENT_SUM, model
 from ml_dtypes import bfloat16
+from onnx import ModelProto, NodeProto, helper
 
 import onnx_sparse
 from onnx_sparse import KernelError
@@ -126,6 +127,31 @@ class TestWaysIn:
     def test_functions_that_call_the_domain(self, opened: Open) -> None:
         inputs = {"x": np.array([1, 2], np.float32), "z": np.array([3, 4], np.int32), "ids": np.array([1, 1])}
         assert [a.tolist() for a in opened(FUNCTIONS).run(None, inputs)] == [[0, 3], [0, 7]]
+
+    def test_functions_whose_calls_have_no_declared_type(self, opened: Open, tmp_path: Path) -> None:
+        """ONNX Runtime infers none."""
+        untyped = ModelProto()
+        untyped.CopyFrom(FUNCTIONS)
+        for output in untyped.graph.output:
+            output.ClearField("type")
+        onnx.save(untyped, tmp_path / "m.onnx")
+        inputs = {"x": np.array([1, 2], np.float32), "z": np.array([3, 4], np.int32), "ids": np.array([1, 1])}
+        for source in (untyped, untyped.SerializeToString(), tmp_path / "m.onnx"):
+            assert [a.tolist() for a in opened(source).run(None, inputs)] == [[0, 3], [0, 7]]
+
+    def test_external_data_of_a_model_whose_functions_are_inlined(self, opened: Open, tmp_path: Path) -> None:
+        m = onnx.load(model_with_external_data(tmp_path), load_external_data=False)
+        (node,) = m.graph.node
+        inner = NodeProto()
+        inner.CopyFrom(node)
+        function = helper.make_function("mine", "Lookup", node.input, node.output, [inner], m.opset_import)
+        m.functions.append(function)
+        m.opset_import.append(helper.make_opsetid("mine", 1))
+        node.domain, node.op_type = "mine", "Lookup"
+        m.graph.output[0].ClearField("type")
+        (tmp_path / "called.onnx").write_bytes(m.SerializeToString())
+        ids = {"i": np.array([0, 1]), "s": np.array([0, 0]), "n": np.array(1)}
+        assert opened(tmp_path / "called.onnx").run(None, ids)[0].tolist() == [[4, 6, 8, 10]]
 
     def test_function_bodies_in_the_model_do_not_matter(self, opened: Open) -> None:
         session = opened(onnx_sparse.embed_functions(SEGMENT_SUM))
