@@ -141,7 +141,10 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
             source, tensors = detach_large_tensors(source)
         self._initializers = {name: bfloat16.to_ort_value(array) for name, array in tensors.items()}
         if tensors:
+            # The first is what the optimizer reads and ONNX Runtime copies, the second saves the session from the copy.
             options.add_external_initializers(list(self._initializers), list(self._initializers.values()))
+            for name, value in self._initializers.items():
+                options.add_initializer(name, value)
             options.add_session_config_entry(_TENSORS_ENTRY, "held")
         self._run_input = ""
         serialized = source

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -43,6 +45,32 @@ def model_with_external_data(folder: Path) -> Path:
 
 
 Open = Callable[..., onnx_sparse.InferenceSession]
+
+#: Prints how many times as much memory a session takes as its table of 128 MB; the limit is lowered for the test.
+_HOLDS_A_TABLE = """
+import os
+import numpy as np, onnx
+from onnx import helper, numpy_helper
+import onnx_sparse
+from onnx_sparse import large_models
+
+large_models.detach_large_tensors.__defaults__ = (1000,)
+rows = 2**19
+graph = onnx.parser.parse_graph(
+    "g (int64[k] i, int64[k] s, int64 n) => (float[n,64] y) {{ y = onnx_sparse.EmbeddingSegmentsSum (t, i, s, n) }}"
+)
+graph.initializer.append(numpy_helper.from_array(np.ones((rows, 64), np.float32), "t"))
+imports = [helper.make_opsetid("", 18), helper.make_opsetid("onnx_sparse", 1)]
+model = helper.make_model(graph, ir_version=10, opset_imports=imports)
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+before = resident()
+session = onnx_sparse.InferenceSession(model, backend="{backend}")
+print((resident() - before) / (rows * 256))
+assert session.run(None, {{"i": np.array([1, 2]), "s": np.array([0, 0]), "n": np.array(1)}})[0].tolist() == [[2] * 64]
+"""
 
 
 @pytest.fixture(params=available_backends())
@@ -123,6 +151,13 @@ class TestWaysIn:
         assert opened(m, options).run(None, ids)[0].tolist() == [[396, 398, 400, 402]]
         with pytest.raises(ValueError, match="these session options hold the tensors of a large model"):
             opened(SEGMENT_SUM, options)
+
+    @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the process's memory as Linux tells it")
+    def test_the_tables_of_a_large_model_are_held_once(self, opened: Open) -> None:
+        """Apart from the model itself, which the caller may drop."""
+        program = _HOLDS_A_TABLE.format(backend=opened.keywords["backend"])  # type: ignore[attr-defined]
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
+        assert 0.9 < float(done.stdout) < 1.5
 
     def test_functions_that_call_the_domain(self, opened: Open) -> None:
         inputs = {"x": np.array([1, 2], np.float32), "z": np.array([3, 4], np.int32), "ids": np.array([1, 1])}
