@@ -31,15 +31,16 @@ def read_names(nodes: Iterable[NodeProto]) -> set[str]:
     return names
 
 
-def rename(nodes: Iterable[NodeProto], renamed: Mapping[str, str]) -> None:
-    """Rename tensors wherever nodes and the graphs inside them make or read them."""
+def rename(nodes: Iterable[NodeProto], renamed: Mapping[str, str], *, reading_only: bool = False) -> None:
+    """Rename tensors where nodes and the graphs inside them read them and, unless told otherwise, make them."""
     if not renamed:
         return
     for node in nodes:
-        for names in (node.input, node.output):
+        for names in (node.input,) if reading_only else (node.input, node.output):
             if any(name in renamed for name in names):
                 names[:] = [renamed.get(name, name) for name in names]
         for inner in subgraphs(node):
-            rename(inner.node, renamed)
-            for value in (*inner.input, *inner.output, *inner.value_info, *inner.initializer):
+            rename(inner.node, renamed, reading_only=reading_only)
+            made = () if reading_only else (*inner.input, *inner.value_info, *inner.initializer)
+            for value in (*inner.output, *made):
                 value.name = renamed.get(value.name, value.name)

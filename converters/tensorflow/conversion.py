@@ -11,11 +11,12 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, defs
 
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
 from onnx_sparse.converters.graphs import graphs
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.axes import count_axes_from_the_front
 from onnx_sparse.converters.tensorflow.explanation import Explanation, count_nodes, count_source_nodes
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.tensorflow.naming import name_inputs_and_outputs
-from onnx_sparse.converters.tensorflow.source import Array, Frozen, Source
+from onnx_sparse.converters.tensorflow.source import Frozen, Source
 from onnx_sparse.schemas import DOMAIN, OPS
 
 #: The limit of protocol buffers; the tools of the onnx package refuse larger models.

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.editable_graph import EditableGraph
+from onnx_sparse.converters.tensorflow.explanation import Derivation
 from onnx_sparse.converters.tensorflow.lazy_imports import require
-from onnx_sparse.converters.tensorflow.rewriting.rule import Attempt, Declined
-from onnx_sparse.converters.tensorflow.source import Array
+from onnx_sparse.converters.tensorflow.rewriting.rule import Match, Rule
 
 #: How many rows are computed at a time.
 _CHUNK = 1 << 18
@@ -30,19 +31,6 @@ _ELEMENTWISE |= {"Mul", "OnesLike", "RealDiv", "Select", "SelectV2", "Sqrt", "Sq
 _OTHER_ROWS = "the parts hold rows of other ids than 0, 1, ... up to their number of rows"
 
 
-@dataclass(frozen=True)
-class Derivation:
-    """The outcome of the rules.
-
-    Attributes:
-        attempts: Where they fired, and where they did not and why.
-        nodes: How many nodes that compute something were removed from the graph.
-    """
-
-    attempts: tuple[Attempt, ...] = ()
-    nodes: int = 0
-
-
 def derive_tables(graph_def: Any, values: MutableMapping[str, Array], fetched: Collection[str]) -> Derivation:
     """Apply the rules to a graph without variables, in place.
 
@@ -52,51 +40,85 @@ def derive_tables(graph_def: Any, values: MutableMapping[str, Array], fetched: C
         fetched: The tensors that are fetched from the graph.
     """
     graph = EditableGraph(graph_def, values)
-    attempts = []
-    for name, anchors, rule in (
-        ("joined-parts", ("ParallelDynamicStitch", "DynamicStitch"), _join_parts),
-        ("clipped-rows", ("RealDiv",), _clip_rows),
-    ):
-        for node in graph.of_types(*anchors):
-            try:
-                if rule(graph, node):
-                    attempts.append(Attempt(name, node.name, True))
-            except Declined as reason:
-                attempts.append(Attempt(name, node.name, False, str(reason)))
-    return Derivation(tuple(attempts), graph.drop_abandoned(fetched))
+    attempts = [rule.attempt(graph, node) for rule in RULES for node in graph.of_types(*rule.anchors)]
+    return Derivation(tuple(filter(None, attempts)), graph.drop_abandoned(fetched))
 
 
-def _join_parts(graph: EditableGraph, node: Any) -> bool:
-    """Make a lookup in the parts of a table a lookup in one table: equal to the bit.
+@dataclass
+class _Parts:
+    """A lookup in the parts of a table.
+
+    Attributes:
+        lookups: The lookup in each part.
+        places: The DynamicPartition of the positions; None if there is none.
+        rows: The DynamicPartition of the rows that are looked up; None if there is none.
+        table: The table whose rows are distributed over the parts, once they are known to make up one.
+    """
+
+    lookups: list[Any]
+    places: Any
+    rows: Any
+    table: Array | None = None
+
+
+class JoinedParts(Rule[EditableGraph]):
+    """A lookup in the parts of a table becomes a lookup in one table: equal to the bit.
 
     The pattern is `stitch(partition(range(size(ids)), part), [gather(table_k, partition(row, part)[k])])`, where part
     and row are computed from each id alone. An id that is in no part is an error before and after.
     """
-    count = len(node.input) // 2
-    lookups = [graph.producer(name, "Gather", "GatherV2") for name in node.input[count:]]
-    if not all(lookups):
-        return False
-    places = _partition(graph, node.input[:count])
-    rows = _partition(graph, [lookup.input[1] for lookup in lookups])
-    if places is None or rows is None or places.input[1] != rows.input[1]:
-        raise Declined("the ids looked up in the parts are not partitioned like their positions")
-    counted = graph.producer(places.input[0], "Range")
-    size = graph.producer(counted.input[1], "Size") if counted is not None else None
-    if size is None or (graph.number(counted.input[0]), graph.number(counted.input[2])) != (0, 1):
-        raise Declined("the rows are not put at the positions of their ids")
-    names = [graph.looked_up(lookup) for lookup in lookups]
-    parts = [array for name in names if name is not None and (array := graph.constant(name)) is not None]
-    if len(parts) < count or len({(array.dtype, array.shape[1:]) for array in parts}) > 1:
-        raise Declined("the parts are not constants of one type and width")
-    ids, dtype = size.input[0].removesuffix(":0"), size.attr["T"].type
-    table = _joined(parts, _place_of(graph, ids, dtype, places.input[1], rows.input[0]))
-    sources = [name for name in names if name is not None]
-    for reshape in graph.users(node.name):
-        unflattened = _unflattened(graph, reshape, ids, table)
-        if unflattened is not None:
-            graph.become_lookup(reshape, table, sources, unflattened, dtype)
-    graph.become_lookup(node, table, sources, ids, dtype)
-    return True
+
+    name = "joined-parts"
+    anchors = ("ParallelDynamicStitch", "DynamicStitch")
+
+    def pattern(self, graph: EditableGraph, node: Any) -> Match | None:
+        """A stitch of rows that are gathered."""
+        count = len(node.input) // 2
+        lookups = [graph.producer(name, "Gather", "GatherV2") for name in node.input[count:]]
+        if not all(lookups):
+            return None
+        rows = _partition(graph, [lookup.input[1] for lookup in lookups])
+        return {"parts": _Parts(lookups, _partition(graph, node.input[:count]), rows)}
+
+    def check(self, graph: EditableGraph, node: Any, parts: _Parts) -> str | None:
+        """The parts must be constants that together hold the rows 0, 1, ... of one table; `parts` receives it."""
+        places, rows = parts.places, parts.rows
+        if places is None or rows is None or places.input[1] != rows.input[1]:
+            return "the ids looked up in the parts are not partitioned like their positions"
+        counted = graph.producer(places.input[0], "Range")
+        size = graph.producer(counted.input[1], "Size") if counted is not None else None
+        if size is None or (graph.number(counted.input[0]), graph.number(counted.input[2])) != (0, 1):
+            return "the rows are not put at the positions of their ids"
+        arrays = [array for name in _sources(graph, parts) if (array := graph.constant(name)) is not None]
+        if len(arrays) < len(parts.lookups) or len({(array.dtype, array.shape[1:]) for array in arrays}) > 1:
+            return "the parts are not constants of one type and width"
+        place_of = _place_of(graph, *_ids(graph, parts), places.input[1], rows.input[0])
+        if place_of is None:
+            return "the part of an id is computed from more than the id"
+        parts.table = _joined(arrays, place_of)
+        return _OTHER_ROWS if parts.table is None else None
+
+    def rewrite(self, graph: EditableGraph, node: Any, parts: _Parts) -> None:
+        """Look up the ids in the one table."""
+        assert parts.table is not None
+        (ids, dtype), sources = _ids(graph, parts), _sources(graph, parts)
+        for reshape in graph.users(node.name):
+            unflattened = _unflattened(graph, reshape, ids, parts.table)
+            if unflattened is not None:
+                graph.become_lookup(reshape, parts.table, sources, unflattened, dtype)
+        graph.become_lookup(node, parts.table, sources, ids, dtype)
+
+
+def _sources(graph: EditableGraph, parts: _Parts) -> list[str]:
+    """The tensors in which the parts are looked up."""
+    return [name for name in map(graph.looked_up, parts.lookups) if name is not None]
+
+
+def _ids(graph: EditableGraph, parts: _Parts) -> tuple[str, int]:
+    """The ids that are looked up, and TensorFlow's number of their type."""
+    counted = graph.producer(parts.places.input[0], "Range")
+    size = graph.producer(counted.input[1], "Size")
+    return size.input[0].removesuffix(":0"), size.attr["T"].type
 
 
 def _partition(graph: EditableGraph, parts: Sequence[str]) -> Any:
@@ -124,36 +146,36 @@ def _unflattened(graph: EditableGraph, reshape: Any, ids: str, table: Array) -> 
     return str(flat.input[0]) if is_flat else None
 
 
-def _place_of(graph: EditableGraph, ids: str, dtype: int, part: str, row: str) -> Callable[[Array], list[Array]]:
-    """A function from ids to their parts and their rows in these, as the graph computes them."""
+def _place_of(graph: EditableGraph, ids: str, dtype: int, part: str, row: str) -> Callable[[Array], list[Array]] | None:
+    """A function from ids to their parts and their rows in these, as the graph computes them from the ids alone."""
     maker = ids.partition(":")[0]
     nodes = []
     for result in (part, row):
         found, entries = graph.between(result, lambda node: node.name == maker)
         constants = [node for node in found if node.op == "Const"]
         if not entries <= {ids} or any(node.op not in _ELEMENTWISE for node in found if node.op != "Const"):
-            raise Declined("the part of an id is computed from more than the id")
+            return None
         if any(graph.number(constant.name) is None for constant in constants):
-            raise Declined("the part of an id is computed from more than the id")
+            return None
         nodes += found
     call = graph.function(ids, [part, row], nodes)
     kind = require("tensorflow").dtypes.as_dtype(dtype).as_numpy_dtype
     return lambda some: call(some.astype(kind))
 
 
-def _joined(parts: list[Array], place_of: Callable[[Array], list[Array]]) -> Array:
-    """The table whose rows are distributed over the parts."""
+def _joined(parts: list[Array], place_of: Callable[[Array], list[Array]]) -> Array | None:
+    """The table whose rows are distributed over the parts; None if these hold other rows."""
     sizes = np.array([len(part) for part in parts])
     total = int(sizes.sum())
     margin = 2 * len(parts)
     part, row = place_of(np.concatenate([np.arange(-margin, 0), np.arange(total, total + margin)]))
     if _exist(part, row, sizes).any():
-        raise Declined(_OTHER_ROWS)
+        return None
     table = np.empty((total, *parts[0].shape[1:]), parts[0].dtype)
     for ids in _chunks(total):
         part, row = place_of(ids)
         if not _exist(part, row, sizes).all():
-            raise Declined(_OTHER_ROWS)
+            return None
         for k, rows in enumerate(parts):
             table[ids[part == k]] = rows[row[part == k]]
     return table
@@ -165,31 +187,50 @@ def _exist(part: Array, row: Array, sizes: Array) -> Array:
     return known & (row >= 0) & (row < sizes[np.where(known, part, 0)])
 
 
-def _clip_rows(graph: EditableGraph, node: Any) -> bool:
-    """Make a lookup whose rows are clipped by norm a lookup in a table of clipped rows: equal to the bit.
+class ClippedRows(Rule[EditableGraph]):
+    """A lookup whose rows are clipped by norm becomes a lookup in a table of clipped rows: equal to the bit.
 
     The pattern is `clip_by_norm(Gather(table, unique(ids)))`. A table that is also looked up without max_norm is then
     in the model twice.
     """
-    nodes, entries = graph.between(node.name, lambda other: other.op in ("Gather", "GatherV2"))
-    if len(entries) != 1 or not any(other.op == "Sum" for other in nodes):
-        return False
-    if not all(_keeps_to_rows(graph, other) for other in nodes):
-        return False
-    lookup = graph.producer(*entries, "Gather", "GatherV2")
-    name = graph.looked_up(lookup)
-    table = graph.constant(name) if name is not None else None
-    if name is None or table is None:
-        raise Declined("the rows are not from a constant table")
-    if graph.producer(lookup.input[1], "Unique") is None:
-        raise Declined("the ids are not known to be a vector")
-    axes = [graph.constant(other.input[1]) for other in nodes if other.op == "Sum"]
-    if any(given is None or given.tolist() != list(range(1, table.ndim)) for given in axes):
-        raise Declined("the norm is not that of a row")
-    clip = graph.function(next(iter(entries)), [node.name], nodes)
-    clipped = np.concatenate([clip(table[rows])[0] for rows in _chunks(len(table))] or [table])
-    graph.become_lookup(node, clipped, [name], lookup.input[1], lookup.attr["Tindices"].type)
-    return True
+
+    name = "clipped-rows"
+    anchors = ("RealDiv",)
+
+    def pattern(self, graph: EditableGraph, node: Any) -> Match | None:
+        """A quotient that is computed row by row, with a sum, from the rows of one lookup."""
+        nodes, entries = graph.between(node.name, lambda other: other.op in ("Gather", "GatherV2"))
+        if len(entries) != 1 or not any(other.op == "Sum" for other in nodes):
+            return None
+        if not all(_keeps_to_rows(graph, other) for other in nodes):
+            return None
+        (rows,) = entries
+        return {"nodes": nodes, "rows": rows, "lookup": graph.producer(rows, "Gather", "GatherV2")}
+
+    def check(self, graph: EditableGraph, node: Any, nodes: list[Any], lookup: Any, **_: object) -> str | None:
+        """The rows must be looked up in a constant by a vector of ids, the norms be those of rows."""
+        name = graph.looked_up(lookup)
+        table = graph.constant(name) if name is not None else None
+        if table is None:
+            return "the rows are not from a constant table"
+        if graph.producer(lookup.input[1], "Unique") is None:
+            return "the ids are not known to be a vector"
+        axes = [graph.constant(other.input[1]) for other in nodes if other.op == "Sum"]
+        if any(given is None or given.tolist() != list(range(1, table.ndim)) for given in axes):
+            return "the norm is not that of a row"
+        return None
+
+    def rewrite(self, graph: EditableGraph, node: Any, nodes: list[Any], rows: str, lookup: Any) -> None:
+        """Look up the ids in the table of clipped rows."""
+        name = graph.looked_up(lookup) or ""
+        table = graph.constant(name)
+        assert table is not None
+        clip = graph.function(rows, [node.name], nodes)
+        clipped = np.concatenate([clip(table[some])[0] for some in _chunks(len(table))] or [table])
+        graph.become_lookup(node, clipped, [name], lookup.input[1], lookup.attr["Tindices"].type)
+
+
+RULES: tuple[Rule[EditableGraph], ...] = (JoinedParts(), ClippedRows())
 
 
 def _keeps_to_rows(graph: EditableGraph, node: Any) -> bool:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from onnx_sparse.converters.names import Names
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.explanation import computes
 from onnx_sparse.converters.tensorflow.lazy_imports import require
-from onnx_sparse.converters.tensorflow.source import Array
 
 
 class EditableGraph:
@@ -117,7 +118,7 @@ class EditableGraph:
         name = next((other for other in known if np.array_equal(self.values[other], table)), None)
         dtype = tf.dtypes.as_dtype(table.dtype).as_datatype_enum
         if name is None:
-            name = self._new_name(f"{node.name}/table")
+            name = Names(self._nodes).fresh(f"{node.name}/table")
             known.append(name)
             self.values[name] = table
             constant = self._add(name, "Const")
@@ -125,7 +126,7 @@ class EditableGraph:
             constant.attr["value"].tensor.dtype = dtype
             for size in table.shape:
                 constant.attr["value"].tensor.tensor_shape.dim.add(size=size)
-        axis = self._add(self._new_name(f"{node.name}/axis"), "Const")
+        axis = self._add(Names(self._nodes).fresh(f"{node.name}/axis"), "Const")
         axis.attr["dtype"].type = tf.int32.as_datatype_enum
         axis.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(0, tf.int32))
         self._abandoned += map(_node, _taken(node))
@@ -160,11 +161,6 @@ class EditableGraph:
         for name in dropped:
             self.values.pop(name, None)
         return count
-
-    def _new_name(self, name: str) -> str:
-        while name in self._nodes:
-            name += "_"
-        return name
 
     def _add(self, name: str, op: str) -> Any:
         node = self._graph_def.node.add(name=name, op=op)

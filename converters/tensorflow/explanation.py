@@ -10,10 +10,42 @@ from typing import Any
 from onnx import ModelProto
 
 from onnx_sparse.converters.graphs import graphs
-from onnx_sparse.converters.tensorflow.rewriting.rule import Attempt
 
 #: Nodes that compute nothing.
 _NOT_COUNTED = ("Const", "Placeholder", "PlaceholderWithDefault", "Identity", "NoOp")
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The outcome of a rule at a node that looked like its pattern.
+
+    Attributes:
+        rule: The rule's name.
+        node: The name of the node.
+        fired: Whether the rule replaced it.
+        reason: Why it did not fire; empty if it did.
+    """
+
+    rule: str
+    node: str
+    fired: bool
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.rule} at {self.node}" + ("" if self.fired else f": {self.reason}")
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """The outcome of the rules.
+
+    Attributes:
+        attempts: Where they fired, and where they did not and why.
+        nodes: How many nodes that compute something were removed from the graph.
+    """
+
+    attempts: tuple[Attempt, ...] = ()
+    nodes: int = 0
 
 
 @dataclass(frozen=True)

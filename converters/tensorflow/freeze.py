@@ -9,10 +9,11 @@ from unittest import mock
 
 import numpy as np
 
-from onnx_sparse.converters.tensorflow.derived_tables import Derivation, derive_tables
+from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.tensorflow.derived_tables import derive_tables
+from onnx_sparse.converters.tensorflow.explanation import Derivation
 from onnx_sparse.converters.tensorflow.large_tables import is_large, set_aside, with_rows
 from onnx_sparse.converters.tensorflow.lazy_imports import require
-from onnx_sparse.converters.tensorflow.source import Array
 
 
 def freeze_function(

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.tensor import Array, Shape
 from onnx_sparse.converters.tensorflow.freeze import freeze_function
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.source import (
-    Array,
     Frozen,
     Port,
-    Shape,
     Source,
     distinct,
     select,

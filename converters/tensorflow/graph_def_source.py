@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.converters.errors import ConversionError, first_line
+from onnx_sparse.converters.names import Names
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.derived_tables import derive_tables
 from onnx_sparse.converters.tensorflow.large_tables import set_aside, with_rows
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.source import (
-    Array,
     Frozen,
     Port,
     Source,
@@ -66,7 +67,8 @@ class GraphDefSource(Source):
         tf, loader = require("tensorflow"), require("tf2onnx.tf_loader")
         cut = tf.Graph()
         with cut.as_default():
-            prefix = self._unused_prefix()
+            scopes = {operation.name.split("/")[0] for operation in self._graph.get_operations()}
+            prefix = Names(scopes).fresh("fetches")
             placeholders = {}
             for k, port in enumerate(self.inputs):
                 tensor = self._graph.get_tensor_by_name(port.tensor)
@@ -90,13 +92,6 @@ class GraphDefSource(Source):
             graph_def = loader.tf_optimize([*fed, *(f"{name}:0" for name in tables)], fetches, graph_def)
         with_rows(graph_def, tables)
         return Frozen(self.name, graph_def, tuple(inputs), tuple(outputs), derivation, embedding_tables=tables)
-
-    def _unused_prefix(self) -> str:
-        """A name scope that no node of the graph is in."""
-        prefix = "fetches"
-        while any(op.name.split("/")[0] == prefix for op in self._graph.get_operations()):
-            prefix += "_"
-        return prefix
 
     def _placeholders(self) -> list[str]:
         return [op.name for op in self._graph.get_operations() if op.type == "Placeholder"]

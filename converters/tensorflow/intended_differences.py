@@ -17,7 +17,7 @@ import numpy as np
 from onnx import ModelProto
 
 from onnx_sparse.converters.graphs import graphs
-from onnx_sparse.converters.tensorflow.source import Array
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.schemas import DOMAIN
 
 _OUT_OF_RANGE = ("out of range", "must be < num_segments", "is invalid")

@@ -13,8 +13,8 @@ from typing import Any
 
 from onnx import ModelProto, TensorProto, helper
 
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.lazy_imports import require
-from onnx_sparse.converters.tensorflow.source import Array
 
 #: The least number of bytes worth the detour; smaller constants may be worth folding.
 _LARGE = 1 << 20

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from onnx import GraphProto, ModelProto, ValueInfoProto, helper
 
-from onnx_sparse.converters.graphs import graphs
+from onnx_sparse.converters.graphs import graphs, rename
+from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.tensorflow.source import Frozen
 
 
@@ -26,7 +27,7 @@ def name_inputs_and_outputs(model: ModelProto, frozen: Frozen) -> Mapping[str, s
             copies.append((port.tensor, port.name))
         else:
             renamed[port.tensor] = port.name
-    mapping = rename_tensors(graph, renamed, reserved=[name for _, name in copies])
+    _rename_tensors(graph, renamed, reserved=[name for _, name in copies])
     by_name = {value.name: value for value in (*graph.input, *graph.output)}
     for tensor, name in copies:
         source = by_name[renamed[tensor]]
@@ -37,38 +38,19 @@ def name_inputs_and_outputs(model: ModelProto, frozen: Frozen) -> Mapping[str, s
     graph.output.extend(outputs)
     for value in (*graph.input, *graph.output):
         _name_dimensions(value)
-    return mapping
+    return renamed
 
 
-def rename_tensors(graph: GraphProto, renamed: Mapping[str, str], reserved: list[str]) -> dict[str, str]:
-    """Rename tensors everywhere in a graph; other tensors that already have one of the new names are renamed as well.
-
-    Returns:
-        The new name of every tensor that was renamed, including those others.
-    """
+def _rename_tensors(graph: GraphProto, renamed: dict[str, str], reserved: Iterable[str]) -> None:
+    """Rename tensors everywhere in a graph; others that already have one of the new names are renamed, and added."""
     wanted = {*renamed.values(), *reserved}
-    everything = {name for inner in graphs(graph) for name in _tensor_names(inner)}
-    mapping = dict(renamed)
-    for name in sorted(everything & wanted):
-        if name not in renamed:
-            number = 0
-            while f"{name}_{number}" in everything | wanted:
-                number += 1
-            mapping[name] = f"{name}_{number}"
-    for inner in graphs(graph):
-        for node in inner.node:
-            for names in (node.input, node.output):
-                names[:] = [mapping.get(name, name) for name in names]
-        for value in (*inner.input, *inner.output, *inner.value_info, *inner.initializer):
-            value.name = mapping.get(value.name, value.name)
-    return mapping
-
-
-def _tensor_names(graph: GraphProto) -> Iterator[str]:
-    for node in graph.node:
-        yield from node.output
-    for value in (*graph.input, *graph.initializer):
-        yield value.name
+    made = {name for inner in graphs(graph) for node in inner.node for name in node.output}
+    every = made | {value.name for inner in graphs(graph) for value in (*inner.input, *inner.initializer)}
+    names = Names(every | wanted)
+    renamed |= {name: names.fresh(name) for name in sorted(every & wanted) if name not in renamed}
+    rename(graph.node, renamed)
+    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        value.name = renamed.get(value.name, value.name)
 
 
 def _name_dimensions(value: ValueInfoProto) -> None:

@@ -6,18 +6,13 @@ import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.names import Names
+from onnx_sparse.converters.tensor import Array, Shape
+from onnx_sparse.converters.tensorflow.explanation import Derivation
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
-
-if TYPE_CHECKING:
-    from onnx_sparse.converters.tensorflow.derived_tables import Derivation
-
-Array = np.ndarray[Any, Any]
-Shape = tuple[int | None, ...] | None
 
 
 @dataclass(frozen=True)
@@ -34,7 +29,7 @@ class Port:
     name: str
     tensor: str
     dtype: str
-    shape: Shape
+    shape: Shape | None
 
 
 @dataclass(frozen=True)
@@ -107,16 +102,8 @@ def select(ports: tuple[Port, ...], names: Sequence[str] | None, kind: str, *, s
 
 def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
     """The names, with a suffix `_1`, `_2`, ... where a name is already taken."""
-    used = set(taken)
-    result = []
-    for name in names:
-        unique, count = name, 0
-        while unique in used:
-            count += 1
-            unique = f"{name}_{count}"
-        used.add(unique)
-        result.append(unique)
-    return result
+    free = Names(taken)
+    return [free.fresh(name) for name in names]
 
 
 def refuse_unknown(unknown: Sequence[str], known: Iterable[str], kind: str) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 from onnx import ModelProto, helper
 
 from onnx_sparse.converters.graphs import graphs
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.intended_differences import IntendedDifferences
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
-from onnx_sparse.converters.tensorflow.source import Array
 from onnx_sparse.converters.verification.batches import Refused, compare_batches, make_batches
 from onnx_sparse.converters.verification.comparison import Record
 from onnx_sparse.converters.verification.sample_inputs import KINDS

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.names import Names
 
 #: The path of an operation: position and `opType` of each enclosing graph, outermost first, then of the operation.
 #: The empty path is the graph itself.
@@ -95,7 +96,7 @@ def with_unique_writes(graph: AtbGraph, written: Callable[[AtbNode], tuple[str, 
     writes = [written(node) for node in graph.nodes]
     left = Counter(name for names in writes for name in names)
     later = dict(left)
-    taken = {*graph.inputs, *graph.outputs, *later}
+    free = Names({*graph.inputs, *graph.outputs, *later})
     kept = set(graph.outputs) - set(graph.inputs)
     versions = _Versions({name: name for name in graph.inputs})
     nodes = []
@@ -113,7 +114,7 @@ def with_unique_writes(graph: AtbGraph, written: Callable[[AtbNode], tuple[str, 
             left[name] -= 1
             first = name not in versions.current
             keeps_name = not left[name] if name in kept else first
-            outputs.append(name if keeps_name else _fresh(name, taken))
+            outputs.append(name if keeps_name else free.fresh(name))
         for name, output in zip(targets, outputs, strict=True):
             versions.current[name], versions.writer[output] = output, node
         nodes.append(replace(node, inputs=inputs, outputs=tuple(outputs)))
@@ -160,14 +161,6 @@ def _check_overwritten(versions: _Versions, node: AtbNode, name: str) -> None:
     writer = versions.writer.get(old) if old is not None else None
     if writer is not None and old not in versions.read and len(writer.outputs) <= 1:
         raise ConversionError(f"{writer.name} and {node.name} both write {name}, and nothing reads the first of them")
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    count = 1
-    while f"{name}.{count}" in taken:
-        count += 1
-    taken.add(f"{name}.{count}")
-    return f"{name}.{count}"
 
 
 def strings(value: Any) -> Iterable[str]:

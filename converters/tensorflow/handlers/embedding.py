@@ -6,6 +6,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.partitions import number_of_segments
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 
 _INPUTS = ("data", "indices", "segment_ids")
@@ -19,17 +20,8 @@ def _reduce_by_segment(op_type: str, node: Node, emit: Emitter) -> tuple[Tensor,
     ids = {node["indices"].dtype, node["segment_ids"].dtype}
     dtype = TensorProto.INT32 if ids == {TensorProto.INT32} else TensorProto.INT64
     index = {name: emit.cast(node[name], dtype) for name in names}
-    index.setdefault("num_segments", _last_id_plus_one(index["segment_ids"], emit))
+    index.setdefault("num_segments", number_of_segments(index["segment_ids"], emit))
     return emit.domain_op(op_type, {"emb_table": node["data"], **index})
-
-
-def _last_id_plus_one(segment_ids: Tensor, emit: Emitter) -> Tensor:
-    """The number of segments that sorted ids imply; a -1 prepended to them makes it 0 if there are no ids."""
-    dtype = segment_ids.dtype
-    minus_one = emit.constant([-1], dtype)
-    ids = emit.op("Concat", minus_one, segment_ids, axis=0)
-    last = emit.op("Gather", ids, emit.constant(-1), axis=0)
-    return emit.op("Add", last, emit.constant(1, dtype))
 
 
 @handles("SparseSegmentSum", inputs=_INPUTS, to="EmbeddingSegmentsSum")

@@ -75,3 +75,10 @@ def _without_first(vector: Tensor, emit: Emitter) -> Tensor:
 
 def _without_last(vector: Tensor, emit: Emitter) -> Tensor:
     return emit.op("Slice", vector, emit.constant([0]), emit.constant([-1]))
+
+
+def number_of_segments(segment_ids: Tensor, emit: Emitter) -> Tensor:
+    """The number of segments that sorted ids imply; a -1 prepended to them makes it 0 if there are no ids."""
+    ids = emit.op("Concat", emit.constant([-1], segment_ids.dtype), segment_ids, shape=(None,), axis=0)
+    last = emit.op("Gather", ids, emit.constant(-1), shape=(), axis=0)
+    return emit.op("Add", last, emit.like(1, last), shape=())

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from onnx import NodeProto, TensorProto
 
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.rewriting.entries import column, one_more_than_the_last
 from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute
 from onnx_sparse.converters.tensorflow.rewriting.lookups import REDUCTIONS
-from onnx_sparse.converters.tensorflow.rewriting.rule import Declined, Rule
+from onnx_sparse.converters.tensorflow.rewriting.rule import Match, Rule
 from onnx_sparse.converters.tensorflow.rewriting.sizes import size_of, sizes
 
 
@@ -42,7 +42,7 @@ class _Filled:
         return (self.node.op_type, self.rows, self.count)
 
 
-class DefaultRow(Rule):
+class DefaultRow(Rule[Graph]):
     """A lookup of ids whose empty rows were filled with an id becomes a lookup with that id as default_index.
 
     One row of weight 1 is its own Sum, Mean and SqrtN: equal to the bit. Entries must be in row order, as in a
@@ -53,43 +53,50 @@ class DefaultRow(Rule):
     name = "default-row"
     anchors = REDUCTIONS
 
-    def apply(self, graph: Graph, node: NodeProto) -> bool:
-        """Give the reduction the ids as they were before they were filled."""
-        table, indices, segments, count, _, weights = node.input
-        ids = _filled(graph, graph.without_casts(indices), 1)
-        if ids is None:
-            return False
+    def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
+        """A reduction of rows at ids that were filled; its weights may be filled as well."""
+        ids = _filled(graph, graph.without_casts(node.input[1]), 1)
+        return None if ids is None else {"ids": ids, "weights": _filled(graph, node.input[5], 1)}
+
+    def check(self, graph: Graph, node: NodeProto, ids: _Filled, weights: _Filled | None) -> str | None:
+        """The segments must be the filled rows; the id that fills them a constant, with weight 1."""
         default = graph.integers(ids.default)
         if default is None or default[0] < 0:
-            raise Declined("the id that fills empty rows is not a constant, or is negative")
-        segments = graph.without_casts(segments)
+            return "the id that fills empty rows is not a constant, or is negative"
+        segments = graph.without_casts(node.input[2])
         if _rows(graph, segments) != (id(ids.node), 0):
-            raise Declined("the segments are not the rows that were filled")
-        counted = one_more_than_the_last(graph, graph.without_casts(count))
+            return "the segments are not the rows that were filled"
+        counted = one_more_than_the_last(graph, graph.without_casts(node.input[3]))
         if counted is None or graph.without_casts(counted) != segments:
-            raise Declined("the number of segments is not that of the filled rows")
+            return "the number of segments is not that of the filled rows"
         if graph.integers(node.input[4]) != [-1]:
-            raise Declined("there is a default_index already")
-        if graph.shape(weights) != (0,):
-            filled = _filled(graph, weights, 1)
-            if filled is None or filled.place != ids.place:
-                raise Declined("the weights were not filled along with the ids")
-            one = graph.constant(filled.default)
-            if one is None or one.item() != 1:
-                raise Declined("empty rows have another weight than 1")
-            weights = filled.values
-        node.input[:] = [
-            table,
-            graph.cast(node, ids.values, TensorProto.INT64),
-            _row_ids(graph, node, ids),
-            _row_count(graph, node, ids),
-            graph.add_constant(node, np.array(default[0], np.int64)),
-            weights,
+            return "there is a default_index already"
+        if graph.shape(node.input[5]) == (0,):
+            return None
+        if weights is None or weights.place != ids.place:
+            return "the weights were not filled along with the ids"
+        one = graph.constant(weights.default)
+        return "empty rows have another weight than 1" if one is None or one.item() != 1 else None
+
+    def rewrite(self, graph: Graph, node: NodeProto, ids: _Filled, weights: _Filled | None) -> None:
+        """Give the reduction the ids as they were before they were filled."""
+        emit = graph.emitter(node)
+        rows, count = graph.tensor(ids.rows), graph.tensor(ids.count)
+        if ids.is_sparse:
+            first = emit.constant(0)
+            rows = emit.op("Gather", rows, first, shape=(None,), axis=1)
+            count = emit.op("Gather", count, first, shape=(), axis=0)
+        node.input[1:5] = [
+            emit.cast(graph.tensor(ids.values), TensorProto.INT64).name,
+            rows.name,
+            count.name,
+            emit.cast(emit.scalar(graph.tensor(ids.default)), TensorProto.INT64).name,
         ]
-        return True
+        if weights is not None:
+            node.input[5] = weights.values
 
 
-class ZeroRow(Rule):
+class ZeroRow(Rule[Graph]):
     """Zeros selected for the empty rows of a lookup with a default row become a lookup without one.
 
     The pattern is `Where(is_empty, 0, lookup)`, where is_empty is the fill's indicator for the same rows. Equal to the
@@ -99,22 +106,28 @@ class ZeroRow(Rule):
     name = "zero-row"
     anchors = ("Where",)
 
-    def apply(self, graph: Graph, node: NodeProto) -> bool:
-        """Set default_index = -1, which leaves empty rows 0."""
+    def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
+        """A Where of a lookup's result by the indicator of empty rows."""
         lookup = graph.producer(node.input[2], *REDUCTIONS)
         empty = _broadcast_rows(graph, node.input[0])
         fill = graph.producer(empty, "SparseFillEmptyRows", "RaggedFillEmptyRows") if empty is not None else None
         if lookup is None or fill is None or fill.output[2] != empty:
-            return False
+            return None
+        return {"lookup": lookup, "filled": _Filled.of(fill)}
+
+    def check(self, graph: Graph, node: NodeProto, lookup: NodeProto, filled: _Filled) -> str | None:
+        """Zeros must be selected, for the rows of the lookup."""
         if not _is_zero(graph, node.input[1]):
-            raise Declined("something other than 0 is selected for empty rows")
-        filled = _Filled.of(fill)
+            return "something other than 0 is selected for empty rows"
         if not _segments_are_of(graph, lookup, filled):
-            raise Declined("the empty rows are those of other rows than the lookup's")
-        inputs = list(lookup.input)
-        inputs[4] = graph.add_constant(node, np.array(-1, np.int64))
-        graph.replace_by_ours(node, lookup.op_type, inputs)
-        return True
+            return "the empty rows are those of other rows than the lookup's"
+        return None
+
+    def rewrite(self, graph: Graph, node: NodeProto, lookup: NodeProto, **_: object) -> None:
+        """Set default_index = -1, which leaves empty rows 0."""
+        inputs: list[Tensor | str] = list(lookup.input)
+        inputs[4] = graph.emitter(node).constant(-1)
+        graph.replace(node, lookup.op_type, inputs)
 
 
 def _filled(graph: Graph, name: str, output: int) -> _Filled | None:
@@ -135,20 +148,6 @@ def _rows(graph: Graph, segments: str) -> tuple[int, int] | None:
     if rows is None or node is None or rows.matrix != node.output[0]:
         return None
     return (id(node), rows.index)
-
-
-def _row_ids(graph: Graph, node: NodeProto, filled: _Filled) -> str:
-    if not filled.is_sparse:
-        return filled.rows
-    first = graph.add_constant(node, np.array(0, np.int64))
-    return graph.emit(node, "Gather", [filled.rows, first], dtype=TensorProto.INT64, shape=(None,), axis=1)
-
-
-def _row_count(graph: Graph, node: NodeProto, filled: _Filled) -> str:
-    if not filled.is_sparse:
-        return filled.count
-    first = graph.add_constant(node, np.array(0, np.int64))
-    return graph.emit(node, "Gather", [filled.count, first], dtype=TensorProto.INT64, shape=(), axis=0)
 
 
 def _segments_are_of(graph: Graph, lookup: NodeProto, filled: _Filled) -> bool:

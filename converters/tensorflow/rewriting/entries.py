@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from onnx import NodeProto
 
@@ -40,7 +41,7 @@ def column(graph: Graph, name: str) -> Column | None:
     return Column(cut.input[0], starts[1]) if starts[1] >= 0 and ends[1] == starts[1] + 1 else None
 
 
-def is_row_gather(node: NodeProto | None) -> bool:
+def is_row_gather(node: NodeProto | None) -> TypeGuard[NodeProto]:
     """Whether a node gathers rows of a table."""
     return node is not None and node.op_type == "Gather" and attribute(node, "axis", 0) == 0
 

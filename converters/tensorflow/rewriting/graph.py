@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
-from onnx_sparse.converters.graphs import graphs
-from onnx_sparse.converters.tensorflow.source import Array
-from onnx_sparse.schemas import DOMAIN
-from onnx_sparse.schemas.declaration import DType, numpy_dtype
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.graphs import read_names, rename
+from onnx_sparse.converters.names import Names
+from onnx_sparse.converters.tensor import Array, Shape, Tensor
+from onnx_sparse.schemas import DOMAIN, OPS
+from onnx_sparse.schemas.declaration import DType
 
 #: Constants up to this many elements are read; larger ones are tables.
 _SMALL = 1 << 16
@@ -34,7 +36,7 @@ class Graph:
             self._types[value.name] = (kind.elem_type, dims if kind.HasField("shape") else None)
         for name, tensor in self._constants.items():
             self._types[name] = (tensor.data_type, tuple(tensor.dims))
-        self._numbers = 0
+        self._names = Names({*self._producers, *self._types})
 
     def producer(self, name: str, *op_types: str) -> NodeProto | None:
         """The node that makes a tensor; None if it has none of the given types or is not in this graph."""
@@ -79,62 +81,41 @@ class Graph:
         """The nodes of this graph that take a tensor."""
         return [node for node in self.nodes if name in node.input]
 
-    def emit(
-        self,
-        before: NodeProto,
-        op_type: str,
-        inputs: Sequence[str],
-        *,
-        dtype: DType,
-        shape: tuple[int | None, ...] | None = None,
-        **attributes: Any,
-    ) -> str:
-        """Add a standard node with one output before another node; returns the output."""
-        output = self._name(before, op_type)
-        node = helper.make_node(op_type, list(inputs), [output], name=output, **attributes)
-        at = next(k for k, other in enumerate(self.nodes) if other is before)
-        self.nodes.insert(at, node)
-        self._producers[output] = node
-        self._types[output] = (dtype, shape)
-        return output
+    def tensor(self, name: str) -> Tensor:
+        """A tensor, as an emitter takes it."""
+        return Tensor(name, self.dtype(name), self.shape(name), self.constant(name))
 
-    def add_constant(self, before: NodeProto, array: Array) -> str:
-        """Add a constant for a node; returns its name."""
-        tensor = numpy_helper.from_array(array, self._name(before, "constant"))
+    def emitter(self, node: NodeProto) -> Emitter:
+        """Writes nodes before a node."""
+        return _Emitter(self, node)
+
+    def insert(self, before: NodeProto, node: NodeProto, results: Iterable[Tensor]) -> None:
+        """Insert a node before another."""
+        self.nodes.insert(next(k for k, other in enumerate(self.nodes) if other is before), node)
+        for result in results:
+            self._producers[result.name] = node
+            self._types[result.name] = (result.dtype, result.shape)
+
+    def add_initializer(self, tensor: TensorProto) -> None:
+        """Add a constant."""
         self.proto.initializer.append(tensor)
         self._constants[tensor.name] = tensor
-        self._types[tensor.name] = (tensor.data_type, array.shape)
-        return tensor.name
+        self._types[tensor.name] = (tensor.data_type, tuple(tensor.dims))
 
-    def cast(self, before: NodeProto, name: str, dtype: DType) -> str:
-        """Cast a tensor; it is returned as it is if it has that element type."""
-        if self.dtype(name) == dtype:
-            return name
-        array = self.constant(name)
-        if array is not None:
-            return self.add_constant(before, array.astype(numpy_dtype(dtype)))
-        return self.emit(before, "Cast", [name], dtype=dtype, shape=self.shape(name), to=dtype)
-
-    def replace(
-        self, node: NodeProto, op_type: str, inputs: Sequence[str], *, domain: str = "", **attributes: Any
-    ) -> None:
-        """Replace a node by another with the same outputs and name."""
-        new = helper.make_node(op_type, list(inputs), list(node.output), node.name, domain=domain, **attributes)
-        node.CopyFrom(new)
-
-    def replace_by_ours(self, node: NodeProto, op_type: str, inputs: Sequence[str]) -> None:
-        """Replace a node by a node of the domain without attributes."""
-        self.replace(node, op_type, inputs, domain=DOMAIN)
+    def replace(self, node: NodeProto, op_type: str, inputs: Sequence[Tensor | str], **attributes: Any) -> None:
+        """Replace a node by another with the same outputs and name; one of the domain if that has such an operator."""
+        names = [tensor if isinstance(tensor, str) else tensor.name for tensor in inputs]
+        domain = DOMAIN if op_type in OPS else ""
+        node.CopyFrom(helper.make_node(op_type, names, list(node.output), node.name, domain=domain, **attributes))
 
     def bypass(self, node: NodeProto, source: str, output: int = 0) -> None:
         """Replace an output of a node by another tensor in all its users. An output of the graph keeps its node."""
         name = node.output[output]
-        for other in self.nodes:
-            _rename_inputs(other, {name: source})
+        rename(self.nodes, {name: source}, reading_only=True)
         if name in self.outputs:
             at = next(k for k, other in enumerate(self.nodes) if other is node)
             copy = helper.make_node("Identity", [source], [name], name=f"{node.name}/Identity")
-            node.output[output] = self._name(node, "unused")
+            node.output[output] = self.fresh(node, "unused")
             self._producers[name] = copy
             self.nodes.insert(at + 1, copy)
 
@@ -151,10 +132,7 @@ class Graph:
         for node in reversed(self.nodes):
             if used.intersection(node.output):
                 kept.append(node)
-                used.update(node.input)
-                for inner in inner_graphs(node):
-                    used.update(name for graph in graphs(inner) for n in graph.node for name in n.input)
-                    used.update(value.name for graph in graphs(inner) for value in graph.output)
+                used |= read_names([node])
         self.nodes = kept[::-1]
         self._producers = {name: node for node in self.nodes for name in node.output if name}
 
@@ -163,7 +141,7 @@ class Graph:
         renamed: dict[str, str] = {}
         kept = []
         for node in self.nodes:
-            _rename_inputs(node, renamed)
+            rename([node], renamed, reading_only=True)
             if self.outputs.intersection(node.output) or "Random" in node.op_type:
                 kept.append(node)
                 continue
@@ -187,8 +165,7 @@ class Graph:
                 continue
             self.nodes = [node for node in self.nodes if node is not copy]
             maker.output[:] = [wanted if name == made else name for name in maker.output]
-            for node in self.nodes:
-                _rename_inputs(node, {made: wanted})
+            rename(self.nodes, {made: wanted}, reading_only=True)
             self._producers[wanted] = maker
 
     def write_back(self) -> None:
@@ -201,37 +178,49 @@ class Graph:
         self.proto.node.extend(nodes)
         del self.proto.value_info[:]
         self.proto.value_info.extend(typed)
-        used = {name for graph in graphs(self.proto) for node in graph.node for name in node.input}
-        used |= {value.name for graph in graphs(self.proto) for value in graph.output}
+        used = read_names(self.proto.node) | self.outputs
         for k in reversed(range(len(self.proto.initializer))):
             if self.proto.initializer[k].name not in used:
                 del self.proto.initializer[k]
 
-    def _name(self, near: NodeProto, what: str) -> str:
-        while True:
-            self._numbers += 1
-            name = f"{near.name}/{what}_{self._numbers}"
-            if name not in self._producers and name not in self._types:
-                return name
+    def fresh(self, near: NodeProto, what: str) -> str:
+        """A new name for a tensor that is made for a node."""
+        return self._names.fresh(f"{near.name}/{what}")
 
 
-def inner_graphs(node: NodeProto) -> list[GraphProto]:
-    """The graphs in the attributes of a node."""
-    return [g for a in node.attribute for g in (*a.graphs, *([a.g] if a.HasField("g") else []))]
+class _Emitter(Emitter):
+    """Writes nodes before a node of a graph."""
+
+    def __init__(self, graph: Graph, before: NodeProto) -> None:
+        self._graph = graph
+        self._before = before
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        dtypes: Sequence[DType],
+        shapes: Sequence[Shape | None] = (),
+        *,
+        domain: str = "",
+        **attributes: Any,
+    ) -> tuple[Tensor, ...]:
+        label = self._graph.fresh(self._before, op_type)
+        results = self._results([f"{label}:{k}" if k else label for k in range(len(dtypes))], dtypes, shapes)
+        read = ["" if tensor is None else tensor.name for tensor in inputs]
+        made = [result.name for result in results]
+        written = {name: value for name, value in attributes.items() if value is not None}
+        # An empty domain is omitted, as in other nodes: equal nodes are merged.
+        node = helper.make_node(op_type, read, made, name=label, domain=domain or None, **written)
+        self._graph.insert(self._before, node, results)
+        return results
+
+    def _add_constant(self, array: Array, dtype: DType, name: str) -> str:
+        tensor = numpy_helper.from_array(array, name or self._graph.fresh(self._before, "constant"))
+        self._graph.add_initializer(tensor)
+        return str(tensor.name)
 
 
 def attribute(node: NodeProto, name: str, default: Any = None) -> Any:
     """The value of an attribute of a node."""
     return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
-
-
-def _rename_inputs(node: NodeProto, renamed: Mapping[str, str]) -> None:
-    if not renamed:
-        return
-    if any(name in renamed for name in node.input):
-        node.input[:] = [renamed.get(name, name) for name in node.input]
-    for inner in inner_graphs(node):
-        for other in inner.node:
-            _rename_inputs(other, renamed)
-        for value in inner.output:
-            value.name = renamed.get(value.name, value.name)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
 from onnx import NodeProto, TensorProto
 
+from onnx_sparse.converters.tensorflow.handlers.partitions import number_of_segments
 from onnx_sparse.converters.tensorflow.rewriting.entries import is_row_gather, spread
-from onnx_sparse.converters.tensorflow.rewriting.graph import Graph
-from onnx_sparse.converters.tensorflow.rewriting.rule import Declined, Rule
+from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute
+from onnx_sparse.converters.tensorflow.rewriting.rule import Match, Rule
 from onnx_sparse.schemas import DOMAIN
-from onnx_sparse.schemas.declaration import INDEX, dtype_name, numpy_dtype
+from onnx_sparse.schemas.declaration import INDEX, dtype_name
 
 REDUCTIONS = ("EmbeddingSegmentsSum", "EmbeddingSegmentsMean", "EmbeddingSegmentsSqrtN")
 
 
-class DirectLookup(Rule):
+class DirectLookup(Rule[Graph]):
     """Rows that are gathered once per unique id and then picked by position become rows gathered by id.
 
     `pick(Gather(table, unique(ids).values), unique(ids).positions)` is `pick(table, ids)`, where pick is a Gather or a
@@ -26,36 +26,45 @@ class DirectLookup(Rule):
     name = "direct-lookup"
     anchors = (*REDUCTIONS, "Gather")
 
-    def apply(self, graph: Graph, node: NodeProto) -> bool:
-        """Take the rows from the table itself."""
+    def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
+        """A Gather or a reduction of rows at the positions that a Unique makes."""
         if node.op_type == "Gather" and not is_row_gather(node):
-            return False
-        unique = graph.producer(graph.without_casts(node.input[1]), "Unique")
-        if unique is None or len(unique.output) < 3 or unique.output[2] != graph.without_casts(node.input[1]):
-            return False
-        rows = graph.producer(node.input[0])
-        if rows is None or not is_row_gather(rows):
-            raise Declined("the unique rows are changed before they are picked (max_norm, or a table in parts)")
-        if graph.without_casts(rows.input[1]) != unique.output[0]:
-            raise Declined("the rows are gathered at other ids than those whose positions are picked")
+            return None
+        positions = graph.without_casts(node.input[1])
+        unique = graph.producer(positions, "Unique")
+        if unique is None or len(unique.output) < 3 or unique.output[2] != positions:
+            return None
+        return {"unique": unique, "rows": graph.producer(node.input[0])}
+
+    def check(self, graph: Graph, node: NodeProto, unique: NodeProto, rows: NodeProto | None) -> str | None:
+        """The rows must be gathered at the unique ids, and these be of a vector of indices."""
         ids = unique.input[0]
-        if unique.attribute and any(a.name == "axis" for a in unique.attribute):
-            raise Declined("Unique compares slices, not ids")
+        if rows is None or not is_row_gather(rows):
+            return "the unique rows are changed before they are picked (max_norm, or a table in parts)"
+        if graph.without_casts(rows.input[1]) != unique.output[0]:
+            return "the rows are gathered at other ids than those whose positions are picked"
+        if attribute(unique, "axis") is not None:
+            return "Unique compares slices, not ids"
         if graph.rank(ids) != 1:
-            raise Declined("the ids are not a vector, and Unique flattens them")
+            return "the ids are not a vector, and Unique flattens them"
         if graph.dtype(ids) not in INDEX:
-            raise Declined(f"the ids are {dtype_name(graph.dtype(ids))}")
+            return f"the ids are {dtype_name(graph.dtype(ids))}"
+        return None
+
+    def rewrite(self, graph: Graph, node: NodeProto, unique: NodeProto, rows: NodeProto) -> None:
+        """Take the rows from the table itself."""
+        ids = graph.tensor(unique.input[0])
         if node.domain == DOMAIN:
-            if graph.dtype(ids) == TensorProto.INT64:
+            emit = graph.emitter(node)
+            if ids.dtype == TensorProto.INT64:
                 # All need one type. The ids are not narrowed, as an id out of range might then be in range.
-                wide = [graph.cast(node, graph.without_casts(name), TensorProto.INT64) for name in node.input[2:5]]
-                node.input[2:5] = wide
-            ids = graph.cast(node, ids, graph.dtype(node.input[2]))
-        node.input[0], node.input[1] = rows.input[0], ids
-        return True
+                others = (graph.tensor(graph.without_casts(name)) for name in node.input[2:5])
+                node.input[2:5] = [emit.cast(tensor, TensorProto.INT64).name for tensor in others]
+            ids = emit.cast(ids, graph.dtype(node.input[2]))
+        node.input[0], node.input[1] = rows.input[0], ids.name
 
 
-class WeightedSum(Rule):
+class WeightedSum(Rule[Graph]):
     """Rows times weights, summed by segment, become one weighted EmbeddingSegmentsSum.
 
     The pattern is `SegmentSum(Gather(table, ids) * weights[:, None], segment_ids)`. The same products are added in the
@@ -65,41 +74,51 @@ class WeightedSum(Rule):
     name = "weighted-sum"
     anchors = ("SegmentSum",)
 
-    def apply(self, graph: Graph, node: NodeProto) -> bool:
-        """Reduce rows of the table with per_sample_weights."""
+    def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
+        """A SegmentSum of a product with rows of a table, which may be cast."""
         product = graph.producer(node.input[0], "Mul")
         if product is None:
-            return False
+            return None
         sides = list(product.input)
-        lookups = [k for k, side in enumerate(sides) if is_row_gather(graph.producer(side))]
-        if not lookups:
-            casts = [cast for side in sides if (cast := graph.producer(side, "Cast")) is not None]
-            if any(is_row_gather(graph.producer(cast.input[0])) for cast in casts):
-                raise Declined("the rows are cast before they are weighted: table and weights differ in type")
-            return False
-        for k in lookups:
-            gather, weights = graph.producer(sides[k]), spread(graph, sides[1 - k])
-            if gather is not None and graph.rank(weights) == 1 and graph.rank(gather.input[1]) == 1:
-                break
-        else:
-            raise Declined("the rows are not multiplied by a vector of one weight per id")
-        table, ids = gather.input
-        if graph.rank(table) == 1 and weights != sides[1 - k]:
-            raise Declined("the table is a vector, and the weights are not")
+        casts = [graph.producer(side, "Cast") for side in sides]
+        uncast = [side if cast is None else cast.input[0] for side, cast in zip(sides, casts, strict=True)]
+        rows = [graph.producer(side) for side in uncast]
+        if not any(map(is_row_gather, rows)):
+            return None
+        # The factors that are rows, each with the other factor: of two lookups, one may be the weights.
+        pairs = [(gather, sides[1 - k]) for k, gather in enumerate(rows) if casts[k] is None and is_row_gather(gather)]
+        fitting = (pair for pair in pairs if graph.rank(spread(graph, pair[1])) == 1 == graph.rank(pair[0].input[1]))
+        return {"is_cast": not pairs, "pair": next(fitting, None)}
+
+    def check(self, graph: Graph, node: NodeProto, is_cast: bool, pair: tuple[NodeProto, str] | None) -> str | None:
+        """There must be one weight per id, of the table's type, and no number of segments."""
+        if is_cast:
+            return "the rows are cast before they are weighted: table and weights differ in type"
+        if pair is None:
+            return "the rows are not multiplied by a vector of one weight per id"
+        gather, factor = pair
+        table, weights = gather.input[0], spread(graph, factor)
+        if graph.rank(table) == 1 and weights != factor:
+            return "the table is a vector, and the weights are not"
         dtype = graph.dtype(table)
         if dtype not in (TensorProto.FLOAT, TensorProto.DOUBLE) or graph.dtype(weights) != dtype:
-            raise Declined(f"the table is {dtype_name(dtype)}, the weights {dtype_name(graph.dtype(weights))}")
+            return f"the table is {dtype_name(dtype)}, the weights {dtype_name(graph.dtype(weights))}"
         if graph.integers(node.input[2]) != [-1]:
-            raise Declined("the number of segments is given")
-        segments = graph.cast(node, graph.without_casts(node.input[1]), TensorProto.INT64)
-        count = count_of(graph, node, segments)
-        ids = graph.cast(node, ids, TensorProto.INT64)
-        none = graph.add_constant(node, np.array(-1, np.int64))
-        graph.replace_by_ours(node, "EmbeddingSegmentsSum", [table, ids, segments, count, none, weights])
-        return True
+            return "the number of segments is given"
+        return None
+
+    def rewrite(self, graph: Graph, node: NodeProto, pair: tuple[NodeProto, str], **_: object) -> None:
+        """Reduce rows of the table with per_sample_weights."""
+        (table, ids), weights = pair[0].input, spread(graph, pair[1])
+        emit = graph.emitter(node)
+        segments = emit.cast(graph.tensor(graph.without_casts(node.input[1])), TensorProto.INT64)
+        count = number_of_segments(segments, emit)
+        indices = emit.cast(graph.tensor(ids), TensorProto.INT64)
+        inputs = [table, indices, segments, count, emit.constant(-1), weights]
+        graph.replace(node, "EmbeddingSegmentsSum", inputs)
 
 
-class WeightedMean(Rule):
+class WeightedMean(Rule[Graph]):
     """A weighted sum divided by the weights' sum becomes a weighted EmbeddingSegmentsMean; likewise SqrtN.
 
     The divisor is `SegmentSum(weights, segment_ids)`, or the root of `SegmentSum(weights ** 2, segment_ids)`; where it
@@ -109,41 +128,43 @@ class WeightedMean(Rule):
     name = "weighted-mean"
     anchors = ("Where",)
 
-    def apply(self, graph: Graph, node: NodeProto) -> bool:
-        """Let the reduction divide."""
+    def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
+        """A Where that selects a quotient of a weighted sum if the divisor is not 0."""
         zero, quotient = graph.producer(node.input[0], "Equal"), graph.producer(node.input[2], "Div")
         total = graph.producer(quotient.input[0], "EmbeddingSegmentsSum") if quotient is not None else None
         if zero is None or quotient is None or total is None or zero.input[0] != quotient.input[1]:
-            return False
+            return None
+        root = graph.producer(quotient.input[1], "Sqrt")
+        summed = graph.producer(quotient.input[1] if root is None else root.input[0], "SegmentSum")
+        return {"zero": zero, "total": total, "root": root, "summed": summed}
+
+    def check(
+        self,
+        graph: Graph,
+        node: NodeProto,
+        zero: NodeProto,
+        total: NodeProto,
+        root: NodeProto | None,
+        summed: NodeProto | None,
+    ) -> str | None:
+        """The divisor must sum the weights of the sum, or their squares, by its segments."""
         zeros = [graph.constant(name) for name in (zero.input[1], node.input[1])]
         if any(z is None or z.any() for z in zeros):
-            raise Declined("the quotient is not 0 where the divisor is 0")
-        root = graph.producer(quotient.input[1], "Sqrt")
-        summed = graph.producer(root.input[0] if root is not None else quotient.input[1], "SegmentSum")
+            return "the quotient is not 0 where the divisor is 0"
         if summed is None:
-            raise Declined("the divisor is not a sum by segment")
-        weights = summed.input[0]
-        if root is not None:
-            base = _squared(graph, weights)
-            if base is None:
-                raise Declined("the divisor is a root, but not of a sum of squares")
-            weights = base
-        segments, weights = graph.without_casts(summed.input[1]), spread(graph, weights)
-        if weights != total.input[5] or segments != graph.without_casts(total.input[2]):
-            raise Declined("the divisor sums other weights, or by other segments")
+            return "the divisor is not a sum by segment"
+        weights = summed.input[0] if root is None else _squared(graph, summed.input[0])
+        if weights is None:
+            return "the divisor is a root, but not of a sum of squares"
+        segments = graph.without_casts(summed.input[1])
+        if spread(graph, weights) != total.input[5] or segments != graph.without_casts(total.input[2]):
+            return "the divisor sums other weights, or by other segments"
+        return None
+
+    def rewrite(self, graph: Graph, node: NodeProto, total: NodeProto, root: NodeProto | None, **_: object) -> None:
+        """Let the reduction divide."""
         kind = "EmbeddingSegmentsMean" if root is None else "EmbeddingSegmentsSqrtN"
-        graph.replace_by_ours(node, kind, list(total.input))
-        return True
-
-
-def count_of(graph: Graph, node: NodeProto, segment_ids: str) -> str:
-    """Emit the number of segments that sorted ids imply; a -1 prepended to them makes it 0 if there are no ids."""
-    dtype = graph.dtype(segment_ids)
-    kind = numpy_dtype(dtype)
-    ids = [graph.add_constant(node, np.array([-1], kind)), segment_ids]
-    joined = graph.emit(node, "Concat", ids, dtype=dtype, shape=(None,), axis=0)
-    last = graph.emit(node, "Gather", [joined, graph.add_constant(node, np.array(-1))], dtype=dtype, shape=(), axis=0)
-    return graph.emit(node, "Add", [last, graph.add_constant(node, np.array(1, kind))], dtype=dtype, shape=())
+        graph.replace(node, kind, list(total.input))
 
 
 def _squared(graph: Graph, name: str) -> str | None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from onnx import GraphProto, ModelProto
 
+from onnx_sparse.converters.graphs import subgraphs
+from onnx_sparse.converters.tensorflow.explanation import Attempt
 from onnx_sparse.converters.tensorflow.rewriting.empty_rows import DefaultRow, ZeroRow
-from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, inner_graphs
+from onnx_sparse.converters.tensorflow.rewriting.graph import Graph
 from onnx_sparse.converters.tensorflow.rewriting.lookups import DirectLookup, WeightedMean, WeightedSum
 from onnx_sparse.converters.tensorflow.rewriting.pruning import (
     AndTrue,
@@ -15,16 +19,25 @@ from onnx_sparse.converters.tensorflow.rewriting.pruning import (
     KeepOnce,
 )
 from onnx_sparse.converters.tensorflow.rewriting.row_splits import RowsOfSplits
-from onnx_sparse.converters.tensorflow.rewriting.rule import Attempt, Declined, Rule
-from onnx_sparse.converters.tensorflow.rewriting.same import SameShape, WholeSlice
+from onnx_sparse.converters.tensorflow.rewriting.rule import Rule
+from onnx_sparse.converters.tensorflow.rewriting.same import SameShape, SameSparseShape, WholeSlice
 
 #: Phases of rules; those of one phase are applied together until none fires. First lookups take in their weights, while
 #: ids and weights are still filled alike; then filled rows are removed, then the remains of pruning.
-PHASES: tuple[tuple[Rule, ...], ...] = (
-    (WholeSlice(), DirectLookup(), WeightedSum(), SameShape()),
+PHASES: tuple[tuple[Rule[Graph], ...], ...] = (
+    (WholeSlice(), DirectLookup(), WeightedSum(), SameShape(), SameSparseShape()),
     (WeightedMean(),),
-    (DefaultRow(), ZeroRow(), SameShape()),
-    (ColumnByGather(), AndTrue(), KeepByMask(), RowsOfSplits(), KeepColumn(), KeepOnce(), SameShape()),
+    (DefaultRow(), ZeroRow(), SameShape(), SameSparseShape()),
+    (
+        ColumnByGather(),
+        AndTrue(),
+        KeepByMask(),
+        RowsOfSplits(),
+        KeepColumn(),
+        KeepOnce(),
+        SameShape(),
+        SameSparseShape(),
+    ),
 )
 
 
@@ -39,32 +52,26 @@ def rewrite(model: ModelProto) -> list[Attempt]:
 
 def _rewrite(proto: GraphProto, outer: Graph | None) -> list[Attempt]:
     graph = Graph(proto, outer)
-    attempts = [a for node in graph.nodes for inner in inner_graphs(node) for a in _rewrite(inner, graph)]
-    declined: dict[tuple[str, str], str] = {}
+    attempts = [a for node in graph.nodes for inner in subgraphs(node) for a in _rewrite(inner, graph)]
+    declined: dict[tuple[str, str], Attempt] = {}
     for phase in PHASES:
         while True:
-            fired, refused = _sweep(graph, phase)
-            attempts += fired
+            tried = [*_sweep(graph, phase)]
             graph.tidy()
+            fired = [attempt for attempt in tried if attempt.fired]
             if not fired:
                 break
-        declined |= refused
+            attempts += fired
+        declined |= {(attempt.rule, attempt.node): attempt for attempt in tried}
     graph.write_back()
     left = {node.name for node in graph.nodes}
-    return attempts + [Attempt(rule, node, False, why) for (rule, node), why in declined.items() if node in left]
+    return attempts + [attempt for attempt in declined.values() if attempt.node in left]
 
 
-def _sweep(graph: Graph, rules: tuple[Rule, ...]) -> tuple[list[Attempt], dict[tuple[str, str], str]]:
+def _sweep(graph: Graph, rules: tuple[Rule[Graph], ...]) -> Iterator[Attempt]:
     """Offer every node to every rule once."""
-    fired: list[Attempt] = []
-    declined: dict[tuple[str, str], str] = {}
     for rule in rules:
         for node in list(graph.nodes):
-            if node.op_type not in rule.anchors:
-                continue
-            try:
-                if rule.apply(graph, node):
-                    fired.append(Attempt(rule.name, node.name, True))
-            except Declined as reason:
-                declined[rule.name, node.name] = str(reason)
-    return fired, declined
+            attempt = rule.attempt(graph, node) if node.op_type in rule.anchors else None
+            if attempt is not None:
+                yield attempt

@@ -7,12 +7,12 @@ from onnx import NodeProto, TensorProto, numpy_helper
 
 from onnx_sparse.converters.tensorflow.rewriting.entries import FAR
 from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute
-from onnx_sparse.converters.tensorflow.rewriting.rule import Declined, Rule
+from onnx_sparse.converters.tensorflow.rewriting.rule import Match, Rule
 from onnx_sparse.converters.tensorflow.rewriting.sizes import shape_sizes, size_of, sizes
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 
-class RowsOfSplits(Rule):
+class RowsOfSplits(Rule[Graph]):
     """The row of each value of a ragged tensor becomes the number of splits up to it, counted by a running sum.
 
     TensorFlow repeats each row's number by its length: it expands the numbers to a matrix of rows x longest row and
@@ -23,39 +23,39 @@ class RowsOfSplits(Rule):
     name = "rows-of-splits"
     anchors = ("Compress",)
 
-    def apply(self, graph: Graph, node: NodeProto) -> bool:
-        """Count splits where rows begin."""
+    def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
+        """A Compress that repeats numbers by lengths."""
         numbers, lengths = _repeated(graph, node)
         if numbers is None or lengths is None:
-            return False
+            return None
         spread = graph.producer(lengths, "Expand")
         if spread is not None and sizes(graph, spread.input[1]) == shape_sizes(graph, numbers):
             lengths = graph.without_casts(spread.input[0])  # there is one length per number already
-        splits = _splits_of(graph, lengths)
+        return {"numbers": numbers, "splits": _splits_of(graph, lengths)}
+
+    def check(self, graph: Graph, node: NodeProto, numbers: str, splits: str | None) -> str | None:
+        """The numbers must be those of the rows, the lengths those between splits."""
         if splits is None:
-            raise Declined("the values are not repeated by the lengths of rows between splits")
+            return "the values are not repeated by the lengths of rows between splits"
         if not _is_every_row(graph, numbers, splits):
-            raise Declined("the repeated values are not the numbers of the rows")
-        dtype = graph.dtype(splits)
-        kind = numpy_dtype(dtype)
-        one = graph.add_constant(node, np.array([1], kind))
-        first, last, end = (graph.add_constant(node, np.array([at])) for at in (0, -1, FAR))
-        total = graph.emit(node, "Slice", [splits, last, end], dtype=dtype, shape=(1,))
+            return "the repeated values are not the numbers of the rows"
+        return None
+
+    def rewrite(self, graph: Graph, node: NodeProto, splits: str, **_: object) -> None:
+        """Count splits where rows begin."""
+        emit, ends = graph.emitter(node), graph.tensor(splits)
+        one = emit.constant([1], ends.dtype)
+        first, last, end = (emit.constant([at]) for at in (0, -1, FAR))
+        total = emit.op("Slice", ends, last, end, shape=(1,))
         # Empty rows at the end begin after the last value, so there is one position more than there are values.
-        places = graph.emit(node, "Add", [total, one], dtype=dtype, shape=(1,))
-        zero, unit = (numpy_helper.from_array(np.array([value], kind)) for value in (0, 1))
-        shape = graph.cast(node, places, TensorProto.INT64)
-        zeros = graph.emit(node, "ConstantOfShape", [shape], dtype=dtype, shape=(None,), value=zero)
-        many = graph.emit(node, "Shape", [splits], dtype=TensorProto.INT64, shape=(1,))
-        ones = graph.emit(node, "ConstantOfShape", [many], dtype=dtype, shape=(None,), value=unit)
-        scattered = [zeros, splits, ones]
-        begun = graph.emit(node, "ScatterElements", scattered, dtype=dtype, shape=(None,), axis=0, reduction="add")
-        axis = graph.add_constant(node, np.array(0))
-        counted = graph.emit(node, "CumSum", [begun, axis], dtype=dtype, shape=(None,))
-        of_values = [counted, first, graph.cast(node, total, TensorProto.INT64)]
-        counts = graph.emit(node, "Slice", of_values, dtype=dtype, shape=(None,))
+        shape = emit.cast(emit.op("Add", total, one, shape=(1,)), TensorProto.INT64)
+        zero, unit = (numpy_helper.from_array(np.array([value], numpy_dtype(ends.dtype))) for value in (0, 1))
+        zeros = emit.op("ConstantOfShape", shape, shape=(None,), value=zero)
+        ones = emit.op("ConstantOfShape", emit.shape_of(ends), shape=(None,), value=unit)
+        begun = emit.op("ScatterElements", zeros, ends, ones, shape=(None,), axis=0, reduction="add")
+        counted = emit.op("CumSum", begun, emit.constant(0), shape=(None,))
+        counts = emit.op("Slice", counted, first, emit.cast(total, TensorProto.INT64), shape=(None,))
         graph.replace(node, "Sub", [counts, one])
-        return True
 
 
 def _repeated(graph: Graph, node: NodeProto) -> tuple[str | None, str | None]:

@@ -1,42 +1,19 @@
-"""The base class of rules, and the records of what they did."""
+"""What a rewriting rule is, and its attempt at one node."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
 
-from onnx import NodeProto
+from onnx_sparse.converters.tensorflow.explanation import Attempt
 
-from onnx_sparse.converters.tensorflow.rewriting.graph import Graph
-
-
-class Declined(Exception):  # noqa: N818 - a verdict on a node, not a failure of the program
-    """The reason why a rule does not fire at a node that looks like its pattern."""
+GraphType = TypeVar("GraphType")
+#: What a pattern binds, by name; `check` and `rewrite` receive it as arguments.
+Match = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """The outcome of a rule at a node that looked like its pattern.
-
-    Attributes:
-        rule: The rule's name.
-        node: The name of the node.
-        fired: Whether the rule replaced it.
-        reason: Why it did not fire; empty if it did.
-    """
-
-    rule: str
-    node: str
-    fired: bool
-    reason: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.rule} at {self.node}" + ("" if self.fired else f": {self.reason}")
-
-
-class Rule(ABC):
+class Rule(ABC, Generic[GraphType]):
     """A pattern of nodes and its replacement. The class's docstring states both, and how far they are equal.
 
     Attributes:
@@ -48,12 +25,23 @@ class Rule(ABC):
     anchors: ClassVar[Collection[str]]
 
     @abstractmethod
-    def apply(self, graph: Graph, node: NodeProto) -> bool:
-        """Replace the pattern that ends in a node.
+    def pattern(self, graph: GraphType, node: Any) -> Match | None:
+        """What the pattern that ends in a node binds; None if the pattern is not there."""
 
-        Returns:
-            Whether it was replaced; False if the pattern is not there.
+    def check(self, graph: GraphType, node: Any, *args: Any, **match: Any) -> str | None:
+        """The reason why the pattern must stay as it is; None if it can be replaced."""
+        return None
 
-        Raises:
-            Declined: If the pattern is there but a condition does not hold.
-        """
+    @abstractmethod
+    def rewrite(self, graph: GraphType, node: Any, *args: Any, **match: Any) -> None:
+        """Replace the pattern."""
+
+    def attempt(self, graph: GraphType, node: Any) -> Attempt | None:
+        """Replace the pattern that ends in a node, if it can be replaced; None if it is not there."""
+        match = self.pattern(graph, node)
+        if match is None:
+            return None
+        reason = self.check(graph, node, **match)
+        if reason is None:
+            self.rewrite(graph, node, **match)
+        return Attempt(self.name, node.name, reason is None, reason or "")

@@ -5,57 +5,78 @@ from __future__ import annotations
 from onnx import NodeProto
 
 from onnx_sparse.converters.tensorflow.rewriting.graph import Graph
-from onnx_sparse.converters.tensorflow.rewriting.rule import Declined, Rule
+from onnx_sparse.converters.tensorflow.rewriting.rule import Match, Rule
 from onnx_sparse.converters.tensorflow.rewriting.sizes import Size, shape_sizes, size_of, sizes
 
 _FAR = 10**9  # tf2onnx's end of a slice without an end
 
 
-class WholeSlice(Rule):
+class WholeSlice(Rule[Graph]):
     """A Slice of the whole tensor passes its input on; `x[:, None]` leaves one. Equal."""
 
     name = "whole-slice"
     anchors = ("Slice",)
 
-    def apply(self, graph: Graph, node: NodeProto) -> bool:
-        """Pass the input on."""
+    def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
+        """A Slice whose bounds reach from the start to beyond the end, step by step."""
         starts, ends = (graph.integers(name) for name in node.input[1:3])
         steps = graph.integers(node.input[4]) if len(node.input) == 5 else [1]
         if starts is None or ends is None or steps is None:
-            return False
-        if any(starts) or min(ends, default=_FAR) < _FAR or {*steps} - {1}:
-            return False
+            return None
+        is_whole = not any(starts) and min(ends, default=_FAR) >= _FAR and not {*steps} - {1}
+        return {} if is_whole else None
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Pass the input on."""
         graph.bypass(node, node.input[0])
-        return True
 
 
-class SameShape(Rule):
-    """A Reshape or SparseReshape to the shape that the input already has passes its input on. Equal.
+class SameShape(Rule[Graph]):
+    """A Reshape to the shape that the input already has passes its input on. Equal.
+
+    Sizes are compared symbolically.
+    """
+
+    name = "same-shape"
+    anchors = ("Reshape",)
+
+    def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
+        """A Reshape to the sizes of its input."""
+        before, after = shape_sizes(graph, node.input[0]), sizes(graph, node.input[1])
+        return None if before is None or after is None or not _keeps(before, after) else {}
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Pass the input on."""
+        graph.bypass(node, node.input[0])
+
+
+class SameSparseShape(Rule[Graph]):
+    """A SparseReshape to the shape that the sparse tensor already has passes its inputs on. Equal.
 
     Sizes are compared symbolically. Neither form checks coordinates outside their dense shape.
     """
 
-    name = "same-shape"
-    anchors = ("Reshape", "SparseReshape")
+    name = "same-sparse-shape"
+    anchors = ("SparseReshape",)
 
-    def apply(self, graph: Graph, node: NodeProto) -> bool:
-        """Pass the input on."""
-        if node.op_type == "Reshape":
-            before, after = shape_sizes(graph, node.input[0]), sizes(graph, node.input[1])
-            if before is None or after is None or not _keeps(before, after):
-                return False
-            graph.bypass(node, node.input[0])
-            return True
-        before, after = sizes(graph, node.input[1]), sizes(graph, node.input[2])
+    def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
+        """Every SparseReshape."""
+        return {"before": sizes(graph, node.input[1]), "after": sizes(graph, node.input[2])}
+
+    def check(self, graph: Graph, node: NodeProto, before: list[Size] | None, after: list[Size] | None) -> str | None:
+        """The shapes must be known to be equal, and the outputs be no outputs of the graph."""
         if before is None or after is None:
-            raise Declined("the rank is not known")
+            return "the rank is not known"
         if not _is_same(before, after):
-            raise Declined(f"{len(before)} dimensions become {len(after)} that may differ")
-        if node.output[0] in graph.outputs or node.output[1] in graph.outputs:
-            raise Declined("the result is an output of the graph")
-        graph.bypass(node, node.input[0], 0)
-        graph.bypass(node, node.input[1], 1)
-        return True
+            return f"{len(before)} dimensions become {len(after)} that may differ"
+        if not graph.outputs.isdisjoint(node.output):
+            return "the result is an output of the graph"
+        return None
+
+    def rewrite(self, graph: Graph, node: NodeProto, **_: object) -> None:
+        """Pass the coordinates and the shape on."""
+        for output in range(2):
+            graph.bypass(node, node.input[output], output)
 
 
 def _is_same(before: list[Size], after: list[Size]) -> bool:
