@@ -29,9 +29,6 @@ def convert(
     source: str | os.PathLike[str],
     *,
     weights: str | os.PathLike[str] | None = None,
-    signature: str | None = None,
-    inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> ModelProto:
     """Convert an OpenVINO IR to ONNX with operators of the domain `onnx_sparse`.
@@ -39,9 +36,6 @@ def convert(
     Args:
         source: The `.xml` of an IR of version 10 or 11.
         weights: Its `.bin`; the file of the same name beside it when omitted. IRs without constants need none.
-        signature: Only for other sources: an IR has no signatures.
-        inputs: Only for other sources: an IR has fixed inputs.
-        outputs: Only for other sources: an IR has fixed outputs.
         progress: Called with `"reading"`, `"converting"` and `"checking"` as these begin.
 
     Returns:
@@ -51,8 +45,6 @@ def convert(
     Raises:
         ConversionError: The files cannot be read, or layers cannot be converted: all of them are listed.
     """
-    if signature is not None or inputs is not None or outputs is not None:
-        raise ConversionError("an OpenVINO IR has its own inputs and outputs, and no signatures; none can be chosen")
     tell = progress or (lambda stage: None)
     tell("reading")
     path = Path(source)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,9 +23,6 @@ def verify(
     source: str | os.PathLike[str],
     model: ModelProto,
     *,
-    signature: str | None = None,
-    inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
     feeds: Mapping[str, Array] | None = None,
     seed: int = 0,
     batch_count: int = 2,
@@ -40,9 +37,6 @@ def verify(
     Args:
         source: The .xml file that was given to `convert`.
         model: The model that `convert` returned.
-        signature: As in `convert`.
-        inputs: As in `convert`.
-        outputs: As in `convert`.
         feeds: The inputs of a single batch. Generated when omitted.
         seed: The same seed gives the same inputs.
         batch_count: How many batches to run on generated inputs.

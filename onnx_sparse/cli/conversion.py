@@ -32,7 +32,6 @@ class Conversion:
         self.tables: dict[str, Any] = {}
         self._arguments = arguments
         self._source: Any = arguments.source
-        self._chosen = {name: getattr(arguments, name) for name in ("signature", "inputs", "outputs")}
 
     def convert(self, progress: output.Progress) -> ModelProto:
         """The model in canonical form."""
@@ -41,15 +40,14 @@ class Conversion:
         converter = _converter(self.origin)
         more: dict[str, Any] = {}
         if self.origin == "ascend":
-            self._chosen = ascend_options.values(self._arguments)
+            more = ascend_options.values(self._arguments)
         if self.origin == "tensorflow":
             progress("loading")
-            self._source = _converted(self.origin, converter.load, self._source, **self._chosen)
-            self._chosen = {}  # applied by loading, which is done only once: models are large
+            chosen = {name: getattr(self._arguments, name) for name in ("signature", "inputs", "outputs")}
+            # Loaded only once, for conversion and verification: models are large.
+            self._source = _converted(self.origin, converter.load, self._source, **chosen)
             more = {"explain": self.report, "tables": self.tables}
-        model: ModelProto = _converted(
-            self.origin, converter.convert, self._source, progress=progress, **self._chosen, **more
-        )
+        model: ModelProto = _converted(self.origin, converter.convert, self._source, progress=progress, **more)
         return model
 
     def verify(self, plain: ModelProto, model: ModelProto, progress: output.Progress) -> Sequence[Any]:
@@ -58,7 +56,7 @@ class Conversion:
         beside = {"tables": self.tables} if self.tables else {}
         feeds = _feeds(plain, self._arguments)
         records: Sequence[Any] = _converted(
-            self.origin, _converter(self.origin).verify, self._source, model, feeds=feeds, **self._chosen, **beside
+            self.origin, _converter(self.origin).verify, self._source, model, feeds=feeds, **beside
         )
         return records
 

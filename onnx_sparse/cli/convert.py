@@ -142,8 +142,12 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
     ascend_options.check(origin, arguments)
     explanation.check(origin, arguments)
     selected = arguments.signature or arguments.inputs or arguments.outputs
-    if origin == "onnx" and (_is_verified(arguments) or selected):
-        raise output.UsageError("--verify, --signature, --inputs and --outputs are for other sources than ONNX files")
+    if origin in ("onnx", "openvino") and selected:
+        raise output.UsageError(
+            "--signature, --inputs and --outputs are for TensorFlow's models; others have their own"
+        )
+    if origin == "onnx" and _is_verified(arguments):
+        raise output.UsageError("--verify and --verify-with are for other sources than ONNX files")
     keep: list[str | Path] = []
     if origin != "onnx":  # an ONNX file may be converted in place
         keep = [*_parts(source), *read_files(arguments.verify_with)]
