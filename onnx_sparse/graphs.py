@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, helper
 
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType, Op
@@ -94,10 +94,19 @@ def domain_nodes(model: ModelProto) -> Iterator[DomainNode]:
         ValueError: A node's op_type is not an operator of the domain, or the model imports a later opset of it, in
             which the same operators may have other semantics.
     """
-    for imported in model.opset_import:
+    refuse_later_opset(model.opset_import)
+    yield from _walk(model.graph, {})
+
+
+def refuse_later_opset(imports: Iterable[OperatorSetIdProto]) -> None:
+    """Refuse a model that imports a later opset of the domain than this version knows.
+
+    Raises:
+        ValueError: It does.
+    """
+    for imported in imports:
         if imported.domain == DOMAIN and imported.version > OPSET_VERSION:
             raise ValueError(unknown_opset(imported.version))
-    yield from _walk(model.graph, {})
 
 
 def refuse_illegal_attributes(model: ModelProto) -> None:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import onnx
-from onnx import ModelProto
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import ModelProto, OperatorSetIdProto
 from onnx.serialization import registry
+
+#: protobuf's encodings of a field.
+_VARINT, _LENGTH_DELIMITED = 0, 2
+#: More bytes than the import of an opset takes.
+_LONGEST_IMPORT = 2**16
+#: More bytes than a field of a message takes.
+_LARGEST_FIELD = 2**32
 
 
 def read_model(path: str | os.PathLike[str]) -> ModelProto:
@@ -33,6 +44,39 @@ def read_model(path: str | os.PathLike[str]) -> ModelProto:
 def is_ort_format(content: bytes) -> bool:
     """Whether a model is in ONNX Runtime's own format."""
     return content[4:8] == b"ORTM"
+
+
+def imported_opsets(file: BinaryIO) -> Iterator[OperatorSetIdProto]:
+    """The opsets that a model in binary form imports; what is in its graph is skipped, not read.
+
+    A file in another form has none, or ends early: whoever reads it will say so.
+    """
+    while (key := _varint(file)) is not None:
+        field, wire_type = key >> 3, key & 7
+        if wire_type == _LENGTH_DELIMITED:
+            size = _varint(file) or 0
+            if field == ModelProto.OPSET_IMPORT_FIELD_NUMBER:
+                with contextlib.suppress(DecodeError):
+                    yield OperatorSetIdProto.FromString(file.read(min(size, _LONGEST_IMPORT)))
+            else:
+                file.seek(min(size, _LARGEST_FIELD), os.SEEK_CUR)
+        elif wire_type == _VARINT:
+            _varint(file)
+        else:  # a model has no others
+            return
+
+
+def _varint(file: BinaryIO) -> int | None:
+    """The next number in protobuf's encoding of integers; None at the end, or where there is none."""
+    number = 0
+    for shift in range(0, 64, 7):
+        byte = file.read(1)
+        if not byte:
+            return None
+        number |= (byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:
+            return number
+    return None
 
 
 def is_read_by_libraries(path: str | os.PathLike[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,10 +18,10 @@ from onnx import ModelProto
 from onnx.external_data_helper import uses_external_data
 
 from onnx_sparse import bfloat16, pending_callbacks
-from onnx_sparse.graphs import all_tensors, refuse_illegal_attributes
+from onnx_sparse.graphs import all_tensors, refuse_illegal_attributes, refuse_later_opset
 from onnx_sparse.inlining import calls_domain_in_functions, without_calls_of_functions
 from onnx_sparse.large_models import detach_large_tensors
-from onnx_sparse.model_files import is_ort_format, is_read_by_libraries, read_model
+from onnx_sparse.model_files import imported_opsets, is_ort_format, is_read_by_libraries, read_model
 from onnx_sparse.native.errors import kernel_error_message, raise_kernel_error
 from onnx_sparse.native.location import library_path
 from onnx_sparse.python.guard import Run
@@ -107,6 +108,9 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
     the domain's operators are inlined, and its nodes are moved to a domain in which errors can be caught and half
     floats run. The file is not changed.
 
+    A session that was made from a path or bytes, without `sess_options`, can be pickled and copied: it is opened again,
+    from the same path or bytes.
+
     Args:
         model: A path, the bytes of a model, or a ModelProto.
         sess_options: Session options; the backend is registered with them.
@@ -115,8 +119,9 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         kwargs: As ONNX Runtime's.
 
     Raises:
-        ValueError: There is no such backend, or the options hold another backend or another session's tensors. With the
-            Python backend also: it is not an ONNX model, or its nodes cannot be brought to canonical form.
+        ValueError: There is no such backend, or the options hold another backend or another session's tensors; the
+            model is of a later opset of the domain, or in memory without its external data. With the Python backend
+            also: it is not an ONNX model, or its nodes cannot be brought to canonical form.
         FileNotFoundError: No such model file, or the native backend is not installed.
         onnxruntime.capi.onnxruntime_pybind11_state.InvalidGraph: ONNX Runtime refuses the model.
     """
@@ -130,6 +135,10 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         backend: str = "auto",
         **kwargs: Any,
     ) -> None:
+        self._opened_with: tuple[Any, ...] | None = None
+        if sess_options is None and not isinstance(model, ModelProto):
+            origin = model if isinstance(model, bytes) else os.path.abspath(model)
+            self._opened_with = (origin, providers, backend, kwargs)
         options = ort.SessionOptions() if sess_options is None else sess_options
         if _config_entry(options, _TENSORS_ENTRY):
             raise ValueError("these session options hold the tensors of a large model; another session needs new ones")
@@ -164,6 +173,14 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
                     raise
                 super().__init__(flat.SerializeToString(), options, providers, **kwargs)
         self._has_bfloat16 = bfloat16.needs_conversion(self)
+
+    def __reduce__(self) -> Any:
+        if self._opened_with is None:
+            raise TypeError(
+                "this session cannot be pickled or copied, because it keeps no ModelProto and cannot copy session "
+                "options: make it from a path or bytes and without session options, or make it where it is needed"
+            )
+        return _opened_again, (type(self), *self._opened_with)
 
     def get_inputs(self) -> Sequence[Any]:
         """As ONNX Runtime's."""
@@ -276,6 +293,12 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
             raise
 
 
+def _opened_again(
+    kind: type[InferenceSession], origin: str | bytes, providers: Any, backend: str, kwargs: dict[str, Any]
+) -> InferenceSession:
+    return kind(origin, None, providers, backend=backend, **kwargs)
+
+
 def _resolve(backend: str) -> str:
     if backend == "auto":
         return available_backends()[0]
@@ -297,19 +320,29 @@ def _source(
     """The model in a form that ONNX Runtime loads, after rewriting for Python kernels.
 
     External data are taken from the folder of the model's file, or from one that the options name.
+
+    Raises:
+        ValueError: It is of a later opset of the domain, or in memory without its external data.
     """
     if isinstance(model, (str, os.PathLike)):
         if not os.path.exists(model):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(model))
         if is_native and is_read_by_libraries(model):
+            if os.path.isfile(model):  # a pipe can be read only once
+                with open(model, "rb") as file:
+                    refuse_later_opset(imported_opsets(file))
             return os.fspath(model)
         proto = read_model(model)
+        refuse_later_opset(proto.opset_import)
         if any(map(uses_external_data, all_tensors(proto))):
             _take_external_data_from(Path(model).absolute().parent, options)
         return proto
-    if is_native and isinstance(model, bytes) and (b"location" not in model or is_ort_format(model)):
-        return model  # no need to parse it
+    if is_native and isinstance(model, bytes):
+        refuse_later_opset(imported_opsets(io.BytesIO(model)))
+        if b"location" not in model or is_ort_format(model):
+            return model  # no need to parse it
     proto = _parsed(model) if isinstance(model, bytes) else model
+    refuse_later_opset(proto.opset_import)
     external = next(filter(uses_external_data, all_tensors(proto)), None)
     if external is not None and not _callers_folder(options):
         # ONNX Runtime would take what lies in the current directory.

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import io
+import multiprocessing
+import pickle
 import subprocess
 import sys
 import threading
@@ -21,6 +25,7 @@ from onnx import ModelProto, NodeProto, helper
 
 import onnx_sparse
 from onnx_sparse import KernelError
+from onnx_sparse.model_files import imported_opsets
 from onnx_sparse.runtime import available_backends
 
 DATA = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
@@ -196,6 +201,43 @@ class TestWaysIn:
     def test_a_model_without_our_operators(self, opened: Open) -> None:
         m = model("g (float[2] x) => (float[2] y) { y = Relu (x) }")
         assert opened(m).run(None, {"x": np.array([-1, 1], np.float32)})[0].tolist() == [0, 1]
+
+    @pytest.mark.parametrize("form", [".onnx", ".onnxjson", ".onnxtxt"])
+    @pytest.mark.filterwarnings("ignore:The onnxtxt format")
+    def test_a_later_opset_of_the_domain_is_refused(self, opened: Open, tmp_path: Path, form: str) -> None:
+        """Its operators may behave differently."""
+        later = onnx.ModelProto()
+        later.CopyFrom(SEGMENT_SUM)
+        next(i for i in later.opset_import if i.domain == onnx_sparse.DOMAIN).version = 2
+        onnx.save(later, tmp_path / f"m{form}")
+        for source in (tmp_path / f"m{form}", later.SerializeToString(), later):
+            with pytest.raises(ValueError, match="opset 2 of domain onnx_sparse; this version of onnx_sparse has 1"):
+                opened(source)
+
+    def test_the_opset_is_found_beside_a_large_graph(self, tmp_path: Path) -> None:
+        """The fields of a message may come in any order; the graph is not read."""
+        imports = onnx.ModelProto(opset_import=[onnx.helper.make_opsetid(onnx_sparse.DOMAIN, 7)]).SerializeToString()
+        graph = onnx.ModelProto()
+        graph.CopyFrom(SEGMENT_SUM)
+        graph.graph.initializer.add(name="large", raw_data=bytes(10**7))
+        for content in (imports + graph.SerializeToString(), graph.SerializeToString() + imports):
+            found = list(imported_opsets(io.BytesIO(content)))
+            assert ("onnx_sparse", 7) in [(i.domain, i.version) for i in found]
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"",
+            b"\x42",
+            b"\x42\xff\xff\xff\xff\xff\x7f",
+            b"\xff" * 99,
+            b"\x3a" + b"\xff" * 9 + b"\x01",
+            b"no model",
+            b"\x43",
+        ],
+    )
+    def test_what_is_no_model_has_no_opsets(self, content: bytes) -> None:
+        assert all(i.domain == "" for i in imported_opsets(io.BytesIO(content)))
 
     def test_a_missing_file(self, opened: Open) -> None:
         with pytest.raises(FileNotFoundError):
@@ -374,6 +416,39 @@ g (int64 n, float[k,2] data, int64[k] ids) => (float[a,b,2] ys) {
 
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(work, range(8)))
+
+
+def sums_in_another_process(session: onnx_sparse.InferenceSession) -> Any:
+    return session.run(None, feeds())[0].tolist()
+
+
+class TestCopies:
+    @pytest.mark.parametrize("source", ["path", "relative", "bytes"])
+    def test_a_session_is_opened_again(
+        self, opened: Open, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        onnx.save(SEGMENT_SUM, tmp_path / "m.onnx")
+        monkeypatch.chdir(tmp_path)
+        given = {"path": tmp_path / "m.onnx", "relative": "m.onnx", "bytes": SEGMENT_SUM.SerializeToString()}[source]
+        session = opened(given, providers=["CPUExecutionProvider"], enable_fallback=0)
+        monkeypatch.chdir("/")
+        for again in (pickle.loads(pickle.dumps(session)), copy.copy(session), copy.deepcopy([session])[0]):
+            assert again is not session
+            assert again.run(None, feeds())[0].tolist() == SUMS
+            with pytest.raises(KernelError, match=NOT_SORTED):
+                again.run(None, feeds(UNSORTED))
+            assert pickle.dumps(again) == pickle.dumps(session), "with the same backend and providers"
+
+    def test_in_another_process(self, opened: Open) -> None:
+        session = opened(SEGMENT_SUM.SerializeToString())
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            assert pool.apply(sums_in_another_process, (session,)) == SUMS
+
+    def test_what_cannot_be_opened_again_says_why(self, opened: Open) -> None:
+        for session in (opened(SEGMENT_SUM), opened(SEGMENT_SUM.SerializeToString(), ort.SessionOptions())):
+            for copying in (pickle.dumps, copy.copy, copy.deepcopy):
+                with pytest.raises(TypeError, match="make it from a path or bytes and without session options"):
+                    copying(session)
 
 
 class TestElementTypes:
