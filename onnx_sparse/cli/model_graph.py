@@ -160,7 +160,7 @@ def disk_size(model: ModelProto, path: Path) -> int:
     files = {path}
     for tensor in all_tensors(model):
         for entry in tensor.external_data:
-            if entry.key == "location":
+            if entry.key == "location" and "\0" not in entry.value:  # which no file's name has
                 files.add(path.parent / entry.value)
     # Like onnx, this does not follow a path that leads out of the model's folder.
     folder = os.path.realpath(path.parent)

@@ -106,6 +106,18 @@ class TestForms:
         assert cli("inspect", path, "--json").json["size"] == path.stat().st_size
 
 
+@pytest.mark.parametrize("location", ["a\0b", "", ".", "..", "x" * 300, "a\nb", "/dev/zero", "\u202e"])
+@pytest.mark.parametrize("form", [".onnx", ".onnxjson"])
+def test_odd_locations_are_refused_in_one_line(cli, model, written, form, location, tmp_path):
+    locate(model.graph.initializer[0], location)
+    path = written(form)
+    for backend in available_backends():
+        assert not cli("run", path, *ARGUMENTS, "--backend", backend).error.startswith("unexpected")
+    assert not cli("convert", path, "--from", "onnx", "-o", tmp_path / "out.onnx").error.startswith("unexpected")
+    assert cli("check", path).code == 1
+    assert cli("inspect", path).code == 0
+
+
 @BACKENDS
 class TestInMemory:
     def test_without_a_folder_it_is_refused(self, model, backend):

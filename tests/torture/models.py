@@ -22,6 +22,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, helper, nu
 
 import onnx_sparse
 from onnx_sparse.graphs import all_graphs, all_nodes
+from onnx_sparse.python.guarded_model import guarded_model
 from onnx_sparse.schemas import OPS
 
 LOOP = model(
@@ -51,6 +52,7 @@ REWRITES: dict[str, Callable[[ModelProto], ModelProto]] = {
     "canonicalize": onnx_sparse.canonicalize,
     "embed_functions": onnx_sparse.embed_functions,
     "lower": onnx_sparse.lower,
+    "guarded_model": lambda m: guarded_model(m)[0],
 }
 
 _NAMES = ["", "x", "data", "ids", "y", "ghost", "n", "Ü", "a b", "t", "num_segments"]
