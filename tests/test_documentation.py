@@ -69,6 +69,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [onnx_sparse, converters, converters.tensorflow, converters.ascend, converters.openvino],
     ids=lambda package: str(package.__name__),
 )
+@pytest.mark.slow
 def test_every_public_name_is_in_the_reference(package: ModuleType, site: Path) -> None:
     text = (site / "api" / "index.html").read_text("utf-8")
     shown = set(re.findall(r'<h\d id="([\w.]+)"', text))

@@ -371,6 +371,7 @@ class TestFromTensorflow:
         assert result.code == 1
         assert "cannot be read as a SavedModel" in result.error
 
+    @pytest.mark.slow
     def test_stderr_is_quiet(self, saved_model, tmp_path):
         """TensorFlow greets with many lines when it is loaded."""
         done = subprocess.run(

@@ -65,6 +65,7 @@ def test_an_error_in_our_session_is_raised_and_the_process_goes_on() -> None:
     assert not done.stderr
 
 
+@pytest.mark.slow
 def test_kernels_declared_while_other_sessions_live_do_no_harm() -> None:
     """onnxruntime-extensions moves its table of operators when one is added, and earlier sessions point into it."""
     done = run_program(

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from onnx_sparse.schemas import OPS, Op
 from onnx_sparse.schemas.declaration import dtype_name
 
+pytestmark = pytest.mark.slow
+
 
 def each_type_once(op: Op) -> Iterator[dict[str, int]]:
     """Every element type of the first type variable once, with the combinations of the others in turn."""

@@ -154,6 +154,7 @@ def test_a_shape_that_is_computed_from_the_tensor_itself(agree):
     agree(heads, np.zeros((2, 0, 4), np.float32))
 
 
+@pytest.mark.slow
 class TestLoops:
     """TensorFlow counts a loop in int32, ONNX in int64."""
 

@@ -257,6 +257,7 @@ def test_the_package_is_imported_without_tensorflow():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_nothing_is_written_to_the_terminal(tmp_path, hashed):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_CPP")}
     code = (

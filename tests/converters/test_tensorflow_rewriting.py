@@ -94,6 +94,7 @@ class TestNodeCounts:
 
 
 @pytest.mark.parametrize("options", [{}, {"weights": True}, {"safe": True}, {"safe": True, "weights": True}])
+@pytest.mark.slow
 def test_rewritten_models_are_valid(options):
     model = convert(lookup(**options))
     onnx.checker.check_model(model, full_check=True)
@@ -299,6 +300,7 @@ class TestPruning:
         assert kinds(model).count("Reshape") == 2
 
 
+@pytest.mark.slow
 def test_rules_apply_inside_of_branches(agree):
     @tf.function(input_signature=[*TRIPLE, tf.TensorSpec([], tf.bool)])
     def branches(indices, ids, shape, safe):

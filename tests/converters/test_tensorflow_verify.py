@@ -96,6 +96,7 @@ def test_the_spec_of_a_sparse_tensor_bounds_its_coordinates(rows, width):
     assert (inputs["sp"] < inputs["sp_2"]).all()
 
 
+@pytest.mark.slow
 def test_row_splits_of_a_ragged_tensor():
     spec = tf.RaggedTensorSpec([None, None], tf.int64)
     table = tf.constant(np.ones((VOCABULARY, 2), np.float32))
@@ -107,6 +108,7 @@ def test_row_splits_of_a_ragged_tensor():
     assert record.note == "TensorFlow refuses the batch 'of no rows': segment_ids should be a vector."
 
 
+@pytest.mark.slow
 def test_row_splits_without_a_spec():
     """The signatures of a SavedModel have the parts of its ragged inputs, but do not say what they are."""
     names = ("ids", "ids_splits", "weights", "weights_splits")

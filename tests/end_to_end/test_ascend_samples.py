@@ -13,6 +13,8 @@ import onnx_sparse
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = Path(__file__).parent.parent / "data" / "ascend"
 F16 = np.float16
 

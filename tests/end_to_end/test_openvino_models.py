@@ -15,6 +15,8 @@ from openvino_runs import FLOAT32, outputs_of, run_model, run_saved
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters.openvino import convert
 
+pytestmark = pytest.mark.slow
+
 ov = pytest.importorskip("openvino")
 
 #: OpenVINO's kernels and ONNX Runtime's add in different orders. Both models have the same weights, also from an IR

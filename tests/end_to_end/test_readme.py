@@ -18,6 +18,8 @@ from openvino_irs import IrBuilder
 import onnx_sparse
 from onnx_sparse.cli import main
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 GUIDES = ("tensorflow", "ascend", "openvino", "onnx")

@@ -13,6 +13,8 @@ import onnx_sparse  # noqa: E402
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 INT, FLOAT = tf.int64, tf.float32
 TABLE = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
 INDICES, IDS, SHAPE = np.array([[0, 1], [2, 0], [2, 3], [3, 1]]), np.array([3, 1, 5, 0]), np.array([5, 4])

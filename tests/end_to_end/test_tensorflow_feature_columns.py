@@ -13,6 +13,8 @@ from google.protobuf import text_format  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
 from onnx_sparse.schemas import DOMAIN  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 v1 = tf.compat.v1
 columns = v1.feature_column
 

@@ -16,6 +16,8 @@ from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
 from onnx_sparse.runtime import available_backends  # noqa: E402
 from onnx_sparse.schemas import DOMAIN  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 BUCKETS, WIDTH = 16, 3
 BACKENDS = available_backends()
 TABLE = np.random.default_rng(0).standard_normal((BUCKETS, WIDTH)).astype(np.float32)

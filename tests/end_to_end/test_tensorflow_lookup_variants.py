@@ -14,6 +14,8 @@ tf = pytest.importorskip("tensorflow")
 import onnx_sparse  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 VOCABULARY, WIDTH = 12, 4
 TABLE = np.random.default_rng(1).standard_normal((VOCABULARY, WIDTH)).astype(np.float32)
 BATCHES = ("normal", "without any id", "of size zero", "with rows that count for nothing")

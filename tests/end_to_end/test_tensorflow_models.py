@@ -10,6 +10,8 @@ import onnx_sparse  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
 from onnx_sparse.schemas import DOMAIN  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 VOCABULARY = 12
 WIDTH = 4
 

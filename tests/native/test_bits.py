@@ -123,6 +123,7 @@ def answers(instructions: dict[str, str]) -> str:
     ).stdout
 
 
+@pytest.mark.slow
 def test_every_instruction_set_gives_the_same_bits() -> None:
     """The machine may lack the best set; the others run on every x86."""
     best = answers({})

@@ -13,6 +13,8 @@ from contract.models import SEGMENT_SUM
 
 import onnx_sparse
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 

@@ -114,6 +114,7 @@ def test_what_onnx_runtime_says_is_passed_on() -> None:
         session.run_with_iobinding(binding)
 
 
+@pytest.mark.slow
 def test_many_session_options_and_sessions() -> None:
     for _ in range(50):
         options = onnx_sparse.session_options("native")

@@ -13,6 +13,8 @@ from onnx_sparse import KernelError
 from onnx_sparse.reference import FUNCTIONS
 from onnx_sparse.schemas import OPS
 
+pytestmark = pytest.mark.slow
+
 
 def skews(random: Any, count: int) -> Iterator[tuple[str, Array]]:
     """Sorted ids with their entries distributed in ways that are hard to split."""

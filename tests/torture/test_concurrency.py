@@ -21,6 +21,8 @@ from torture.concurrency import (
 
 from onnx_sparse.runtime import available_backends
 
+pytestmark = pytest.mark.slow
+
 BACKENDS = pytest.mark.parametrize("backend", available_backends())
 
 

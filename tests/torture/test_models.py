@@ -12,6 +12,8 @@ from torture.models import REWRITES, faults
 
 import onnx_sparse
 
+pytestmark = pytest.mark.slow
+
 REWRITE = pytest.mark.parametrize("rewrite", list(REWRITES.values()), ids=list(REWRITES))
 Rewrite = Callable[[ModelProto], ModelProto]
 

@@ -14,6 +14,8 @@ from torture.writers import Torture
 
 from onnx_sparse.cli.new_file import new_file
 
+pytestmark = pytest.mark.slow
+
 if sys.platform == "win32":
     pytest.skip("POSIX signals and limits", allow_module_level=True)
 
