@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from onnx import GraphProto, NodeProto
 
 
-def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+def subgraphs(node: NodeProto) -> list[GraphProto]:
     """The graphs in a node's attributes: branches and bodies."""
-    for attribute in node.attribute:
-        yield from (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else []))
+    return [graph for a in node.attribute for graph in (*a.graphs, *([a.g] if a.HasField("g") else []))]
 
 
 def graphs(graph: GraphProto) -> Iterator[GraphProto]:
