@@ -12,10 +12,12 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, defs
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
 from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.tensor import Array
-from onnx_sparse.converters.tensorflow.axes import count_axes_from_the_front
 from onnx_sparse.converters.tensorflow.explanation import Explanation, count_nodes, count_source_nodes
+from onnx_sparse.converters.tensorflow.layouts import carry_transpositions
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.tensorflow.naming import name_inputs_and_outputs
+from onnx_sparse.converters.tensorflow.runtime_guards import guard
+from onnx_sparse.converters.tensorflow.simplification import simplify
 from onnx_sparse.converters.tensorflow.source import Frozen, Source
 from onnx_sparse.schemas import DOMAIN, OPS
 
@@ -82,9 +84,13 @@ def convert(
         model.graph.name, model.graph.doc_string = frozen.name, ""
         _drop_unused_imports(model)
         model = _inferred(model)
-        count_axes_from_the_front(model)
+        simplify(model)
+        model = _inferred(model)  # more is known now that constants are folded
+        carry_transpositions(model)
+        simplify(model)
         nodes_before = count_nodes(model)
         attempts = rewrite(model)
+        guard(model)
         tell("checking")
         model = _inferred(model)
         compute_in_float(model)

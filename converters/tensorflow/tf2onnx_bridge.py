@@ -38,7 +38,7 @@ def to_onnx(frozen: Frozen) -> ModelProto:
     Raises:
         ConversionError: With every node that neither a handler nor tf2onnx converts.
     """
-    tf, tfonnx, optimizer = require("tensorflow"), require("tf2onnx.tfonnx"), require("tf2onnx.optimizer")
+    tf, tfonnx = require("tensorflow"), require("tf2onnx.tfonnx")
     recorder = _Recorder()
     with tf.Graph().as_default() as graph, repaired(), recorder.listening():
         try:
@@ -65,7 +65,7 @@ def to_onnx(frozen: Frozen) -> ModelProto:
             raise ConversionError(unsupported=dict.fromkeys(recorder.unsupported))
         repair_bodies(converted)
         try:
-            model: ModelProto = optimizer.optimize_graph(converted).make_model("")
+            model: ModelProto = converted.make_model("")
         except Exception as error:  # tf2onnx raises whatever its passes raise
             raise _failure(error) from error
     return model

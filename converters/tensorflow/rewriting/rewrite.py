@@ -20,12 +20,12 @@ from onnx_sparse.converters.tensorflow.rewriting.pruning import (
 )
 from onnx_sparse.converters.tensorflow.rewriting.row_splits import RowsOfSplits
 from onnx_sparse.converters.tensorflow.rewriting.rule import Rule
-from onnx_sparse.converters.tensorflow.rewriting.same import SameShape, SameSparseShape, WholeSlice
+from onnx_sparse.converters.tensorflow.rewriting.same import KnownShape, SameShape, SameSparseShape, WholeSlice
 
 #: Phases of rules; those of one phase are applied together until none fires. First lookups take in their weights, while
 #: ids and weights are still filled alike; then filled rows are removed, then the remains of pruning.
 PHASES: tuple[tuple[Rule[Graph], ...], ...] = (
-    (WholeSlice(), DirectLookup(), WeightedSum(), SameShape(), SameSparseShape()),
+    (WholeSlice(), KnownShape(), DirectLookup(), WeightedSum(), SameShape(), SameSparseShape()),
     (WeightedMean(),),
     (DefaultRow(), ZeroRow(), SameShape(), SameSparseShape()),
     (
@@ -35,6 +35,7 @@ PHASES: tuple[tuple[Rule[Graph], ...], ...] = (
         RowsOfSplits(),
         KeepColumn(),
         KeepOnce(),
+        KnownShape(),
         SameShape(),
         SameSparseShape(),
     ),

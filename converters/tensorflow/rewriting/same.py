@@ -1,7 +1,8 @@
-"""Rules for nodes whose output equals their input."""
+"""Rules for nodes whose output equals their input, and for shapes that are computed in vain."""
 
 from __future__ import annotations
 
+import numpy as np
 from onnx import NodeProto
 
 from onnx_sparse.converters.tensorflow.rewriting.graph import Graph
@@ -79,6 +80,37 @@ class SameSparseShape(Rule[Graph]):
             graph.bypass(node, node.input[output], output)
 
 
+class KnownShape(Rule[Graph]):
+    """A Reshape to sizes that are numbers, sizes of its input, or one other size, takes a constant shape. Equal.
+
+    A -1 stands only beside numbers greater than 0, and a 0, which copies a size, only without a -1: then both are right
+    for empty tensors, too.
+    """
+
+    name = "known-shape"
+    anchors = ("Reshape",)
+
+    def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
+        """A Reshape to a computed shape that a constant can say."""
+        after = sizes(graph, node.input[1])
+        if graph.constant(node.input[1]) is not None or after is None:
+            return None
+        numbers = [number for number, symbols in after if not symbols]
+        if any(number <= 0 for number in numbers):
+            return None
+        if len(numbers) == len(after) - 1:
+            return {"shape": [-1 if symbols else number for number, symbols in after]}
+        before = shape_sizes(graph, node.input[0]) or []
+        copied = [axis < len(before) and before[axis] == size for axis, size in enumerate(after)]
+        if not all(same or not symbols for same, (_, symbols) in zip(copied, after, strict=True)):
+            return None
+        return {"shape": [0 if symbols else number for number, symbols in after]}
+
+    def rewrite(self, graph: Graph, node: NodeProto, shape: list[int]) -> None:
+        """Write the shape as a constant."""
+        graph.replace(node, "Reshape", [node.input[0], graph.add_constant(node, np.array(shape, np.int64))])
+
+
 def _is_same(before: list[Size], after: list[Size]) -> bool:
     """Whether the sizes are equal; a -1 equals its counterpart if all others are known, equal and not 0."""
     if before == after:
@@ -89,6 +121,6 @@ def _is_same(before: list[Size], after: list[Size]) -> bool:
 
 def _keeps(before: list[Size], after: list[Size]) -> bool:
     """Whether a Reshape target is the input's shape; a 0 in it copies the dimension at its position."""
-    if len(before) == 1 and after == [size_of(-1)]:
+    if _is_same(before, after):
         return True
     return len(before) == len(after) and all(b in (a, size_of(0)) for a, b in zip(before, after, strict=True))

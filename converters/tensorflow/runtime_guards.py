@@ -1,0 +1,175 @@
+"""Keeps a model from what ONNX Runtime gets wrong, also in sessions with its default optimizations.
+
+- A reduction along a negative axis keeps that axis: the sum of a [0, 4] along -1 has shape [0, 4] there, not [0].
+- A Split into a number of equal parts refuses a dimension of size 0; it takes explicit sizes.
+- A Transpose before a MatMul is fused with it, and the fused operator fails, gives what is in memory, or ends the
+  process if there is nothing to multiply. A Reshape that changes nothing between the two prevents that.
+- A MatMul does not broadcast a batch of one matrix to none.
+- A Gather of the elements of a Range becomes a Slice, in which an end of -1 is not before the first element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from onnx_sparse.converters.graphs import subgraphs
+from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.tensorflow.rewriting.graph import attribute
+
+_Shape = list[int | None] | None
+
+
+def guard(model: ModelProto) -> None:
+    """Rewrite such nodes in place, unless shapes or constants tell that it is well. Shapes must have been inferred."""
+    _Guard(model.graph, None).apply()
+
+
+class _Guard:
+    """Writes a graph anew, node by node."""
+
+    def __init__(self, graph: GraphProto, outer: _Guard | None) -> None:
+        self._graph = graph
+        self._root: GraphProto = outer._root if outer else graph
+        self._nodes: list[NodeProto] = []
+        self._constants: dict[str, TensorProto] = outer._constants if outer else {}
+        self._shapes: dict[str, _Shape] = dict(outer._shapes) if outer else {}
+        self._makers: dict[str, NodeProto] = dict(outer._makers) if outer else {}
+        self._names: set[str] = outer._names if outer else set()
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            if value.type.tensor_type.HasField("shape"):
+                dims = value.type.tensor_type.shape.dim
+                self._shapes[value.name] = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+        for tensor in graph.initializer:
+            self._constants[tensor.name] = tensor
+            self._shapes[tensor.name] = list(tensor.dims)
+        self._names |= self._shapes.keys()
+
+    def apply(self) -> None:
+        """Write every node."""
+        changed = False
+        for node in self._graph.node:
+            self._names |= set(node.output)
+        for node in self._graph.node:
+            before = len(self._nodes)
+            if node.domain == "":
+                if node.op_type.startswith(("Reduce", "Arg")):
+                    self._count_axes_from_the_front(node)
+                elif node.op_type == "Split" and len(node.input) < 2:
+                    self._write_sizes(node)
+                elif node.op_type == "MatMul":
+                    self._separate(node)
+                elif node.op_type == "Gather":
+                    self._keep_range(node)
+            changed |= len(self._nodes) > before
+            self._nodes.append(node)
+            self._makers.update(dict.fromkeys(node.output, node))
+            for body in subgraphs(node):
+                _Guard(body, self).apply()
+        if changed:
+            nodes = [NodeProto.FromString(node.SerializeToString()) for node in self._nodes]
+            del self._graph.node[:]
+            self._graph.node.extend(nodes)
+
+    def _count_axes_from_the_front(self, node: NodeProto) -> None:
+        shape = self._shapes.get(node.input[0])
+        rank = None if shape is None else len(shape)
+        for given in node.attribute:
+            if given.name == "axis" and given.i < 0 and rank is not None:
+                given.i += rank
+            elif given.name == "axes" and rank is not None:
+                given.ints[:] = [axis % rank for axis in given.ints]
+        if len(node.input) < 2 or not node.input[1]:
+            return
+        axes = self._value(node.input[1])
+        if axes is not None and (axes >= 0).all():
+            return
+        if axes is not None and rank is not None:
+            node.input[1] = self._constant(axes % rank)
+        else:
+            sizes = self._emit("Shape", [node.input[0]])
+            node.input[1] = self._emit("Mod", [node.input[1], self._emit("Shape", [sizes])])
+
+    def _write_sizes(self, node: NodeProto) -> None:
+        """Write the sizes of equal parts."""
+        axis, count = attribute(node, "axis", 0), len(node.output)
+        shape = self._shapes.get(node.input[0])
+        size = shape[axis] if shape is not None else None
+        if size is not None and size > 0:
+            return
+        for k in reversed(range(len(node.attribute))):
+            if node.attribute[k].name == "num_outputs":
+                del node.attribute[k]
+        if size == 0:
+            node.input.append(self._constant(np.zeros(count, np.int64)))
+            return
+        place, number = self._constant(np.array([axis])), self._constant(np.array([count]))
+        total = self._emit("Gather", [self._emit("Shape", [node.input[0]]), place])
+        node.input.append(self._emit("Expand", [self._emit("Div", [total, number]), number]))
+
+    def _separate(self, node: NodeProto) -> None:
+        shapes = [self._shapes.get(name) for name in node.input]
+        if not all(shape is not None and all(shape) for shape in shapes):
+            for k, name in enumerate(node.input):
+                maker = self._makers.get(self._uncast(name))
+                order = attribute(maker, "perm") if maker is not None and maker.op_type == "Transpose" else None
+                if order and _is_fused(order):
+                    zeros = self._constant(np.zeros(len(order), np.int64))
+                    node.input[k] = self._emit("Reshape", [name, zeros])
+        batches = [None if shape is None else shape[:-2] for shape in shapes]
+        for k, (one, other) in enumerate((batches, batches[::-1])):
+            if not one or not other:
+                continue
+            missing: list[int | None] = [1] * max(0, len(other) - len(one))
+            if any(a == 1 and not b for a, b in zip([*missing, *one], other, strict=False)):
+                self._spread(node, k)
+
+    def _keep_range(self, node: NodeProto) -> None:
+        maker = self._makers.get(self._uncast(node.input[1]))
+        step = self._value(maker.input[2]) if maker is not None and maker.op_type == "Range" else np.array(1)
+        if step is None or step < 0:
+            node.input[1] = self._emit("Reshape", [node.input[1], self._constant(np.array([-1]))])
+
+    def _spread(self, node: NodeProto, position: int) -> None:
+        """Broadcast the batch of one operand to that of the other."""
+        first, past = self._constant(np.array([0])), self._constant(np.array([-2]))
+        batch = self._emit("Slice", [self._emit("Shape", [node.input[1 - position]]), first, past])
+        ones = self._constant(np.array([1, 1]))
+        target = self._emit("Concat", [batch, ones], axis=0)
+        node.input[position] = self._emit("Expand", [node.input[position], target])
+
+    def _uncast(self, name: str) -> str:
+        """The tensor before casts, which ONNX Runtime may move or remove."""
+        maker = self._makers.get(name)
+        return self._uncast(maker.input[0]) if maker is not None and maker.op_type == "Cast" else name
+
+    def _value(self, name: str) -> Array | None:
+        return numpy_helper.to_array(self._constants[name]) if name in self._constants else None
+
+    def _constant(self, array: Array) -> str:
+        name = f"shape/{'_'.join(map(str, array))}"
+        if name not in self._constants:
+            self._root.initializer.append(numpy_helper.from_array(array, name))
+            self._constants[name] = self._root.initializer[-1]
+        return name
+
+    def _emit(self, op_type: str, inputs: Sequence[str], **attributes: Any) -> str:
+        stem = f"{inputs[0]}/{op_type}"
+        name, number = stem, 0
+        while name in self._names:
+            number += 1
+            name = f"{stem}_{number}"
+        self._names.add(name)
+        self._nodes.append(helper.make_node(op_type, list(inputs), [name], name=name, **attributes))
+        return name
+
+
+def _is_fused(order: list[int]) -> bool:
+    """Whether ONNX Runtime fuses a Transpose with a MatMul: of matrices, with their batch or its first dimension."""
+    rank = len(order)
+    if order[:-2] == [*range(rank - 2)]:
+        return True
+    return order in ([*range(1, rank - 1), 0, rank - 1], [*range(1, rank), 0])

@@ -1,0 +1,111 @@
+"""Small graphs on tensors of every combination of small sizes, in sessions of ONNX Runtime with default options."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+from onnx_sparse.converters.tensorflow.runtime_guards import guard
+
+SIZES = (0, 1, 2)
+
+
+def session_of(nodes, ranks, **constants):
+    """A session with inputs of the given ranks and unknown sizes, and the output y."""
+    inputs = [helper.make_tensor_value_info(name, 1, [None] * rank) for name, rank in ranks.items()]
+    tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    output = helper.make_tensor_value_info("y", 1, None)
+    graph = helper.make_graph(nodes, "graph", inputs, [output], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    model = onnx.shape_inference.infer_shapes(model)
+    guard(model)
+    return onnxruntime.InferenceSession(model.SerializeToString())
+
+
+def numbers(*shape):
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def assert_equal(session, want, **feeds):
+    (got,) = session.run(["y"], feeds)
+    assert got.shape == want.shape
+    np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["rank known", "rank unknown"])
+@pytest.mark.parametrize("keep", [0, 1])
+@pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceMean"])
+def test_reductions_along_negative_axes(op_type, keep, known):
+    function = getattr(np, op_type.removeprefix("Reduce").lower())
+    start = (
+        {}
+        if op_type == "ReduceMean"
+        else {"initial": {"Sum": 0, "Prod": 1, "Max": -np.inf, "Min": np.inf}[op_type[6:]]}
+    )
+    for axis in (-1, -2, -3):
+        nodes = [helper.make_node(op_type, ["x" if known else "z", "axes"], ["y"], keepdims=keep)]
+        if not known:
+            nodes.insert(0, helper.make_node("Reshape", ["x", "shape"], ["z"], allowzero=1))
+            nodes.insert(0, helper.make_node("Compress", ["sizes", "mask"], ["shape"]))
+            nodes.insert(0, helper.make_node("Cast", ["all"], ["mask"], to=9))
+            nodes.insert(0, helper.make_node("Shape", ["x"], ["sizes"]))
+        session = session_of(nodes, {"x": 3}, axes=[axis], all=[1, 1, 1])
+        for shape in itertools.product(SIZES, repeat=3):
+            if shape[axis] or op_type != "ReduceMean":
+                x = numbers(*shape)
+                assert_equal(session, function(x, axis=axis, keepdims=bool(keep), **start), x=x)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1, -2])
+def test_equal_parts(axis):
+    session = session_of([helper.make_node("Split", ["x"], ["y", "z"], axis=axis, num_outputs=2)], {"x": 2})
+    for shape in itertools.product((0, 2, 4), repeat=2):
+        x = numbers(*shape)
+        assert_equal(session, np.split(x, 2, axis)[0], x=x)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("rank", [2, 3, 4])
+def test_products_of_transposed_matrices(rank, scaled):
+    """Every order of the dimensions of either operand."""
+    for order in itertools.permutations(range(rank)):
+        for side in (0, 1):
+            names = ["t", "b"] if side == 0 else ["b", "t"]
+            nodes = [helper.make_node("Transpose", ["a"], ["t"], perm=order), helper.make_node("MatMul", names, ["p"])]
+            nodes.append(
+                helper.make_node("Mul", ["p", "by"], ["y"]) if scaled else helper.make_node("Neg", ["p"], ["y"])
+            )
+            session = session_of(nodes, {"a": rank, "b": rank}, by=np.float32(0.5))
+            for *batch, rows, inner, columns in itertools.product((0, 2), repeat=rank + 1):
+                left, right = numbers(*batch, rows, inner), numbers(*batch, inner, columns)
+                moved, other = (left, right) if side == 0 else (right, left)
+                fed = np.ascontiguousarray(moved.transpose(np.argsort(order)))
+                assert_equal(session, left @ right * (0.5 if scaled else -1), a=fed, b=other)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_one_matrix_times_a_batch(side):
+    one, names = numbers(1, 2, 3) if side == 0 else numbers(1, 3, 2), ["one", "b"] if side == 0 else ["b", "one"]
+    session = session_of([helper.make_node("MatMul", names, ["y"])], {"b": 3}, one=one)
+    for batch, size in itertools.product(SIZES, repeat=2):
+        other = numbers(batch, 3, size) if side == 0 else numbers(batch, size, 3)
+        assert_equal(session, one @ other if side == 0 else other @ one, b=other)
+
+
+@pytest.mark.parametrize(("start", "limit", "step"), [(2, -1, -1), (0, 3, 1), (2, 0, -1), (0, 3, 2)])
+def test_elements_at_a_range(start, limit, step):
+    nodes = [
+        helper.make_node("Add", ["start", "zero"], ["first"]),
+        helper.make_node("Range", ["first", "limit", "step"], ["places"]),
+        helper.make_node("Gather", ["x", "places"], ["y"]),
+    ]
+    given = {"start": np.int64(start), "limit": np.int64(limit), "step": np.int64(step)}
+    nodes.insert(0, helper.make_node("ReduceSum", ["none"], ["zero"], keepdims=0))
+    session = session_of(nodes, {"x": 1}, none=np.zeros(0, np.int64), **given)
+    x = numbers(3)
+    assert_equal(session, x[np.arange(start, limit, step)], x=x)
