@@ -12,6 +12,7 @@ from onnx_sparse.converters.tensorflow.handlers import (  # noqa: F401 - importe
     fill,
     lookup,
     ragged,
+    reductions,
     segment,
     selection,
     shaping,

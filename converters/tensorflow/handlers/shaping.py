@@ -1,10 +1,12 @@
-"""tf.raw_ops.Reshape: a 0 in the shape means size 0."""
+"""tf.raw_ops.Reshape, in which a 0 means size 0, and Roll."""
 
 from __future__ import annotations
 
+import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 
@@ -15,3 +17,20 @@ def reshape(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     target = node["shape"]
     allowzero = None if target.value is not None and target.value.all() else 1
     return (emit.op("Reshape", node["tensor"], emit.cast(target, TensorProto.INT64), allowzero=allowzero),)
+
+
+@handles("Roll", inputs=("input", "shift", "axis"), to="Gather", dtypes=("every type",))
+def roll(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Move elements along axes; those that leave at one end enter at the other."""
+    rolled, axes = node["input"], node["axis"].value
+    if axes is None:
+        raise Unsupported("axis is not a constant")
+    zero, one = emit.constant(0), emit.constant(1)
+    moves = emit.op("Reshape", emit.cast(node["shift"], TensorProto.INT64), emit.constant([-1]))
+    for k, axis in enumerate(np.ravel(axes)):
+        size = emit.op("Squeeze", emit.size(rolled, int(axis)), emit.constant([0]))
+        places = emit.op("Sub", emit.op("Range", zero, size, one), emit.op("Gather", moves, emit.constant(k)))
+        # There is nothing to divide if the size is 0, but the divisor must not be.
+        places = emit.op("Mod", places, emit.op("Max", size, one))
+        rolled = emit.op("Gather", rolled, places, axis=int(axis))
+    return (rolled,)

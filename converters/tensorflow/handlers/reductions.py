@@ -1,0 +1,72 @@
+"""tf.raw_ops.Sum, Mean, Max, Min, Prod, EuclideanNorm, All, Any: also of nothing, whose mean is NaN in TensorFlow."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS
+
+_INPUTS = ("input", "reduction_indices")
+
+
+@handles("Sum", "Max", "Min", "Prod", inputs=_INPUTS, to="ReduceSum", dtypes=("all numbers",))
+def reduce(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The reduction of the same name."""
+    return (_reduced(f"Reduce{node.op_type}", node["input"], node, emit),)
+
+
+@handles("EuclideanNorm", inputs=_INPUTS, to="ReduceL2", dtypes=("float16", "bfloat16", "float"))
+def reduce_norm(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The root of the sum of squares."""
+    if node["input"].dtype not in (TensorProto.FLOAT, *HALF_FLOATS):
+        raise Unsupported("ONNX Runtime has norms of float32 only")
+    return (_reduced("ReduceL2", node["input"], node, emit),)
+
+
+@handles("All", "Any", inputs=_INPUTS, to="ReduceMin", dtypes=("bool",))
+def reduce_logical(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The least or the sum of zeros and ones; of nothing, all are true and none is."""
+    op_type = "ReduceMin" if node.op_type == "All" else "ReduceSum"
+    reduced = _reduced(op_type, emit.cast(node["input"], TensorProto.INT32), node, emit)
+    return (emit.cast(reduced, TensorProto.BOOL),)
+
+
+@handles("Mean", inputs=_INPUTS, to="ReduceMean", dtypes=("all numbers",))
+def reduce_mean(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """ReduceMean, or where there may be nothing to reduce, a sum by a number: ONNX Runtime's mean of nothing is 0."""
+    data, axes = node["input"], _constant_axes(node)
+    something = data.shape is not None and axes is not None and all(data.shape[axis] for axis in axes)
+    if something or data.dtype not in FLOATS:
+        return (_reduced("ReduceMean", data, node, emit),)
+    wide = emit.cast(data, TensorProto.FLOAT) if data.dtype in HALF_FLOATS else data
+    sizes = emit.op("Gather", emit.shape_of(data), _axes(node, emit))
+    count = emit.cast(emit.op("ReduceProd", sizes, emit.constant([0]), keepdims=0), wide.dtype)
+    return (emit.cast(emit.op("Div", _reduced("ReduceSum", wide, node, emit), count), data.dtype),)
+
+
+def _reduced(op_type: str, data: Tensor, node: Node, emit: Emitter) -> Tensor:
+    keep = int(node.attributes.get("keep_dims", 0))
+    return emit.op(op_type, data, _axes(node, emit), keepdims=keep, noop_with_empty_axes=1)
+
+
+def _constant_axes(node: Node) -> list[int] | None:
+    """The axes, if they are constants; from the front, if the rank is known."""
+    given, shape = node["reduction_indices"].value, node["input"].shape
+    if given is None:
+        return None
+    rank = 0 if shape is None else len(shape)
+    return [int(axis) + (rank if axis < 0 else 0) for axis in np.ravel(given)]
+
+
+def _axes(node: Node, emit: Emitter) -> Tensor:
+    axes = _constant_axes(node)
+    if axes is not None:
+        return emit.constant(axes)
+    given = emit.cast(node["reduction_indices"], TensorProto.INT64)
+    is_vector = given.shape is not None and len(given.shape) == 1
+    return given if is_vector else emit.op("Reshape", given, emit.constant([-1]))
