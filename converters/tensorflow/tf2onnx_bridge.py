@@ -16,6 +16,7 @@ from unittest import mock
 from onnx import ModelProto, helper
 
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
+from onnx_sparse.converters.tensorflow.attributes import unknown_attributes
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS
 from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS
 from onnx_sparse.converters.tensorflow.lazy_imports import require
@@ -40,6 +41,7 @@ def to_onnx(frozen: Frozen) -> ModelProto:
     """
     tf, tfonnx = require("tensorflow"), require("tf2onnx.tfonnx")
     recorder = _Recorder()
+    recorder.unsupported += unknown_attributes(frozen.graph_def)
     with tf.Graph().as_default() as graph, repaired(), recorder.listening():
         try:
             tf.import_graph_def(_without_defaults(frozen), name="")
