@@ -141,10 +141,16 @@ def _check(model: ModelProto) -> None:
     if unsupported:
         raise ConversionError(unsupported=unsupported)
     if model.ByteSize() < _LARGEST_PROTO:
+        # The checker demands a shape of every output, ONNX Runtime does not.
+        unknown = [v.type.tensor_type for v in model.graph.output if not v.type.tensor_type.HasField("shape")]
+        for kind in unknown:
+            kind.shape.SetInParent()
         try:
             onnx.checker.check_model(model)
         except onnx.checker.ValidationError as error:
             raise ConversionError(f"the converted model is not valid: {first_line(error)}") from error
+        for kind in unknown:
+            kind.ClearField("shape")
 
 
 def _has(node: onnx.NodeProto, versions: dict[str, int]) -> bool:

@@ -1,6 +1,7 @@
 """Workarounds for faults of tf2onnx.
 
 - It loses a node's domain when it moves the node into the body of an If or a Loop.
+- It gives a Range in a body the domain com.microsoft.
 - It counts a loop in int64 but leaves the int32 with which TensorFlow's condition compares the counter.
 - It mistakes bfloat16 for float16.
 - Where TensorFlow does not know a shape, it guesses one: both values of a Select would have the same shape.
@@ -36,6 +37,8 @@ def repaired() -> Iterator[None]:
         numpy_names = {TensorProto.BFLOAT16: numpy_dtype(TensorProto.BFLOAT16).type}
         stack.enter_context(mock.patch.dict(utils.ONNX_TO_NUMPY_DTYPE, numpy_names))
         stack.enter_context(mock.patch.dict(utils.ONNX_DTYPE_NAMES, {TensorProto.BFLOAT16: "bfloat16"}))
+        # Its Flatten has other sizes than TensorFlow's reshape if several are 0.
+        stack.enter_context(mock.patch.object(require("tf2onnx.tfonnx"), "rewrite_flatten", lambda graph, ops: ops))
         inference = require("tf2onnx.shape_inference")
         for guess in ("infer_shape_for_op", "infer_shape_for_op_legacy"):
             stack.enter_context(mock.patch.object(inference, guess, return_value=False))
@@ -49,6 +52,8 @@ def repair_bodies(graph: Any) -> None:
             node.domain = DOMAIN
         elif node.type == "LabelEncoder":
             node.domain = "ai.onnx.ml"
+        elif node.type == "Range":
+            node.domain = ""
         for body in (node.get_body_graphs() or {}).values():
             if node.type == "Loop":
                 _compare_as_int64(graph, node.input[0])

@@ -1,4 +1,4 @@
-"""tf.raw_ops.Reshape, in which a 0 means size 0, and Roll."""
+"""tf.raw_ops.Reshape, in which a 0 means size 0, Roll, InvertPermutation."""
 
 from __future__ import annotations
 
@@ -34,3 +34,12 @@ def roll(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         places = emit.op("Mod", places, emit.op("Max", size, one))
         rolled = emit.op("Gather", rolled, places, axis=int(axis))
     return (rolled,)
+
+
+@handles("InvertPermutation", inputs=("x",), to="ScatterElements", dtypes=("int32", "int64"))
+def invert_permutation(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The position of each number."""
+    numbers = emit.cast(node["x"], TensorProto.INT64)
+    size = emit.op("Squeeze", emit.shape_of(numbers), emit.constant([0]))
+    places = emit.op("Range", emit.constant(0), size, emit.constant(1))
+    return (emit.cast(emit.op("ScatterElements", numbers, numbers, places, axis=0), node["x"].dtype),)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from operator import or_
+
 from onnx import NodeProto
 
 from onnx_sparse.converters.tensorflow.rewriting.graph import Graph
@@ -84,7 +86,7 @@ class KnownShape(Rule[Graph]):
     """A Reshape to sizes that are numbers, sizes of its input, or one other size, takes a constant shape. Equal.
 
     A -1 stands only beside numbers greater than 0, and a 0, which copies a size, only without a -1: then both are right
-    for empty tensors, too.
+    for empty tensors, too. TensorFlow's -1 beside copied sizes is the product of those that are not copied.
     """
 
     name = "known-shape"
@@ -95,20 +97,31 @@ class KnownShape(Rule[Graph]):
         after = sizes(graph, node.input[1])
         if graph.constant(node.input[1]) is not None or after is None:
             return None
-        numbers = [number for number, symbols in after if not symbols]
-        if any(number <= 0 for number in numbers):
-            return None
-        if len(numbers) == len(after) - 1:
-            return {"shape": [-1 if symbols else number for number, symbols in after]}
         before = shape_sizes(graph, node.input[0]) or []
-        copied = [axis < len(before) and before[axis] == size for axis, size in enumerate(after)]
-        if not all(same or not symbols for same, (_, symbols) in zip(copied, after, strict=True)):
+        copied = [axis < len(before) and size == before[axis] for axis, size in enumerate(after)]
+        known = [not symbols for _, symbols in after]
+        if after.count(size_of(-1)) == 1 and all(map(or_, copied, known)):
+            rest = [size for axis, size in enumerate(before) if axis >= len(after) or not copied[axis] or known[axis]]
+            after = [_quotient(rest, after) if size == size_of(-1) else size for size in after]
+        if any(number <= 0 for number, symbols in after if not symbols):
             return None
-        return {"shape": [0 if symbols else number for number, symbols in after]}
+        if sum(known) == len(after) - 1:
+            return {"shape": [number if is_known else -1 for is_known, (number, _) in zip(known, after, strict=True)]}
+        if all(map(or_, copied, known)):
+            return {"shape": [number if is_known else 0 for is_known, (number, _) in zip(known, after, strict=True)]}
+        return None
 
     def rewrite(self, graph: Graph, node: NodeProto, shape: list[int]) -> None:
         """Write the shape as a constant."""
-        graph.replace(node, "Reshape", [node.input[0], graph.add_constant(node, np.array(shape, np.int64))])
+        graph.replace(node, "Reshape", [node.input[0], graph.emitter(node).constant(shape)])
+
+
+def _quotient(dividend: list[Size], after: list[Size]) -> Size:
+    """The size that a -1 stands for, or a -1 if it is not known."""
+    divisor = math.prod(number for number, symbols in after if not symbols and number > 0)
+    total = math.prod(number for number, _ in dividend)
+    is_known = not any(symbols for _, symbols in dividend) and total % divisor == 0
+    return size_of(total // divisor if is_known else -1)
 
 
 def _is_same(before: list[Size], after: list[Size]) -> bool:

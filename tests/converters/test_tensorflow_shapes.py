@@ -1,0 +1,143 @@
+"""Shapes that are not known, in the middle and at the end of a graph, and sizes that TensorFlow infers."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+import keras  # noqa: E402
+from tensorflow_functions import function  # noqa: E402
+
+from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
+
+
+def numbers(*shape):
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+class TestOutputsOfUnknownRank:
+    def test_squeezed(self, agree):
+        @function(([None, None, 3], tf.float32))
+        def squeezed(x):
+            return tf.squeeze(x)
+
+        for shape in [(2, 1, 3), (1, 1, 3), (0, 1, 3)]:
+            assert not agree(squeezed, numbers(*shape)).graph.output[0].type.tensor_type.HasField("shape")
+
+    def test_of_a_shape_that_is_fed(self, agree):
+        @function(([None, 3], tf.float32), ([None], tf.int32))
+        def reshaped(x, shape):
+            return tf.reshape(x, shape)
+
+        for rows, shape in [(2, [3, -1]), (2, [6]), (0, [0, -1]), (0, [4, 0, 2])]:
+            agree(reshaped, numbers(rows, 3), np.array(shape, np.int32))
+
+    def test_reduced_along_axes_that_are_fed(self, agree):
+        @function(([None, None, 2], tf.float32), ([None], tf.int32))
+        def reduced(x, axes):
+            return tf.reduce_sum(x, axes), tf.reduce_max(x, axes)
+
+        for rows, columns in itertools.product((0, 1, 3), repeat=2):
+            for axes in ([-1], [0], [-2, 0], []):
+                agree(reduced, numbers(rows, columns, 2), np.array(axes, np.int32))
+
+    def test_verification(self):
+        spec = tf.TensorSpec([None, 1, 3], name="x")
+        squeezed = tf.function(lambda x: tf.squeeze(x), input_signature=[spec])
+        assert all(record.ok for record in verify(squeezed, convert(squeezed)))
+
+
+@pytest.mark.parametrize("mask", [0, None])
+def test_lookups_with_a_mask_token(mask):
+    ids = keras.Input((None,), dtype="int64", name="ids")
+    model = keras.Model(ids, keras.layers.IntegerLookup(vocabulary=[1, 3, 5], mask_token=mask)(ids))
+    given = np.array([[0, 1, 5], [3, 9, 0]])
+    (record,) = verify(model, convert(model), feeds={"ids": given})
+    assert record.ok, record.note
+
+
+@pytest.mark.parametrize("mask", ["", None])
+def test_words_with_a_mask_token(mask):
+    words = keras.Input((None,), dtype="string", name="words")
+    model = keras.Model(words, keras.layers.StringLookup(vocabulary=["a", "b"], mask_token=mask)(words))
+    (record,) = verify(model, convert(model), feeds={"words": np.array([["a", "", "c"], ["b", "a", ""]], object)})
+    assert record.ok, record.note
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["sizes known", "sizes unknown"])
+def test_sizes_that_tensorflow_infers(agree, known):
+    @function(([None, 3 if known else None, 4], tf.float32))
+    def reshaped(x):
+        sizes = tf.shape(x)
+        return (
+            tf.reshape(x, [sizes[0], -1]),
+            tf.reshape(x, [sizes[0], sizes[1], -1, 2]),
+            tf.reshape(x, [-1, 2]),
+            tf.reshape(x, [sizes[0], -1, 2, 1]),
+        )
+
+    for rows, columns in itertools.product((0, 1, 2), (3,) if known else (0, 1, 3)):
+        if rows or columns:
+            agree(reshaped, numbers(rows, columns, 4))
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64], ids=lambda dtype: dtype.name)
+def test_inverted_permutations(agree, dtype):
+    @function(([None], dtype))
+    def inverted(x):
+        return tf.math.invert_permutation(x)
+
+    for numbers_of in ([2, 0, 1], []):
+        agree(inverted, np.array(numbers_of, dtype.as_numpy_dtype))
+
+
+def test_a_range_in_the_body_of_a_loop(agree):
+    @function(([None, 3], tf.float32))
+    def counted(x):
+        return tf.map_fn(lambda row: row + tf.reduce_sum(tf.range(row[0])), x)
+
+    for rows in (3, 0):
+        agree(counted, numbers(rows, 3))
+
+
+@pytest.mark.parametrize("shift", [0, 1, -2, 5])
+@pytest.mark.parametrize("axis", [0, -1, [0, 1]])
+def test_rolled(agree, axis, shift):
+    @function(([None, None], tf.float32))
+    def rolled(x):
+        return tf.roll(x, [shift] * len(axis) if isinstance(axis, list) else shift, axis)
+
+    for shape in itertools.product((0, 1, 3), repeat=2):
+        agree(rolled, numbers(*shape))
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize(
+    "reduction",
+    ["sum", "mean", "max", "min", "prod", "any", "all", "logsumexp", "variance", "std", "euclidean_norm"],
+)
+def test_reductions_of_nothing(agree, reduction, keep):
+    """All that TensorFlow has, along every axis, of tensors of every combination of small sizes."""
+    reduce = getattr(tf, f"reduce_{reduction}", None) or getattr(tf.math, f"reduce_{reduction}")
+
+    @function(([None, None, 2], tf.bool if reduction in ("any", "all") else tf.float32))
+    def reduced(x):
+        return [reduce(x, axis, keepdims=keep) for axis in (0, -1, -2, [0, 1], [-3, 2], None, [])]
+
+    for shape in itertools.product((0, 1), repeat=2):
+        x = np.zeros((*shape, 2), reduced.input_signature[0].dtype.as_numpy_dtype)
+        agree(reduced, x)
+
+
+@pytest.mark.parametrize("reduction", ["sum", "max", "min", "prod"])
+@pytest.mark.parametrize("dtype", [tf.int8, tf.int32, tf.int64, tf.uint8, tf.float16, tf.float64], ids=lambda t: t.name)
+def test_reductions_of_nothing_of_every_type(agree, reduction, dtype):
+    @function(([None, 2], dtype))
+    def reduced(x):
+        return getattr(tf, f"reduce_{reduction}")(x, -2)
+
+    for rows in (0, 1, 3):
+        agree(reduced, numbers(rows, 2).astype(dtype.as_numpy_dtype))
