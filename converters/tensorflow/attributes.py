@@ -12,9 +12,11 @@ from typing import Any
 from onnx_sparse.converters.errors import UnsupportedNode
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 
-#: Attributes that say how TensorFlow computes, stores or reports, but not what.
+#: Attributes that say how TensorFlow computes, stores or reports, but not what. `x == y` in Python has
+#: incompatible_shape_error = False; here shapes that do not fit are an error all the same.
 _NO_MATTER = frozenset(
-    {"capacity", "container", "grad_a", "grad_b", "grad_x", "grad_y", "max_attempts", "message", "num_elements"}
+    {"capacity", "container", "grad_a", "grad_b", "grad_x", "grad_y", "incompatible_shape_error", "max_attempts"}
+    | {"message", "num_elements"}
     | {"output_shapes", "parallel_iterations", "resize_if_index_out_of_bounds", "seed", "seed2", "shape", "shapes"}
     | {"shared_name", "sparse_gradient", "timeout_ms", "use_cudnn_on_gpu", "use_inter_op_parallelism"}
     | {"use_node_name_sharing", "validate_indices", "validate_shape"}

@@ -20,6 +20,11 @@ from onnx_sparse.converters.graphs import subgraphs
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.rewriting.graph import attribute
 
+#: Operators past which ONNX Runtime does not move a Transpose.
+_NOT_PASSED = frozenset(
+    ("Conv", "Einsum", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Gemm", "If", "Loop", "MatMul")
+) | {"NonZero", "Reshape", "Scan", "ScatterElements", "ScatterND", "Shape", "Size"}
+
 _Shape = list[int | None] | None
 
 
@@ -38,6 +43,8 @@ class _Guard:
         self._constants: dict[str, TensorProto] = outer._constants if outer else {}
         self._shapes: dict[str, _Shape] = dict(outer._shapes) if outer else {}
         self._makers: dict[str, NodeProto] = dict(outer._makers) if outer else {}
+        #: The tensors before which ONNX Runtime may put a Transpose.
+        self._transposed: set[str] = set(outer._transposed) if outer else set()
         self._names: set[str] = outer._names if outer else set()
         for value in (*graph.input, *graph.output, *graph.value_info):
             if value.type.tensor_type.HasField("shape"):
@@ -67,6 +74,10 @@ class _Guard:
             changed |= len(self._nodes) > before
             self._nodes.append(node)
             self._makers.update(dict.fromkeys(node.output, node))
+            if node.op_type == "Transpose" or (
+                node.domain == "" and node.op_type not in _NOT_PASSED and not self._transposed.isdisjoint(node.input)
+            ):
+                self._transposed.update(node.output)
             for body in subgraphs(node):
                 _Guard(body, self).apply()
         if changed:
@@ -114,11 +125,11 @@ class _Guard:
         shapes = [self._shapes.get(name) for name in node.input]
         if not all(shape is not None and all(shape) for shape in shapes):
             for k, name in enumerate(node.input):
-                maker = self._makers.get(self._uncast(name))
+                shape, maker = shapes[k], self._makers.get(name)
                 order = attribute(maker, "perm") if maker is not None and maker.op_type == "Transpose" else None
-                if order and _is_fused(order):
-                    zeros = self._constant(np.zeros(len(order), np.int64))
-                    node.input[k] = self._emit("Reshape", [name, zeros])
+                known = order or shape
+                if known and name in self._transposed and (order is None or _is_fused(order)):
+                    node.input[k] = self._emit("Reshape", [name, self._constant(np.zeros(len(known), np.int64))])
         batches = [None if shape is None else shape[:-2] for shape in shapes]
         for k, (one, other) in enumerate((batches, batches[::-1])):
             if not one or not other:

@@ -15,11 +15,11 @@ from onnx_sparse.converters.tensorflow.runtime_guards import guard
 SIZES = (0, 1, 2)
 
 
-def session_of(nodes, ranks, **constants):
-    """A session with inputs of the given ranks and unknown sizes, and the output y."""
+def session_of(nodes, ranks, result="y", **constants):
+    """A session with inputs of the given ranks and unknown sizes, and one output."""
     inputs = [helper.make_tensor_value_info(name, 1, [None] * rank) for name, rank in ranks.items()]
     tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
-    output = helper.make_tensor_value_info("y", 1, None)
+    output = helper.make_tensor_value_info(result, 1, None)
     graph = helper.make_graph(nodes, "graph", inputs, [output], tensors)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
     model = onnx.shape_inference.infer_shapes(model)
@@ -86,6 +86,36 @@ def test_products_of_transposed_matrices(rank, scaled):
                 moved, other = (left, right) if side == 0 else (right, left)
                 fed = np.ascontiguousarray(moved.transpose(np.argsort(order)))
                 assert_equal(session, left @ right * (0.5 if scaled else -1), a=fed, b=other)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [helper.make_node("Mul", ["t", "by"], ["m"])],
+        [helper.make_node("Relu", ["t"], ["r"]), helper.make_node("Neg", ["r"], ["m"])],
+        [helper.make_node("Cast", ["t"], ["r"], to=10), helper.make_node("Cast", ["r"], ["m"], to=1)],
+        [helper.make_node("Concat", ["t", "t"], ["m"], axis=0)],
+    ],
+    ids=["scale", "elementwise", "casts", "concatenation"],
+)
+def test_products_of_what_is_computed_from_transposed_matrices(between):
+    """ONNX Runtime moves the transposition past other operators, or takes a factor into the product."""
+    for order in itertools.permutations(range(3)):
+        for names in (["m", "b"], ["b", "m"], ["m", "s"]):
+            nodes = [helper.make_node("Transpose", ["a"], ["t"], perm=order), *between]
+            nodes += [
+                helper.make_node("Transpose", ["m"], ["s"], perm=[0, 2, 1]),
+                helper.make_node("MatMul", names, ["y"]),
+            ]
+            session = session_of(nodes, {"a": 3, "b": 3}, by=np.float32(0.5))
+            plain = session_of([*nodes[:-2]], {"a": 3}, "m", by=np.float32(0.5))
+            for sizes in itertools.product((0, 2), repeat=4):
+                a = numbers(*(sizes[k] for k in np.argsort(order)))
+                (m,) = plain.run(None, {"a": a})
+                first, rows, inner = m.shape
+                b = numbers(first, inner, sizes[3]) if names[0] == "m" else numbers(first, sizes[3], rows)
+                want = m @ m.swapaxes(1, 2) if names[1] == "s" else m @ b if names[0] == "m" else b @ m
+                assert_equal(session, want, a=a, b=b)
 
 
 @pytest.mark.parametrize("side", [0, 1])

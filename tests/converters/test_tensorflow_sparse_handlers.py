@@ -181,6 +181,18 @@ class TestCounting:
         for size in (0, 5, 8):
             agree(count, self.NUMBERS.astype(np.int32), np.int32(size), values(dtype, 6))
 
+    def test_weights_that_are_fed(self, agree):
+        """TensorFlow counts ones if there are none."""
+
+        @function(([None], tf.int32), ([None], tf.float32), ([2, None], tf.int32))
+        def count(numbers, weights, rows):
+            dense = tf.raw_ops.DenseBincount(input=rows, size=5, weights=weights, binary_output=False)
+            return tf.raw_ops.Bincount(arr=numbers, size=5, weights=weights), dense
+
+        numbers = self.NUMBERS.astype(np.int32)
+        agree(count, numbers, np.float32([]), numbers.reshape(2, 3))
+        agree(count, numbers[:0], np.float32([]), numbers.reshape(2, 3)[:, :0])
+
     @pytest.mark.parametrize("binary", [False, True])
     @pytest.mark.parametrize("shape", [(6,), (2, 3)], ids=str)
     def test_dense_bincount(self, agree, shape, binary):
@@ -203,6 +215,7 @@ class TestCounting:
             )
 
         agree(count, INDICES, np.array([4, 0, 3, 3]), SHAPE, np.float32([1, 2, 3, 4]))
+        agree(count, INDICES, np.array([4, 0, 3, 3]), SHAPE, np.float32([]))
 
     @pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.float32, tf.float64], ids=by_name)
     def test_bucketize(self, agree, dtype):

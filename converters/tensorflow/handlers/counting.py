@@ -59,6 +59,8 @@ def _count(node: Node, values: Tensor, row: Tensor | None, rows: Tensor | None, 
     binary = bool(node.attributes.get("binary_output"))
     if binary or 0 in weights.shape:
         weights = emit.op("Expand", one, emit.shape_of(values))
+    elif weights.shape == (None,):
+        weights = _or_ones(weights, values, emit)
     # A value that is not counted belongs to segment -1, which is dropped.
     low = emit.op("GreaterOrEqual", ids, emit.constant(0))
     counted = emit.op("And", low, emit.op("Less", ids, size))
@@ -75,6 +77,16 @@ def _count(node: Node, values: Tensor, row: Tensor | None, rows: Tensor | None, 
         return counts
     shape = [emit.op("Unsqueeze", number, emit.constant([0])) for number in (rows, size)]
     return emit.op("Reshape", counts, emit.op("Concat", *shape, axis=0), allowzero=1)
+
+
+def _or_ones(weights: Tensor, values: Tensor, emit: Emitter) -> Tensor:
+    """One weight for each value: those given, or if there is none, ones."""
+    flat = emit.op("Reshape", values, emit.constant([-1]))
+    count = emit.op("Squeeze", emit.shape_of(flat), emit.constant([0]))
+    numbers = emit.op("Range", emit.constant(0), count, emit.constant(1))
+    with_one = emit.op("Concat", weights, emit.constant([1], weights.dtype), axis=0)
+    taken = emit.op("Gather", with_one, emit.op("Min", numbers, emit.shape_of(weights)))
+    return emit.op("Reshape", taken, emit.shape_of(values), allowzero=1)
 
 
 @handles("Bucketize", inputs=("input",), to="Less", dtypes=_COUNTED)
