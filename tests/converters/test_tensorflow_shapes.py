@@ -141,3 +141,15 @@ def test_reductions_of_nothing_of_every_type(agree, reduction, dtype):
 
     for rows in (0, 1, 3):
         agree(reduced, numbers(rows, 2).astype(dtype.as_numpy_dtype))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("exclusive", [True, False])
+@pytest.mark.parametrize("reverse", [True, False])
+def test_cumulative_products(agree, axis, exclusive, reverse):
+    @function(([None, None, 2], tf.float32))
+    def products(x):
+        return tf.math.cumprod(x, axis, exclusive, reverse)
+
+    for shape in itertools.product((0, 1, 3), repeat=2):
+        agree(products, numbers(*shape, 2) % 4 + 1)
