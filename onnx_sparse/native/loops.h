@@ -26,6 +26,7 @@ enum class Finalize {
   weighted_mean,    // divided by the sum of the weights, 0 where that is 0
   weighted_sqrt_n,  // divided by the root of the sum of the squared weights, 0 where that is 0
   combine_initial,  // reduced together with the value of an empty segment
+  initial_mean,     // the same, and then divided by the number of rows
 };
 
 // Some segments and the rows of their entries. The rows of a segment are reduced in TensorFlow's order, which makes

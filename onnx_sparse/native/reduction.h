@@ -206,7 +206,7 @@ ONNX_SPARSE_INLINE void finish_row(const SegmentBatch& batch, typename R::Comput
   using C = typename R::Compute;
   if (batch.finalize == Finalize::keep) return;
   const int64_t count = end - begin;
-  if (batch.finalize == Finalize::combine_initial) {
+  if (batch.finalize == Finalize::combine_initial || batch.finalize == Finalize::initial_mean) {
     const T* empty = reinterpret_cast<const T*>(batch.empty_row);
     for (size_t i = 0; i < batch.width; ++i) row[i] = R::join(row[i], load<C, 1>(empty + i));
   }
@@ -214,6 +214,7 @@ ONNX_SPARSE_INLINE void finish_row(const SegmentBatch& batch, typename R::Comput
     const auto size = static_cast<C>(count);
     switch (batch.finalize) {
       case Finalize::mean:
+      case Finalize::initial_mean:
         divide(row, batch.width, size);
         break;
       case Finalize::tf_mean:
@@ -231,7 +232,7 @@ ONNX_SPARSE_INLINE void finish_row(const SegmentBatch& batch, typename R::Comput
       default:
         break;
     }
-  } else if (batch.finalize == Finalize::mean) {
+  } else if (batch.finalize == Finalize::mean || batch.finalize == Finalize::initial_mean) {
     divide_integers<T>(row, batch.width, count);
   }
   if constexpr (R::is_half) store_halves(row, batch.width, reinterpret_cast<T*>(output));

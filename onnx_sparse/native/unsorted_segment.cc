@@ -128,7 +128,9 @@ void unsorted_segment(const Call& call, Reduction reduction, Constant initial,
 
 void unsorted_segment_sum(const Call& call) { unsorted_segment(call, Reduction::add, Constant::zero); }
 
-void unsorted_segment_mean(const Call& call) { unsorted_segment(call, Reduction::add, Constant::zero, Finalize::mean); }
+void unsorted_segment_mean(const Call& call) {
+  unsorted_segment(call, Reduction::add, Constant::zero, Finalize::initial_mean);
+}
 
 void unsorted_segment_prod(const Call& call) { unsorted_segment(call, Reduction::multiply, Constant::one); }
 

@@ -64,6 +64,16 @@ def test_an_unsorted_reduction_starts_from_the_finite_limit(
 
 @each_backend
 @each_float
+@pytest.mark.parametrize("op_name", ["UnsortedSegmentSum", "UnsortedSegmentMean"])
+def test_an_unsorted_sum_starts_from_zero(op_name: str, dtype: DType, backend: str) -> None:
+    """So a segment of negative zeros gives a positive one, as in TensorFlow."""
+    inputs = {"data": np.array([-0.0], numpy_dtype(dtype)), "segment_ids": np.array([0]), "num_segments": np.array(1)}
+    (output,) = run(backend, op_name, dtype, inputs)
+    assert not np.signbit(output.astype(float))[0]
+
+
+@each_backend
+@each_float
 @pytest.mark.parametrize("op_name", ["SegmentMax", "SegmentMin", "UnsortedSegmentMax", "UnsortedSegmentMin"])
 def test_nan_propagates_wherever_it_stands(op_name: str, dtype: DType, backend: str) -> None:
     data = np.array([np.nan, 1, 2, np.nan, 1, np.nan, 2, 1, 2], numpy_dtype(dtype))
