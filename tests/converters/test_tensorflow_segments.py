@@ -87,3 +87,56 @@ def test_a_segment_of_a_hundred_thousand_entries(agree):
     function = tf.function(lambda x, ids: tf.math.segment_sum(x, ids), input_signature=specs)
     ids = np.concatenate([np.zeros(100_000), np.arange(1, 2000)]).astype(np.int32)
     agree(function, np.ones((len(ids), 2), np.float32), ids)
+
+
+MEANS = {
+    "any": [tf.TensorSpec([None, 4]), tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.int32)],
+    "known sizes": [tf.TensorSpec([5, 4]), tf.TensorSpec([5], tf.int32), tf.TensorSpec([], tf.int64)],
+    "double": [tf.TensorSpec([None, 4], tf.float64), tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.int32)],
+    "scalars": [tf.TensorSpec([None]), tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.int32)],
+    "images": [tf.TensorSpec([None, 2, 3]), tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.int32)],
+}
+
+
+def feeds(specs, count):
+    """Ids in any order, among them a negative one; segment 2 is empty."""
+    shape = [count, *specs[0].shape[1:]]
+    values = np.random.default_rng(0).standard_normal(shape).astype(specs[0].dtype.as_numpy_dtype)
+    ids = np.array([3, -1, 0, 3, 1])[:count].astype(specs[1].dtype.as_numpy_dtype)
+    return values, ids, np.array(4, specs[2].dtype.as_numpy_dtype)
+
+
+@pytest.mark.parametrize("specs", MEANS.values(), ids=MEANS)
+def test_the_mean_of_slices_is_one_node(agree, specs):
+    function = tf.function(lambda x, ids, n: tf.math.unsorted_segment_mean(x, ids, n), input_signature=specs)
+    assert domain_ops(agree(function, *feeds(specs, 5))) == ["UnsortedSegmentMean"]
+    if specs[0].shape[0] is None:
+        agree(function, *feeds(specs, 0))
+
+
+@pytest.mark.parametrize(
+    "compute",
+    {
+        "the root": tf.math.unsorted_segment_sqrt_n,
+        "other ids": lambda x, ids, n: (
+            tf.math.unsorted_segment_sum(x, ids, n)
+            / tf.maximum(tf.math.unsorted_segment_sum(tf.ones_like(x), tf.maximum(ids, 0), n), 1)
+        ),
+        "at least 2": lambda x, ids, n: (
+            tf.math.unsorted_segment_sum(x, ids, n)
+            / tf.maximum(tf.math.unsorted_segment_sum(tf.ones_like(x), ids, n), 2)
+        ),
+        "twos": lambda x, ids, n: (
+            tf.math.unsorted_segment_sum(x, ids, n)
+            / tf.maximum(tf.math.unsorted_segment_sum(2 * tf.ones_like(x), ids, n), 1)
+        ),
+        "half floats": lambda x, ids, n: tf.cast(
+            tf.math.unsorted_segment_mean(tf.cast(tf.round(x), tf.float16), ids, n), tf.float32
+        ),
+    }.values(),
+    ids=["the root", "other ids", "at least 2", "twos", "half floats"],
+)
+def test_other_quotients_stay(agree, compute):
+    specs = MEANS["scalars"]
+    model = agree(tf.function(compute, input_signature=specs), *feeds(specs, 5))
+    assert "UnsortedSegmentMean" not in domain_ops(model)

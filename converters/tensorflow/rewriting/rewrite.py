@@ -11,6 +11,7 @@ from onnx_sparse.converters.tensorflow.explanation import Attempt
 from onnx_sparse.converters.tensorflow.rewriting.empty_rows import DefaultRow, ZeroRow
 from onnx_sparse.converters.tensorflow.rewriting.graph import Graph
 from onnx_sparse.converters.tensorflow.rewriting.lookups import DirectLookup, WeightedMean, WeightedSum
+from onnx_sparse.converters.tensorflow.rewriting.means import MeanOfSlices
 from onnx_sparse.converters.tensorflow.rewriting.pruning import (
     AndTrue,
     ColumnByGather,
@@ -26,7 +27,7 @@ from onnx_sparse.converters.tensorflow.rewriting.same import KnownShape, SameSha
 #: ids and weights are still filled alike; then filled rows are removed, then the remains of pruning.
 PHASES: tuple[tuple[Rule[Graph], ...], ...] = (
     (WholeSlice(), KnownShape(), DirectLookup(), WeightedSum(), SameShape(), SameSparseShape()),
-    (WeightedMean(),),
+    (WeightedMean(), MeanOfSlices()),
     (DefaultRow(), ZeroRow(), SameShape(), SameSparseShape()),
     (
         ColumnByGather(),

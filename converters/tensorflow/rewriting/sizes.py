@@ -13,6 +13,9 @@ from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute
 
 Size = tuple[int, tuple[tuple[str, int], ...]]
 
+#: The position of the input that is the number of rows, by the family of the operator.
+_NUM_SEGMENTS = {"EmbeddingSegments": 3, "UnsortedSegment": 2}
+
 _TRANSPARENT = ("Cast", "Identity", "Squeeze", "Unsqueeze")
 
 
@@ -51,10 +54,11 @@ def _dimension(graph: Graph, name: str, axis: int, size: int | None) -> Size:
     if size is not None:
         return size_of(size)
     node = graph.producer(name) if axis == 0 else None
-    if node is not None and node.op_type.startswith("EmbeddingSegments"):
-        count = sizes(graph, node.input[3])  # num_segments is the number of rows
-        if count is not None:
-            return count[0]
+    if node is not None:
+        for family, position in _NUM_SEGMENTS.items():
+            count = sizes(graph, node.input[position]) if node.op_type.startswith(family) else None
+            if count is not None:
+                return count[0]
     return (1, ((f"the shape of {name}", axis),))
 
 
