@@ -11,6 +11,7 @@ tf = pytest.importorskip("tensorflow")
 import keras  # noqa: E402
 from tensorflow_functions import function  # noqa: E402
 
+from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
 
 
@@ -82,6 +83,18 @@ def test_sizes_that_tensorflow_infers(agree, known):
     for rows, columns in itertools.product((0, 1, 2), (3,) if known else (0, 1, 3)):
         if rows or columns:
             agree(reshaped, numbers(rows, columns, 4))
+
+
+def test_a_size_that_tensorflow_infers_beside_a_0(agree):
+    @function(([2, 0, 3], tf.float32))
+    def reshaped(x):
+        return tf.reshape(x, [-1, 0]), tf.reshape(x, [0, 2, -1])
+
+    agree(reshaped, numbers(2, 0, 3))
+
+    unknown = tf.function(lambda x: tf.reshape(x, [-1, 0]), input_signature=[tf.TensorSpec([None, 0])])
+    with pytest.raises(ConversionError, match="must be known"):
+        convert(unknown)
 
 
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64], ids=lambda dtype: dtype.name)

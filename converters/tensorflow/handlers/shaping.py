@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from onnx import TensorProto
 
@@ -15,6 +17,10 @@ from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 def reshape(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """By default, ONNX takes a 0 for a dimension to be copied; it may be the size of an empty batch."""
     target = node["shape"]
+    if target.value is not None and {0, -1} <= {*np.ravel(target.value)}:
+        # TensorFlow infers the -1 from the sizes that are not 0; ONNX Runtime does not load such a shape.
+        rest = math.prod(filter(None, node["tensor"].dims)) // math.prod(size for size in target.value if size > 0)
+        target = emit.constant(np.where(target.value < 0, rest, target.value))
     allowzero = None if target.value is not None and target.value.all() else 1
     return (emit.op("Reshape", node["tensor"], emit.cast(target, TensorProto.INT64), allowzero=allowzero),)
 
