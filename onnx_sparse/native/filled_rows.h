@@ -102,14 +102,17 @@ class RowFiller {
   template <class Value>
   struct Values {
     Values(const void* values, const void* default_value, char* output)
-        : from(static_cast<const char*>(values)), missing(static_cast<const char*>(default_value)), to(output) {}
-    void move(int64_t k, int64_t position) const { copy(from + k * size, position); }
-    void fill(int64_t position) const { copy(missing, position); }
-    void copy(const char* value, int64_t position) const { std::memcpy(to + position * size, value, sizeof(Value)); }
-    static constexpr auto size = static_cast<int64_t>(sizeof(Value));
+        : from(static_cast<const char*>(values)), missing(read(default_value)), to(reinterpret_cast<Value*>(output)) {}
+    void move(int64_t k, int64_t position) const { to[position] = read(from + static_cast<size_t>(k) * sizeof(Value)); }
+    void fill(int64_t position) const { to[position] = missing; }
+    static Value read(const void* at) {  // from any address
+      Value value;
+      std::memcpy(&value, at, sizeof value);
+      return value;
+    }
     const char* from;
-    const char* missing;
-    char* to;
+    const Value missing;
+    Value* to;
   };
 
   // Calls a function with the number of coordinates, or with 0 where that number has no code of its own.
