@@ -248,7 +248,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
 
         Python ends only after the callbacks of all runs.
         """
-        run, number = self._begin(run_options)
+        run, number = self._new_run(run_options)
 
         def finish(results: Any, data: Any, error: str) -> None:
             try:
@@ -262,6 +262,8 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
 
         pending_callbacks.add()
         try:
+            if run:
+                run.begin()
             super().run_async(
                 output_names, {**input_feed, **number}, finish, user_data, run.options if run else run_options
             )
@@ -271,7 +273,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
                 run.end()
             raise
 
-    def _begin(self, options: Any) -> tuple[Run | None, dict[str, Any]]:
+    def _new_run(self, options: Any) -> tuple[Run | None, dict[str, Any]]:
         """A run of Python kernels, and what must be fed for it; None and nothing for other kernels."""
         if not self._run_input:
             return None, {}
@@ -281,7 +283,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
     @contextmanager
     def _run(self, options: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
         """A run whose kernels' errors are raised: the options, and what must be fed besides the caller's inputs."""
-        run, number = self._begin(options)
+        run, number = self._new_run(options)
         if run is not None:
             with run.raising():
                 yield run.options, number

@@ -27,7 +27,7 @@ _changed = threading.Condition()
 
 
 class Run:
-    """One run of a session, from its creation to its `end`, on any threads.
+    """One run of a session, from its `begin` to its `end`, on any threads.
 
     Attributes:
         number: Identifies the run in this process.
@@ -39,21 +39,24 @@ class Run:
         self.number = next(_numbers)
         self.options = ort.RunOptions() if options is None else options
         self.error: BaseException | None = None
+
+    def begin(self) -> None:
+        """Begin the run, after failed ones with the same options have ended."""
         with _changed:
             _changed.wait_for(lambda: id(self.options) not in _terminating)
             _users[id(self.options)] += 1
             _active[self.number] = self
 
     def fail(self, error: BaseException) -> None:
-        """Keep the first error, and have ONNX Runtime stop before the next node.
+        """Keep the first error, or the interrupt after it, and have ONNX Runtime stop before the next node.
 
         Options that other runs use, too, would stop those: then this run goes on to its end without its kernels.
         """
         with _changed:
-            if self.error is not None:
+            if self.error is not None and isinstance(error, Exception):
                 return
             self.error = error
-            if _users[id(self.options)] == 1:
+            if self.number in _active and _users[id(self.options)] == 1:
                 self.options.terminate = True
                 _terminating.add(id(self.options))
 
@@ -76,15 +79,17 @@ class Run:
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """End the run after the block, and raise the error of its kernel instead of the one ONNX Runtime made of it."""
+        """The run lasts for the block; raises the error of its kernel instead of the one ONNX Runtime made of it."""
         try:
             with self._interruptible():
-                yield
+                self.begin()
+                try:
+                    yield
+                finally:
+                    self.end()
         except Exception:
             if self.error is None:
                 raise
-        finally:
-            self.end()
         if self.error is not None:
             raise self.error
 

@@ -5,9 +5,11 @@ Everything that may end the process runs in a process of its own.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from contract.models import SEGMENT_SUM, model
 
 import onnx_sparse
 from onnx_sparse import InferenceSession
+from onnx_sparse.python import kernels
 from onnx_sparse.reference import FUNCTIONS
 
 PRELUDE = """
@@ -111,6 +114,32 @@ def test_interrupting_a_kernel_raises_keyboard_interrupt(monkeypatch: pytest.Mon
     monkeypatch.setitem(FUNCTIONS, "SegmentSum", interrupted)
     with pytest.raises(KeyboardInterrupt):
         session.run(None, {"data": np.zeros((1, 2), np.float32), "ids": np.zeros(1, np.int64)})
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for one process")
+@pytest.mark.parametrize("fails", [False, True])
+def test_ctrl_c_during_a_kernel_is_raised_after_it_even_if_it_fails(
+    fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sums(data: np.ndarray, *inputs: object, **attributes: object) -> np.ndarray:
+        if fails:
+            raise onnx_sparse.KernelError("of the input")
+        return data
+
+    def results(outputs: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return original(outputs)
+
+    original = kernels._results
+    feeds = {"data": np.zeros((1, 2), np.float32), "ids": np.zeros(1, np.int64)}
+    session = InferenceSession(SEGMENT_SUM, backend="python")
+    with monkeypatch.context() as patched:
+        patched.setitem(FUNCTIONS, "SegmentSum", sums)
+        patched.setattr(kernels, "_results", results)
+        with pytest.raises(KeyboardInterrupt):
+            session.run(None, feeds)
+    assert session.run(None, feeds)[0].tolist() == [[0, 0]]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize(

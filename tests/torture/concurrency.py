@@ -207,38 +207,39 @@ def processes(backend: str, tally: Tally, source: random.Random, count: int) -> 
 
 
 _INTERRUPTED_PROGRAM = """
-import random, sys, time
+import random, sys
 from torture.concurrency import Request, open_session, run_one
-backend, seconds = sys.argv[1], float(sys.argv[2])
-source, faults, interrupts = random.Random(1), [], 0
+backend, count = sys.argv[1], int(sys.argv[2])
+source, faults = random.Random(1), []
 session = open_session(backend)
-end = time.monotonic() + seconds
-print("ready", flush=True)
-while True:
+while count:
     try:
-        while time.monotonic() < end:
+        print("ready", flush=True)  # the next interrupt comes after this
+        while True:
             faults.append(run_one(session, Request.drawn(source, source.randrange(2**20)), "run"))
-        break
     except KeyboardInterrupt:
-        interrupts += 1
-print(len(faults), interrupts, *filter(None, faults), flush=True)
+        count -= 1
+print(len(faults), *filter(None, faults), flush=True)
 """
 
 
-def interrupts(backend: str, tally: Tally, source: random.Random, seconds: float) -> None:
+def interrupts(backend: str, tally: Tally, source: random.Random, count: int) -> None:
     """Ctrl-C at random times: it is raised in Python, the session stays usable and the process alive."""
-    child = _child(_INTERRUPTED_PROGRAM, backend, str(seconds))
+    child = _child(_INTERRUPTED_PROGRAM, backend, str(count))
     assert child.stdout is not None
-    child.stdout.readline()
-    end = time.monotonic() + seconds * 0.9
-    while time.monotonic() < end and child.poll() is None:
-        time.sleep(source.uniform(0.0005, 0.01))
+    deadline = threading.Timer(PATIENCE, child.kill)  # an interrupt that is lost would be waited for
+    deadline.start()
+    for _ in range(count):
+        if child.stdout.readline() != "ready\n":
+            break
+        time.sleep(source.uniform(0, 0.01))
         child.send_signal(signal.SIGINT)
+        tally.done[f"interrupts, {backend}"] += 1
     out, err = child.communicate(timeout=PATIENCE)
+    deadline.cancel()
     fault = f"exit {child.returncode}: {err[-500:]}" if child.returncode else ""
-    runs, raised, *faults = out.split(maxsplit=2) if not fault else ("0", "0")
+    runs, *faults = out.split(maxsplit=1) if not fault else ("0",)
     tally.add(f"interrupted processes, {backend}", fault or "".join(faults))
-    tally.done[f"interrupts, {backend}"] += int(raised)
     tally.done[f"runs between interrupts, {backend}"] += int(runs)
 
 
@@ -322,7 +323,7 @@ def rounds(source: random.Random, backends: tuple[str, ...]) -> Iterator[Callabl
             yield lambda tally, b=backend: threads(b, tally, source, 1_600)
             yield lambda tally, b=backend: lifetimes(b, tally, source, 200)
             yield lambda tally, b=backend: processes(b, tally, source, 4)
-            yield lambda tally, b=backend: interrupts(b, tally, source, 5)
+            yield lambda tally, b=backend: interrupts(b, tally, source, 500)
             yield lambda tally, b=backend: endings(b, tally, source, 5)
 
 

@@ -48,7 +48,7 @@ def test_every_request_gets_its_own_answer(
 
 @BACKENDS
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork, and no SIGINT for one process")
-@pytest.mark.parametrize(("scenario", "amount"), [(processes, 1), (interrupts, 1)], ids=["processes", "interrupts"])
+@pytest.mark.parametrize(("scenario", "amount"), [(processes, 1), (interrupts, 100)], ids=["processes", "interrupts"])
 def test_processes_live_on(
     backend: str, scenario: Callable[[str, Tally, random.Random, Any], None], amount: int, tally: Tally
 ) -> None:
