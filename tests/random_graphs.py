@@ -147,6 +147,11 @@ def _as_float(made: Made) -> Any:
     return made.tensor if _is_float(made) else _tf().cast(made.tensor, "float32")
 
 
+def _rounded(made: Made) -> Any:
+    """A tensor in which numbers that differ by the last bit are equal, and integers are not missed by that bit."""
+    return _tf().floor(made.tensor * 1.37 + 0.21) if _is_float(made) else made.tensor
+
+
 @operator
 def elementwise(c: Composition, x: Made, _: list[Made]) -> Made | None:
     tf = _tf()
@@ -163,9 +168,7 @@ def elementwise(c: Composition, x: Made, _: list[Made]) -> Made | None:
 @operator
 def cast(c: Composition, x: Made, _: list[Made]) -> Made | None:
     tf, kind = _tf(), str(c.rng.choice(["float32", "int32", "int64", "bool"]))
-    # A number that rounding has put below an integer must not become another integer.
-    value = tf.floor(x.tensor * 1.37 + 0.21) if _is_float(x) else x.tensor
-    return Made(tf.cast(value, kind), x.shape)
+    return Made(tf.cast(_rounded(x), kind), x.shape)
 
 
 @operator
@@ -204,7 +207,7 @@ def arg(c: Composition, x: Made, _: list[Made]) -> Made | None:
     axis, tf = c.axis(x), _tf()
     function = tf.argmax if c.rng.integers(2) else tf.argmin
     kind = str(c.rng.choice(["int32", "int64"]))
-    return Made(function(x.tensor, axis, kind), tuple(s for k, s in enumerate(x.shape) if k != axis % x.rank))
+    return Made(function(_rounded(x), axis, kind), tuple(s for k, s in enumerate(x.shape) if k != axis % x.rank))
 
 
 @operator
@@ -489,7 +492,7 @@ def top(c: Composition, x: Made, _: list[Made]) -> list[Made] | None:
     if not x.rank or not _is_number(x) or not isinstance(x.shape[-1], int) or not x.shape[-1]:
         return None
     count = int(c.rng.integers(1, x.shape[-1] + 1))
-    return [Made(part, (*x.shape[:-1], count)) for part in _tf().math.top_k(x.tensor, count)]
+    return [Made(part, (*x.shape[:-1], count)) for part in _tf().math.top_k(_rounded(x), count)]
 
 
 @operator
