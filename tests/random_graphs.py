@@ -148,8 +148,15 @@ def _as_float(made: Made) -> Any:
 
 
 def _rounded(made: Made) -> Any:
-    """A tensor in which numbers that differ by the last bit are equal, and integers are not missed by that bit."""
-    return _tf().floor(made.tensor * 1.37 + 0.21) if _is_float(made) else made.tensor
+    """Whole numbers, among which those of floats that differ by the last bit only are equal.
+
+    They are integers, because TensorFlow drops a floor before an argmax, which then finds another of equal numbers.
+    """
+    tf = _tf()
+    if not _is_float(made):
+        return made.tensor
+    finite = tf.where(tf.math.is_finite(made.tensor), made.tensor, 0.0)
+    return tf.cast(tf.floor(tf.clip_by_value(finite, -1e6, 1e6) * 1.37 + 0.21), tf.int32)
 
 
 @operator
@@ -240,8 +247,8 @@ def transpose(c: Composition, x: Made, _: list[Made]) -> Made | None:
 def merge(c: Composition, x: Made, _: list[Made]) -> Made | None:
     """Reshape: two dimensions become one, by a -1 or by sizes."""
     tf = _tf()
-    if x.rank < 2:
-        return None
+    if x.rank < 2 or 0 in x.shape:
+        return None  # a constant -1 beside a constant 0
     at, sizes = int(c.rng.integers(x.rank - 1)), tf.shape(x.tensor)
     parts = [sizes[k] if isinstance(s, str) else s for k, s in enumerate(x.shape)]
     both = -1 if c.rng.integers(2) else sizes[at] * sizes[at + 1]
@@ -254,6 +261,8 @@ def merge(c: Composition, x: Made, _: list[Made]) -> Made | None:
 @operator
 def flatten(c: Composition, x: Made, _: list[Made]) -> Made | None:
     tf = _tf()
+    if 0 in x.shape:
+        return None
     if x.rank > 1 and isinstance(x.shape[-1], int) and c.rng.integers(2):
         return Made(tf.reshape(x.tensor, [-1, x.shape[-1]]), (c.fresh(), x.shape[-1]))
     return Made(tf.reshape(x.tensor, [-1]), (c.fresh(),))
