@@ -1,0 +1,14 @@
+"""What all tests need from the process that runs them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+# A program that is started in the background inherits that Ctrl-C and hang-ups are ignored, and so would every process
+# that a test starts to send them to it.
+if threading.current_thread() is threading.main_thread():
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
