@@ -46,7 +46,9 @@ Call::Call(const OrtApi& api, OrtKernelContext* context, const Declaration& op, 
 }
 
 void Call::finish() const {
-  for (const Substitute& output : substitutes_) std::memcpy(output.data, output.memory.get(), output.bytes);
+  for (const Substitute& output : substitutes_) {
+    if (output.bytes > 0) std::memcpy(output.data, output.memory.get(), output.bytes);
+  }
 }
 
 void Call::read_input(size_t index, const Input& declared) {
