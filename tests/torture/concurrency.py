@@ -184,7 +184,10 @@ def _requests_in_child(backend: str, seed: int) -> list[str]:
 
 
 def processes(backend: str, tally: Tally, source: random.Random, count: int) -> None:
-    """Children that are forked and spawned while sessions live and threads use them."""
+    """Children that are forked while a session lives, and spawned while a thread runs it.
+
+    None is forked beside that thread: a lock of ONNX Runtime's that it holds just then stays locked in the child.
+    """
     session = open_session(backend)
     stop = threading.Event()
 
@@ -193,14 +196,17 @@ def processes(backend: str, tally: Tally, source: random.Random, count: int) -> 
         while not stop.is_set():
             tally.add(f"beside children, {backend}", run_one(session, Request.drawn(own, own.randrange(2**20)), "run"))
 
+    def work_in_children(method: str, size: int) -> None:
+        with multiprocessing.get_context(method).Pool(size) as pool:
+            jobs = [pool.apply_async(_requests_in_child, (backend, source.randrange(2**32))) for _ in range(count)]
+            for job in jobs:
+                tally.add(f"{method}ed children, {backend}", "; ".join(job.get(PATIENCE)))
+
+    work_in_children("fork", 2)
     busy = threading.Thread(target=keep_busy)
     busy.start()
     try:
-        for method in ("fork", "spawn"):
-            with multiprocessing.get_context(method).Pool(1 if method == "spawn" else 2) as pool:
-                jobs = [pool.apply_async(_requests_in_child, (backend, source.randrange(2**32))) for _ in range(count)]
-                for job in jobs:
-                    tally.add(f"{method}ed children, {backend}", "; ".join(job.get(PATIENCE)))
+        work_in_children("spawn", 1)
     finally:
         stop.set()
         busy.join()
