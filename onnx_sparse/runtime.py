@@ -249,8 +249,10 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         Python ends only after the callbacks of all runs.
         """
         run, number = self._new_run(run_options)
+        feed = [{**input_feed, **number}]  # ONNX Runtime 1.21 does not keep the arrays that it reads
 
         def finish(results: Any, data: Any, error: str) -> None:
+            feed.clear()
             try:
                 if run is None:
                     callback(results, data, kernel_error_message(error) or error)
@@ -264,9 +266,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         try:
             if run:
                 run.begin()
-            super().run_async(
-                output_names, {**input_feed, **number}, finish, user_data, run.options if run else run_options
-            )
+            super().run_async(output_names, feed[0], finish, user_data, run.options if run else run_options)
         except BaseException:
             pending_callbacks.remove()
             if run:
