@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -424,10 +424,6 @@ g (int64 n, float[k,2] data, int64[k] ids) => (float[a,b,2] ys) {
             list(pool.map(work, range(8)))
 
 
-def sums_in_another_process(session: onnx_sparse.InferenceSession) -> Any:
-    return session.run(None, feeds())[0].tolist()
-
-
 class TestCopies:
     @pytest.mark.parametrize("source", ["path", "relative", "bytes"])
     def test_a_session_is_opened_again(
@@ -447,8 +443,8 @@ class TestCopies:
 
     def test_in_another_process(self, opened: Open) -> None:
         session = opened(SEGMENT_SUM.SerializeToString())
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            assert pool.apply(sums_in_another_process, (session,)) == SUMS
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            assert pool.submit(session.run, None, feeds()).result()[0].tolist() == SUMS
 
     def test_what_cannot_be_opened_again_says_why(self, opened: Open) -> None:
         for session in (opened(SEGMENT_SUM), opened(SEGMENT_SUM.SerializeToString(), ort.SessionOptions())):

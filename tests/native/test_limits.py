@@ -120,6 +120,7 @@ class TestBeyond32Bits:
         "ONNX_SPARSE_LARGE_TESTS" not in os.environ,
         reason="takes 20 GB and minutes: set ONNX_SPARSE_LARGE_TESTS to run",
     )
+    @pytest.mark.timeout(0)
     def test_more_segments_than_an_id_can_name(self) -> None:
         inputs = segments(0, segment_ids=np.array([0, 100, 127], np.int32))
         inputs["num_segments"] = np.array(2**31 + 5)
