@@ -14,8 +14,6 @@ extern const Loops table;
 namespace avx2 {
 extern const Loops table;
 }
-#endif
-#if defined(ONNX_SPARSE_AVX512)
 namespace avx512 {
 extern const Loops table;
 }
@@ -30,11 +28,9 @@ const Loops& choose() {
 #if defined(ONNX_SPARSE_X86)
   __builtin_cpu_init();
   const bool has_avx2 = __builtin_cpu_supports("avx2");  // implies F16C, which Clang cannot ask for
-#if defined(ONNX_SPARSE_AVX512)
   const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (has_avx512 && allowed(avx512::table.name)) return avx512::table;
-#endif
   if (has_avx2 && allowed(avx2::table.name)) return avx2::table;
 #endif
   static_cast<void>(allowed);

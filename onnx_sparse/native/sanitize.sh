@@ -52,7 +52,7 @@ cd "$root"
 if [ $# -gt 0 ]; then
   tests=("$@")
 elif [ "$kind" != thread ]; then
-  tests=(tests/native tests/contract/test_errors.py tests/contract/test_examples.py tests/contract/test_semantics.py)
+  tests=(-n auto tests/native tests/contract/test_errors.py tests/contract/test_examples.py tests/contract/test_semantics.py)
 else
   tests=(tests/native/test_threads.py)
 fi

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -20,21 +20,25 @@ Arguments = dict[str, Array]
 #: A segment with more rows than this goes through every step of a blocked summation.
 LONG = 40
 
+#: What an optional input may be.
+OPTIONAL = ("absent", "sentinel", "given")
+
 #: The possible sizes of dimensions that are not numbers of entries.
 SIZES = {"R": (2, 1, 3, 0), "Q": (2, 1, 3, 0), "V": (6, 1, 4, 0)}
 
 
 @st.composite
-def arguments(draw: st.DrawFn, op: Op, binding: Mapping[str, int]) -> Arguments:
-    """Legal inputs of the operator by name; an optional input is absent, its sentinel, or given."""
-    return _Draw(draw, op, binding).arguments()
+def arguments(draw: st.DrawFn, op: Op, binding: Mapping[str, int], optional: Sequence[str] = OPTIONAL) -> Arguments:
+    """Legal inputs of the operator by name; `optional` says what optional inputs may be."""
+    return _Draw(draw, op, binding, optional).arguments()
 
 
 class _Draw:
     """Hypothesis chooses (and shrinks) the structure; a seeded generator, which is faster, fills in the values."""
 
-    def __init__(self, draw: st.DrawFn, op: Op, binding: Mapping[str, int]) -> None:
+    def __init__(self, draw: st.DrawFn, op: Op, binding: Mapping[str, int], optional: Sequence[str]) -> None:
         self.draw = draw
+        self.optional = optional
         self.op = op
         self.binding = binding
         self.random = np.random.default_rng(draw(st.integers(0, 2**16)))
@@ -48,7 +52,7 @@ class _Draw:
         turns = {"size": 0, "any": 1, "flags": 2}
         for declared in sorted(self.op.inputs, key=lambda i: turns.get(i.values.kind, 3)):
             if declared.optional:
-                state = self.draw(st.sampled_from(["absent", "sentinel", "given"]))
+                state = self.draw(st.sampled_from(self.optional))
                 if state == "absent":
                     continue
                 if state == "sentinel":

@@ -12,7 +12,7 @@ import pytest
 from contract.arguments import Arguments
 from contract.backends import BACKENDS, REPORTING, Call
 from contract.illegal import HUGE, Change, a_binding, as_arrays, changes, illegal_arguments, illegal_attributes
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from onnx import TensorProto
 
 from onnx_sparse import KernelError
@@ -41,7 +41,7 @@ def test_what_the_declaration_makes_illegal_is_refused(op: Op, change: Change, b
     binding = a_binding(op)
     attributes = {a.name: a.choices[0] for a in op.attributes}
 
-    @settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=min(settings().max_examples, 5))
     @given(illegal_arguments(op, binding, change))
     def check(illegal: tuple[Arguments, str]) -> None:
         inputs, message = illegal

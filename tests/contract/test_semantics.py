@@ -13,7 +13,7 @@ import pytest
 from contract.arguments import Arguments, arguments
 from contract.backends import BACKENDS, SHARE_NUMPY, Call, gap_marks
 from contract.oracle import ORACLES, assert_equals
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_sparse.schemas import OPS, Op
@@ -44,7 +44,6 @@ def combinations() -> Iterator[Any]:
 def test_equals_the_oracle(op: Op, binding: dict[str, int], backend: str) -> None:
     attributes = {a.name: st.sampled_from(a.choices) for a in op.attributes}
 
-    @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(inputs=arguments(op, binding), attributes=st.fixed_dictionaries(attributes))
     def check(inputs: Arguments, attributes: dict[str, str]) -> None:
         expected = ORACLES[op.name](inputs, attributes)

@@ -10,7 +10,7 @@ import pytest
 from contract.arguments import Arguments, arguments
 from contract.backends import Call, one_node_model
 from contract.oracle import ORACLES, assert_equals
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from openvino_runs import run_model, run_saved
@@ -33,13 +33,7 @@ GAPS: dict[str | None, str] = {
 
 
 #: Failing examples are not shrunk, because failures are slow here.
-SETTINGS = settings(
-    max_examples=6,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+SETTINGS = settings(max_examples=6, phases=[Phase.generate])
 
 
 #: Operators on strings, which OpenVINO's operators cannot express.
@@ -73,13 +67,7 @@ def cases() -> Iterator[Any]:
 def test_equals_the_oracle(op: Op, binding: dict[str, int]) -> None:
     attributes = {a.name: st.sampled_from(a.choices) for a in op.attributes}
 
-    @settings(
-        max_examples=6,
-        deadline=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    @SETTINGS
     @given(
         inputs=arguments(op, binding),
         attributes=st.fixed_dictionaries(attributes),

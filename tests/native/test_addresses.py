@@ -13,7 +13,7 @@ import onnxruntime as ort
 import pytest
 from contract.arguments import Arguments, arguments
 from contract.models import SEGMENT_SUM
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from native.sessions import Array, run
 from native.test_allocations import segment
 
@@ -44,7 +44,6 @@ def test_inputs_at_odd_addresses(op: Op) -> None:
     attributes = {a.name: a.choices[0] for a in op.attributes}
     for binding in bindings(op):
 
-        @settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
         @given(arguments(op, binding))
         def check_drawn(inputs: Arguments) -> None:
             check(op.name, inputs, attributes)
