@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,40 @@ def test_python_m_is_the_console_script():
     assert done.returncode == 1
     assert done.stderr.startswith("onnx-sparse: error: there is no operator SegmentMaxx; did you mean SegmentMax or ")
     assert done.stdout == ""
+
+
+#: The command, which says when it begins to import the package; with Python's own handler of interrupts, whatever the
+#: parent of the tests ignores.
+_STARTING = """
+import signal, sys
+from importlib.abc import MetaPathFinder
+from onnx_sparse_command import main
+
+class Teller(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "onnx_sparse":
+            print("there", flush=True)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Teller())
+sys.argv[1:] = ["ops", "--json"]
+sys.exit(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for one process")
+@pytest.mark.parametrize("delay", [0.0, 0.03, 0.1, 0.2, 0.3, 0.5])
+def test_an_interrupt_while_the_command_starts_shows_no_traceback(delay):
+    child = subprocess.Popen(
+        [sys.executable, "-c", _STARTING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout.readline() == "there\n"
+    time.sleep(delay)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    ended = [(-signal.SIGINT, ""), (130, "onnx-sparse: interrupted\n"), (0, "")]
+    assert (child.returncode, err) in ended
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no SIGPIPE")
