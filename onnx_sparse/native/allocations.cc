@@ -1,4 +1,4 @@
-// Only part of the build that watches allocations. What it exports is for tests, by ctypes.
+// Only part of the build that watches allocations and work. What it exports is for tests, by ctypes.
 
 #include "allocations.h"
 
@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <new>
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
@@ -13,8 +14,12 @@
 namespace {
 
 std::atomic<int64_t> total_bytes{0};
-std::atomic<int64_t> blocks{0};          // that are not freed yet
-std::atomic<int64_t> until_failure{-1};  // how many allocations succeed before one fails; -1: all do
+std::atomic<int64_t> blocks{0};  // that are not freed yet
+std::atomic<int64_t> work{0};
+
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+std::atomic<int64_t> until_failure{kNever};  // how many allocations succeed before one fails
+std::atomic<bool> lasting{false};            // whether all after that one fail, too
 thread_local int tasks = 0;
 
 void* allocate(size_t bytes) {
@@ -22,7 +27,8 @@ void* allocate(size_t bytes) {
     std::fprintf(stderr, "onnx_sparse: a task allocates %zu bytes\n", bytes);
     std::abort();
   }
-  if (until_failure >= 0 && until_failure.fetch_sub(1) == 0) return nullptr;
+  const int64_t left = until_failure.fetch_sub(1);
+  if (left == 0 || (left < 0 && lasting)) return nullptr;
   void* memory = std::malloc(bytes == 0 ? 1 : bytes);
   if (memory != nullptr) {
     total_bytes += static_cast<int64_t>(bytes);
@@ -66,6 +72,14 @@ EXPORT int64_t onnx_sparse_allocations_total() { return total_bytes; }
 // How many blocks are allocated now.
 EXPORT int64_t onnx_sparse_allocations_blocks() { return blocks; }
 
-// Lets `count` more allocations succeed and the next one fail; -1 lets all succeed. Returns what was left of the last
-// count: -1 or less where an allocation has failed.
-EXPORT int64_t onnx_sparse_allocations_fail_after(int64_t count) { return until_failure.exchange(count); }
+// Lets `count` more allocations succeed and the next one fail, and all after it where `for_good` is not 0; a negative
+// count lets all succeed. Returns whether an allocation has failed since the last call.
+EXPORT int onnx_sparse_allocations_fail_after(int64_t count, int for_good) {
+  lasting = for_good != 0;
+  return until_failure.exchange(count < 0 ? kNever : count) < 0 ? 1 : 0;
+}
+
+// How many steps the library has made since the process began: the compiler puts a call before each basic block.
+EXPORT int64_t onnx_sparse_work() { return work; }
+
+extern "C" void __sanitizer_cov_trace_pc() { work.fetch_add(1, std::memory_order_relaxed); }

@@ -1,4 +1,4 @@
-"""What the library allocates: bounded by inputs and outputs, never in a task, and an error where it fails.
+"""What the library allocates and how long it works: bounded by inputs and outputs; an error where memory runs out.
 
 These tests need the build that watches allocations, as `onnx_sparse/native/sanitize.sh allocations` makes it; it also
 ends the process where a task allocates, whatever test runs on it.
@@ -7,25 +7,37 @@ ends the process where a task allocates, whatever test runs on it.
 from __future__ import annotations
 
 import ctypes
+import functools
+import itertools
+import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime as ort
 import pytest
-from contract.models import SEGMENT_SUM
-from native.sessions import Array, run
+from contract.illegal import Change, a_binding, as_arrays, changes, illegal_arguments, illegal_attributes
+from hypothesis import HealthCheck, given, settings
+from native.sessions import Array, one_node, run
 from native.test_threads import every_operator
 
 import onnx_sparse
 from onnx_sparse import KernelError
 from onnx_sparse.runtime import available_backends
-from onnx_sparse.schemas import OPS
+from onnx_sparse.schemas import OPS, Example, Op
 
 Inputs = dict[str, Array]
 
 #: What the library may allocate beyond twice the bytes of a call's inputs and outputs.
 SLACK = 64 << 10
+#: Steps (basic blocks) that the library may make for each element that the documented bound of time counts.
+STEPS = 60
+#: Steps that a call may make whatever its sizes.
+FIXED_STEPS = 200_000
 
 
 def _watched() -> ctypes.CDLL | None:
@@ -33,10 +45,10 @@ def _watched() -> ctypes.CDLL | None:
         return None
     library = ctypes.CDLL(onnx_sparse.get_library_path())
     try:
-        for function in (library.onnx_sparse_allocations_total, library.onnx_sparse_allocations_blocks):
+        counters = "onnx_sparse_allocations_total", "onnx_sparse_allocations_blocks", "onnx_sparse_work"
+        for function in (getattr(library, name) for name in counters):
             function.restype = ctypes.c_int64
-        library.onnx_sparse_allocations_fail_after.restype = ctypes.c_int64
-        library.onnx_sparse_allocations_fail_after.argtypes = [ctypes.c_int64]
+        library.onnx_sparse_allocations_fail_after.argtypes = [ctypes.c_int64, ctypes.c_int]
     except AttributeError:
         return None
     return library
@@ -52,6 +64,14 @@ def allocated(call: Callable[[], list[Array]]) -> tuple[int, list[Array]]:
     before = LIBRARY.onnx_sparse_allocations_total()
     outputs = call()
     return LIBRARY.onnx_sparse_allocations_total() - before, outputs
+
+
+def steps(call: Callable[[], list[Array]]) -> tuple[int, list[Array]]:
+    """The steps of the library in a call, and the call's outputs."""
+    assert LIBRARY is not None
+    before = LIBRARY.onnx_sparse_work()
+    outputs = call()
+    return LIBRARY.onnx_sparse_work() - before, outputs
 
 
 def size_of(arrays: list[Array]) -> int:
@@ -132,6 +152,34 @@ def cases() -> Iterator[Any]:
                 yield pytest.param(op, count, grown, inputs, id=f"{op} {name} size {grown}")
 
 
+def bound_of_time(op: str, inputs: Inputs, outputs: list[Array]) -> float:
+    """The elements that the documented bound of time counts; a string counts as its bytes."""
+    sizes = {name: a.size if a.dtype != object else size_of([a]) for name, a in inputs.items()}
+    linear = sum(sizes.values()) + sum(a.size for a in outputs)
+    if op.startswith("EmbeddingSegments"):
+        return linear + sizes["indices"] * math.prod(inputs["emb_table"].shape[1:])
+    if op.startswith("UnsortedSegment"):
+        return linear * math.log2(sizes["segment_ids"] + 2)
+    if op.endswith("FillEmptyRows"):
+        return linear * math.log2(sizes["values"] + 2)
+    return linear
+
+
+@pytest.mark.parametrize(("op", "count", "grown", "inputs"), list(cases()))
+def test_time_is_bounded_by_the_sizes_of_inputs_and_outputs(
+    op: str, count: int, grown: int, inputs: Callable[..., Inputs]
+) -> None:
+    modes: dict[str, str] = {a.name: a.choices[0] for a in OPS[op].attributes}
+    for others in (0, 1, 30):
+        sizes = [others] * count
+        for exponent in (12, 13, 16, 17):
+            sizes[grown] = 1 << exponent
+            given = inputs(*sizes)
+            run(op, given, **modes)  # the session is made
+            spent, outputs = steps(lambda given=given: run(op, given, **modes))
+            assert 0 < spent <= STEPS * bound_of_time(op, given, outputs) + FIXED_STEPS, sizes
+
+
 @pytest.mark.parametrize(("op", "count", "grown", "inputs"), list(cases()))
 def test_memory_is_bounded_by_the_sizes_of_inputs_and_outputs(
     op: str, count: int, grown: int, inputs: Callable[..., Inputs]
@@ -165,70 +213,148 @@ def test_no_task_of_any_operator_allocates() -> None:
 
 
 def calls() -> Iterator[Any]:
-    """Every operator on its examples."""
-    from contract.illegal import as_arrays
+    """Every operator on its examples, and on inputs that are large in one size: its name, inputs and attributes."""
+
+    def example_inputs(op: Op, example: Example) -> Inputs:
+        return as_arrays(op, example.types, example.inputs)
 
     for op in OPS.values():
         for example in op.examples:
-            given = as_arrays(op, example.types, example.inputs)
+            given = functools.partial(example_inputs, op, example)
             yield pytest.param(op.name, given, dict(example.attributes), id=f"{op.name} {example.name}")
-    words = np.array(["a" * 50, "b" * 60, "c"], object)
-    shuffled = {"value_rowids": np.array([2, 0, 2]), "values": words, "nrows": np.array(9)}
-    yield pytest.param(
-        "RaggedFillEmptyRows", shuffled | {"default_value": np.array("d" * 40, object)}, {}, id="shuffled strings"
-    )
-    long = segment("UnsortedSegmentSum", 40_000, 2, 3, "float16")
+    yield pytest.param("RaggedFillEmptyRows", shuffled_strings, {}, id="shuffled strings")
+    long = functools.partial(segment, "UnsortedSegmentSum", 40_000, 2, 3, "float16")
     yield pytest.param("UnsortedSegmentSum", long, {}, id="long segments")
-    few = segment("UnsortedSegmentSum", 100, 1 << 16, 1, "int8")
+    few = functools.partial(segment, "UnsortedSegmentSum", 100, 1 << 16, 1, "int8")
     yield pytest.param("UnsortedSegmentSum", few, {}, id="few entries")
-    unsorted = {"data": np.ones((2, 1), np.float32), "segment_ids": np.array([1, 0])}
-    yield pytest.param("SegmentSum", unsorted, {}, id="an error")
+    for case in cases():
+        name, count, grown, inputs = case.values
+        sizes = [30] * count
+        sizes[grown] = 1 << 13
+        for values in itertools.product(*(a.choices for a in OPS[name].attributes)):
+            modes = {a.name: value for a, value in zip(OPS[name].attributes, values, strict=True)}
+            made = functools.partial(inputs, *sizes)
+            yield pytest.param(name, made, modes, id=f"{case.id} large {' '.join(values)}")
 
 
-@pytest.mark.parametrize(("op", "given", "attributes"), list(calls()))
-def test_each_allocation_may_fail(op: str, given: Inputs, attributes: dict[str, str]) -> None:
+def shuffled_strings() -> Inputs:
+    words = np.array(["a" * 50, "b" * 60, "c"], object)
+    default = np.array("d" * 40, object)
+    return {"value_rowids": np.array([2, 0, 2]), "values": words, "nrows": np.array(9), "default_value": default}
+
+
+def assert_each_failure_is_an_error(call: Callable[[], Any], *, for_good: bool, keeps: bool = False) -> Any:
+    """Let the first allocation of a call fail, then the second and so on, alone or with all after it.
+
+    Each time the call must raise "out of memory" and leave no memory behind, unless it `keeps` what it has made for the
+    next call. Returns what the call gives in the end: its result or its error.
+    """
     assert LIBRARY is not None
-    try:
-        expected: list[Array] | None = run(op, given, **attributes)
-    except KernelError:
-        expected = None
     blocks = LIBRARY.onnx_sparse_allocations_blocks()
     for succeeding in range(10_000):
-        LIBRARY.onnx_sparse_allocations_fail_after(succeeding)
+        LIBRARY.onnx_sparse_allocations_fail_after(succeeding, for_good)
         try:
-            outputs = run(op, given, **attributes)
-        except KernelError as error:
-            outputs, message = [], str(error)
-        else:
-            message = ""
-        failed = LIBRARY.onnx_sparse_allocations_fail_after(-1) < 0
-        assert LIBRARY.onnx_sparse_allocations_blocks() == blocks, "memory is lost"
+            outcome = call()
+        except Exception as error:
+            outcome = error
+        failed = LIBRARY.onnx_sparse_allocations_fail_after(-1, 0)
         if not failed:
-            assert bool(message) == (expected is None), message
-            break
-        assert "out of memory" in message
-    else:
-        pytest.fail("the number of allocations is not bounded")
-    assert succeeding > 0
-    for got, wanted in zip(outputs, expected or [], strict=True):
+            assert succeeding > 0, "nothing is allocated"
+            return outcome
+        assert "out of memory" in str(outcome)
+        assert keeps or LIBRARY.onnx_sparse_allocations_blocks() == blocks, "memory is lost"
+    pytest.fail("the number of allocations is not bounded")
+
+
+ONCE_OR_FOR_GOOD = pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
+
+
+@ONCE_OR_FOR_GOOD
+@pytest.mark.parametrize(("op", "inputs", "attributes"), list(calls()))
+def test_each_allocation_may_fail(
+    op: str, inputs: Callable[[], Inputs], attributes: dict[str, str], for_good: bool
+) -> None:
+    given = inputs()
+    expected = run(op, given, **attributes)
+    outputs = assert_each_failure_is_an_error(lambda: run(op, given, **attributes), for_good=for_good)
+    for got, wanted in zip(outputs, expected, strict=True):
         np.testing.assert_array_equal(got, wanted)
 
 
-def test_each_allocation_may_fail_when_a_session_is_made() -> None:
-    assert LIBRARY is not None
-    model = SEGMENT_SUM.SerializeToString()
-    for succeeding in range(10_000):
-        options = ort.SessionOptions()
-        options.log_severity_level = 4
-        LIBRARY.onnx_sparse_allocations_fail_after(succeeding)
-        message = ""
-        try:
+@ONCE_OR_FOR_GOOD
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+def test_each_allocation_of_an_error_may_fail(op: Op, for_good: bool) -> None:
+    attributes = {a.name: a.choices[0] for a in op.attributes}
+
+    def check_change(change: Change) -> None:
+        @settings(max_examples=1, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+        @given(illegal_arguments(op, a_binding(op), change))
+        def check(illegal: tuple[Inputs, str]) -> None:
+            inputs, message = illegal
+            with pytest.raises(KernelError):
+                run(op.name, inputs, **attributes)
+            error = assert_each_failure_is_an_error(lambda: run(op.name, inputs, **attributes), for_good=for_good)
+            assert message in str(error)
+
+        check()
+
+    for change in changes(op):
+        check_change(change)
+
+
+@ONCE_OR_FOR_GOOD
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+def test_each_allocation_may_fail_when_a_session_is_made(op: Op, for_good: bool) -> None:
+    types = tuple((i.name, op.bind(i.type, a_binding(op))) for i in op.inputs)
+    legal = {a.name: a.choices[0] for a in op.attributes}
+    illegal = [attributes for attributes, message in illegal_attributes(op) if "is not" in message]
+    for attributes in ([legal] if legal else []) + illegal:
+        model = one_node(op, types, attributes).SerializeToString()
+
+        def make(model: bytes = model) -> None:
+            options = ort.SessionOptions()
+            options.log_severity_level = 4
             options.register_custom_ops_library(onnx_sparse.get_library_path())
             ort.InferenceSession(model, options)
-        except Exception as error:
-            message = str(error)
-        if LIBRARY.onnx_sparse_allocations_fail_after(-1) >= 0:
-            assert not message
-            return
-        assert "out of memory" in message
-    pytest.fail("the number of allocations is not bounded")
+
+        error = assert_each_failure_is_an_error(make, for_good=for_good)
+        assert (error is None) == (attributes == legal)
+
+
+_FIRST_REGISTRATION = """
+import sys
+import onnxruntime as ort
+import onnx_sparse
+from contract.models import SEGMENT_SUM
+from native.test_allocations import LIBRARY, assert_each_failure_is_an_error
+
+def register():
+    options = ort.SessionOptions()
+    options.register_custom_ops_library(onnx_sparse.get_library_path())
+    return options
+
+if sys.argv[1] == "never":
+    options = register()
+else:
+    options = assert_each_failure_is_an_error(register, for_good=sys.argv[1] == "for good", keeps=True)
+ort.InferenceSession(SEGMENT_SUM.SerializeToString(), options)
+print(LIBRARY.onnx_sparse_allocations_blocks())
+"""
+
+
+def test_each_allocation_may_fail_when_the_library_is_first_registered() -> None:
+    """In the end it holds as many blocks as if none had failed."""
+
+    def blocks(failing: str) -> int:
+        done = subprocess.run(
+            [sys.executable, "-c", _FIRST_REGISTRATION, failing],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent.parent), *sys.path])},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        return int(done.stdout)
+
+    assert blocks("once") == blocks("for good") == blocks("never")
