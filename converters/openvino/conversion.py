@@ -155,7 +155,7 @@ def _checked(model: ModelProto) -> ModelProto:
     if model.ByteSize() >= _LARGEST_PROTO:
         return model
     try:
-        model = onnx.shape_inference.infer_shapes(model)
+        model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
         for kind, values in (("input", model.graph.input), ("output", model.graph.output)):
             for value in values:
                 if not value.type.tensor_type.HasField("shape"):
