@@ -9,7 +9,7 @@ from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
-from onnx_sparse.converters.tensorflow.source import Source, refuse_what_onnx_lacks
+from onnx_sparse.converters.tensorflow.source import Source, refuse_huge, refuse_what_onnx_lacks
 
 
 def load(
@@ -41,6 +41,7 @@ def load(
             loaded = _load_path(Path(source), signature, selected)
         else:
             loaded = _load_object(source, selected)
+    refuse_huge(loaded.inputs)
     refuse_what_onnx_lacks(loaded.inputs, "input")
     refuse_what_onnx_lacks(loaded.outputs, "output")
     return loaded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,9 @@ from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.tensor import Array, Shape
 from onnx_sparse.converters.tensorflow.explanation import Derivation
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
+
+#: The elements that an input of known shape may have.
+_MOST_ELEMENTS = 2**27
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,17 @@ def refuse_repeated(names: Sequence[str], kind: str) -> None:
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
         raise ConversionError(f"{kind} {', '.join(sorted(repeated))} is given twice")
+
+
+def refuse_huge(ports: Iterable[Port]) -> None:
+    """Raise a ConversionError for huge inputs: TensorFlow's optimizer makes a tensor for each input of known shape."""
+    for port in ports:
+        known = [] if port.shape is None else [d for d in port.shape if d is not None]
+        if port.shape is not None and len(known) == len(port.shape) and math.prod(known) > _MOST_ELEMENTS:
+            raise ConversionError(
+                f"input {port.name} has shape {list(port.shape)}, of more than {_MOST_ELEMENTS} elements; give its "
+                "TensorSpec a shape with None"
+            )
 
 
 def refuse_what_onnx_lacks(ports: Iterable[Port], kind: str) -> None:

@@ -97,6 +97,17 @@ def test_a_handler_says_why():
     assert reasons["SparseFillEmptyRows"] == "input values is complex64, which ONNX Runtime does not compute with"
 
 
+def test_an_input_that_takes_all_memory(tmp_path):
+    """TensorFlow's optimizer makes a tensor for an input of known shape."""
+    path = tmp_path / "huge.pbtxt"
+    path.write_text(
+        GRAPH.split('node { name: "whole"')[0].replace("size: -1", "size: 2147483647").replace("Lgamma", "Abs")
+    )
+    assert line(path).startswith(
+        "input age has shape [2147483647], of more than 134217728 elements; give its TensorSpec"
+    )
+
+
 @pytest.mark.parametrize("dtype", [tf.complex64, tf.complex128, tf.variant], ids=lambda t: t.name)
 def test_ends_of_a_type_that_onnx_runtime_lacks(dtype):
     function = tf.function(lambda x: {"y": tf.identity(x)}, input_signature=[tf.TensorSpec([2], dtype, "x")])
