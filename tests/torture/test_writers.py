@@ -132,6 +132,7 @@ def test_at_random_times(tmp_path: Path, form: str) -> None:
     torture.end_at_random(signal.SIGTERM)
     torture.several_at_once()
     torture.out_of_space()
+    torture.full_disk()
     assert not torture.faults
     assert torture.done
 

@@ -48,6 +48,17 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 sys.exit(main(["convert", *sys.argv[3:-1], "-o", sys.argv[-1]]))
 """
 
+#: Mounts a disk of 1 MB on a folder, and runs a command that writes there; then lists what is there.
+_ON_A_SMALL_DISK = """
+folder=$1; shift
+mount -t tmpfs -o size=1m none "$folder" || exit 77
+printf old > "$folder/small.onnx"
+"$@"
+status=$?
+ls -A "$folder"; cat "$folder/small.onnx"
+exit $status
+"""
+
 
 def make_model(value: float) -> ModelProto:
     """A model whose tensor holds one value everywhere."""
@@ -178,12 +189,33 @@ class Torture:
         self.expect(f"{what}: the old file", not existed or out.read_bytes() == before)
         self.convert_once(out)
 
+    def full_disk(self) -> None:
+        """The disk has less room than the model takes; where this process may mount one."""
+        small = self.folder.parent / "small"
+        small.mkdir(exist_ok=True)
+        out = small / "small.onnx"
+        writer = [sys.executable, "-P", "-c", _LIMITED_WRITER, self.form, str(2**40), str(self.sources[0]), str(out)]
+        command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", _ON_A_SMALL_DISK, "sh", str(small)]
+        try:
+            done = subprocess.run([*command, *writer], capture_output=True, text=True, timeout=PATIENCE)
+        except FileNotFoundError:
+            return
+        if done.returncode not in (0, 1) or "unshare" in done.stderr:
+            return
+        what = f"{self.form}, full disk"
+        right = done.returncode == 1 and done.stderr.startswith(
+            f"onnx-sparse: error: cannot write {out}: No space left"
+        )
+        self.expect(f"{what}: one line", right and done.stderr.count("\n") == 1, done.returncode, done.stderr)
+        self.expect(f"{what}: the old file alone", done.stdout == "small.onnx\nold", done.stdout)
+
     def round(self) -> None:
         """Everything once."""
         for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL):
             self.end_at_random(number)
         self.several_at_once()
         self.out_of_space()
+        self.full_disk()
 
 
 def main() -> int:
