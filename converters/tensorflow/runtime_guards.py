@@ -6,6 +6,7 @@
   process if there is nothing to multiply. A Reshape that changes nothing between the two prevents that.
 - A MatMul does not broadcast a batch of one matrix to none.
 - A Gather of the elements of a Range becomes a Slice, in which an end of -1 is not before the first element.
+- A Gather of slices of strings copies only the first string of each.
 """
 
 from __future__ import annotations
@@ -46,13 +47,19 @@ class _Guard:
         #: The tensors before which ONNX Runtime may put a Transpose.
         self._transposed: set[str] = set(outer._transposed) if outer else set()
         self._names: set[str] = outer._names if outer else set()
+        #: The names of tensors of strings.
+        self._strings: set[str] = set(outer._strings) if outer else set()
         for value in (*graph.input, *graph.output, *graph.value_info):
+            if value.type.tensor_type.elem_type == TensorProto.STRING:
+                self._strings.add(value.name)
             if value.type.tensor_type.HasField("shape"):
                 dims = value.type.tensor_type.shape.dim
                 self._shapes[value.name] = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
         for tensor in graph.initializer:
             self._constants[tensor.name] = tensor
             self._shapes[tensor.name] = list(tensor.dims)
+            if tensor.data_type == TensorProto.STRING:
+                self._strings.add(tensor.name)
         self._names |= self._shapes.keys()
 
     def apply(self) -> None:
@@ -71,6 +78,7 @@ class _Guard:
                     self._separate(node)
                 elif node.op_type == "Gather":
                     self._keep_range(node)
+                    self._gather_each_string(node)
             changed |= len(self._nodes) > before
             self._nodes.append(node)
             self._makers.update(dict.fromkeys(node.output, node))
@@ -144,6 +152,19 @@ class _Guard:
         if step is None or step < 0:
             node.input[1] = self._emit("Reshape", [node.input[1], self._constant(np.array([-1]))])
 
+    def _gather_each_string(self, node: NodeProto) -> None:
+        """Gather the positions of the strings, and then the strings by these."""
+        given, axis = node.input[0], attribute(node, "axis", 0)
+        shape = self._shapes.get(given)
+        if given not in self._strings or (shape is not None and axis in (-1, len(shape) - 1)):
+            return
+        zero, one = (self._constant(np.array(number)) for number in (0, 1))
+        numbers = self._emit("Range", [zero, self._emit("Size", [given]), one])
+        numbers = self._emit("Reshape", [numbers, self._emit("Shape", [given])], allowzero=1)
+        node.input[1] = self._emit("Gather", [numbers, node.input[1]], axis=axis)
+        node.input[0] = self._emit("Reshape", [given, self._constant(np.array([-1]))])
+        del node.attribute[:]
+
     def _spread(self, node: NodeProto, position: int) -> None:
         """Broadcast the batch of one operand to that of the other."""
         first, past = self._constant(np.array([0])), self._constant(np.array([-2]))
@@ -161,7 +182,7 @@ class _Guard:
         return numpy_helper.to_array(self._constants[name]) if name in self._constants else None
 
     def _constant(self, array: Array) -> str:
-        name = f"shape/{'_'.join(map(str, array))}"
+        name = f"shape/{'_'.join(map(str, array))}" if array.ndim else f"number/{array}"
         if name not in self._constants:
             self._root.initializer.append(numpy_helper.from_array(array, name))
             self._constants[name] = self._root.initializer[-1]

@@ -8,18 +8,18 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from onnx_sparse.converters.tensorflow.runtime_guards import guard
 
 SIZES = (0, 1, 2)
 
 
-def session_of(nodes, ranks, result="y", **constants):
+def session_of(nodes, ranks, result="y", dtype=TensorProto.FLOAT, **constants):
     """A session with inputs of the given ranks and unknown sizes, and one output."""
-    inputs = [helper.make_tensor_value_info(name, 1, [None] * rank) for name, rank in ranks.items()]
+    inputs = [helper.make_tensor_value_info(name, dtype, [None] * rank) for name, rank in ranks.items()]
     tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
-    output = helper.make_tensor_value_info(result, 1, None)
+    output = helper.make_tensor_value_info(result, dtype, None)
     graph = helper.make_graph(nodes, "graph", inputs, [output], tensors)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
     model = onnx.shape_inference.infer_shapes(model)
@@ -139,3 +139,18 @@ def test_elements_at_a_range(start, limit, step):
     session = session_of(nodes, {"x": 1}, none=np.zeros(0, np.int64), **given)
     x = numbers(3)
     assert_equal(session, x[np.arange(start, limit, step)], x=x)
+
+
+@pytest.mark.parametrize("ids", [[1, -1], [[0], [1]], 1, []], ids=str)
+@pytest.mark.parametrize("axis", [0, 1, -1, -3])
+def test_slices_of_strings(axis, ids):
+    session = session_of(
+        [helper.make_node("Gather", ["x", "ids"], ["y"], axis=axis)],
+        {"x": 3},
+        dtype=TensorProto.STRING,
+        ids=np.array(ids, np.int64),
+    )
+    x = np.array([f"word {k}" for k in range(24)], object).reshape(2, 3, 4)
+    for given in (x, np.take(x, [], (axis + 1) % 3)):
+        (got,) = session.run(["y"], {"x": given})
+        np.testing.assert_array_equal(got, np.take(given, np.array(ids, np.int64), axis))
