@@ -60,9 +60,7 @@ def _tensorflow_coverage() -> str:
         "# TensorFlow ops converted here\n\n"
         "These ops have a handler here; tf2onnx converts all others. Generated from the registry of handlers.\n\n"
         + table(head, rows)
-        + "\nRewriting rules fuse embedding lookups (`onnx-sparse convert --explain` lists them). A fused "
-        "`safe_embedding_lookup_sparse` requires its entries in row order: entries out of order are an error, while "
-        "TensorFlow sorts them, and entries of rows beyond the dense shape are dropped, while TensorFlow raises.\n"
+        + "\nRewriting rules fuse embedding lookups (`onnx-sparse convert --explain` lists them).\n"
     )
 
 
