@@ -25,7 +25,17 @@ _NO_MATTER = frozenset(
 #: Attributes that are converted by every handler of an operator that has them.
 _CONVERTED = frozenset(
     {"adj_x", "adj_y", "adjoint_a", "adjoint_b", "align", "align_corners", "alpha", "axis", "batch_dim", "batch_dims"}
-    | {"begin_mask", "beta", "bias", "binary_output", "cell_clip", "clip_boxes", "data_format", "depth_radius"}
+    | {
+        "bad_indices_policy",
+        "begin_mask",
+        "beta",
+        "bias",
+        "binary_output",
+        "cell_clip",
+        "clip_boxes",
+        "data_format",
+        "depth_radius",
+    }
     | {"dilations", "direction", "dropout", "ellipsis_mask", "encoding", "end_mask", "epsilon", "exclusive"}
     | {"explicit_paddings", "exponential_avg_factor", "extrapolation_value", "fill", "forget_bias"}
     | {"half_pixel_centers", "include_batch_in_index", "input_mode", "is_training", "keep_dims", "merge_repeated"}
@@ -33,9 +43,6 @@ _CONVERTED = frozenset(
     | {"range_given", "reverse", "rnn_mode", "shrink_axis_mask", "signed_input"}
     | {"sorted", "squeeze_dims", "transpose_a", "transpose_b", "use_peephole", "width"}
 )
-
-#: Values other than the default that mean the same here: out of range, TensorFlow's CPU kernels raise.
-_AS_DEFAULT = {"bad_indices_policy": (b"ERROR", b"DEFAULT")}
 
 
 def unknown_attributes(graph_def: Any) -> Iterator[UnsupportedNode]:
@@ -51,7 +58,7 @@ def unknown_attributes(graph_def: Any) -> Iterator[UnsupportedNode]:
                 continue
             value: Any = node.attr[name]
             default = attr_value.FromString(attribute.default_value.SerializeToString())
-            if value != default and value.s not in _AS_DEFAULT.get(name, ()):
+            if value != default:
                 yield UnsupportedNode(node.name, node.op, f"the attribute {name} = {_text(value)} is not converted")
 
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 
-import numpy as np
 import pytest
 
 tf = pytest.importorskip("tensorflow")
 from tensorflow.python.framework import op_def_registry  # noqa: E402
-from tensorflow_functions import function  # noqa: E402
 from tf2onnx.handler import tf_op  # noqa: E402
 
-from onnx_sparse.converters import ConversionError  # noqa: E402
-from onnx_sparse.converters.tensorflow import convert  # noqa: E402
 from onnx_sparse.converters.tensorflow.attributes import _CONVERTED, is_known, unknown_attributes  # noqa: E402
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS  # noqa: E402
 from onnx_sparse.converters.tensorflow.tf2onnx_bridge import OPSET  # noqa: E402
@@ -72,24 +68,4 @@ def test_every_other_attribute_is_refused():
         (found,) = unknown_attributes(graph)
         assert attribute.name in found.reason
         refused.add((op_type, attribute.name))
-    assert {("ScatterNd", "bad_indices_policy"), ("GatherNd", "bad_indices_policy"), ("Cast", "Truncate")} <= refused
-
-
-@pytest.mark.parametrize("policy", ["IGNORE", "ERROR", ""])
-def test_policies_for_bad_indices(agree, policy):
-    @function(([None, 1], tf.int32), ([None], tf.float32))
-    def scatter(indices, updates):
-        added = tf.raw_ops.ScatterNd(indices=indices, updates=updates, shape=[3], bad_indices_policy=policy)
-        gathered = tf.raw_ops.GatherNd(params=added, indices=indices, bad_indices_policy=policy)
-        updated = tf.raw_ops.TensorScatterUpdate(
-            tensor=added, indices=indices, updates=updates, bad_indices_policy=policy
-        )
-        return added, gathered, updated
-
-    if policy != "IGNORE":
-        agree(scatter, np.array([[2], [0]], np.int32), np.float32([1, 2]))
-        return
-    with pytest.raises(ConversionError) as caught:
-        convert(scatter)
-    assert {node.op_type for node in caught.value.unsupported} == {"ScatterNd", "GatherNd", "TensorScatterUpdate"}
-    assert "the attribute bad_indices_policy = 'IGNORE' is not converted" in str(caught.value)
+    assert {("Cast", "Truncate")} <= refused

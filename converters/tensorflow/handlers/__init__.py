@@ -13,6 +13,7 @@ from onnx_sparse.converters.tensorflow.handlers import (  # noqa: F401 - importe
     lookup,
     ragged,
     reductions,
+    scatter,
     segment,
     selection,
     shaping,

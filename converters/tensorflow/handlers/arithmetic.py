@@ -1,7 +1,4 @@
-"""tf.raw_ops.FloorDiv, FloorMod, Erfc, ScatterNd.
-
-tf2onnx rounds integer quotients toward zero, and keeps only one of several updates of the same element.
-"""
+"""tf.raw_ops.FloorDiv, FloorMod, Erfc; tf2onnx rounds integer quotients toward zero."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
-from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, NUMBERS, UNSIGNED_INTEGERS
+from onnx_sparse.schemas.declaration import FLOATS, UNSIGNED_INTEGERS
 
 _NUMBERS = ("all numbers",)
 
@@ -58,25 +55,3 @@ def erfc(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     if x.dtype == TensorProto.DOUBLE:
         raise Unsupported("ONNX Runtime has no error function of double")
     return (emit.op("Sub", emit.like(1, x), emit.op("Erf", x)),)
-
-
-@handles(
-    "ScatterNd",
-    inputs=("indices", "updates", "shape"),
-    to="ScatterND",
-    dtypes=(*_NUMBERS, "bool"),
-    notes="negative coordinates count from the end, while TensorFlow raises; half floats are summed as float32",
-)
-def scatter_nd(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """Zeros to which the updates are added at their positions."""
-    updates = node["updates"]
-    if updates.dtype not in (*NUMBERS, TensorProto.BOOL):
-        raise Unsupported("only numbers and booleans can be added up")
-    dtype = TensorProto.FLOAT if updates.dtype in HALF_FLOATS else updates.dtype
-    if dtype == TensorProto.BOOL:  # any number of True but 0 is True
-        dtype = TensorProto.INT32
-    zero = emit.constant(0, dtype)
-    zeros = emit.op("Expand", zero, emit.cast(node["shape"], TensorProto.INT64))
-    indices = emit.cast(node["indices"], TensorProto.INT64)
-    sums = emit.op("ScatterND", zeros, indices, emit.cast(updates, dtype), reduction="add")
-    return (emit.cast(sums, updates.dtype),)

@@ -1,0 +1,128 @@
+"""tf.raw_ops.ScatterNd, TensorScatterUpdate, Add, Sub, Max and Min, GatherNd, with each policy for bad indices.
+
+tf2onnx keeps only one of several updates of the same element, and drops the policy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.schemas.declaration import HALF_FLOATS, NUMBERS
+
+_NUMBERS = ("all numbers",)
+_NEGATIVE = "negative coordinates count from the end, while TensorFlow raises, unless it is told to ignore them"
+_HALF_FLOATS = f"{_NEGATIVE}; half floats are summed as float32"
+_END = np.iinfo(np.int64).max
+
+
+@handles(
+    "ScatterNd", inputs=("indices", "updates", "shape"), to="ScatterND", dtypes=(*_NUMBERS, "bool"), notes=_HALF_FLOATS
+)
+def scatter_nd(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Zeros to which the updates are added at their positions."""
+    updates = node["updates"]
+    if updates.dtype not in (*NUMBERS, TensorProto.BOOL):
+        raise Unsupported("only numbers and booleans can be added up")
+    dtype = _summed_in(updates)
+    zeros = emit.op("Expand", emit.constant(0, dtype), emit.cast(node["shape"], TensorProto.INT64))
+    return (emit.cast(_scattered(zeros, emit.cast(updates, dtype), "add", node, emit), updates.dtype),)
+
+
+_SCATTERED = ("tensor", "indices", "updates")
+
+
+@handles("TensorScatterUpdate", inputs=_SCATTERED, to="ScatterND", dtypes=("every type",), notes=_NEGATIVE)
+def tensor_scatter_update(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The tensor with the updates in their places; of several for one place, the last."""
+    return (_scattered(node["tensor"], node["updates"], None, node, emit),)
+
+
+@handles("TensorScatterAdd", "TensorScatterSub", inputs=_SCATTERED, to="ScatterND", dtypes=_NUMBERS, notes=_HALF_FLOATS)
+@handles("TensorScatterMax", "TensorScatterMin", inputs=_SCATTERED, to="ScatterND", dtypes=_NUMBERS, notes=_NEGATIVE)
+def tensor_scatter(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The tensor combined with the updates at their positions."""
+    tensor = node["tensor"]
+    if tensor.dtype not in NUMBERS:
+        raise Unsupported("only numbers can be added up or compared")
+    dtype, kind = _summed_in(tensor), node.op_type.removeprefix("TensorScatter").lower()
+    updates = emit.cast(node["updates"], dtype)
+    if kind == "sub":
+        kind, updates = "add", emit.op("Sub", emit.constant(0, dtype), updates)
+    return (emit.cast(_scattered(emit.cast(tensor, dtype), updates, kind, node, emit), tensor.dtype),)
+
+
+@handles("GatherNd", inputs=("params", "indices"), to="GatherND", dtypes=("every type",), notes=_NEGATIVE)
+def gather_nd(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The slices at the positions; zeros at those that are out of range, if these are ignored."""
+    params, indices = node["params"], emit.cast(node["indices"], TensorProto.INT64)
+    if not _ignores_bad_indices(node):
+        return (emit.op("GatherND", params, indices),)
+    depth = _depth(indices)
+    shape = emit.shape_of(params)
+    sizes, rest = _parted(shape, depth, emit)
+    # All slices and one of zeros, so that there is something to take if there are no slices.
+    total = emit.op("ReduceProd", sizes, emit.constant([0]), keepdims=1)
+    flat = emit.op("Reshape", params, emit.op("Concat", total, rest, axis=0), allowzero=1)
+    zero = emit.constant("" if params.dtype == TensorProto.STRING else 0, params.dtype)
+    zeros = emit.op("Expand", zero, emit.op("Concat", emit.constant([1]), rest, axis=0))
+    after = emit.constant(np.triu(np.ones((depth, depth)), 1), TensorProto.BOOL)
+    strides = emit.op("ReduceProd", emit.op("Where", after, sizes, emit.constant(1)), emit.constant([1]), keepdims=0)
+    places = emit.op("ReduceSum", emit.op("Mul", indices, strides), emit.constant([-1]), keepdims=0)
+    places = emit.op("Where", _in_range(indices, sizes, emit), places, total)
+    return (emit.op("Gather", emit.op("Concat", flat, zeros, axis=0), places, axis=0),)
+
+
+def _scattered(tensor: Tensor, updates: Tensor, reduction: str | None, node: Node, emit: Emitter) -> Tensor:
+    """The tensor after the updates, without those that are out of range if these are ignored."""
+    indices = emit.cast(node["indices"], TensorProto.INT64)
+    if _ignores_bad_indices(node):
+        depth = _depth(indices)
+        sizes, rest = _parted(emit.shape_of(tensor), depth, emit)
+        kept = emit.op("Reshape", _in_range(indices, sizes, emit), emit.constant([-1]))
+        count = emit.shape_of(kept)
+        flat = emit.op("Concat", count, emit.constant([depth]), axis=0)
+        indices = emit.op("Compress", emit.op("Reshape", indices, flat, allowzero=1), kept, axis=0)
+        flat = emit.op("Concat", count, rest, axis=0)
+        updates = emit.op("Compress", emit.op("Reshape", updates, flat, allowzero=1), kept, axis=0)
+    return emit.op("ScatterND", tensor, indices, updates, reduction=reduction)
+
+
+def _ignores_bad_indices(node: Node) -> bool:
+    """Whether indices that are out of range are passed over; by default they are an error."""
+    policy = bytes(node.attributes.get("bad_indices_policy", b"")).decode()
+    if policy not in ("", "DEFAULT", "ERROR", "IGNORE"):
+        raise Unsupported(f"the attribute bad_indices_policy = {policy!r} is not converted")
+    return policy == "IGNORE"
+
+
+def _depth(indices: Tensor) -> int:
+    """How many coordinates there are for a position."""
+    depth = None if indices.shape is None else indices.shape[-1]
+    if depth is None:
+        raise Unsupported("the number of coordinates of a position is not known")
+    return depth
+
+
+def _parted(shape: Tensor, depth: int, emit: Emitter) -> tuple[Tensor, Tensor]:
+    """The sizes of the indexed dimensions, and the others."""
+    at = emit.constant([depth])
+    return emit.op("Slice", shape, emit.constant([0]), at), emit.op("Slice", shape, at, emit.constant([_END]))
+
+
+def _in_range(indices: Tensor, sizes: Tensor, emit: Emitter) -> Tensor:
+    """Whether all coordinates of a position are in range."""
+    low = emit.op("GreaterOrEqual", indices, emit.constant(0))
+    inside = emit.cast(emit.op("And", low, emit.op("Less", indices, sizes)), TensorProto.INT32)
+    return emit.cast(emit.op("ReduceMin", inside, emit.constant([-1]), keepdims=0), TensorProto.BOOL)
+
+
+def _summed_in(tensor: Tensor) -> int:
+    """The type in which updates are added up: any number of True but 0 is True."""
+    if tensor.dtype == TensorProto.BOOL:
+        return int(TensorProto.INT32)
+    return int(TensorProto.FLOAT) if tensor.dtype in HALF_FLOATS else tensor.dtype
