@@ -38,9 +38,19 @@ _CONVERTED = frozenset(
     }
     | {"dilations", "direction", "dropout", "ellipsis_mask", "encoding", "end_mask", "epsilon", "exclusive"}
     | {"explicit_paddings", "exponential_avg_factor", "extrapolation_value", "fill", "forget_bias"}
-    | {"half_pixel_centers", "include_batch_in_index", "input_mode", "is_training", "keep_dims", "merge_repeated"}
-    | {"method", "mode", "narrow_range", "new_axis_mask", "num_bits", "pad_per_class", "pad_to_max_output_size"}
-    | {"range_given", "reverse", "rnn_mode", "shrink_axis_mask", "signed_input"}
+    | {"half_pixel_centers", "include_batch_in_index", "input_mode", "is_training", "keep_dims", "maxlength"}
+    | {
+        "merge_repeated",
+        "method",
+        "minlength",
+        "mode",
+        "narrow_range",
+        "new_axis_mask",
+        "num_bits",
+        "pad_per_class",
+        "pad_to_max_output_size",
+    }
+    | {"pad_to_max_output_size", "range_given", "reverse", "rnn_mode", "shrink_axis_mask", "signed_input"}
     | {"sorted", "squeeze_dims", "transpose_a", "transpose_b", "use_peephole", "width"}
 )
 

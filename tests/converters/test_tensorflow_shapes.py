@@ -166,3 +166,13 @@ def test_cumulative_products(agree, axis, exclusive, reverse):
 
     for shape in itertools.product((0, 1, 3), repeat=2):
         agree(products, numbers(*shape, 2) % 4 + 1)
+
+
+def test_broadcast_shapes(agree):
+    @function(([None], tf.int32), ([None], tf.int32))
+    def broadcast(first, second):
+        wide = tf.raw_ops.BroadcastArgs(s0=tf.cast(second, tf.int64), s1=tf.cast(first, tf.int64))
+        return tf.raw_ops.BroadcastArgs(s0=first, s1=second), wide
+
+    for first, second in (([2, 1, 3], [4, 1]), ([], [4, 1]), ([0], [4, 1]), ([], []), ([1], [0]), ([-1], [1])):
+        agree(broadcast, np.array(first, np.int32), np.array(second, np.int32))

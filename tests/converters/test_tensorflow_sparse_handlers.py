@@ -113,6 +113,20 @@ def test_sparse_slice(agree, dtype):
         agree(cut, INDICES, values(dtype, 4), SHAPE, np.array(start), np.array(size))
 
 
+@pytest.mark.parametrize("dtype", VALUES, ids=by_name)
+def test_sparse_split(agree, dtype):
+    """Entries in any order, a rest that makes the first parts longer, dimensions counted from the end."""
+
+    @function(*triple(dtype), ([], tf.int64))
+    def split(indices, vals, shape, axis):
+        parts = tf.raw_ops.SparseSplit(split_dim=axis, indices=indices, values=vals, shape=shape, num_split=3)
+        return tuple(tensor for kind in parts for tensor in kind)
+
+    for axis in (0, 1, -1, -2):
+        agree(split, UNSORTED, values(dtype, 4), SHAPE, np.int64(axis))
+    agree(split, NONE, values(dtype, 0), SHAPE, np.int64(1))
+
+
 @pytest.mark.parametrize(("axis", "dtype"), [(0, tf.float32), (-1, tf.float32), *((1, dtype) for dtype in VALUES)])
 def test_sparse_concat(agree, axis, dtype):
     @function(*triple(dtype), ([None], dtype))

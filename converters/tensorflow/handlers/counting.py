@@ -1,4 +1,4 @@
-"""tf.raw_ops.Bincount, DenseBincount, SparseBincount, Bucketize, LowerBound, UpperBound."""
+"""tf.raw_ops.Bincount, DenseBincount, SparseBincount, RaggedBincount, Bucketize, LowerBound, UpperBound."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.coordinates import column, element, sparse_rank
+from onnx_sparse.converters.tensorflow.handlers.partitions import of_splits
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 
 _COUNTED = ("int32", "int64", "float", "double")
@@ -49,18 +50,27 @@ def sparse_bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return (_count(node, node["values"], column(indices, 0, emit), element(shape, 0, emit), emit),)
 
 
+@handles(
+    "RaggedBincount",
+    inputs=("splits", "values", "size", "weights"),
+    to="UnsortedSegmentSum",
+    dtypes=_COUNTED,
+    notes=_NOTES,
+)
+def ragged_bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Bincount of each row."""
+    rows = of_splits(node["splits"], emit)
+    return (_count(node, node["values"], rows.row, element(rows.rows, 0, emit), emit),)
+
+
 def _count(node: Node, values: Tensor, row: Tensor | None, rows: Tensor | None, emit: Emitter) -> Tensor:
     """Count values by row and value; without rows, all values are in one row."""
-    weights = node["weights"]
     size, ids = emit.cast(node["size"], TensorProto.INT64), emit.cast(values, TensorProto.INT64)
-    if weights.shape is None:
-        raise Unsupported("whether there are weights is not known")
-    one = emit.like(1, weights)
+    one = emit.like(1, node["weights"])
     binary = bool(node.attributes.get("binary_output"))
-    if binary or 0 in weights.shape:
-        weights = emit.op("Expand", one, emit.shape_of(values))
-    elif weights.shape == (None,):
-        weights = _or_ones(weights, values, emit)
+    weights = (
+        emit.op("Expand", one, emit.shape_of(values)) if binary else weights_or_ones(node["weights"], values, emit)
+    )
     # A value that is not counted belongs to segment -1, which is dropped.
     low = emit.op("GreaterOrEqual", ids, emit.constant(0))
     counted = emit.op("And", low, emit.op("Less", ids, size))
@@ -79,8 +89,15 @@ def _count(node: Node, values: Tensor, row: Tensor | None, rows: Tensor | None, 
     return emit.op("Reshape", counts, emit.op("Concat", *shape, axis=0), allowzero=1)
 
 
-def _or_ones(weights: Tensor, values: Tensor, emit: Emitter) -> Tensor:
+def weights_or_ones(weights: Tensor, values: Tensor, emit: Emitter) -> Tensor:
     """One weight for each value: those given, or if there is none, ones."""
+    if weights.shape is None:
+        raise Unsupported("whether there are weights is not known")
+    if 0 in weights.shape:
+        return emit.op("Expand", emit.like(1, weights), emit.shape_of(values))
+    if None not in weights.shape:
+        return weights
+    weights = emit.op("Reshape", weights, emit.constant([-1]))
     flat = emit.op("Reshape", values, emit.constant([-1]))
     count = emit.op("Squeeze", emit.shape_of(flat), emit.constant([0]))
     numbers = emit.op("Range", emit.constant(0), count, emit.constant(1))

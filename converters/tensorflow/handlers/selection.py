@@ -1,4 +1,4 @@
-"""tf.raw_ops.Select and SelectV2, and the comparisons: tf2onnx's conversions change their results."""
+"""tf.raw_ops.Select and SelectV2, and the comparisons: tf2onnx's conversions change their results. InTopK, InTopKV2."""
 
 from __future__ import annotations
 
@@ -45,3 +45,25 @@ def compare(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Compare in the given type; in float32, different large integers would be equal."""
     op_type = {"LessEqual": "LessOrEqual", "GreaterEqual": "GreaterOrEqual"}.get(node.op_type, node.op_type)
     return (emit.op(op_type, node["x"], node["y"]),)
+
+
+@handles("InTopK", inputs=("predictions", "targets"), to="Greater", dtypes=("float",))
+@handles("InTopKV2", inputs=("predictions", "targets", "k"), to="Greater", dtypes=("float",))
+def in_top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Whether fewer than k predictions of a row are above the target's; never in rows that are not finite."""
+    predictions, targets = node["predictions"], emit.cast(node["targets"], TensorProto.INT64)
+    k = node["k"] if "k" in node.inputs else emit.constant(node.attributes["k"])
+    last, zero = emit.constant([1]), emit.constant(0, TensorProto.FLOAT)
+    classes = emit.op("Squeeze", emit.size(predictions, 1), emit.constant([0]))
+    numbers = emit.op("Range", emit.constant(0), classes, emit.constant(1))
+    is_target = emit.op("Equal", emit.op("Unsqueeze", targets, last), numbers)
+    target = emit.op("ReduceSum", emit.op("Where", is_target, predictions, zero), last, keepdims=1)
+    endless = emit.op("Not", emit.op("Equal", emit.op("Sub", predictions, predictions), zero))
+    above = emit.op("Greater", predictions, target)
+    found, bad, better = (
+        emit.op("ReduceSum", emit.cast(each, TensorProto.INT64), last, keepdims=0)
+        for each in (is_target, endless, above)
+    )
+    # A target that is no class is found nowhere, others once.
+    known = emit.op("Greater", found, bad)
+    return (emit.op("And", known, emit.op("Less", better, emit.cast(k, TensorProto.INT64))),)

@@ -1,4 +1,4 @@
-"""tf.raw_ops.Reshape, in which a 0 means size 0, Roll, InvertPermutation."""
+"""tf.raw_ops.Reshape, in which a 0 means size 0, BroadcastArgs, Roll, InvertPermutation."""
 
 from __future__ import annotations
 
@@ -23,6 +23,25 @@ def reshape(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         target = emit.constant(np.where(target.value < 0, rest, target.value))
     allowzero = None if target.value is not None and target.value.all() else 1
     return (emit.op("Reshape", node["tensor"], emit.cast(target, TensorProto.INT64), allowzero=allowzero),)
+
+
+@handles(
+    "BroadcastArgs",
+    inputs=("s0", "s1"),
+    to="Where",
+    dtypes=("int32", "int64"),
+    notes="sizes that do not fit are an error only where the shape is used",
+)
+def broadcast_args(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The shape of what is broadcast from tensors of two shapes."""
+    shapes = [node["s0"], node["s1"]]
+    ranks = [emit.shape_of(shape) for shape in shapes]
+    rank, one = emit.op("Max", *ranks), emit.constant([1], shapes[0].dtype)
+    first, second = (
+        emit.op("Concat", emit.op("Expand", one, emit.op("Sub", rank, own)), shape, axis=0)
+        for shape, own in zip(shapes, ranks, strict=True)
+    )
+    return (emit.op("Where", emit.op("Equal", first, one), second, first),)
 
 
 @handles("Roll", inputs=("input", "shift", "axis"), to="Gather", dtypes=("every type",))

@@ -1,6 +1,8 @@
-"""tf.raw_ops.SparseReorder, SparseToDense, SparseSlice, SparseConcat: entries are moved, not computed."""
+"""tf.raw_ops.SparseReorder, SparseToDense, SparseSlice, SparseSplit, SparseConcat: entries are moved, not computed."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 from onnx import TensorProto
@@ -56,6 +58,38 @@ def sparse_slice(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     size = emit.op("Max", emit.op("Min", node["size"], rest), emit.constant(0))
     values = emit.op("Compress", node["values"], kept, axis=0)
     return emit.op("Compress", moved, kept, axis=0), values, size
+
+
+@handles(
+    "SparseSplit",
+    inputs=("split_dim", "indices", "values", "shape"),
+    to="Compress",
+    dtypes=_ANYTHING,
+    notes="a dimension smaller than the number of parts has empty parts; TensorFlow raises",
+)
+def sparse_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The entries of each part, with coordinates from its start; the first parts are longer by 1 if there is a rest."""
+    indices, shape, count = node["indices"], node["shape"], int(node.attributes["num_split"])
+    rank = emit.constant(sparse_rank(indices, shape))
+    numbers = emit.op("Range", emit.constant(0), rank, emit.constant(1))
+    along = emit.op("Mod", emit.op("Reshape", node["split_dim"], emit.constant([1])), rank)
+    unit = emit.cast(emit.op("Equal", numbers, along), TensorProto.INT64)
+    place = emit.op("ReduceSum", emit.op("Mul", indices, unit), emit.constant([1]), keepdims=0)
+    length = emit.op("Gather", shape, along)
+    size, rest = (emit.op(op_type, length, emit.constant(count)) for op_type in ("Div", "Mod"))
+    others = emit.op("Mul", shape, emit.op("Sub", emit.constant(1), unit))
+    ends = [emit.constant([0])]
+    for k in range(1, count + 1):
+        ends.append(emit.op("Add", emit.op("Mul", size, emit.constant(k)), emit.op("Min", rest, emit.constant(k))))
+    parts = []
+    for start, end in itertools.pairwise(ends):
+        kept = emit.op("And", emit.op("GreaterOrEqual", place, start), emit.op("Less", place, end))
+        moved = emit.op("Sub", indices, emit.op("Mul", unit, start))
+        new_shape = emit.op("Add", others, emit.op("Mul", unit, emit.op("Sub", end, start)))
+        parts.append(
+            (emit.op("Compress", moved, kept, axis=0), emit.op("Compress", node["values"], kept, axis=0), new_shape)
+        )
+    return tuple(result for kind in zip(*parts, strict=True) for result in kind)
 
 
 @handles("SparseConcat", inputs=("indices*", "values*", "shapes*"), to="Concat", dtypes=_ANYTHING)

@@ -1,0 +1,177 @@
+"""tf.raw_ops.Unique, UniqueWithCounts and their V2; DenseToDenseSetOperation and its like, SetSize."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.coordinates import positions, sparse_rank
+from onnx_sparse.converters.tensorflow.handlers.partitions import of_rowids
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, SIGNED_INTEGERS, UNSIGNED_INTEGERS, dtype_name
+
+_END = np.iinfo(np.int64).max
+_UNIQUE_NOTES = "NaN is not supported: ONNX Runtime does not tell numbers from it"
+
+
+@handles("Unique", "UniqueWithCounts", inputs=("x",), to="Unique", dtypes=("every type",), notes=_UNIQUE_NOTES)
+@handles(
+    "UniqueV2", "UniqueWithCountsV2", inputs=("x", "axis"), to="Unique", dtypes=("every type",), notes=_UNIQUE_NOTES
+)
+def unique(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The different elements, or slices along an axis, in the order of their first occurrence."""
+    x = node["x"]
+    dtype = int(node.attributes.get("out_idx", TensorProto.INT32))
+    along = node["axis"].integers("axis") if "axis" in node.inputs else []
+    axis = x.axis(along[0]) if along else 0
+    if x.rank == 1:
+        y, _, places, counts = _different(_comparable(x, emit), emit, sorted=0)
+        y = emit.cast(y, x.dtype)
+    else:
+        _, first, places, counts = _different(_comparable(_as_rows(x, axis, emit), emit), emit, sorted=0, axis=0)
+        y = emit.op("Gather", x, first, axis=axis)
+    results = (y, emit.cast(places, dtype), emit.cast(counts, dtype))
+    return results if "Counts" in node.op_type else results[:2]
+
+
+def _as_rows(x: Tensor, axis: int, emit: Emitter) -> Tensor:
+    """Each slice as a row, with an element more: a slice of nothing is one, too, but not to ONNX Runtime."""
+    turned = emit.op("Transpose", x, perm=[axis, *(k for k in range(x.rank) if k != axis)]) if axis else x
+    sizes = emit.shape_of(turned)
+    inner = emit.op("Slice", sizes, emit.constant([1]), emit.constant([x.rank]))
+    count, width = emit.size(x, axis), emit.op("ReduceProd", inner, emit.constant([0]), keepdims=1)
+    rows = emit.op("Reshape", turned, emit.op("Concat", count, width, axis=0), allowzero=1)
+    more = emit.op("Concat", count, emit.constant([1]), axis=0)
+    equal = emit.op("Expand", emit.constant("" if x.dtype == TensorProto.STRING else 0, x.dtype), more)
+    return emit.op("Concat", rows, equal, axis=1)
+
+
+def _different(x: Tensor, emit: Emitter, **attributes: int) -> tuple[Tensor, ...]:
+    return emit.node("Unique", [x], [x.dtype, *[TensorProto.INT64] * 3], **attributes)
+
+
+def _comparable(x: Tensor, emit: Emitter) -> Tensor:
+    """The elements in a type that ONNX Runtime's Unique takes, one to one."""
+    if x.dtype in (*SIGNED_INTEGERS, *UNSIGNED_INTEGERS, TensorProto.BOOL):
+        return emit.cast(x, TensorProto.INT64)
+    if x.dtype in HALF_FLOATS:
+        return emit.cast(x, TensorProto.FLOAT)
+    if x.dtype not in (*FLOATS, TensorProto.STRING):
+        raise Unsupported(f"ONNX Runtime does not compare {dtype_name(x.dtype)}")
+    return x
+
+
+_SET_NOTES = "indices are not validated: coordinates in any order are taken, TensorFlow refuses them"
+_SPARSE_1, _SPARSE_2 = (tuple(f"set{k}_{part}" for part in ("indices", "values", "shape")) for k in (1, 2))
+_IN_SETS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "string")
+
+
+@dataclass(frozen=True)
+class _Sets:
+    """The elements of several sets: which value belongs to which set, and how many sets there are in each dimension."""
+
+    place: Tensor
+    values: Tensor
+    sizes: Tensor
+    rank: int
+
+
+@handles("DenseToDenseSetOperation", inputs=("set1", "set2"), to="Unique", dtypes=_IN_SETS)
+def dense_to_dense(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """A set operation on the rows of two dense tensors."""
+    return _combined(node, _rows(node["set1"], emit), _rows(node["set2"], emit), emit)
+
+
+@handles("DenseToSparseSetOperation", inputs=("set1", *_SPARSE_2), to="Unique", dtypes=_IN_SETS, notes=_SET_NOTES)
+def dense_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """A set operation on the rows of a dense and of a sparse tensor."""
+    return _combined(node, _rows(node["set1"], emit), _entries(node, _SPARSE_2, emit), emit)
+
+
+@handles("SparseToSparseSetOperation", inputs=(*_SPARSE_1, *_SPARSE_2), to="Unique", dtypes=_IN_SETS, notes=_SET_NOTES)
+def sparse_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """A set operation on the rows of two sparse tensors."""
+    return _combined(node, _entries(node, _SPARSE_1, emit), _entries(node, _SPARSE_2, emit), emit)
+
+
+@handles("SetSize", inputs=("set_indices", "set_values", "set_shape"), to="Unique", dtypes=_IN_SETS, notes=_SET_NOTES)
+def set_size(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The number of different values in each row."""
+    sets = _entries(node, ("set_indices", "set_values", "set_shape"), emit)
+    different, _, code, _ = _different(_comparable(sets.values, emit), emit, sorted=1)
+    elements, codes = _members(sets, code, different, emit)
+    rows = of_rowids(emit.op("Div", elements, codes), _count(sets, emit), emit)
+    return (emit.cast(emit.op("Reshape", rows.lengths, sets.sizes, allowzero=1), TensorProto.INT32),)
+
+
+def _combined(node: Node, first: _Sets, second: _Sets, emit: Emitter) -> tuple[Tensor, Tensor, Tensor]:
+    """The sparse tensor of the results; the values of each set are sorted."""
+    values = emit.op("Concat", first.values, second.values, axis=0)
+    # Sets are compared by the numbers of their values, in the order of the values.
+    different, _, code, _ = _different(_comparable(values, emit), emit, sorted=1)
+    past = emit.shape_of(first.values)
+    codes_of = (
+        emit.op("Slice", code, emit.constant([0]), past),
+        emit.op("Slice", code, past, emit.constant([_END])),
+    )
+    (ours, codes), (theirs, _) = (
+        _members(sets, own, different, emit) for sets, own in zip((first, second), codes_of, strict=True)
+    )
+    operation = node.attributes["set_operation"].decode().lower()
+    if operation not in ("a-b", "b-a", "intersection", "union"):
+        raise Unsupported(f"the set operation {operation!r} is not known")
+    # What is in both occurs twice; what is listed twice for that reason cannot be left if it occurs only once.
+    listed = {"a-b": [ours, theirs, theirs], "b-a": [ours, ours, theirs]}.get(operation, [ours, theirs])
+    left, _, _, counts = _different(emit.op("Concat", *listed, axis=0), emit, sorted=1)
+    if operation != "union":
+        times = emit.constant(2 if operation == "intersection" else 1)
+        left = emit.op("Compress", left, emit.op("Equal", counts, times), axis=0)
+    rows = of_rowids(emit.op("Div", left, codes), _count(first, emit), emit)
+    result = emit.cast(emit.op("Gather", different, emit.op("Mod", left, codes)), values.dtype)
+    numbers, place = (emit.op("Unsqueeze", each, emit.constant([1])) for each in (rows.row, rows.place))
+    after = emit.constant(np.triu(np.ones((first.rank, first.rank)), 1), TensorProto.BOOL)
+    factors = emit.op("Where", after, first.sizes, emit.constant(1))
+    one = emit.constant(1)  # there is no set to number if a size is 0, but it must not divide
+    strides = emit.op("Max", emit.op("ReduceProd", factors, emit.constant([1]), keepdims=0), one)
+    coordinates = emit.op("Mod", emit.op("Div", numbers, strides), emit.op("Max", first.sizes, one))
+    shape = emit.op("Concat", first.sizes, rows.longest, axis=0)
+    return emit.op("Concat", coordinates, place, axis=1), result, shape
+
+
+def _members(sets: _Sets, code: Tensor, different: Tensor, emit: Emitter) -> tuple[Tensor, Tensor]:
+    """The different elements of all sets, each as the number of its set times the number of codes, plus its code."""
+    codes = emit.op("Max", emit.shape_of(different), emit.constant([1]))
+    numbered = emit.op("Add", emit.op("Mul", sets.place, codes), code)
+    return _different(numbered, emit, sorted=1)[0], codes
+
+
+def _count(sets: _Sets, emit: Emitter) -> Tensor:
+    """How many sets there are, as a vector of one element."""
+    return emit.op("ReduceProd", sets.sizes, emit.constant([0]), keepdims=1)
+
+
+def _rows(dense: Tensor, emit: Emitter) -> _Sets:
+    """Each row of the last dimension as a set."""
+    shape, rank = emit.shape_of(dense), dense.rank - 1
+    sizes = emit.op("Slice", shape, emit.constant([0]), emit.constant([rank]))
+    count = emit.op("ReduceProd", sizes, emit.constant([0]), keepdims=0)
+    numbers = emit.op("Range", emit.constant(0), count, emit.constant(1))
+    matrix = emit.op("Concat", emit.shape_of(numbers), emit.size(dense, rank), axis=0)
+    place = emit.op("Expand", emit.op("Unsqueeze", numbers, emit.constant([1])), matrix)
+    flat = emit.constant([-1])
+    return _Sets(emit.op("Reshape", place, flat), emit.op("Reshape", dense, flat), sizes, rank)
+
+
+def _entries(node: Node, names: tuple[str, ...], emit: Emitter) -> _Sets:
+    """Each row of the last dimension of a sparse tensor as a set."""
+    indices, values, shape = (node[name] for name in names)
+    rank = sparse_rank(indices, shape) - 1
+    start, end = emit.constant([0]), emit.constant([rank])
+    sizes = emit.op("Slice", shape, start, end)
+    leading = emit.op("Slice", indices, start, end, emit.constant([1]))
+    return _Sets(positions(leading, sizes, rank, emit), values, sizes, rank)

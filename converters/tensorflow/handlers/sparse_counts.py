@@ -1,0 +1,98 @@
+"""tf.raw_ops.DenseCountSparseOutput, SparseCountSparseOutput, RaggedCountSparseOutput: tf.sparse.bincount."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.coordinates import column, element, sparse_rank
+from onnx_sparse.converters.tensorflow.handlers.counting import weights_or_ones
+from onnx_sparse.converters.tensorflow.handlers.partitions import of_splits
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+
+_COUNTED = ("int32", "int64", "float", "double")
+_NOTES = "the element types are those of the counts; negative values are not counted, TensorFlow raises"
+
+
+@handles("DenseCountSparseOutput", inputs=("values", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, notes=_NOTES)
+def dense_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The distinct values of a vector, or of each row of a matrix, with their counts."""
+    values = node["values"]
+    if values.rank < 2:
+        return _counts(node, values, None, None, emit)
+    rows = element(emit.shape_of(values), 0, emit)
+    numbers = emit.op("Range", emit.constant(0), rows, emit.constant(1))
+    row = emit.op("Expand", emit.op("Unsqueeze", numbers, emit.constant([1])), emit.shape_of(values))
+    return _counts(node, values, row, rows, emit)
+
+
+@handles(
+    "SparseCountSparseOutput",
+    inputs=("indices", "values", "dense_shape", "weights"),
+    to="UnsortedSegmentSum",
+    dtypes=_COUNTED,
+    notes=_NOTES,
+)
+def sparse_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The distinct values of a sparse vector, or of each row of a sparse tensor, with their counts."""
+    indices, shape = node["indices"], node["dense_shape"]
+    if sparse_rank(indices, shape) < 2:
+        return _counts(node, node["values"], None, None, emit)
+    return _counts(node, node["values"], column(indices, 0, emit), element(shape, 0, emit), emit)
+
+
+@handles(
+    "RaggedCountSparseOutput",
+    inputs=("splits", "values", "weights"),
+    to="UnsortedSegmentSum",
+    dtypes=_COUNTED,
+    notes=_NOTES,
+)
+def ragged_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The distinct values of each row with their counts."""
+    rows = of_splits(node["splits"], emit)
+    return _counts(node, node["values"], rows.row, element(rows.rows, 0, emit), emit)
+
+
+def _counts(
+    node: Node, values: Tensor, row: Tensor | None, rows: Tensor | None, emit: Emitter
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A sparse tensor with the counts, by row and value; without rows, all values are in one row."""
+    attributes, weights = node.attributes, weights_or_ones(node["weights"], values, emit)
+    flat = emit.constant([-1])
+    weights, numbers = emit.op("Reshape", weights, flat), emit.cast(emit.op("Reshape", values, flat), TensorProto.INT64)
+    longest = int(attributes.get("maxlength", -1))
+    counted = emit.op("GreaterOrEqual", numbers, emit.constant(0))
+    if longest >= 0:
+        counted = emit.op("And", counted, emit.op("Less", numbers, emit.constant(longest)))
+        width = emit.constant([longest])
+    else:
+        least = emit.constant([max(0, int(attributes.get("minlength", -1)) - 1)])
+        largest = emit.op("ReduceMax", emit.op("Concat", least, numbers, axis=0), emit.constant([0]), keepdims=1)
+        width = emit.op("Add", largest, emit.constant([1]))
+    numbers, weights = (emit.op("Compress", each, counted, axis=0) for each in (numbers, weights))
+    # Values are numbered first: their product with the number of a row might not fit into 64 bits.
+    distinct, _, code, _ = _unique(numbers, emit)
+    codes = emit.op("Max", emit.shape_of(distinct), emit.constant([1]))
+    if row is not None:
+        code = emit.op("Add", code, emit.op("Mul", _kept(row, counted, emit), codes))
+    places, _, which, _ = _unique(code, emit)
+    many = element(emit.shape_of(places), 0, emit)
+    (sums,) = emit.domain_op("UnsortedSegmentSum", {"data": weights, "segment_ids": which, "num_segments": many})
+    if attributes["binary_output"]:
+        sums = emit.op("Expand", emit.like(1, sums), emit.shape_of(sums))
+    indices = emit.op("Unsqueeze", emit.op("Gather", distinct, emit.op("Mod", places, codes)), emit.constant([1]))
+    if rows is None:
+        return indices, sums, width
+    group = emit.op("Unsqueeze", emit.op("Div", places, codes), emit.constant([1]))
+    shape = emit.op("Concat", emit.op("Unsqueeze", rows, emit.constant([0])), width, axis=0)
+    return emit.op("Concat", group, indices, axis=1), sums, shape
+
+
+def _kept(row: Tensor, counted: Tensor, emit: Emitter) -> Tensor:
+    return emit.op("Compress", emit.op("Reshape", row, emit.constant([-1])), counted, axis=0)
+
+
+def _unique(numbers: Tensor, emit: Emitter) -> tuple[Tensor, ...]:
+    return emit.node("Unique", [numbers], [TensorProto.INT64] * 4, sorted=1)
