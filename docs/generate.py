@@ -11,6 +11,7 @@ from pathlib import Path
 from onnx_sparse.converters import openvino
 from onnx_sparse.converters.ascend import coverage as ascend_coverage
 from onnx_sparse.converters.tensorflow import coverage
+from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS
 from onnx_sparse.schemas import FAMILIES, OPS, cpp_table
 from onnx_sparse.schemas.pages import index, overview, page, table
 
@@ -60,6 +61,9 @@ def _tensorflow_coverage() -> str:
         "# TensorFlow ops converted here\n\n"
         "These ops have a handler here; tf2onnx converts all others. Generated from the registry of handlers.\n\n"
         + table(head, rows)
+        + "\n## Refused\n\n"
+        "What is refused is refused by name, with its reason and all such nodes at once. Among these ops:\n\n"
+        + table(("TensorFlow op", "reason"), [(f"`{op_type}`", reason) for op_type, reason in sorted(REFUSALS.items())])
         + "\nRewriting rules fuse embedding lookups (`onnx-sparse convert --explain` lists them).\n"
     )
 

@@ -1,8 +1,28 @@
-"""StringToHashBucketFast: puts strings in buckets, as TensorFlow hashes categories without a vocabulary."""
+"""StringToHashBucketFast and Strong: put strings in buckets, as TensorFlow hashes categories without a vocabulary."""
 
 from __future__ import annotations
 
 from onnx_sparse.schemas.declaration import Example, Family, Input, Op, Output, Values
+
+#: What both have in common.
+_STRINGS = """
+- `num_buckets` < 1 is an error, even where `input` is empty.
+
+Strings may be changed before they reach the operator:
+
+- ONNX Runtime's Python API takes arrays of `str` objects as they are. It cuts elements of numpy's string arrays (`<U`)
+  at their first zero byte, and turns a `bytes` object into the text that Python prints for it (`b'cat'`): decode
+  strings that come from TensorFlow. Its C API takes any bytes.
+- onnxruntime-extensions cuts strings at their first zero byte before Python kernels see them, and ends the process on
+  bytes that are not UTF-8. Native kernels see every byte.
+- onnx's reference evaluator refuses initializers that are not UTF-8."""
+
+_INPUTS = (
+    Input("input", "string", "*S", "The strings."),
+    Input("num_buckets", "int64", "", "The number of buckets.", Values("size", low=1)),
+)
+_OUTPUT = Output("output", "int64", "*S", "The bucket of each string, in [0, num_buckets).")
+_BODY_NOTES = "It has no operator that reads the bytes of a string."
 
 STRING_TO_HASH_BUCKET_FAST = Op(
     name="StringToHashBucketFast",
@@ -13,25 +33,13 @@ STRING_TO_HASH_BUCKET_FAST = Op(
 - The fingerprint is FarmHash's Fingerprint64. It is the same on every machine and in every version.
 - The bytes that the tensor holds are hashed, UTF-8 in ONNX. Zero bytes, and bytes that are not UTF-8, count like any
   others. The empty string has a bucket, too.
-- `num_buckets` < 1 is an error, even where `input` is empty.
-
-Strings may be changed before they reach the operator:
-
-- ONNX Runtime's Python API takes arrays of `str` objects as they are. It cuts elements of numpy's string arrays (`<U`)
-  at their first zero byte, and turns a `bytes` object into the text that Python prints for it (`b'cat'`): decode
-  strings that come from TensorFlow. Its C API takes any bytes.
-- onnxruntime-extensions cuts strings at their first zero byte before Python kernels see them, and ends the process on
-  bytes that are not UTF-8. Native kernels see every byte.
-- onnx's reference evaluator refuses initializers that are not UTF-8.
-""".strip(),
+""".strip()
+    + _STRINGS,
     source="tf.raw_ops.StringToHashBucketFast; the fingerprint is farmhashna::Hash64 of Google's FarmHash",
-    inputs=(
-        Input("input", "string", "*S", "The strings."),
-        Input("num_buckets", "int64", "", "The number of buckets.", Values("size", low=1)),
-    ),
-    outputs=(Output("output", "int64", "*S", "The bucket of each string, in [0, num_buckets)."),),
+    inputs=_INPUTS,
+    outputs=(_OUTPUT,),
     types={},
-    body_notes="It has no operator that reads the bytes of a string.",
+    body_notes=_BODY_NOTES,
     examples=(
         Example(
             "strings of any language in ten buckets",
@@ -63,8 +71,51 @@ Strings may be changed before they reach the operator:
     ),
 )
 
+STRING_TO_HASH_BUCKET_STRONG = Op(
+    name="StringToHashBucketStrong",
+    summary="Puts strings in buckets by a hash with a key.",
+    semantics="""
+`output[i]` is the hash of `input[i]` modulo `num_buckets`, both taken as unsigned 64-bit integers.
+
+- The hash is SipHash-2-4 with the key (`key_0`, `key_1`), whose halves are taken as unsigned, too. Who does not know
+  the key cannot choose strings that fall into one bucket.
+- The bytes that the tensor holds are hashed, UTF-8 in ONNX. Zero bytes, and bytes that are not UTF-8, count like any
+  others. The empty string has a bucket, too.
+""".strip()
+    + _STRINGS,
+    source="tf.raw_ops.StringToHashBucketStrong; the hash is SipHash-2-4 of Aumasson and Bernstein (2012)",
+    inputs=(
+        *_INPUTS,
+        Input("key_0", "int64", "", "The first half of the key."),
+        Input("key_1", "int64", "", "The second half of the key."),
+    ),
+    outputs=(_OUTPUT,),
+    types={},
+    body_notes=_BODY_NOTES,
+    examples=(
+        Example(
+            "strings of any language in ten buckets",
+            {},
+            {"input": [["", "a"], ["cat", "日本語"]], "num_buckets": 10, "key_0": 1, "key_1": 2},
+            {"output": [[5, 6], [8, 6]]},
+        ),
+        Example(
+            "strings that end before, at and after a word of eight bytes, and a key with all its bits",
+            {},
+            {"input": ["", "1234567", "12345678", "x" * 100], "num_buckets": 1000, "key_0": -1, "key_1": 2**62},
+            {"output": [551, 850, 840, 42]},
+        ),
+        Example(
+            "a scalar, and the largest number of buckets",
+            {},
+            {"input": "TensorFlow", "num_buckets": 2**63 - 1, "key_0": 123, "key_1": 456},
+            {"output": 3876270404901353656},
+        ),
+    ),
+)
+
 FAMILY = Family(
     "hashing",
-    (STRING_TO_HASH_BUCKET_FAST,),
-    origin="`tf.strings.to_hash_bucket_fast`, hashed feature columns, Keras' Hashing layer",
+    (STRING_TO_HASH_BUCKET_FAST, STRING_TO_HASH_BUCKET_STRONG),
+    origin="`tf.strings.to_hash_bucket_fast` and `_strong`, hashed feature columns, Keras' Hashing layer",
 )

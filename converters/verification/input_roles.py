@@ -35,6 +35,7 @@ _CARRIERS: dict[str, int | tuple[int, ...]] = dict.fromkeys(
         "Flatten",
         "Compress",
         "StringToHashBucketFast",
+        "StringToHashBucketStrong",
     ],
     0,
 ) | {"SparseFillEmptyRows": (2, 0), "SparseReshape": (0, 1), "RaggedFillEmptyRows": (0, 1)}

@@ -171,7 +171,7 @@ def _vocabulary(model: ModelProto) -> list[str]:
     """Some keys of the model's lookup tables, and words for its hashes."""
     words: list[str] = []
     for graph in graphs(model.graph):
-        if any(node.op_type == "StringToHashBucketFast" for node in graph.node):
+        if any(node.op_type.startswith("StringToHashBucket") for node in graph.node):
             words += _HASHED
         for node in graph.node:
             for attribute in node.attribute:

@@ -5,8 +5,9 @@
 #include "farmhash.h"
 
 #include <cstddef>
-#include <cstring>
 #include <utility>
+
+#include "little_endian.h"
 
 namespace onnx_sparse {
 namespace {
@@ -16,24 +17,6 @@ constexpr uint64_t k1 = 0xb492b66fbe98f273;
 constexpr uint64_t k2 = 0x9ae16a3b2f90404f;
 
 uint64_t byte(const char* at) { return static_cast<unsigned char>(*at); }
-
-uint64_t word32(const char* at) {
-  uint32_t value;
-  std::memcpy(&value, at, sizeof value);
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  value = __builtin_bswap32(value);
-#endif
-  return value;
-}
-
-uint64_t word64(const char* at) {
-  uint64_t value;
-  std::memcpy(&value, at, sizeof value);
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  value = __builtin_bswap64(value);
-#endif
-  return value;
-}
 
 uint64_t rotate(uint64_t value, int right) { return value >> right | value << (64 - right); }
 

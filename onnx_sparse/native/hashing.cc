@@ -1,7 +1,8 @@
-// StringToHashBucketFast.
+// StringToHashBucketFast, StringToHashBucketStrong.
 
 #include "farmhash.h"
 #include "kernels.h"
+#include "siphash.h"
 #include "string_tensor.h"
 
 namespace onnx_sparse {
@@ -10,9 +11,9 @@ namespace {
 // An empty string costs as much as moving this many bytes.
 constexpr size_t kStringBytes = 64;
 
-}  // namespace
-
-void string_to_hash_bucket_fast(const Call& call) {
+// The hash of each string, modulo the number of buckets.
+template <typename Hash>
+void put_in_buckets(const Call& call, Hash hash) {
   const Tensor& input = call.input(0);
   const auto buckets = static_cast<uint64_t>(call.input(1).integer());
   const std::vector<int64_t> shape(input.dims, input.dims + input.rank);
@@ -22,9 +23,19 @@ void string_to_hash_bucket_fast(const Call& call) {
   const auto bytes = static_cast<int64_t>(texts.size() * kStringBytes + texts.length());
   call.for_parts(static_cast<int64_t>(texts.size()), bytes, [&](int64_t first, int64_t end) {
     for (int64_t i = first; i < end; ++i) {
-      output[i] = static_cast<int64_t>(fingerprint64(texts[static_cast<size_t>(i)]) % buckets);
+      output[i] = static_cast<int64_t>(hash(texts[static_cast<size_t>(i)]) % buckets);
     }
   });
+}
+
+}  // namespace
+
+void string_to_hash_bucket_fast(const Call& call) { put_in_buckets(call, fingerprint64); }
+
+void string_to_hash_bucket_strong(const Call& call) {
+  const auto k0 = static_cast<uint64_t>(call.input(2).integer());
+  const auto k1 = static_cast<uint64_t>(call.input(3).integer());
+  put_in_buckets(call, [k0, k1](std::string_view text) { return siphash(text, k0, k1); });
 }
 
 }  // namespace onnx_sparse

@@ -14,6 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from contract.fingerprint import fingerprint64
+from contract.siphash import siphash
 
 Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, Any]
@@ -302,6 +303,13 @@ def string_to_hash_bucket_fast(inputs: Inputs, attributes: Mapping[str, str]) ->
     return {"output": Expected.exactly(np.int64, texts.shape, hashed)}
 
 
+def string_to_hash_bucket_strong(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+    texts, buckets = inputs["input"], int(inputs["num_buckets"])
+    key = (int(inputs["key_0"]), int(inputs["key_1"]))
+    hashed = [siphash(text.encode(), key) % buckets for text in texts.reshape(-1)]
+    return {"output": Expected.exactly(np.int64, texts.shape, hashed)}
+
+
 ORACLES: dict[str, Callable[[Inputs, Mapping[str, str]], dict[str, Expected]]] = {
     "SparseFillEmptyRows": sparse_fill_empty_rows,
     "RaggedFillEmptyRows": ragged_fill_empty_rows,
@@ -322,6 +330,7 @@ ORACLES: dict[str, Callable[[Inputs, Mapping[str, str]], dict[str, Expected]]] =
     "Fill": fill,
     "MaskedFill": masked_fill,
     "StringToHashBucketFast": string_to_hash_bucket_fast,
+    "StringToHashBucketStrong": string_to_hash_bucket_strong,
 }
 
 

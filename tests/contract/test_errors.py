@@ -93,6 +93,7 @@ LEGAL: dict[str, dict[str, Any]] = {
     "MaskedFill": {"x": [[1, 2], [3, 4]], "mask": [0, 1], "value": 9},
     "Fill": {"dims": [2, 3], "value": 1},
     "StringToHashBucketFast": {"input": ["a", ""], "num_buckets": 10},
+    "StringToHashBucketStrong": {"input": ["a", ""], "num_buckets": 10, "key_0": 1, "key_1": -2},
 }
 
 
@@ -165,7 +166,10 @@ ILLEGAL = [
     Illegal(
         "Fill", {"dims": [2**40, 2**40, 0]}, "an output of shape [1099511627776, 1099511627776, 0] cannot be allocated"
     ),
-    Illegal("StringToHashBucketFast", {"num_buckets": -HUGE, "input": []}, "num_buckets = -4611686018427387904 must"),
+    *(
+        Illegal(name, {"num_buckets": -HUGE, "input": []}, "num_buckets = -4611686018427387904 must")
+        for name in of_family("StringToHashBucket")
+    ),
 ]
 
 

@@ -1,4 +1,4 @@
-"""StringToHashBucketFast gives TensorFlow's buckets: recorded ones, and TensorFlow's own if it is installed.
+"""The operators that hash strings give TensorFlow's buckets: recorded ones, and TensorFlow's own if it is installed.
 
 `python tests/contract/test_hash_buckets.py` records them.
 """
@@ -20,8 +20,10 @@ if __name__ == "__main__":
 
 from contract.backends import BACKENDS, REPORTING, Call
 from contract.fingerprint import fingerprint64
+from contract.siphash import siphash
 
 from onnx_sparse.reference.farmhash import fingerprint64 as many_fingerprints
+from onnx_sparse.reference.siphash import siphash as many_hashes
 from onnx_sparse.schemas import OPS
 
 RECORD = Path(__file__).parents[1] / "data" / "hash_buckets.json"
@@ -83,6 +85,45 @@ def test_fingerprints_of_any_bytes() -> None:
 
 def test_tensorflows_buckets_of_any_bytes() -> None:
     assert [fingerprint64(content) % MOST for content in BYTES] == tensorflows(BYTES)
+
+
+KEYS = [(0, 0), (1, 2), (-1, 2**63 - 1), (2**62 + 12345, -(2**63))]
+
+
+def strongly_hashed(backend: str, texts: list[Any], key: tuple[int, int]) -> list[int]:
+    given = {"num_buckets": MOST, "key_0": key[0], "key_1": key[1]}
+    inputs = {"input": np.array(texts, object), **{name: np.array(value) for name, value in given.items()}}
+    (output,) = BACKENDS[backend](Call.of(OPS["StringToHashBucketStrong"], {}, {}, inputs), inputs)
+    assert output.dtype == np.int64
+    return [int(bucket) for bucket in output]
+
+
+def test_the_authors_test_vectors_of_siphash() -> None:
+    """The key is the bytes 0 to 15; the hashes of nothing, of the bytes 0 to 7, and of the bytes 0 to 14."""
+    key = (0x0706050403020100, 0x0F0E0D0C0B0A0908)
+    texts = [bytes(range(length)) for length in (0, 8, 15)]
+    known = [0x726FDB47DD0E0E31, 0x93F5F5799A932462, 0xA129CA6149BE45E5]
+    assert [siphash(text, key) for text in texts] == known
+    assert [int(h) for h in many_hashes(texts, key)] == known
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_strong_hashes_of_any_bytes(key: tuple[int, int]) -> None:
+    unsigned = (key[0] % 2**64, key[1] % 2**64)
+    assert [int(h) for h in many_hashes(BYTES, unsigned)] == [siphash(content, key) for content in BYTES]
+
+
+@pytest.mark.parametrize("backend", REPORTING)
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_strong_hashes_of_strings_of_every_length(key: tuple[int, int], backend: str) -> None:
+    assert strongly_hashed(backend, TEXTS, key) == [siphash(t.encode(), key) % MOST for t in TEXTS]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_tensorflows_strong_buckets_of_any_bytes(key: tuple[int, int]) -> None:
+    tf = pytest.importorskip("tensorflow")
+    buckets = tf.strings.to_hash_bucket_strong(BYTES, MOST, list(key))
+    assert [siphash(content, key) % MOST for content in BYTES] == [int(bucket) for bucket in buckets.numpy()]
 
 
 ZEROS = ["a\0b", "a", "\0", "", "ab\0"]

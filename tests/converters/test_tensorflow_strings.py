@@ -5,6 +5,8 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
+import keras  # noqa: E402
+
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert  # noqa: E402
 from onnx_sparse.schemas import DOMAIN  # noqa: E402
@@ -48,18 +50,27 @@ def test_hash_buckets_in_a_branch(agree):
         agree(branches, np.array(WORDS, object), np.array(left))
 
 
-@pytest.mark.parametrize(
-    ("hashed", "op_type", "reason"),
-    [
-        (lambda w: tf.strings.to_hash_bucket(w, 10), "StringToHashBucket", "may change its hash"),
-        (lambda w: tf.strings.to_hash_bucket_strong(w, 10, [1, 2]), "StringToHashBucketStrong", "SipHash"),
-    ],
-)
-def test_other_hashes_are_refused_by_name(hashed, op_type, reason):
-    reasons = refusal(strings(None)(hashed))
-    assert list(reasons) == [op_type]
-    assert reason in reasons[op_type]
-    assert "to_hash_bucket_fast" in reasons[op_type]
+@pytest.mark.parametrize("key", [[1, 2], [0, 0], [-1, 2**63 - 1]], ids=str)
+def test_hash_buckets_by_a_key(agree, key):
+    @strings(None, None)
+    def hashed(words):
+        return tuple(tf.strings.to_hash_bucket_strong(words, count, key) for count in (1, 1000, 2**63 - 1))
+
+    model = agree(hashed, np.array(WORDS, object).reshape(3, 3))
+    assert [n.op_type for n in model.graph.node if n.domain == DOMAIN] == ["StringToHashBucketStrong"] * 3
+    agree(hashed, np.empty((0, 3), object))
+
+
+def test_kerass_hashing_with_a_salt(agree):
+    layer = keras.layers.Hashing(100, salt=[133, 137], mask_value="")
+    agree(strings(None)(lambda words: layer(words)), np.array(WORDS, object))
+
+
+def test_a_hash_that_may_change_is_refused():
+    reasons = refusal(strings(None)(lambda words: tf.strings.to_hash_bucket(words, 10)))
+    assert list(reasons) == ["StringToHashBucket"]
+    assert "may change its hash" in reasons["StringToHashBucket"]
+    assert "to_hash_bucket_fast" in reasons["StringToHashBucket"]
 
 
 @pytest.mark.parametrize(

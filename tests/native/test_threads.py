@@ -89,6 +89,8 @@ def _other_operators(random: Any, threads: int) -> Iterator[tuple[str, list[Arra
     words = np.array(["x" * int(n) for n in random.integers(0, 100, 20_000)], object)
     hashed = {"input": words, "num_buckets": np.array(1000)}
     yield "StringToHashBucketFast", run("StringToHashBucketFast", hashed, threads=threads)
+    hashed |= {"key_0": np.array(1), "key_1": np.array(2)}
+    yield "StringToHashBucketStrong", run("StringToHashBucketStrong", hashed, threads=threads)
     yield "Fill", run("Fill", {"dims": np.array([700, 1001]), "value": np.array(3, np.int16)}, threads=threads)
 
 
@@ -134,6 +136,9 @@ def test_many_strings_give_what_the_reference_gives(count: int) -> None:
     inputs = {"input": words, "num_buckets": np.array(2**63 - 1)}
     expected = FUNCTIONS["StringToHashBucketFast"](*inputs.values())
     np.testing.assert_array_equal(run("StringToHashBucketFast", inputs)[0], expected)
+    inputs |= {"key_0": np.array(2**62), "key_1": np.array(-1)}
+    expected = FUNCTIONS["StringToHashBucketStrong"](*inputs.values())
+    np.testing.assert_array_equal(run("StringToHashBucketStrong", inputs)[0], expected)
 
 
 @pytest.mark.parametrize("order", ["row_major", "row_stable"])

@@ -23,7 +23,9 @@ __all__ = ["extensions"]
 WRITERS: dict[str, Write] = {**embedding.WRITERS, **fill.WRITERS, **segment.WRITERS, **sparse.WRITERS}
 
 #: The operators that OpenVINO's operators cannot express, with the reason.
-NOT_EXPRESSIBLE = {"StringToHashBucketFast": "OpenVINO's operators do not look at the bytes of a string"}
+NOT_EXPRESSIBLE = dict.fromkeys(
+    ("StringToHashBucketFast", "StringToHashBucketStrong"), "OpenVINO's operators do not look at the bytes of a string"
+)
 
 
 def extensions() -> list[Any]:

@@ -61,7 +61,7 @@ class Handler(registry.Handler):
         return [given for name in self.inputs for given in numbered.get(name, [name])]
 
 
-_FAST_IS_CONVERTED = "tf.strings.to_hash_bucket_fast (Keras: Hashing without a salt) is converted"
+_OTHERS_ARE_CONVERTED = "tf.strings.to_hash_bucket_fast and _strong (Keras: Hashing) are converted"
 
 _NOT_PARSED = (
     "serialized tf.Example messages are not parsed in ONNX; convert a signature whose inputs are the features, "
@@ -78,8 +78,7 @@ REFUSALS: dict[str, str] = {
     **dict.fromkeys(("StringSplit", "StringSplitV2", "Substr", "StringStrip", "StringLength"), _NOT_SPLIT),
     **dict.fromkeys(("RegexReplace", "StaticRegexReplace", "RegexFullMatch", "StaticRegexFullMatch"), _NOT_SPLIT),
     "SparseCrossV2": "text is not put together in ONNX; tf.sparse.cross_hashed is converted",
-    "StringToHashBucket": f"TensorFlow may change its hash from version to version; {_FAST_IS_CONVERTED}",
-    "StringToHashBucketStrong": f"no operator has its keyed hash, SipHash; {_FAST_IS_CONVERTED}",
+    "StringToHashBucket": f"TensorFlow may change its hash from version to version; {_OTHERS_ARE_CONVERTED}",
 }
 
 #: The handlers by TensorFlow operator.

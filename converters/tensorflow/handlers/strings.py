@@ -23,6 +23,15 @@ def string_to_hash_bucket_fast(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return emit.domain_op("StringToHashBucketFast", {"input": node["input"], "num_buckets": buckets})
 
 
+@handles("StringToHashBucketStrong", inputs=("input",), dtypes=("string",))
+def string_to_hash_bucket_strong(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The same operator; the number of buckets and the key are inputs."""
+    buckets = emit.constant(node.attributes["num_buckets"])
+    key_0, key_1 = (emit.constant(half) for half in node.attributes["key"])
+    inputs = {"input": node["input"], "num_buckets": buckets, "key_0": key_0, "key_1": key_1}
+    return emit.domain_op("StringToHashBucketStrong", inputs)
+
+
 @handles("AsString", inputs=("input",), to="Cast", dtypes=(*map(dtype_name, _WHOLE), "bool"))
 def as_string(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Integers in decimal; booleans as "true" and "false"."""
