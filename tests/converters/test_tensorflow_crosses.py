@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 tf = pytest.importorskip("tensorflow")
+
+from tensorflow_functions import function  # noqa: E402
+
 keras = pytest.importorskip("keras")
 
 from onnx_sparse.converters import ConversionError  # noqa: E402
@@ -84,3 +87,28 @@ def test_strings_are_not_joined():
     cross = tf.function(lambda x, y: tf.sparse.cross([x, y]).values, input_signature=[WORD, WORD])
     with pytest.raises(ConversionError, match="text is not put together in ONNX"):
         convert(cross)
+
+
+def test_crosses_of_ragged_tensors(agree):
+    """With ragged, sparse and dense columns in any order, with keys, without features and without rows."""
+    ragged = ([None], tf.int64), ([None], tf.string), ([None], tf.int64), ([None], tf.int64)
+
+    @function(*ragged, ([None, 2], tf.int64), ([None], tf.string), ([2], tf.int64), ([None, None], tf.int64))
+    def crossed(splits, words, more_splits, numbers, indices, sparse, shape, dense):
+        first = tf.RaggedTensor.from_row_splits(words, splits, validate=False)
+        second = tf.RaggedTensor.from_row_splits(numbers, more_splits, validate=False)
+        third, results = tf.SparseTensor(indices, sparse, shape), []
+        cases = [([first, second], 0, None), ([first, third, dense], 100, None), ([dense, first], 7, 99)]
+        for columns, buckets, key in (*cases, ([third, second], 0, 1), ([second], 5, None)):
+            cross = tf.ragged.cross_hashed(columns, buckets, hash_key=key)
+            results += [cross.values, cross.row_splits]
+        return tuple(results)
+
+    words = np.array(["red", "", "日本語", "red", "a"], object)
+    splits, more_splits, numbers = np.array([0, 2, 2, 5]), np.array([0, 1, 3, 4]), np.array([5, -6, 7, 2**62])
+    indices, shape = np.array([[0, 0], [0, 1], [2, 1]]), np.array([3, 2])
+    dense = np.arange(6).reshape(3, 2)
+    agree(crossed, splits, words, more_splits, numbers, indices, words[:3], shape, dense)
+    none = words[:0], numbers[:0], indices[:0]
+    agree(crossed, splits * 0, none[0], more_splits * 0, none[1], none[2], none[0], shape, dense[:, :0])
+    agree(crossed, splits[:1], none[0], splits[:1], none[1], none[2], none[0], np.array([0, 2]), dense[:0])

@@ -32,7 +32,7 @@ def test_every_band(agree, align, shape):
     agree(every_band, values(tf.float32, int(np.prod(shape))).reshape(shape), -values(tf.float32, 60))
 
 
-@pytest.mark.parametrize("dtype", (*NUMBERS, tf.bool), ids=by_name)
+@pytest.mark.parametrize("dtype", [*NUMBERS, tf.bool], ids=by_name)
 def test_every_version_and_type(agree, dtype):
     @function(([2, 3, 3], dtype), ([None, None], dtype), ([None, 3, None], dtype))
     def diagonals(matrices, main, three):

@@ -7,6 +7,8 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
+from tensorflow_functions import function  # noqa: E402
+
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
 
 TABLE = tf.Variable(np.random.default_rng(0).standard_normal((10, 3)).astype(np.float32))
@@ -236,3 +238,41 @@ class TestRanges:
             return made.values, made.row_splits, *single
 
         agree(count, np.int64(1), np.array([0, 4, 2]))
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64], ids=lambda t: t.name)
+@pytest.mark.parametrize("taken", [1, [2, 0, 2], [[2, 0], [1, 2]], [[[2], [0]]]], ids=str)
+def test_rows_of_nested_ragged_tensors(agree, taken, dtype):
+    """Each dimension of the indices but the last becomes one of the result; a scalar removes one."""
+    more = np.ndim(taken) - 1
+
+    @function(([None], dtype), ([None], dtype), ([None, 2], tf.string), ([None] * (more + 1), tf.int32))
+    def gather(outer, inner, vals, indices):
+        nested = tf.raw_ops.RaggedGather(
+            params_nested_splits=[outer, inner], params_dense_values=vals, indices=indices, OUTPUT_RAGGED_RANK=2 + more
+        )
+        flat = tf.raw_ops.RaggedGather(
+            params_nested_splits=[inner], params_dense_values=vals[:, 0], indices=indices, OUTPUT_RAGGED_RANK=1 + more
+        )
+        return (*nested[0], nested[1], *flat[0], flat[1])
+
+    outer, inner = (np.array(s, dtype.as_numpy_dtype) for s in ([0, 2, 2, 5], [0, 1, 3, 3, 4, 6]))
+    words, indices = np.array([f"word {k}" for k in range(12)], object).reshape(6, 2), np.array(taken, np.int32)
+    agree(gather, outer, inner, words, indices)
+    if more >= 0:
+        agree(gather, outer, inner, words, indices[:0])
+        agree(gather, outer, inner, words, indices[..., :0])
+        agree(gather, outer[:1], inner[:1], words[:0], indices[:0])
+
+
+def test_columns_that_differ_from_row_to_row(agree):
+    """TensorFlow's graph chooses between branches by a rank that is known."""
+
+    @function(([None], tf.int64), ([None], tf.int64))
+    def gather(splits, columns):
+        table = tf.constant([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
+        ragged = tf.RaggedTensor.from_row_splits(columns, splits, validate=False)
+        return tf.gather(table, ragged, batch_dims=1).to_tensor()
+
+    agree(gather, np.array([0, 2, 2, 5]), np.array([0, 2, 1, 1, 0]))
+    agree(gather, np.array([0, 0, 0, 0]), np.zeros(0, np.int64))

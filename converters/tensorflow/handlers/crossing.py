@@ -1,6 +1,8 @@
-"""tf.raw_ops.SparseCross, hashed: crossed feature columns, tf.sparse.cross_hashed, Keras' HashedCrossing layer."""
+"""tf.raw_ops.SparseCross, RaggedCross, hashed: crossed feature columns, tf.sparse.cross_hashed, HashedCrossing."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from onnx import TensorProto
@@ -36,16 +38,59 @@ def sparse_cross(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         rows = emit.op("Slice", shapes[0], emit.constant([0]), emit.constant([1])) if count else emit.size(dense[0], 0)
         partitions = [of_rowids(column(where, 0, emit), rows, emit) for where in indices]
         partitions += [_each_row(features, rows, emit) for features in dense]
-        partition, *others = partitions
-        first, *rest = (_fingerprints(f, emit) for f in (*values, *(_flat(features, emit) for features in dense)))
-        fingerprints = _joined(start, first, emit)
-        for other, features in zip(others, rest, strict=True):
-            partition, fingerprints = _product(partition, fingerprints, other, features, rows, emit)
+        columns = [*values, *(_flat(features, emit) for features in dense)]
+        partition, fingerprints = _every_combination(start, partitions, columns, rows, emit)
         row, place, longest = partition.row, partition.place, partition.longest
-    buckets = emit.constant(attributes["num_buckets"] or np.iinfo(np.int64).max, TensorProto.UINT64)
-    crossed = emit.cast(emit.op("Mod", fingerprints, buckets), TensorProto.INT64)
+    crossed = _buckets(node, fingerprints, emit)
     places = [emit.op("Unsqueeze", vector, emit.constant([1])) for vector in (row, place)]
     return emit.op("Concat", *places, axis=1), crossed, emit.op("Concat", rows, longest, axis=0)
+
+
+@handles("RaggedCross", inputs=("inputs*",), to="StringToHashBucketFast", dtypes=("int64", "string"))
+def ragged_cross(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """A bucket for every combination of one feature from each column, row by row; the last column varies fastest."""
+    attributes = node.attributes
+    if not attributes["hashed_output"]:
+        raise Unsupported("ONNX does not join strings; tf.ragged.cross_hashed is converted")
+    order = attributes["input_order"].decode()
+    given, count, sparse = iter(node.all("inputs")), order.count("R"), order.count("S")
+    ragged_values, splits = ([next(given) for _ in range(count)] for _ in range(2))
+    indices, sparse_values, shapes = ([next(given) for _ in range(sparse)] for _ in range(3))
+    dense = [*given]
+    if order[0] == "R":
+        rows = emit.op("Sub", emit.shape_of(splits[0]), emit.constant([1]))
+    elif order[0] == "S":
+        rows = emit.op("Slice", shapes[0], emit.constant([0]), emit.constant([1]))
+    else:
+        rows = emit.size(dense[0], 0)
+    columns = {
+        "R": [(of_splits(each, emit), v) for each, v in zip(splits, ragged_values, strict=True)],
+        "S": [
+            (of_rowids(column(where, 0, emit), rows, emit), v) for where, v in zip(indices, sparse_values, strict=True)
+        ],
+        "D": [(_each_row(features, rows, emit), _flat(features, emit)) for features in dense],
+    }
+    partitions, features = zip(*(columns[kind].pop(0) for kind in order), strict=True)
+    start = emit.constant(attributes["hash_key"], TensorProto.UINT64)
+    partition, fingerprints = _every_combination(start, partitions, features, rows, emit)
+    out = emit.cast(partition.splits, int(attributes["out_row_splits_type"]))
+    return _buckets(node, fingerprints, emit), out
+
+
+def _every_combination(
+    start: Tensor, partitions: Sequence[Partition], features: Sequence[Tensor], rows: Tensor, emit: Emitter
+) -> tuple[Partition, Tensor]:
+    """The fingerprints of the combinations, and the rows in which they are."""
+    (partition, *others), (first, *rest) = partitions, (_fingerprints(each, emit) for each in features)
+    fingerprints = _joined(start, first, emit)
+    for other, each in zip(others, rest, strict=True):
+        partition, fingerprints = _product(partition, fingerprints, other, each, rows, emit)
+    return partition, fingerprints
+
+
+def _buckets(node: Node, fingerprints: Tensor, emit: Emitter) -> Tensor:
+    buckets = emit.constant(node.attributes["num_buckets"] or np.iinfo(np.int64).max, TensorProto.UINT64)
+    return emit.cast(emit.op("Mod", fingerprints, buckets), TensorProto.INT64)
 
 
 def _product(

@@ -8,9 +8,11 @@ from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 
+_TYPES = ("all numbers", "bool")
 
-@handles("MatrixSetDiag", inputs=("input", "diagonal"), to="Where", dtypes=("all numbers", "bool"))
-@handles("MatrixSetDiagV2", "MatrixSetDiagV3", inputs=("input", "diagonal", "k"), to="Where", dtypes=("all numbers", "bool"))
+
+@handles("MatrixSetDiag", inputs=("input", "diagonal"), to="Where", dtypes=_TYPES)
+@handles("MatrixSetDiagV2", "MatrixSetDiagV3", inputs=("input", "diagonal", "k"), to="Where", dtypes=_TYPES)
 def matrix_set_diag(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Every element inside of the band is taken from the diagonals, by the number of its diagonal and its place there.
 

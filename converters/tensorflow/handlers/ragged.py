@@ -1,4 +1,4 @@
-"""tf.raw_ops.RaggedTensorToTensor, RaggedTensorToSparse, RaggedRange: also without values and without rows."""
+"""tf.raw_ops.RaggedTensorToTensor, RaggedTensorToSparse, RaggedGather, RaggedRange: also of nothing."""
 
 from __future__ import annotations
 
@@ -61,6 +61,35 @@ def ragged_tensor_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         raise Unsupported("values of more than one dimension")
     partitions = [of_splits(splits, emit) for splits in node.all("rt_nested_splits")]
     return _coordinates(partitions, emit), values, _dense_shape(partitions, emit)
+
+
+@handles(
+    "RaggedGather",
+    inputs=("params_nested_splits*", "params_dense_values", "indices"),
+    to="Gather",
+    dtypes=_ANYTHING,
+    notes="negative indices count from the end, while TensorFlow raises",
+)
+def ragged_gather(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Rows of a ragged tensor, which may be nested; each dimension of the indices but the last is one of the result."""
+    indices, nested = emit.cast(node["indices"], TensorProto.INT64), node.all("params_nested_splits")
+    shape = emit.shape_of(indices)
+    taken, splits = emit.op("Reshape", indices, emit.constant([-1])), []
+    for depth in range(1, node["indices"].rank):
+        outer = emit.op("Slice", shape, emit.constant([0]), emit.constant([depth]))
+        count = emit.op("ReduceProd", outer, emit.constant([0]), keepdims=0)
+        numbers = emit.op("Range", emit.constant(0), emit.op("Add", count, emit.constant(1)), emit.constant(1))
+        splits.append(emit.op("Mul", numbers, emit.op("Gather", shape, emit.constant(depth))))
+    for given in nested:
+        rows = of_splits(given, emit)
+        partition = of_splits(splits_of(emit.op("Gather", rows.lengths, taken), emit), emit)
+        splits.append(partition.splits)
+        starts = emit.op("Gather", emit.op("Slice", rows.splits, emit.constant([0]), emit.constant([-1])), taken)
+        taken = emit.op("Add", emit.op("Gather", starts, partition.row), partition.place)
+    if not node["indices"].rank:
+        del splits[0]  # a scalar takes one row, which is no longer one of several
+    values = emit.op("Gather", node["params_dense_values"], taken, axis=0)
+    return (*(emit.cast(each, nested[0].dtype) for each in splits), values)
 
 
 @handles(

@@ -30,10 +30,10 @@ def unique(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     along = node["axis"].integers("axis") if "axis" in node.inputs else []
     axis = x.axis(along[0]) if along else 0
     if x.rank == 1:
-        y, _, places, counts = _different(_comparable(x, emit), emit, sorted=0)
+        y, _, places, counts = _different(_comparable(x, emit), emit, is_sorted=False)
         y = emit.cast(y, x.dtype)
     else:
-        _, first, places, counts = _different(_comparable(_as_rows(x, axis, emit), emit), emit, sorted=0, axis=0)
+        _, first, places, counts = _different(_comparable(_as_rows(x, axis, emit), emit), emit, is_sorted=False, axis=0)
         y = emit.op("Gather", x, first, axis=axis)
     results = (y, emit.cast(places, dtype), emit.cast(counts, dtype))
     return results if "Counts" in node.op_type else results[:2]
@@ -51,8 +51,9 @@ def _as_rows(x: Tensor, axis: int, emit: Emitter) -> Tensor:
     return emit.op("Concat", rows, equal, axis=1)
 
 
-def _different(x: Tensor, emit: Emitter, **attributes: int) -> tuple[Tensor, ...]:
-    return emit.node("Unique", [x], [x.dtype, *[TensorProto.INT64] * 3], **attributes)
+def _different(x: Tensor, emit: Emitter, *, is_sorted: bool, axis: int | None = None) -> tuple[Tensor, ...]:
+    """The different elements or slices, where each occurs first, which each is, and how often it occurs."""
+    return emit.node("Unique", [x], [x.dtype, *[TensorProto.INT64] * 3], sorted=int(is_sorted), axis=axis)
 
 
 def _comparable(x: Tensor, emit: Emitter) -> Tensor:
@@ -103,7 +104,7 @@ def sparse_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 def set_size(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The number of different values in each row."""
     sets = _entries(node, ("set_indices", "set_values", "set_shape"), emit)
-    different, _, code, _ = _different(_comparable(sets.values, emit), emit, sorted=1)
+    different, _, code, _ = _different(_comparable(sets.values, emit), emit, is_sorted=True)
     elements, codes = _members(sets, code, different, emit)
     rows = of_rowids(emit.op("Div", elements, codes), _count(sets, emit), emit)
     return (emit.cast(emit.op("Reshape", rows.lengths, sets.sizes, allowzero=1), TensorProto.INT32),)
@@ -113,7 +114,7 @@ def _combined(node: Node, first: _Sets, second: _Sets, emit: Emitter) -> tuple[T
     """The sparse tensor of the results; the values of each set are sorted."""
     values = emit.op("Concat", first.values, second.values, axis=0)
     # Sets are compared by the numbers of their values, in the order of the values.
-    different, _, code, _ = _different(_comparable(values, emit), emit, sorted=1)
+    different, _, code, _ = _different(_comparable(values, emit), emit, is_sorted=True)
     past = emit.shape_of(first.values)
     codes_of = (
         emit.op("Slice", code, emit.constant([0]), past),
@@ -127,7 +128,7 @@ def _combined(node: Node, first: _Sets, second: _Sets, emit: Emitter) -> tuple[T
         raise Unsupported(f"the set operation {operation!r} is not known")
     # What is in both occurs twice; what is listed twice for that reason cannot be left if it occurs only once.
     listed = {"a-b": [ours, theirs, theirs], "b-a": [ours, ours, theirs]}.get(operation, [ours, theirs])
-    left, _, _, counts = _different(emit.op("Concat", *listed, axis=0), emit, sorted=1)
+    left, _, _, counts = _different(emit.op("Concat", *listed, axis=0), emit, is_sorted=True)
     if operation != "union":
         times = emit.constant(2 if operation == "intersection" else 1)
         left = emit.op("Compress", left, emit.op("Equal", counts, times), axis=0)
@@ -147,7 +148,7 @@ def _members(sets: _Sets, code: Tensor, different: Tensor, emit: Emitter) -> tup
     """The different elements of all sets, each as the number of its set times the number of codes, plus its code."""
     codes = emit.op("Max", emit.shape_of(different), emit.constant([1]))
     numbered = emit.op("Add", emit.op("Mul", sets.place, codes), code)
-    return _different(numbered, emit, sorted=1)[0], codes
+    return _different(numbered, emit, is_sorted=True)[0], codes
 
 
 def _count(sets: _Sets, emit: Emitter) -> Tensor:
