@@ -7,6 +7,7 @@
 - A MatMul does not broadcast a batch of one matrix to none.
 - A Gather of the elements of a Range becomes a Slice, in which an end of -1 is not before the first element.
 - A Gather of slices of strings copies only the first string of each.
+- An LSTM or GRU without rows, and a GRU without steps, ends the process; one row or step is added and taken off again.
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ class _Guard:
                     self._gather_each_string(node)
             changed |= len(self._nodes) > before
             self._nodes.append(node)
+            if node.domain == "" and node.op_type in ("LSTM", "GRU"):
+                changed |= self._give_a_row(node)
             self._makers.update(dict.fromkeys(node.output, node))
             if node.op_type == "Transpose" or (
                 node.domain == "" and node.op_type not in _NOT_PASSED and not self._transposed.isdisjoint(node.input)
@@ -165,6 +168,40 @@ class _Guard:
         node.input[0] = self._emit("Reshape", [given, self._constant(np.array([-1]))])
         del node.attribute[:]
 
+    def _give_a_row(self, node: NodeProto) -> bool:
+        """Add a step and a row where a recurrent layer has none, and take them off its outputs."""
+        shape = self._shapes.get(node.input[0])
+        if attribute(node, "layout", 0) or (shape is not None and all(shape[:2])):
+            return False
+        self._nodes.pop()
+        zeros = [self._constant(np.zeros(count, np.int64)) for count in range(1, 5)]
+        axis_0, axis_1, past_rows = zeros[0], *(self._constant(np.array([k])) for k in (1, 2))
+        sizes = self._emit("Slice", [self._emit("Shape", [node.input[0]]), axis_0, past_rows])
+        missing = self._emit("Cast", [self._emit("Equal", [sizes, axis_0])], to=TensorProto.INT64)
+        rows, row = (self._emit("Slice", [counts, axis_1, past_rows]) for counts in (sizes, missing))
+        given = dict(enumerate(node.input))  # 4: lengths [rows]; 5, 6: the states [directions, rows, units]
+        of_state = [zeros[3], row, axis_0]
+        ends = {0: [zeros[2], missing, axis_0], 4: [axis_0, row], 5: of_state, 6: of_state}
+        for k, parts in ends.items():
+            if given.get(k):
+                node.input[k] = self._emit("Pad", [given[k], self._emit("Concat", parts, axis=0)])
+        self._nodes.append(node)
+        for k, output in enumerate(node.output):
+            if not output:
+                continue
+            node.output[k] = self._fresh(f"{output}/padded")
+            if k == 0:
+                places = self._constant(np.array([0, 2]))
+                self._emit("Slice", [node.output[k], zeros[1], sizes, places], output=output)
+                continue
+            has_steps = bool(shape and shape[0])
+            state = self._emit("Slice", [node.output[k], axis_0, rows, axis_1], output=output if has_steps else "")
+            if not has_steps:  # the state is what it was
+                no_steps = self._emit("Equal", [self._emit("Slice", [sizes, axis_0, axis_1]), axis_0])
+                before = given.get(4 + k) or self._emit("Sub", [state, state])
+                self._emit("Where", [no_steps, before, state], output=output)
+        return True
+
     def _spread(self, node: NodeProto, position: int) -> None:
         """Broadcast the batch of one operand to that of the other."""
         first, past = self._constant(np.array([0])), self._constant(np.array([-2]))
@@ -188,14 +225,17 @@ class _Guard:
             self._constants[name] = self._root.initializer[-1]
         return name
 
-    def _emit(self, op_type: str, inputs: Sequence[str], **attributes: Any) -> str:
-        stem = f"{inputs[0]}/{op_type}"
+    def _emit(self, op_type: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
+        name = self._fresh(f"{inputs[0]}/{op_type}")
+        self._nodes.append(helper.make_node(op_type, list(inputs), [output or name], name=name, **attributes))
+        return output or name
+
+    def _fresh(self, stem: str) -> str:
         name, number = stem, 0
         while name in self._names:
             number += 1
             name = f"{stem}_{number}"
         self._names.add(name)
-        self._nodes.append(helper.make_node(op_type, list(inputs), [name], name=name, **attributes))
         return name
 
 

@@ -1,8 +1,8 @@
 """How tf2onnx is used for the standard operators, with our handlers for the others.
 
 Its public entry points log the nodes that they cannot convert and write the model regardless; here every such node is
-recorded, and `to_onnx` reports them all at once. It does not know the shapes of values found in lookup tables, which
-the handlers of other operators need; they are set in TensorFlow's graph.
+recorded, and `to_onnx` reports them all at once. TensorFlow does not infer the shapes of values found in lookup tables,
+nor of what is computed from them, which the handlers of other operators need; they are told to it.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def to_onnx(frozen: Frozen) -> ModelProto:
     tf, tfonnx = require("tensorflow"), require("tf2onnx.tfonnx")
     recorder = _Recorder()
     recorder.unsupported += unknown_attributes(frozen.graph_def)
+    graph_def = _with_shapes_of_lookups(_without_defaults(frozen))
     with tf.Graph().as_default() as graph, repaired(), recorder.listening():
         try:
-            tf.import_graph_def(_without_defaults(frozen), name="")
-            _tell_shapes_of_lookups(graph)
+            tf.import_graph_def(graph_def, name="")
             converter = functools.partial(convert_node, tables=frozen.lookup_tables)
             converted = tfonnx.process_tf_graph(
                 graph,
@@ -95,12 +95,28 @@ def _with_defaults(frozen: Frozen) -> list[str]:
     return [n.name for n in frozen.graph_def.node if n.op == "PlaceholderWithDefault" and n.name not in inputs]
 
 
-def _tell_shapes_of_lookups(graph: Any) -> None:
-    """Set the shapes that TensorFlow does not infer without the tables: one value, shaped as the default, per key."""
-    for operation in graph.get_operations():
-        if operation.type == "LookupTableFindV2":
-            _, keys, default = operation.inputs
-            operation.outputs[0].set_shape(keys.shape.concatenate(default.shape))
+def _with_shapes_of_lookups(graph_def: Any) -> Any:
+    """The graph with the shapes of lookups, from which TensorFlow infers those of what comes after them.
+
+    A lookup gives one value, shaped as the default, per key. Keys may come from another lookup, so the graph is
+    imported until no more is known.
+    """
+    tf = require("tensorflow")
+    nodes = {node.name: node for node in graph_def.node if node.op == "LookupTableFindV2"}
+    found: dict[str, Any] = {}
+    while len(found) < len(nodes):
+        with tf.Graph().as_default() as graph:
+            tf.import_graph_def(graph_def, name="")
+        known = len(found)
+        for name in nodes.keys() - found.keys():
+            _, keys, default = graph.get_operation_by_name(name).inputs
+            shape = keys.shape.concatenate(default.shape)
+            if shape.rank is not None:
+                found[name] = shape
+                nodes[name].attr["_output_shapes"].list.shape.append(shape.as_proto())
+        if len(found) == known:
+            break
+    return graph_def
 
 
 class _Recorder:

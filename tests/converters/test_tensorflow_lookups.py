@@ -106,6 +106,34 @@ def test_words_to_a_one_hot_vector(agree):
     agree(encode, np.array([["blue"], ["green"]], object))
 
 
+@pytest.mark.parametrize("lookups", [1, 2])
+@pytest.mark.parametrize("between", ["abs", "cast", "reshape of a row"])
+def test_what_is_computed_from_lookups_has_a_known_rank(agree, tmp_path, lookups, between):
+    """A SavedModel does not hold the shapes that Keras sets; counting by row needs the rank."""
+    module = tf.Module()
+    pairs = tf.lookup.KeyValueTensorInitializer(tf.constant(KEYS[tf.int64], tf.int64), tf.constant([1, 2, 3], tf.int64))
+    module.first = tf.lookup.StaticHashTable(pairs, 0)
+    pairs = tf.lookup.KeyValueTensorInitializer(tf.range(1, 3, dtype=tf.int64), tf.constant([4, 3], tf.int64))
+    module.second = tf.lookup.StaticHashTable(pairs, 1)
+    compute = {
+        "abs": tf.abs,
+        "cast": lambda x: tf.cast(tf.cast(x, tf.int32), tf.int64),
+        "reshape of a row": lambda x: tf.expand_dims(x, 1)[:, 0],
+    }[between]
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.int64, "keys")])
+    def count(keys):
+        found = compute(module.first.lookup(keys))
+        if lookups == 2:
+            found = compute(module.second.lookup(found))
+        return {"counts": tf.math.bincount(tf.cast(found, tf.int32), minlength=5, maxlength=5, axis=-1)}
+
+    tf.saved_model.save(module, str(tmp_path), signatures=count)
+    loaded = tf.saved_model.load(str(tmp_path))
+    agree(loaded.signatures["serving_default"], ASKED[tf.int64])
+    agree(loaded.signatures["serving_default"], ASKED[tf.int64][:0])
+
+
 def test_verify_uses_keys_that_exist():
     look_up = looking_up(static_table(tf.int64, tf.float32), tf.int64)
     model = convert(look_up)

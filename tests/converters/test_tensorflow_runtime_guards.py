@@ -15,7 +15,7 @@ from onnx_sparse.converters.tensorflow.runtime_guards import guard
 SIZES = (0, 1, 2)
 
 
-def session_of(nodes, ranks, result="y", dtype=TensorProto.FLOAT, **constants):
+def session_of(nodes, ranks, result="y", dtype=TensorProto.FLOAT, guarded=True, **constants):
     """A session with inputs of the given ranks and unknown sizes, and one output."""
     inputs = [helper.make_tensor_value_info(name, dtype, [None] * rank) for name, rank in ranks.items()]
     tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
@@ -23,7 +23,8 @@ def session_of(nodes, ranks, result="y", dtype=TensorProto.FLOAT, **constants):
     graph = helper.make_graph(nodes, "graph", inputs, [output], tensors)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
     model = onnx.shape_inference.infer_shapes(model)
-    guard(model)
+    if guarded:
+        guard(model)
     return onnxruntime.InferenceSession(model.SerializeToString())
 
 
@@ -154,3 +155,40 @@ def test_slices_of_strings(axis, ids):
     for given in (x, np.take(x, [], (axis + 1) % 3)):
         (got,) = session.run(["y"], {"x": given})
         np.testing.assert_array_equal(got, np.take(given, np.array(ids, np.int64), axis))
+
+
+@pytest.mark.parametrize("given", ["nothing", "states", "states and lengths"])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("op_type", ["LSTM", "GRU"])
+def test_recurrent_layers_without_rows_or_steps(op_type, direction, given):
+    """As without the guard where there are rows and steps; without steps, the states are the initial ones."""
+    directions, units, gates = 1 + (direction == "bidirectional"), 3, 4 if op_type == "LSTM" else 3
+    outputs = ["y", "h", "c"][: 3 if op_type == "LSTM" else 2]
+    ranks = {"x": 3}
+    optional = [""] * (1 + len(outputs))  # bias, lengths, h, c
+    if given != "nothing":
+        optional[2:] = ["h0", "c0"][: len(outputs) - 1]
+        ranks |= dict.fromkeys(optional[2:], 3)
+    if given == "states and lengths":
+        ranks["n"] = 1
+        optional[1] = "lengths"
+    nodes = [helper.make_node(op_type, ["x", "w", "r", *optional], outputs, hidden_size=units, direction=direction)]
+    if "n" in ranks:
+        nodes.insert(0, helper.make_node("Cast", ["n"], ["lengths"], to=6))
+    constants = {"w": numbers(directions, gates * units, 2), "r": numbers(directions, gates * units, units)}
+    for output in outputs:
+        guarded = session_of(nodes, ranks, output, **constants)
+        plain = session_of(nodes, ranks, output, guarded=False, **constants)
+        for steps, rows in itertools.product(SIZES, repeat=2):
+            feeds = {"x": numbers(steps, rows, 2), "h0": numbers(directions, rows, units), "n": np.full(rows, steps)}
+            feeds = {"c0": feeds["h0"] * 2, **feeds, "n": feeds["n"].astype(np.float32)}
+            feeds = {name: value for name, value in feeds.items() if name in ranks}
+            (got,) = guarded.run([output], feeds)
+            if steps and rows:
+                np.testing.assert_array_equal(got, plain.run([output], feeds)[0])
+            elif output == "y":
+                assert got.shape == (steps, directions, rows, units)
+            elif rows:
+                np.testing.assert_array_equal(got, feeds.get(f"{output}0", np.zeros((directions, rows, units))))
+            else:
+                assert got.shape == (directions, 0, units)
