@@ -11,7 +11,7 @@ _DNN: dict[str, Any] = {"dnn_hidden_units": (8, 4)}
 
 #: The arguments of each model; "features" says which columns it takes.
 _MODELS: dict[str, dict[str, Any]] = {
-    "AFM": {"features": "two"},
+    "AFM": {"features": "categories"},
     "AutoInt": {"features": "two", **_DNN, "att_embedding_size": 4},
     "CCPM": {"features": "two", **_DNN},
     "DCN": {"features": "two", **_DNN},
@@ -51,6 +51,7 @@ def _build(name: str) -> Built:
     # What the models look up themselves: a padded sequence with its length, and one with weights.
     genre = VarLenSparseFeat(SparseFeat("genre", 8, 4), 5, "mean", length_name="genres")
     weighted = VarLenSparseFeat(SparseFeat("tag", 8, 4), 4, "sum", weight_name="tag_weight")
+    # Some models take categories alone.
     columns = categories if which == "categories" else [*categories, genre, weighted, DenseFeat("price", 2)]
     made = getattr(models, name)(*([columns] if which == "one" else [columns, columns]), **arguments)
     every = [
