@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +15,9 @@ from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.openvino.ir import read_ir
 from onnx_sparse.converters.openvino.known_faults import faults_of
 from onnx_sparse.converters.tensor import Array
-from onnx_sparse.converters.verification.batches import Refused, compare_batches, make_batches
-from onnx_sparse.converters.verification.comparison import Record
+from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
+from onnx_sparse.converters.verification.comparison import Record, Verdict
+from onnx_sparse.converters.verification.isolation import Isolated
 
 
 def verify(
@@ -26,6 +27,8 @@ def verify(
     feeds: Mapping[str, Array] | None = None,
     seed: int = 0,
     batch_count: int = 2,
+    described_by: ModelProto | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> list[Record]:
     """Run an IR in OpenVINO and its model in ONNX Runtime on the same inputs and compare the outputs.
 
@@ -40,6 +43,8 @@ def verify(
         feeds: The inputs of a single batch. Generated when omitted.
         seed: The same seed gives the same inputs.
         batch_count: How many batches to run on generated inputs.
+        described_by: The model before it was lowered: its operators say what the inputs are for.
+        progress: Called with what is being run.
 
     Returns:
         One record per output.
@@ -51,9 +56,7 @@ def verify(
     from onnx_sparse import InferenceSession
 
     openvino = importlib.import_module("openvino")
-    session = InferenceSession(model)
     names = [value.name for value in model.graph.input]
-    batches = make_batches(model, names, feeds=feeds, seed=seed, count=batch_count)
     try:
         core = openvino.Core()
         # Without the hint, the plugin may choose another precision for speed, for which the IR does not ask.
@@ -62,21 +65,29 @@ def verify(
         raise ConversionError(f"OpenVINO cannot run {source}: {_last_line(error)}") from error
 
     def run_source(kind: str, batch: Mapping[str, Array]) -> list[Array]:
+        if progress is not None:
+            progress(f"running OpenVINO on the batch {kind!r}")
         try:
             # By position: OpenVINO may know a tensor by several names.
             return [np.array(value) for value in compiled([batch[name] for name in names]).values()]
         except RuntimeError as error:
-            raise Refused(f"OpenVINO refuses the batch {kind!r}: {_last_line(error)}") from error
+            raise Refused("OpenVINO", _last_line(error)) from error
 
-    def run_model(batch: Mapping[str, Array]) -> list[Array]:
-        made: list[Array] = session.run(None, {name: batch[name] for name in names})
-        return made
+    def make_run() -> Callable[[Mapping[str, Array]], list[Array]]:
+        session = InferenceSession(model)
+        return lambda batch: session.run(None, {name: batch[name] for name in names})
 
     untyped = dict.fromkeys((value.name for value in model.graph.output), "")
-    records = compare_batches(batches, untyped, run_source, run_model)
+    described = model if described_by is None else described_by
+    attempts = attempt_batches(described, names, run_source, feeds=feeds, seed=seed, count=batch_count)
+    with Isolated(make_run) as run_model:
+        records = compare_batches(attempts, untyped, run_model)
     faults = faults_of(read_ir(Path(source)))
     explained = f"; known faults of OpenVINO here: {'; '.join(faults)}" if faults else ""
-    return [record if record.ok else replace(record, note=record.note + explained) for record in records]
+    return [
+        replace(record, note=record.note + explained) if record.verdict is Verdict.DIFFERENT else record
+        for record in records
+    ]
 
 
 def _last_line(error: BaseException) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.tensor import Array, Shape
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.freeze import freeze_function
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.source import (
@@ -17,7 +17,7 @@ from onnx_sparse.converters.tensorflow.source import (
     distinct,
     select,
 )
-from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
+from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs, RaggedInput, SparseInput
 
 
 class FunctionSource(Source):
@@ -59,7 +59,7 @@ class FunctionSource(Source):
         self._all_outputs = _ports(distinct(names, (p.name for p in self._all_inputs)), concrete.outputs)
         self.inputs = select(self._all_inputs, inputs, "input", subset=False)
         self.outputs = select(self._all_outputs, outputs, "output", subset=True)
-        self.specs = _composite_specs(concrete.structured_input_signature, self._all_inputs)
+        self.specs = _specs(concrete, {port.tensor: port.name for port in self._all_inputs})
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Call the function."""
@@ -118,23 +118,90 @@ def _input_names(concrete: Any, tensors: Sequence[Any]) -> list[str]:
     return [spec.name or name for spec, name in zip(specs, graph_names, strict=True)]
 
 
-def _composite_specs(signature: Any, ports: tuple[Port, ...]) -> CompositeSpecs:
-    """What the SparseTensorSpecs and RaggedTensorSpecs in a signature say."""
+def _specs(concrete: Any, names: Mapping[str, str]) -> CompositeSpecs:
+    """The sparse and ragged tensors that a function takes.
+
+    The signature of a loaded SavedModel has only tensors. It calls the function that was saved, whose own signature
+    says more; if that was not kept, the parts of an argument still have the argument's name in common.
+
+    Args:
+        concrete: The function.
+        names: The names of its inputs by tensor.
+    """
+    specs = _composite_specs(concrete.structured_input_signature, list(names.values()))
+    if specs != CompositeSpecs():
+        return specs
+    for operation in concrete.graph.get_operations():
+        if operation.type not in ("PartitionedCall", "StatefulPartitionedCall"):
+            continue
+        called = concrete.graph._get_function(operation.get_attr("f").name)
+        given = [names.get(tensor.name) for tensor in operation.inputs]
+        own = [name for name in given if name is not None]
+        if called is None or given[: len(own)] != own:  # captured tensors come last
+            return specs
+        types = require("tensorflow.core.function.polymorphism.function_type")
+        structure = types.to_structured_signature(called.function_type)[0]
+        if _has_leaves(structure, operation.inputs[: len(own)]):
+            return _composite_specs(structure, own)
+        return _parts_of_arguments(called.definition, own)
+    return specs
+
+
+def _has_leaves(structure: Any, tensors: Sequence[Any]) -> bool:
+    """Whether the flattened parts of a signature are these tensors; a loaded function may not know its signature."""
     tf = require("tensorflow")
-    dense_shapes: dict[str, Shape] = {}
-    row_splits: dict[str, str] = {}
-    inner_splits: set[str] = set()
+    leaves = [leaf for leaf in tf.nest.flatten(structure, expand_composites=True) if isinstance(leaf, tf.TensorSpec)]
+    return len(leaves) == len(tensors) and all(
+        leaf.dtype == tensor.dtype and leaf.shape.is_compatible_with(tensor.shape)
+        for leaf, tensor in zip(leaves, tensors, strict=True)
+    )
+
+
+def _parts_of_arguments(definition: Any, names: Sequence[str]) -> CompositeSpecs:
+    """The sparse and ragged tensors among the arguments of a FunctionDef, by the names that its user gave to them."""
+    tf = require("tensorflow")
+    sparse: list[SparseInput] = []
+    ragged: list[RaggedInput] = []
+    arguments: dict[str, list[tuple[str, Any, list[int] | None]]] = {}
+    for k, (name, argument) in enumerate(zip(names, definition.signature.input_arg, strict=False)):
+        attributes = definition.arg_attr[k].attr
+        shapes = attributes["_output_shapes"].list.shape
+        shape = None if not shapes or shapes[0].unknown_rank else [dim.size for dim in shapes[0].dim]
+        user = attributes["_user_specified_name"].s.decode() or name
+        arguments.setdefault(user, []).append((name, tf.dtypes.as_dtype(argument.type), shape))
+    for parts in arguments.values():
+        while parts:
+            name, dtype, shape = parts.pop(0)
+            ranks = [len(part[2]) for part in parts if part[2] is not None]
+            if dtype == tf.int64 and shape is not None and len(shape) == 2 and ranks[:2] == [1, 1]:
+                sparse.append(SparseInput(name, parts[0][0], parts[1][0]))
+                del parts[:2]
+                continue
+            splits = []
+            while parts and parts[0][1] in (tf.int32, tf.int64) and parts[0][2] is not None and len(parts[0][2]) == 1:
+                splits.append(parts.pop(0)[0])
+            if splits:
+                ragged.append(RaggedInput(name, tuple(splits)))
+    return CompositeSpecs(tuple(sparse), tuple(ragged))
+
+
+def _composite_specs(signature: Any, ports: Sequence[str]) -> CompositeSpecs:
+    """The sparse and ragged tensors in a signature, whose flattened parts are inputs of these names."""
+    tf = require("tensorflow")
+    sparse: list[SparseInput] = []
+    ragged: list[RaggedInput] = []
     position = 0
     for spec in tf.nest.flatten(signature):
         leaves = tf.nest.flatten(spec, expand_composites=True)
         parts = ports[position : position + sum(isinstance(leaf, tf.TensorSpec) for leaf in leaves)]
         position += len(parts)
-        if isinstance(spec, tf.SparseTensorSpec) and len(parts) == 3 and spec.shape.rank is not None:
-            dense_shapes[parts[2].name] = tuple(spec.shape.as_list())
+        if isinstance(spec, tf.SparseTensorSpec) and len(parts) == 3:
+            indices, values, dense_shape = parts
+            shape = None if spec.shape.rank is None else tuple(spec.shape.as_list())
+            sparse.append(SparseInput(indices, values, dense_shape, shape))
         elif isinstance(spec, tf.RaggedTensorSpec) and len(parts) > 1:
-            row_splits[parts[1].name] = parts[0].name
-            inner_splits |= {part.name for part in parts[2:]}
-    return CompositeSpecs(dense_shapes, row_splits, frozenset(inner_splits))
+            ragged.append(RaggedInput(parts[0], tuple(parts[1:])))
+    return CompositeSpecs(tuple(sparse), tuple(ragged))
 
 
 def _output_names(structure: Any, prefix: str = "") -> list[str]:

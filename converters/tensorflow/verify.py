@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,17 @@ from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.intended_differences import IntendedDifferences
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
-from onnx_sparse.converters.verification.batches import Refused, compare_batches, make_batches
+from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
 from onnx_sparse.converters.verification.comparison import Record
+from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.sample_inputs import KINDS
 from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
 
 #: Operators in which ONNX Runtime 1.31 ends the process on a batch of no rows.
 _FATAL_WITHOUT_ROWS = {"GRU", "LSTM"}
+
+#: Where TensorFlow's errors name the operator.
+_NODE = re.compile(r"\{\{node (\S+?)\}\}")
 
 #: Headings in TensorFlow's errors, which come before the line that says what is wrong.
 _HEADING = re.compile(
@@ -38,13 +42,19 @@ def verify(
     seed: int = 0,
     batch_count: int = len(KINDS),
     tables: Mapping[str, Array] | None = None,
+    described_by: ModelProto | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> list[Record]:
     """Run a source in TensorFlow and its model in ONNX Runtime on the same inputs and compare the outputs.
 
     Data types and shapes must be equal, and so must integers, booleans and strings. Floats may differ by 1e-5 of their
     value (4e-3 if the model computes with float16, 3e-2 with bfloat16) plus a tenth of that fraction of the output's
     largest value. NaN equals NaN. Differences that are meant (see `intended_differences`) are noted, and count as
-    equal.
+    equal. An output of which nothing was compared on a batch with rows is not equal, nor is one of a source that
+    TensorFlow refuses to run.
+
+    ONNX Runtime runs in a process of its own where one can be forked (Linux): a model that ends it is found to differ.
+    TensorFlow runs in this process.
 
     Args:
         source: As given to `convert`. A model that `load` returned is not loaded again.
@@ -53,10 +63,13 @@ def verify(
         inputs: As given to `convert`.
         outputs: As given to `convert`.
         feeds: The inputs of a single batch. If omitted, inputs are generated: an ordinary batch, one with empty rows,
-            one without entries, one of one row, one of no rows, and so on in turn.
+            one without entries, one of one row, one of no rows, and so on in turn. If TensorFlow refuses them, sizes
+            that fit are found from its messages.
         seed: The same seed gives the same inputs.
         batch_count: How many batches to run on generated inputs.
         tables: The tables that `convert` left beside the model.
+        described_by: The model before it was lowered: its operators say what the inputs are for.
+        progress: Called with what is being run.
 
     Returns:
         One record per output.
@@ -70,36 +83,55 @@ def verify(
 
     with quietly():
         loaded = load(source, signature=signature, inputs=inputs, outputs=outputs)
-        session = InferenceSession(_with_inputs(model, tables) if tables else model)
+        described = model if described_by is None else described_by
         names = [port.name for port in loaded.inputs]
-        batches = make_batches(model, names, feeds=feeds, seed=seed, count=batch_count, specs=loaded.specs)
-        untried: list[str] = []
-        fatal = sorted({n.op_type for graph in graphs(model.graph) for n in graph.node} & _FATAL_WITHOUT_ROWS)
-        if fatal and feeds is None:
-            batches = [(kind, batch) for kind, batch in batches if kind != "of no rows"]
+        omitted, untried = set(), []
+        if feeds is None and (fatal := sorted(_operators(model) & _FATAL_WITHOUT_ROWS)):
+            omitted.add("of no rows")
             untried.append(f"the batch 'of no rows' is not tried: {fatal[0]} ends the process in ONNX Runtime")
         outputs_by_type = {port.name: port.dtype for port in loaded.outputs}
-        design = IntendedDifferences.of(model)
+        design = IntendedDifferences.of(described)
 
         def run_source(kind: str, batch: Mapping[str, Array]) -> list[Array]:
+            if progress is not None:
+                progress(f"running TensorFlow on the batch {kind!r}")
             try:
                 return [_normal(value) for value in loaded.run(batch)]
             except Exception as error:  # whatever TensorFlow's kernels raise
-                reason = f"{_reason(error)}{design.of_error(error)}"
-                raise Refused(f"TensorFlow refuses the batch {kind!r}: {reason}") from error
+                place = _NODE.search(str(error))
+                raise Refused(
+                    "TensorFlow", f"{_reason(error)}{design.of_error(error)}", place[1] if place else ""
+                ) from error
 
-        def run_model(batch: Mapping[str, Array]) -> list[Array]:
-            return [_normal(value) for value in session.run(list(outputs_by_type), {**batch, **(tables or {})})]
+        def make_run() -> Callable[[Mapping[str, Array]], list[Array]]:
+            session = InferenceSession(_with_inputs(model, tables) if tables else model)
+            return lambda batch: [
+                _normal(value) for value in session.run(list(outputs_by_type), {**batch, **(tables or {})})
+            ]
 
-        return compare_batches(
-            batches,
-            outputs_by_type,
+        attempts = attempt_batches(
+            described,
+            names,
             run_source,
-            run_model,
-            intended_differences=design.without_nan,
-            untried=untried,
-            computed=_half_floats(model),
+            feeds=feeds,
+            seed=seed,
+            count=batch_count,
+            specs=loaded.specs,
+            omitted=omitted,
         )
+        with Isolated(make_run) as run_model:
+            return compare_batches(
+                attempts,
+                outputs_by_type,
+                run_model,
+                intended_differences=design.without_nan,
+                untried=untried,
+                computed=_half_floats(described),
+            )
+
+
+def _operators(model: ModelProto) -> set[str]:
+    return {node.op_type for graph in graphs(model.graph) for node in graph.node}
 
 
 def _with_inputs(model: ModelProto, tables: Mapping[str, Array]) -> ModelProto:

@@ -2,92 +2,178 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from onnx import ModelProto
 
 from onnx_sparse.converters.errors import ConversionError, first_line
-from onnx_sparse.converters.verification.comparison import Record, compare, dtype_name, merge
-from onnx_sparse.converters.verification.sample_inputs import KINDS, NOTHING_SAID, CompositeSpecs, sample
+from onnx_sparse.converters.verification.comparison import Record, Verdict, compare, dtype_name, merge
+from onnx_sparse.converters.verification.isolation import EndedError
+from onnx_sparse.converters.verification.sample_inputs import KINDS, NOTHING_SAID, Batch, CompositeSpecs, Sampler
+from onnx_sparse.converters.verification.solving import solve
 
 Array = np.ndarray[Any, Any]
-Batch = dict[str, Array]
+
+#: Runs the source on the inputs of a batch.
+SourceRun = Callable[[str, Mapping[str, Array]], Sequence[Array]]
 
 
 class Refused(Exception):  # noqa: N818 - a verdict on a batch, not a failure of the program
-    """The source refuses a batch; the message says which program refused it, and why."""
+    """The source refuses a batch.
+
+    Attributes:
+        program: The program that refused it.
+        place: The operator that did.
+    """
+
+    def __init__(self, program: str, reason: str, place: str = "") -> None:
+        super().__init__(reason)
+        self.program = program
+        self.place = place
 
 
-def make_batches(
+@dataclass(frozen=True)
+class Attempt:
+    """What the source made of a batch: outputs, or a refusal."""
+
+    batch: Batch
+    outputs: Sequence[Array] = ()
+    refusal: Refused | None = None
+
+
+def attempt_batches(
     model: ModelProto,
     inputs: Sequence[str],
+    run_source: SourceRun,
     *,
     feeds: Mapping[str, Array] | None,
     seed: int,
     count: int,
     specs: CompositeSpecs = NOTHING_SAID,
-) -> list[tuple[str, Batch]]:
-    """The batches with their names: the given one, or as many as `count`, of `KINDS` in turn.
+    omitted: Collection[str] = (),
+) -> list[Attempt]:
+    """Run the source on the given inputs, or on as many generated batches as `count`, of `KINDS` in turn.
+
+    If the source refuses generated batches that have rows, the sizes of the inputs are solved for.
+
+    Args:
+        model: The model whose operators say what the inputs are for.
+        inputs: The names of the inputs.
+        run_source: Returns the source's outputs for a batch; raises `Refused` if the source refuses it.
+        feeds: The inputs of a single batch, if they are given.
+        seed: The same seed gives the same inputs.
+        count: How many batches to generate.
+        specs: What the source says about sparse and ragged tensors.
+        omitted: Kinds of batches that are not generated.
 
     Raises:
         ConversionError: `feeds` lacks an input.
     """
-    if feeds is None:
-        kinds = [KINDS[k % len(KINDS)] for k in range(count)]
-        return [(kind, sample(model, seed=seed + k, kind=kind, specs=specs)) for k, kind in enumerate(kinds)]
-    if missing := [name for name in inputs if name not in feeds]:
-        raise ConversionError(f"no value is given for input {', '.join(missing)}")
-    return [("given", dict(feeds))]
+
+    def attempt(batch: Batch) -> Attempt:
+        try:
+            return Attempt(batch, run_source(batch.kind, batch.feeds))
+        except Refused as refusal:
+            return Attempt(batch, refusal=refusal)
+
+    if feeds is not None:
+        if missing := [name for name in inputs if name not in feeds]:
+            raise ConversionError(f"no value is given for input {', '.join(missing)}")
+        return [attempt(Batch("given", dict(feeds)))]
+    kinds = [(seed + k, KINDS[k % len(KINDS)]) for k in range(count) if KINDS[k % len(KINDS)] not in omitted]
+    sampler = Sampler(model, specs)
+    attempts = [attempt(sampler.batch(kind, seed)) for seed, kind in kinds]
+    if _compared(attempts) == sum(entry.batch.has_rows for entry in attempts):
+        return attempts
+
+    def refusal(batch: Batch) -> str | None:
+        refused = attempt(batch).refusal
+        return None if refused is None else f"{refused} {{{{{refused.place}}}}}"
+
+    layout = solve(sampler, seed, refusal)
+    if layout is None:
+        return attempts
+    solved = [attempt(sampler.batch(kind, seed, layout)) for seed, kind in kinds]
+    return max(attempts, solved, key=_compared)
+
+
+def _compared(attempts: Sequence[Attempt]) -> int:
+    """The number of batches with rows that the source does not refuse."""
+    return sum(entry.batch.has_rows and entry.refusal is None for entry in attempts)
 
 
 def compare_batches(
-    batches: Iterable[tuple[str, Batch]],
+    attempts: Sequence[Attempt],
     outputs: Mapping[str, str],
-    run_source: Callable[[str, Batch], Sequence[Array]],
-    run_model: Callable[[Batch], Sequence[Array]],
+    run_model: Callable[[Mapping[str, Array]], Sequence[Array]],
     *,
-    intended_differences: Callable[[Array, Array, Batch], tuple[Array, Array, str]] | None = None,
+    intended_differences: Callable[[Array, Array, Mapping[str, Array]], tuple[Array, Array, str]] | None = None,
     untried: Sequence[str] = (),
     computed: Collection[str] = (),
 ) -> list[Record]:
     """Compare source and model on all batches: one record per output.
 
     Args:
-        batches: The batches with their names.
+        attempts: What the source made of the batches.
         outputs: The outputs' element types by name, as far as they are known without a run.
-        run_source: Returns the source's outputs for a batch; raises `Refused` if the source refuses it.
         run_model: Returns the model's outputs for a batch; any exception counts as a difference.
         intended_differences: Makes values equal that differ on purpose, and returns a note on it.
         untried: Reasons why some batches were left out.
         computed: The names of the half-float types that the model computes with.
     """
     records: dict[str, Record] = {}
-    skipped = [*untried]
-    for kind, batch in batches:
-        try:
-            expected = run_source(kind, batch)
-        except Refused as reason:
-            skipped.append(str(reason))
+    for attempt in attempts:
+        if attempt.refusal is not None:
             continue
+        batch, expected = attempt.batch, attempt.outputs
         try:
-            actual = run_model(batch)
+            actual = run_model(batch.feeds)
         except Exception as error:  # whatever ONNX Runtime raises
-            note = f"ONNX Runtime refuses the batch {kind!r}: {first_line(error)}"
+            ended = isinstance(error, EndedError)
+            note = f"ONNX Runtime {'ends on' if ended else 'refuses'} the batch {batch.kind!r}: {first_line(error)}"
             pairs = zip(outputs, expected, strict=True)
-            found = [Record(name, dtype_name(want), want.shape, ok=False, note=note) for name, want in pairs]
+            found = [
+                Record(name, dtype_name(want), want.shape, verdict=Verdict.DIFFERENT, note=note) for name, want in pairs
+            ]
         else:
             found = []
             for name, want, got in zip(outputs, expected, actual, strict=True):
                 note = ""
                 if intended_differences is not None:
-                    want, got, note = intended_differences(want, got, batch)
-                found.append(compare(name, want, got, kind, note, computed))
+                    want, got, note = intended_differences(want, got, batch.feeds)
+                record = compare(name, want, got, batch.kind, note, computed)
+                found.append(replace(record, batches=int(batch.has_rows and want.size > 0)))
         for record in found:
             records[record.output] = merge(records.get(record.output), record)
-    note = "; ".join(skipped)
+    notes = [*untried, *_refusals(attempts)]
     if not records:
-        return [Record(name, dtype, (), ok=False, note=note) for name, dtype in outputs.items()]
-    return [replace(record, note="; ".join(filter(None, (record.note, note)))) for record in records.values()]
+        verdict = Verdict.REFUSED if notes else Verdict.NOT_COMPARED
+        return [Record(name, dtype, (), verdict=verdict, note="; ".join(notes)) for name, dtype in outputs.items()]
+    return [_judged(record, attempts, notes) for record in records.values()]
+
+
+def _judged(record: Record, attempts: Sequence[Attempt], notes: Sequence[str]) -> Record:
+    """The record of an output after all batches: without anything to compare, it is not equal."""
+    said = [record.note, *notes]
+    if record.ok and not record.batches:
+        always_empty = any(a.refusal is None and a.batch.has_rows for a in attempts)
+        why = "the output is empty in every batch" if always_empty else "no batch with rows was compared"
+        return replace(record, verdict=Verdict.NOT_COMPARED, note="; ".join(filter(None, (why, *said))))
+    return replace(record, note="; ".join(filter(None, said)))
+
+
+def _refusals(attempts: Sequence[Attempt]) -> list[str]:
+    """What the source refuses, with each of its reasons once."""
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for attempt in attempts:
+        if attempt.refusal is not None:
+            named = kinds.setdefault((attempt.refusal.program, str(attempt.refusal)), [])
+            if attempt.batch.kind not in named:
+                named.append(attempt.batch.kind)
+    return [
+        f"{program} refuses the batch{'es' * (len(named) > 1)} {', '.join(map(repr, named))}: {reason}"
+        for (program, reason), named in kinds.items()
+    ]

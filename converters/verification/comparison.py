@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,17 @@ Array = np.ndarray[Any, Any]
 
 #: Half floats differ by a few units in the last place, because frameworks round at every step.
 _RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2}
+
+
+class Verdict(StrEnum):
+    """What a verification says about an output."""
+
+    EQUAL = "ok"
+    DIFFERENT = "differs"
+    NOT_COMPARED = "not compared"
+    """No batch with rows was compared, or the output was empty in all of them."""
+    REFUSED = "refused"
+    """The source refuses every batch."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +36,8 @@ class Record:
         shape: Its shape in the first batch.
         max_abs: The largest absolute difference; 0 for anything but numbers.
         max_rel: The largest relative difference.
-        ok: Whether there was a batch, and dtype, shape and values agreed in every batch.
+        verdict: Whether dtype, shape and values agreed in every batch, if there was anything to compare.
+        batches: In how many batches with rows something was compared.
         note: What differed, what differs by design, or why a batch was skipped.
         worst: The batch with the largest difference; empty if nothing differs.
     """
@@ -34,9 +47,15 @@ class Record:
     shape: tuple[int, ...]
     max_abs: float = 0.0
     max_rel: float = 0.0
-    ok: bool = True
+    verdict: Verdict = Verdict.EQUAL
+    batches: int = 0
     note: str = ""
     worst: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether something was compared and nothing differed."""
+        return self.verdict is Verdict.EQUAL
 
 
 def compare(output: str, want: Array, got: Array, kind: str, note: str = "", computed: Collection[str] = ()) -> Record:
@@ -47,12 +66,13 @@ def compare(output: str, want: Array, got: Array, kind: str, note: str = "", com
     """
     record = Record(output, dtype_name(want), want.shape, note=note)
     if dtype_name(want) != dtype_name(got):
-        return replace(record, ok=False, note=f"dtype is {dtype_name(got)} in the batch {kind!r}")
+        return replace(record, verdict=Verdict.DIFFERENT, note=f"dtype is {dtype_name(got)} in the batch {kind!r}")
     if want.shape != got.shape:
-        return replace(record, ok=False, note=f"shape is {got.shape}, not {want.shape}, in the batch {kind!r}")
+        note = f"shape is {got.shape}, not {want.shape}, in the batch {kind!r}"
+        return replace(record, verdict=Verdict.DIFFERENT, note=note)
     if not _is_float(want):
         equal = bool(np.array_equal(want, got))
-        return replace(record, ok=equal, note="" if equal else f"values differ in the batch {kind!r}")
+        return record if equal else _different(record, kind)
     relative = max(_RELATIVE.get(name, 1e-5) for name in (dtype_name(want), *computed))
     wide_want, wide_got = want.astype(np.float64), got.astype(np.float64)
     finite = np.isfinite(wide_want)
@@ -61,14 +81,17 @@ def compare(output: str, want: Array, got: Array, kind: str, note: str = "", com
     size = np.abs(wide_want[finite])
     largest = max(1.0, size.max(initial=0))
     ok = bool(same and (error <= relative * (size + 0.1 * largest)).all())
-    return replace(
+    record = replace(
         record,
         max_abs=float(error.max(initial=0)),
         max_rel=float((error / np.where(size == 0, 1, size)).max(initial=0)),
-        ok=ok,
-        note=note if ok else f"values differ in the batch {kind!r}",
         worst=kind if error.max(initial=0) > 0 else "",
     )
+    return record if ok else _different(record, kind)
+
+
+def _different(record: Record, kind: str) -> Record:
+    return replace(record, verdict=Verdict.DIFFERENT, note=f"values differ in the batch {kind!r}")
 
 
 def merge(before: Record | None, after: Record) -> Record:
@@ -81,7 +104,8 @@ def merge(before: Record | None, after: Record) -> Record:
         worst=after.worst if worse else before.worst,
         max_abs=max(before.max_abs, after.max_abs),
         max_rel=max(before.max_rel, after.max_rel),
-        ok=before.ok and after.ok,
+        verdict=before.verdict if after.ok else after.verdict,
+        batches=before.batches + after.batches,
         note="; ".join(filter(None, (before.note, after.note))),
     )
 

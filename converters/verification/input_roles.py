@@ -42,6 +42,8 @@ _CARRIERS: dict[str, int | tuple[int, ...]] = dict.fromkeys(
 
 _ELEMENTWISE = frozenset(["Add", "Div", "Mul", "Pow", "Sub"])
 
+_SPLITS = re.compile(r".*(^|[^a-z])(row_)?splits([_:]\d+)?")
+
 _PARTS = re.compile(r"(?P<stem>.*?)[_/.]?(?P<part>indices|values|dense_shape|shape)([_:]\d+)?")
 
 
@@ -58,6 +60,7 @@ class Roles:
         counts: Scalars that say how many segments or rows there are.
         tables: Embedding tables.
         bounds: Ids, with the number of rows of the table they index (unsorted segment ids: the number of segments).
+        indexed: Ids, with the input that is the table they index.
         keys: Integers that are looked up in a dictionary, with some of its keys.
         most_segments: The smallest constant number of segments in the model.
     """
@@ -69,6 +72,7 @@ class Roles:
     counts: set[str]
     tables: set[str]
     bounds: dict[str, int]
+    indexed: dict[str, str] = field(default_factory=dict)
     splits: set[str] = field(default_factory=set)
     keys: dict[str, list[int]] = field(default_factory=dict)
     most_segments: int | None = None
@@ -99,7 +103,7 @@ def find_roles(model: ModelProto) -> Roles:
             roles.tables |= _known(names[0])
             roles.entries |= _known(names[1], names[5])
             _add_segments(roles, trace, names[2], names[3])
-            _bound(roles, names[1], trace.rows(node.input[0]))
+            _index(roles, trace, names[1], node.input[0])
             roles.limit_segments(trace.constant(node.input[3]))
         elif node.op_type.startswith("UnsortedSegment"):
             roles.entries |= trace.sources(node.input[0]) | _known(names[1])
@@ -117,9 +121,12 @@ def find_roles(model: ModelProto) -> Roles:
         elif node.op_type == "ScatterND" and names[1] is not None and trace.rank(names[1]) == 2:
             _add_triple(roles, indices=names[1], values=names[2], shape=trace.shape_of(node.input[0]))
         elif node.op_type == "Gather" and names[1] is not None:
-            roles.tables |= _known(names[0])
-            _bound(roles, names[1], trace.rows(node.input[0]))
+            axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+            if axis == 0:
+                roles.tables |= _known(names[0])
+            _index(roles, trace, names[1], node.input[0], axis)
     _add_triples_by_name(roles, model)
+    roles.splits |= {name for name in trace.inputs_of_rank(1) if _SPLITS.fullmatch(name)}
     # The row of an entry is its first coordinate, so segment ids are often traced back to coordinates.
     roles.segments -= set(roles.coordinates)
     roles.entries |= roles.segments
@@ -134,8 +141,8 @@ class _Trace:
     def __init__(self, graph: GraphProto, nodes: list[NodeProto]) -> None:
         self._inputs = {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
         self._producers = {name: (node, k) for node in nodes for k, name in enumerate(node.output)}
-        self._rows: dict[str, int] = {
-            tensor.name: tensor.dims[0] for inner in graphs(graph) for tensor in inner.initializer if tensor.dims
+        self._shapes: dict[str, list[int | None]] = {
+            tensor.name: list(tensor.dims) for inner in graphs(graph) for tensor in inner.initializer
         }
         self._scalars: dict[str, int] = {
             tensor.name: numpy_helper.to_array(tensor).item()
@@ -145,8 +152,12 @@ class _Trace:
         }
         for value in (*graph.input, *graph.value_info):
             dims = value.type.tensor_type.shape.dim
-            if dims and dims[0].HasField("dim_value"):
-                self._rows.setdefault(value.name, dims[0].dim_value)
+            sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+            self._shapes.setdefault(value.name, sizes)
+
+    def inputs_of_rank(self, rank: int) -> list[str]:
+        """The graph inputs of a rank."""
+        return [name for name, known in self._inputs.items() if known == rank]
 
     def rank(self, name: str) -> int:
         """The rank of a graph input."""
@@ -190,14 +201,13 @@ class _Trace:
         """The value of a scalar; None if it is not a constant."""
         return self._scalars.get(name)
 
-    def rows(self, table: str) -> int | None:
+    def rows(self, table: str, axis: int = 0) -> int | None:
         """The number of rows of a table; None if it is known only when the model runs.
 
         In that case the table was gathered from another one, and that lookup bounds the ids.
         """
-        if table in self._rows:
-            return self._rows[table]
-        return TABLE_ROWS if self.origin(table) is not None else None
+        shape = self._shapes.get(table, [])
+        return shape[axis] if -len(shape) <= axis < len(shape) else None
 
 
 def _known(*names: str | None) -> set[str]:
@@ -207,6 +217,15 @@ def _known(*names: str | None) -> set[str]:
 def _bound(roles: Roles, ids: str | None, rows: int | None) -> None:
     if ids is not None and rows is not None:
         roles.bounds[ids] = min(rows, roles.bounds.get(ids, rows)) or 1
+
+
+def _index(roles: Roles, trace: _Trace, ids: str | None, table: str, axis: int = 0) -> None:
+    """Add ids of the rows of a table."""
+    rows = trace.rows(table, axis)
+    _bound(roles, ids, rows)
+    origin = trace.origin(table)
+    if ids is not None and rows is None and origin is not None and axis == 0:
+        roles.indexed[ids] = origin
 
 
 def _add_segments(roles: Roles, trace: _Trace, segments: str | None, count: str | None) -> None:

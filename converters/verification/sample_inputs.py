@@ -6,15 +6,17 @@ inside its dense shape, ids inside the vocabulary, segment ids sorted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from onnx_sparse.converters.graphs import graphs
-from onnx_sparse.converters.verification.input_roles import FEWEST_SEGMENTS, TABLE_ROWS, find_roles
+from onnx_sparse.converters.verification.input_roles import FEWEST_SEGMENTS, TABLE_ROWS, Roles, find_roles
+from onnx_sparse.converters.verification.layout import GUESSED, ROWS, Axis, Layout
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 Array = np.ndarray[Any, Any]
@@ -22,24 +24,43 @@ Shape = tuple[int | None, ...] | None
 
 
 @dataclass(frozen=True)
+class SparseInput:
+    """The inputs that are the parts of a sparse tensor, and its static shape."""
+
+    indices: str
+    values: str
+    dense_shape: str
+    shape: Shape = None
+
+
+@dataclass(frozen=True)
+class RaggedInput:
+    """The inputs that are the parts of a ragged tensor: its innermost values, and its row splits from the outermost."""
+
+    values: str
+    splits: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class CompositeSpecs:
-    """What the specs of sparse and ragged tensors say about the inputs that are parts of these.
+    """Which inputs are parts of sparse and ragged tensors, as far as the source says."""
 
-    Attributes:
-        dense_shapes: The static shape, by the input that holds the dense shape.
-        row_splits: The inputs that are outermost row splits, with the input that holds the values.
-        inner_splits: The inputs that are inner row splits.
-    """
-
-    dense_shapes: Mapping[str, Shape] = field(default_factory=dict)
-    row_splits: Mapping[str, str] = field(default_factory=dict)
-    inner_splits: frozenset[str] = frozenset()
+    sparse: tuple[SparseInput, ...] = ()
+    ragged: tuple[RaggedInput, ...] = ()
 
 
 #: The kinds of batches, which take turns: each occurs in practice.
 KINDS = ("ordinary", "with empty rows", "without entries", "of one row", "of no rows")
 
-_SIZES = {"of one row": 1, "of no rows": 0}
+#: A batch from whose refusal sizes are learned: no two dimensions that may differ have the same size.
+PROBE = "probing"
+
+#: How many rows a batch has; how many entries a probe has.
+_ROWS = {"of one row": 1, "of no rows": 0, PROBE: 13}
+_PROBED_ENTRIES = 37
+
+#: Ids of a probe without known bounds are below this.
+_PROBED_IDS = 97
 
 #: For a source without specs.
 NOTHING_SAID = CompositeSpecs()
@@ -49,6 +70,29 @@ _HASHED = ("日本語", "user 4711", "a word of twenty two.", "straße " * 5, "l
 
 _DIMENSION = 3  # the size of an unknown dimension other than the first
 
+_IDS = 4  # ids without known bounds are below this
+
+_MASK = re.compile(r"(.*[^a-z])?masks?([^a-z].*)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The inputs of one run.
+
+    Attributes:
+        kind: One of `KINDS`, `PROBE`, or `"given"`.
+        feeds: One array per input; strings as objects of type str.
+        has_rows: Whether there is something in every input.
+        sizes: The sizes of the dimensions that the model leaves open.
+        free_ids: The integer inputs whose bounds are not known.
+    """
+
+    kind: str
+    feeds: dict[str, Array]
+    has_rows: bool = True
+    sizes: dict[Axis, int] | None = None
+    free_ids: frozenset[str] = frozenset()
+
 
 def sample(model: ModelProto, *, seed: int, kind: str, specs: CompositeSpecs = NOTHING_SAID) -> dict[str, Array]:
     """Inputs for one run of a model.
@@ -57,114 +101,253 @@ def sample(model: ModelProto, *, seed: int, kind: str, specs: CompositeSpecs = N
         model: A converted model.
         seed: The same seed gives the same inputs.
         kind: One of `KINDS`.
-        specs: What the source's specs of sparse and ragged tensors say and the model does not.
+        specs: What the source says about sparse and ragged tensors and the model does not.
 
     Returns:
         One array per input, in the model's order; strings as objects of type str.
     """
-    rng = np.random.default_rng(seed)
-    return _Sampler(model, rng, kind, specs).arrays()
+    return Sampler(model, specs).batch(kind, seed).feeds
 
 
-class _Sampler:
-    def __init__(self, model: ModelProto, rng: np.random.Generator, kind: str, specs: CompositeSpecs) -> None:
+class Sampler:
+    """Makes inputs for a model."""
+
+    def __init__(self, model: ModelProto, specs: CompositeSpecs = NOTHING_SAID) -> None:
         self.specs = specs
-        self.rng = rng
-        self.roles = find_roles(model)
-        self.roles.entries |= set(specs.row_splits.values())
-        self.roles.splits |= {*specs.row_splits, *specs.inner_splits}
         self.values = {value.name: value for value in model.graph.input}
-        self.batch = self._batch_size(_SIZES.get(kind))
-        per_row = {"with empty rows": (0, 3), "without entries": (0, 1)}.get(kind, (1, 4))
-        counts = rng.integers(*per_row, self.batch)
-        if kind == "with empty rows":
-            counts[0], counts[-1] = 2, 0
-        widths = [
-            shape[1] for shape in specs.dense_shapes.values() if shape and len(shape) > 1 and shape[1] is not None
-        ]
-        counts = np.minimum(counts, min(widths, default=counts.max(initial=0)))
-        #: The row of each entry; the same in every sparse input, because ids and their weights must have equal rows.
-        self.rows = np.repeat(np.arange(self.batch), counts)
+        self.roles = find_roles(model)
+        self._add_composites(self.roles)
         self.words = [*_vocabulary(model), "a", "b", "ab", ""]
+        self.shapes = {sparse.dense_shape: sparse.shape for sparse in specs.sparse if sparse.shape is not None}
+        #: How deep inside rows the values of a ragged tensor are.
+        self.depths = {ragged.values: len(ragged.splits) for ragged in specs.ragged}
+        #: The depth of the rows that row splits delimit.
+        self.splits = dict.fromkeys(self.roles.splits, 0)
+        self.splits |= {name: depth for ragged in specs.ragged for depth, name in enumerate(ragged.splits)}
 
-    def arrays(self) -> dict[str, Array]:
-        made = {}
-        for name, value in self.values.items():
-            made[name] = self._array(name, value).astype(numpy_dtype(value.type.tensor_type.elem_type))
-        return made
+    def _add_composites(self, roles: Roles) -> None:
+        """The source knows better than the model's operators what is part of a sparse or ragged tensor."""
+        for sparse in self.specs.sparse:
+            roles.coordinates[sparse.indices] = sparse.dense_shape
+            roles.shapes.add(sparse.dense_shape)
+            roles.entries.add(sparse.values)
+        for ragged in self.specs.ragged:
+            roles.entries.add(ragged.values)
+            roles.splits |= set(ragged.splits)
+        parts = {*roles.coordinates, *roles.shapes, *roles.splits}
+        roles.entries -= parts
+        roles.segments -= parts
+        roles.counts -= parts
+        roles.tables -= {*parts, *roles.entries}
 
-    def _batch_size(self, wanted: int | None) -> int:
-        """The number of rows: fixed by the model, else the wanted one, else random."""
-        known = [self._size(value, 0) for value in self._batched()]
-        known += [shape[0] for shape in self.specs.dense_shapes.values() if shape]
-        fixed = max(filter(None, known), default=0)
-        if not fixed and wanted is not None:
-            return wanted
-        size = fixed or int(self.rng.integers(FEWEST_SEGMENTS, 6))
-        most = self.roles.most_segments
-        return size if most is None else max(1, min(size, most))
+    def batch(self, kind: str, seed: int, layout: Layout = GUESSED) -> Batch:
+        """The inputs of one run; the same seed gives the same."""
+        return _Drawing(self, np.random.default_rng(seed), kind, layout).batch()
 
-    def _batched(self) -> Iterator[ValueInfoProto]:
-        """The dense inputs, whose first dimension is the batch."""
-        roles = self.roles
-        sparse = {*roles.coordinates, *roles.shapes, *roles.entries, *roles.segments, *roles.splits, *roles.counts}
-        sparse |= roles.tables
-        return (value for name, value in self.values.items() if name not in sparse)
-
-    @staticmethod
-    def _size(value: ValueInfoProto, axis: int) -> int | None:
-        dims = value.type.tensor_type.shape.dim
+    def known_size(self, name: str, axis: int) -> int | None:
+        """The size of a dimension of an input, if the model or a spec states it."""
+        if name in self.roles.shapes:
+            shape = self.shapes.get(name)
+            return shape[axis] if shape and axis < len(shape) else None
+        dims = self.values[name].type.tensor_type.shape.dim
         return dims[axis].dim_value if axis < len(dims) and dims[axis].HasField("dim_value") else None
 
-    def _shape(self, name: str, value: ValueInfoProto) -> list[int]:
-        first = self.batch
-        if name in self.roles.entries:
-            first = len(self.rows)
-        elif name in self.roles.tables:
-            first = TABLE_ROWS
-        sizes = []
-        for axis in range(len(value.type.tensor_type.shape.dim)):
-            known = self._size(value, axis)
-            sizes.append(known if known is not None else first if axis == 0 else _DIMENSION)
-        return sizes
+    def known_rows(self) -> Iterator[int | None]:
+        """The numbers of rows of the batch that the inputs state."""
+        roles = self.roles
+        sparse = {*roles.coordinates, *roles.shapes, *roles.entries, *roles.segments, *roles.splits, *roles.counts}
+        for name in self.values.keys() - sparse - roles.tables:
+            yield self.known_size(name, 0)
+        for name in self.shapes:
+            yield self.known_size(name, 0)
+        for name, depth in self.splits.items():
+            length = self.known_size(name, 0)
+            if depth == 0 and length is not None:
+                yield length - 1
+
+    def rank(self, coordinates: str) -> int:
+        """The number of coordinates of an entry."""
+        shape = self.roles.coordinates[coordinates]
+        known = self.known_size(coordinates, 1)
+        if known is None and shape is not None:
+            dims = self.values[shape].type.tensor_type.shape.dim
+            known = dims[0].dim_value if dims and dims[0].HasField("dim_value") else len(self.shapes.get(shape) or ())
+        return known or 2
+
+
+class _Drawing:
+    """One batch in the making."""
+
+    def __init__(self, sampler: Sampler, rng: np.random.Generator, kind: str, layout: Layout) -> None:
+        self.sampler, self.roles = sampler, sampler.roles
+        self.rng, self.kind, self.layout = rng, kind, layout
+        self.sizes: dict[Axis, int] = {}
+        self._own: dict[Axis, int] = {}
+        self._primes = _primes(_PROBED_ENTRIES)
+        self.batch_size = self._batch_size(_ROWS.get(kind))
+        #: The positions at which rows begin and end, by depth; the same in every sparse or ragged input, because ids
+        #: and their weights must have equal rows.
+        self.row_splits = [_splits(self._lengths(kind))]
+        while len(self.row_splits) < max(sampler.depths.values(), default=1):
+            inner = rng.integers(0 if kind == "with empty rows" else 1, 3, self.row_splits[-1][-1])
+            self.row_splits.append(_splits(inner))
+        #: The row of each entry.
+        self.rows = np.repeat(np.arange(self.batch_size), np.diff(self.row_splits[0]))
+        self.longest = int(np.diff(self.row_splits[0]).max(initial=0)) or 1
+
+    def _lengths(self, kind: str) -> Array:
+        """How many entries each row has."""
+        lengths: Array
+        if kind == PROBE:
+            lengths = np.full(self.batch_size, _PROBED_ENTRIES // max(self.batch_size, 1))
+            lengths[: _PROBED_ENTRIES - lengths.sum()] += 1
+        else:
+            per_row = {"with empty rows": (0, 3), "without entries": (0, 1)}.get(kind, (1, 4))
+            lengths = self.rng.integers(*per_row, self.batch_size)
+            if kind == "with empty rows":
+                lengths[0], lengths[-1] = 2, 0
+        widths = [self._stated((name, 1)) for name in self.roles.shapes]
+        narrowest = min((width for width in widths if width is not None), default=None)
+        return lengths if narrowest is None else np.minimum(lengths, narrowest)
+
+    def batch(self) -> Batch:
+        feeds = {}
+        free = set()
+        for name, value in self.sampler.values.items():
+            dtype = numpy_dtype(value.type.tensor_type.elem_type)
+            feeds[name] = self._array(name, value).astype(dtype)
+            if np.issubdtype(dtype, np.integer) and self._draws_ids(name) and self._bound(name) is None:
+                free.add(name)
+        counted = (a for name, a in feeds.items() if 0 not in self._known_sizes(name))
+        return Batch(self.kind, feeds, all(a.size for a in counted), self.sizes, frozenset(free))
+
+    def _known_sizes(self, name: str) -> list[int | None]:
+        dims = self.sampler.values[name].type.tensor_type.shape.dim
+        return [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+
+    def _batch_size(self, wanted: int | None) -> int:
+        """The number of rows: fixed by the model or the layout, else the wanted one, else random."""
+        stated = self.layout.ends_at(ROWS)
+        known = [stated] if isinstance(stated, int) else list(self.sampler.known_rows())
+        fixed = max(filter(None, known), default=0)
+        if not fixed and wanted is not None and self.kind != PROBE:
+            return wanted
+        size = fixed or wanted or int(self.rng.integers(FEWEST_SEGMENTS, 6))
+        most = self.roles.most_segments
+        size = size if most is None else max(1, min(size, most))
+        if not fixed:
+            self.sizes[ROWS] = size
+        return size
+
+    def _stated(self, axis: Axis) -> int | None:
+        """The size of a dimension if anything states it."""
+        known = self.sampler.known_size(*axis)
+        if known is not None:
+            return known
+        end = self.layout.ends_at(axis)
+        if isinstance(end, int):
+            return end
+        if end == ROWS:
+            return self.batch_size
+        return None if end == axis else self._size(end)
+
+    def _size(self, axis: Axis) -> int:
+        """The size of a dimension: the stated one, or one that is likely to fit."""
+        stated = self._stated(axis)
+        size = self._likely(axis) if stated is None else stated
+        if self.sampler.known_size(*axis) is None and axis not in self.layout.sizes:
+            self.sizes[axis] = size
+        return size
+
+    def _likely(self, axis: Axis) -> int:
+        name, position = axis
+        if name in self.roles.entries and position == 0:
+            return int(self.row_splits[self.sampler.depths.get(name, 1) - 1][-1])
+        if position == 0 and name not in self.roles.tables:
+            return self.batch_size
+        if self.layout.distinct:
+            if axis not in self._own:
+                self._own[axis] = next(self._primes)
+            return self._own[axis]
+        if name in self.roles.shapes:
+            return self.longest
+        return TABLE_ROWS if position == 0 else _DIMENSION
+
+    def _shape(self, name: str) -> list[int]:
+        return [self._size((name, axis)) for axis in range(len(self._known_sizes(name)))]
 
     def _array(self, name: str, value: ValueInfoProto) -> Array:
-        roles, shape = self.roles, self._shape(name, value)
+        roles = self.roles
         if name in roles.coordinates:
-            return self._coordinates(shape[1] if len(shape) > 1 else 1)
-        if name in self.specs.inner_splits:
-            return np.arange(len(self.rows) + 1)  # one value in each row inside a row
-        if name in roles.splits:
-            return np.searchsorted(self.rows, np.arange(self.batch + 1))
+            return self._coordinates(name)
+        if name in self.sampler.splits:
+            return self.row_splits[self.sampler.splits[name]]
         if name in roles.shapes:
-            return self._dense_shape(name, shape[0])
-        if name in roles.segments:
-            return self.rows
+            rank = next((self.sampler.rank(c) for c, shape in roles.coordinates.items() if shape == name), None)
+            return np.array([self._size((name, k)) for k in range(rank or self._known_sizes(name)[0] or 2)])
         if name in roles.counts:
-            return np.asarray(max(self.batch, FEWEST_SEGMENTS))
+            return np.asarray(max(self.batch_size, FEWEST_SEGMENTS))
+        shape = self._shape(name)
+        if name in roles.segments:
+            if shape[0] == len(self.rows):
+                return self.rows
+            return np.sort(self.rng.integers(0, max(self.batch_size, 1), shape), axis=0)
         dtype = value.type.tensor_type.elem_type
         if dtype == TensorProto.STRING:
-            return self.rng.choice(np.array(self.words, object), shape)
+            return self.rng.choice(np.array(self.sampler.words, object), shape)
         if dtype == TensorProto.BOOL:
             return self.rng.integers(0, 2, shape)
-        if name in roles.keys:
+        if name in roles.keys and name not in self.layout.bounds:
             return self.rng.choice([*roles.keys[name], max(roles.keys[name]) + 1], shape)
         if np.issubdtype(numpy_dtype(dtype), np.integer):
-            return self.rng.integers(0, roles.bounds.get(name, 4), shape)
+            bound = self._bound(name)
+            free = _PROBED_IDS if self.kind == PROBE else _IDS
+            return self.rng.integers(0, free if bound is None else max(bound, 1), shape)
         return self.rng.standard_normal(shape)
 
-    def _dense_shape(self, name: str, rank: int) -> Array:
-        longest = int(max(np.bincount(self.rows), default=0)) or 1
-        sizes = [self.batch] + [longest] * (rank - 1)
-        known = self.specs.dense_shapes.get(name) or [None] * rank
-        return np.array([size if fixed is None else fixed for size, fixed in zip(sizes, known, strict=True)])
+    def _draws_ids(self, name: str) -> bool:
+        roles = self.roles
+        taken = {*roles.coordinates, *self.sampler.splits, *roles.shapes, *roles.counts, *roles.segments}
+        return name not in taken and name not in roles.keys
 
-    def _coordinates(self, rank: int) -> Array:
+    def _bound(self, name: str) -> int | None:
+        """The number that ids are below, if it is known."""
+        bound = self.layout.bounds.get(name)
+        if bound is not None:
+            return bound if isinstance(bound, int) else self.batch_size if bound == ROWS else self._size(bound)
+        known = self.roles.bounds.get(name)
+        table = self.roles.indexed.get(name)
+        if table is not None:
+            rows = self._size((table, 0))
+            return rows if known is None else min(rows, known)
+        if known is None and _MASK.fullmatch(name):
+            return 2
+        return known
+
+    def _coordinates(self, name: str) -> Array:
         """Row-major: the row, then the position in the row, then zeros."""
-        first = np.searchsorted(self.rows, self.rows)
-        columns = [self.rows, np.arange(len(self.rows)) - first]
-        columns += [np.zeros_like(self.rows)] * max(rank - 2, 0)
+        rank, shape = self.sampler.rank(name), self.roles.coordinates[name]
+        rows = self.rows
+        if shape is not None:
+            rows = np.minimum(rows, max(self._size((shape, 0)) - 1, 0))
+        columns = [rows, np.arange(len(rows)) - np.searchsorted(rows, rows)]
+        columns += [np.zeros_like(rows)] * max(rank - 2, 0)
         return np.stack(columns[:rank], axis=1)
+
+
+def _splits(lengths: Array) -> Array:
+    """The row splits of rows of these lengths."""
+    splits: Array = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return splits
+
+
+def _primes(above: int) -> Iterator[int]:
+    """The prime numbers above a number: no size of a model is a multiple of another one by accident."""
+    number = above
+    while True:
+        number += 1
+        if all(number % divisor for divisor in range(2, int(number**0.5) + 1)):
+            yield number
 
 
 def _vocabulary(model: ModelProto) -> list[str]:

@@ -53,11 +53,15 @@ class Conversion:
     def verify(self, plain: ModelProto, model: ModelProto, progress: output.Progress) -> Sequence[Any]:
         """Compare the source with the model in the form in which it is written."""
         progress("verifying")
-        beside = {"tables": self.tables} if self.tables else {}
-        feeds = _feeds(plain, self._arguments)
-        records: Sequence[Any] = _converted(
-            self.origin, _converter(self.origin).verify, self._source, model, feeds=feeds, **beside
-        )
+        beside: dict[str, Any] = {"tables": self.tables} if self.tables else {}
+        feeds = None
+        if self._arguments.verify_with:
+            from onnx_sparse.cli.feeds import read_feeds
+
+            feeds = read_feeds(plain, self._arguments.verify_with)
+        verify = _converter(self.origin).verify
+        beside |= {"feeds": feeds, "described_by": plain, "progress": progress}
+        records: Sequence[Any] = _converted(self.origin, verify, self._source, model, **beside)
         return records
 
 
@@ -97,20 +101,6 @@ def _missing(origin: str, error: ImportError) -> output.CommandError:
     return output.CommandError(
         f"this needs a package that is not installed ({error}): pip install 'onnx_sparse[{origin}]'"
     )
-
-
-def _feeds(model: ModelProto, arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """The inputs to verify on; None where the converter generates them."""
-    if arguments.verify_with:
-        from onnx_sparse.cli.feeds import read_feeds
-
-        return read_feeds(model, arguments.verify_with)
-    if arguments.lower:
-        # Valid inputs are generated from our operators' declarations; the lowered model has none of them left.
-        from onnx_sparse.converters.verification.sample_inputs import sample
-
-        return sample(model, seed=0, kind="with empty rows")
-    return None
 
 
 def _from_onnx(source: Path) -> ModelProto:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from onnx_sparse.cli import ascend_options, explanation, output, verification
 from onnx_sparse.cli.conversion import SOURCES, Conversion
 from onnx_sparse.cli.model_file import ONNX_SUFFIXES
+from onnx_sparse.cli.watch import watched
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -91,14 +92,27 @@ def _names(text: str) -> list[str]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert and write the model."""
+    origin = _checked_origin(arguments)
+    if not _is_verified(arguments):
+        return _convert(origin, arguments, lambda stage: None)
+    return watched(lambda tell: _convert(origin, arguments, tell))
+
+
+def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) -> int:
     from onnx_sparse.cli.model_file import save_model
 
-    conversion = Conversion(_checked_origin(arguments), arguments)
-    with output.progress(f"reading {arguments.source}", quiet=arguments.json) as progress:
+    conversion = Conversion(origin, arguments)
+    with output.progress(f"reading {arguments.source}", quiet=arguments.json) as show:
+
+        def progress(stage: str) -> None:
+            tell(stage)
+            show(stage)
+
         plain = conversion.convert(progress)
         model = _in_form(plain, portable=arguments.portable, lower=arguments.lower)
         records = conversion.verify(plain, model, progress) if _is_verified(arguments) else None
-    agrees = all(record.ok for record in records or ())
+    failure = verification.failure(records or (), given=bool(arguments.verify_with))
+    agrees = failure is None
     summary = _summary(model)
     if agrees:
         summary["size"] = save_model(model, arguments.output, conversion.tables)
@@ -115,12 +129,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.explain:
             explanation.show(document)
         _show(document, agrees=agrees)
-    if not agrees:
-        failed = next(record for record in document["verification"] if not record["ok"])
-        raise output.CommandError(
-            f"verification fails, nothing is written: {failed['output']}: {failed['note'] or 'values differ'}",
-            details=document,
-        )
+    if failure is not None:
+        raise output.CommandError(failure, details=document)
     if arguments.json:
         output.write_json(document)
     return output.DONE

@@ -7,16 +7,42 @@ from typing import Any
 
 from onnx_sparse.cli import output
 
-_VERDICTS = {True: "ok", False: "DIFFERS"}
-_STYLES = {"ok": "green", "DIFFERS": "bold red"}
+_STYLES = {"ok": "green", "DIFFERS": "bold red", "NOT COMPARED": "bold red", "REFUSED": "bold red"}
 
 
 def document(record: Any) -> dict[str, Any]:
     """The verification of one output, as a part of `--json`'s document."""
-    fields = ("output", "dtype", "shape", "max_abs", "max_rel", "ok", "note")
-    values = {name: getattr(record, name) for name in fields}
-    values["worst"] = getattr(record, "worst", "")
-    return {**values, "dtype": str(values["dtype"]), "shape": [int(d) for d in values["shape"]], "ok": bool(record.ok)}
+    return {
+        "output": record.output,
+        "dtype": record.dtype,
+        "shape": [int(size) for size in record.shape],
+        "max_abs": record.max_abs,
+        "max_rel": record.max_rel,
+        "ok": record.ok,
+        "verdict": record.verdict.value,
+        "batches_with_rows": record.batches,
+        "note": record.note,
+        "worst": record.worst,
+    }
+
+
+def failure(records: Sequence[Any], *, given: bool) -> str | None:
+    """Why nothing is written, in one line; None if every output was compared and equal.
+
+    Args:
+        records: What the converter says about each output.
+        given: Whether the inputs were the user's.
+    """
+    failed = {record.verdict.value: record for record in reversed(records) if not record.ok}
+    if record := failed.get("differs"):
+        return f"verification fails, nothing is written: {record.output}: {record.note or 'values differ'}"
+    way_out = "" if given else "; give inputs of your own with --verify-with"
+    if record := failed.get("refused"):
+        inputs = "the given" if given else "all generated"
+        return f"{inputs} inputs are refused, so nothing was compared and nothing is written{way_out}: {record.note}"
+    if record := failed.get("not compared"):
+        return f"nothing was compared, and nothing is written{way_out}: {record.output}: {record.note}"
+    return None
 
 
 def show(records: Sequence[dict[str, Any]]) -> None:
@@ -28,15 +54,25 @@ def show(records: Sequence[dict[str, Any]]) -> None:
             f"[{', '.join(map(str, record['shape']))}]",
             _distance(record["max_abs"]),
             _distance(record["max_rel"]),
-            _VERDICTS[record["ok"]],
+            record["batches_with_rows"],
+            "ok" if record["ok"] else record["verdict"].upper(),
             record["worst"],
             record["note"] or "",
         ]
         for record in records
     ]
-    output.table(
-        ["output", "type", "shape", ">max abs", ">max rel", "verdict", "worst batch", "note"], rows, styles=_STYLES
-    )
+    columns = [
+        "output",
+        "type",
+        "shape",
+        ">max abs",
+        ">max rel",
+        ">batches with rows",
+        "verdict",
+        "worst batch",
+        "note",
+    ]
+    output.table(columns, rows, styles=_STYLES)
 
 
 def _distance(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -211,6 +212,11 @@ def saved_model(tmp_path_factory):
         def unsupported(self, matrix):
             return {"roots": tf.linalg.eigh(matrix)[0]}
 
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int32, "x")])
+        def picky(self, x):
+            with tf.control_dependencies([tf.debugging.Assert(tf.reduce_any(x > 40), ["too small"])]):
+                return {"y": x + 1}
+
         @tf.function(input_signature=fill.input_signature)
         def lookup(self, indices, values, dense_shape):
             ids = tf.SparseTensor(indices, tf.cast(values, tf.int64), dense_shape)
@@ -224,6 +230,7 @@ def saved_model(tmp_path_factory):
     module = Rows()
     module.table = tf.Variable(np.ones((5, 2), np.float32))
     signatures = {"serving_default": module.fill, "highest": module.highest, "unsupported": module.unsupported}
+    signatures["picky"] = module.picky
     signatures |= {"lookup": module.lookup, "clipped": module.clipped}
     tf.saved_model.save(module, str(folder), signatures=signatures)
     return folder
@@ -254,6 +261,7 @@ class TestFromTensorflow:
         (record,) = document["verification"]
         assert record["output"] == "filled"
         assert record["ok"] is True
+        assert (record["verdict"], record["batches_with_rows"]) == ("ok", 3)
         assert document["from"] == "tensorflow"
 
     def test_a_summary_at_the_end(self, cli, saved_model, tmp_path):
@@ -340,6 +348,33 @@ class TestFromTensorflow:
         assert result.error.startswith("verification fails, nothing is written: filled: values differ")
         assert not out.exists()
 
+    def test_inputs_that_tensorflow_refuses_are_an_outcome_of_their_own(self, cli, saved_model, tmp_path):
+        arguments = ("convert", saved_model, "-o", tmp_path / "out.onnx", "--signature", "picky", "--verify")
+        result = cli(*arguments)
+        assert result.code == 1
+        assert " REFUSED " in result.out
+        assert result.error.startswith(
+            "all generated inputs are refused, so nothing was compared and nothing is written; "
+            "give inputs of your own with --verify-with: TensorFlow refuses the batches 'ordinary', "
+        )
+        document = cli(*arguments, "--json").json
+        (record,) = document["verification"]
+        assert (record["ok"], record["verdict"], record["batches_with_rows"]) == (False, "refused", 0)
+        assert document["output"] is None
+        assert not (tmp_path / "out.onnx").exists()
+        assert cli(*arguments, "--verify-with", "x=[41, 1]").code == 0
+        refused = cli(*arguments, "--verify-with", "x=[1]").error
+        assert refused.startswith("the given inputs are refused, so nothing was compared and nothing is written: ")
+
+    def test_inputs_without_rows_prove_nothing(self, cli, saved_model, tmp_path):
+        np.save(tmp_path / "data.npy", np.zeros((0, 2), np.float32))
+        feeds = ("--verify-with", f"data={tmp_path / 'data.npy'}", "--verify-with", "ids=[]")
+        result = cli("convert", saved_model, "-o", tmp_path / "out.onnx", "--signature", "highest", *feeds, "--json")
+        assert result.code == 1
+        assert result.error.startswith("nothing was compared, and nothing is written: highest: the output is empty")
+        assert result.json["verification"][0]["verdict"] == "not compared"
+        assert not (tmp_path / "out.onnx").exists()
+
     def test_every_unsupported_node_is_listed(self, cli, saved_model, tmp_path):
         arguments = ("convert", saved_model, "-o", tmp_path / "out.onnx", "--signature", "unsupported")
         result = cli(*arguments)
@@ -382,3 +417,51 @@ class TestFromTensorflow:
         )
         assert done.returncode == 0
         assert done.stderr == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
+class TestWatched:
+    """A verification goes on in a child process, whose end is reported."""
+
+    @pytest.fixture
+    def convert(self, tmp_path):
+        """`onnx-sparse convert --verify` of a source for which a converter does something else."""
+        (tmp_path / "saved_model.pb").touch()
+
+        def convert(action):
+            program = f"""
+import os, signal, sys, time
+from onnx_sparse.cli import conversion, main
+def convert(self, progress):
+    progress("running TensorFlow on the batch 'ordinary'")
+    {action}
+conversion.Conversion.convert = convert
+sys.exit(main(["convert", {str(tmp_path)!r}, "-o", {str(tmp_path / "out.onnx")!r}, "--verify"]))
+"""
+            return subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
+
+        return convert
+
+    def test_an_end_is_reported(self, convert):
+        process = convert("os.abort()")
+        _, error = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert error == (
+            "onnx-sparse: error: the process was ended by SIGABRT while running TensorFlow on the batch 'ordinary'; "
+            "nothing is written\n"
+        )
+
+    def test_a_failure_is_reported_once(self, convert):
+        process = convert("raise MemoryError()")
+        _, error = process.communicate(timeout=60)
+        assert (process.returncode, error) == (1, "onnx-sparse: error: not enough memory\n")
+
+    @pytest.mark.parametrize(
+        ("number", "code", "message"), [(signal.SIGINT, 130, "onnx-sparse: interrupted\n"), (signal.SIGTERM, -15, "")]
+    )
+    def test_signals_are_passed_on(self, convert, number, code, message):
+        process = convert("print('ready', file=sys.stderr, flush=True); time.sleep(60)")
+        assert process.stderr.readline() == "ready\n"
+        process.send_signal(number)
+        _, error = process.communicate(timeout=60)
+        assert (process.returncode, error) == (code, message)

@@ -1,19 +1,28 @@
 """Inputs that are valid because the model shows what they are for, and the comparison with TensorFlow on them."""
 
+import os
+
 import numpy as np
 import pytest
 from onnx import numpy_helper
 
 tf = pytest.importorskip("tensorflow")
 
+import onnx_sparse  # noqa: E402
 from onnx_sparse.converters import ConversionError  # noqa: E402
-from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
-from onnx_sparse.converters.tensorflow.source import CompositeSpecs  # noqa: E402
-from onnx_sparse.converters.verification.comparison import compare  # noqa: E402
+from onnx_sparse.converters.tensorflow import convert, load, verify  # noqa: E402
+from onnx_sparse.converters.verification.comparison import Verdict, compare  # noqa: E402
 from onnx_sparse.converters.verification.input_roles import find_roles  # noqa: E402
-from onnx_sparse.converters.verification.sample_inputs import KINDS, sample  # noqa: E402
+from onnx_sparse.converters.verification.sample_inputs import (  # noqa: E402
+    KINDS,
+    CompositeSpecs,
+    RaggedInput,
+    SparseInput,
+    sample,
+)
 
 VOCABULARY = 10
+EIGHT = tf.constant(np.arange(32, dtype=np.float32).reshape(8, 4))
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +98,7 @@ def test_the_spec_of_a_sparse_tensor_bounds_its_coordinates(rows, width):
     spec = tf.SparseTensorSpec([rows, width], tf.float32)
     function = tf.function(lambda sp: tf.sparse.fill_empty_rows(sp, 0.0)[0], input_signature=[spec])
     assert all(record.ok for record in verify(function, convert(function)))
-    specs = CompositeSpecs(dense_shapes={"sp_2": (rows, width)})
+    specs = CompositeSpecs((SparseInput("sp", "sp_1", "sp_2", (rows, width)),))
     inputs = sample(convert(function), seed=0, kind="ordinary", specs=specs)
     assert inputs["sp_2"][0] == (rows or inputs["sp_2"][0])
     assert inputs["sp_2"][1] == (width or inputs["sp_2"][1])
@@ -121,10 +130,127 @@ def test_row_splits_without_a_spec():
         return tf.nn.safe_embedding_lookup_sparse(np.ones((VOCABULARY, 2), np.float32), ids, weights)
 
     model = convert(weighted)
-    assert find_roles(model).splits == {"ids_splits"}  # the weights are rows of the ids
+    assert find_roles(model).splits == {"ids_splits", "weights_splits"}
     (record,) = verify(weighted, model)
     assert record.ok
     assert record.note == "TensorFlow refuses the batch 'of no rows': segment_ids should be a vector."
+
+
+RAGGED, SPARSE, DENSE = tf.RaggedTensorSpec, tf.SparseTensorSpec, tf.TensorSpec
+
+
+class TestReloadedSignatures:
+    """A SavedModel's signature has plain tensors only; what they are parts of is found nevertheless."""
+
+    @pytest.mark.parametrize("kept", [True, False])
+    def test_the_parts_of_composite_tensors(self, kept, tmp_path):
+        """In the object that is saved, or only in the functions that the signature calls."""
+        specs = {
+            "ids": RAGGED([None, None], tf.int64),
+            "nested": RAGGED([None, None, None], tf.float32),
+            "wide": RAGGED([None, None, 3], tf.float32, ragged_rank=1),
+            "sparse": SPARSE([None, 7], tf.float32),
+            "mask": DENSE([None], tf.int32, name="mask"),
+        }
+
+        def sums(ids, nested, wide, sparse, mask):
+            kept = tf.reduce_sum(tf.gather(tf.ones([VOCABULARY]), ids), 1) * tf.cast(mask, tf.float32)
+            several = tf.reduce_sum(tf.reduce_sum(nested, 2), 1) + tf.reduce_sum(tf.reduce_sum(wide, 2), 1)
+            return {"y": kept + several + tf.reduce_sum(tf.sparse.to_dense(sparse), 1)}
+
+        module = tf.Module()
+        function = tf.function(sums, input_signature=list(specs.values()))
+        if kept:
+            module.sums = function
+        tf.saved_model.save(module, str(tmp_path), signatures=function)
+        loaded = load(tmp_path)
+        assert set(loaded.specs.ragged) == {
+            RaggedInput("ids", ("ids_1",)),
+            RaggedInput("nested", ("nested_1", "nested_2")),
+            RaggedInput("wide", ("wide_1",)),
+        }
+        shape = (None, 7) if kept else None
+        assert loaded.specs.sparse == (SparseInput("sparse", "sparse_1", "sparse_2", shape),)
+        if kept:
+            (record,) = verify(loaded, convert(loaded))
+            assert (record.verdict, record.batches, record.note) == (Verdict.EQUAL, 3, "")
+
+    @pytest.mark.parametrize("structure", [dict, list])
+    def test_composite_tensors_in_one_argument(self, structure, tmp_path):
+        parts = {"a": SPARSE([None, 3], tf.float32), "b": DENSE([None, 3]), "c": RAGGED([None, None], tf.float32)}
+        argument = parts if structure is dict else list(parts.values())
+
+        @tf.function(input_signature=[argument])
+        def function(x):
+            a, b, c = (x["a"], x["b"], x["c"]) if structure is dict else x
+            return tf.sparse.to_dense(a) + b + tf.reduce_sum(c, 1)[:, None]
+
+        module = tf.Module()
+        module.function = function
+        tf.saved_model.save(module, str(tmp_path), signatures=function)
+        specs = load(tmp_path).specs
+        assert len(specs.sparse) == len(specs.ragged) == 1
+
+    def test_plain_tensors_are_not_taken_for_parts(self, tmp_path):
+        module = tf.Module()
+        signature = [DENSE([None], tf.int64, "x"), DENSE([None], tf.int64, "x_1"), DENSE([None], tf.int64, "x_2")]
+        module.f = tf.function(lambda x, y, z: x + y + z, input_signature=signature)
+        tf.saved_model.save(module, str(tmp_path), signatures=module.f)
+        assert load(tmp_path).specs == CompositeSpecs()
+
+
+@pytest.mark.parametrize(
+    ("specs", "call"),
+    [
+        (
+            [DENSE([None, None]), SPARSE([None, None], tf.float32)],
+            lambda x, a: tf.sparse.sparse_dense_matmul(a, x @ EIGHT),
+        ),
+        ([DENSE([None, None, None]), DENSE([None, None, None])], lambda x, a: a @ (x @ EIGHT)),
+        ([DENSE([None, None])], lambda x: tf.reshape(x, [-1, 4, 8])),
+        ([DENSE([None, None])], lambda x: tf.math.top_k(x, 5)[0]),
+        ([DENSE([None, None]), DENSE([None, None])], lambda x, y: tf.concat([x, y], 1) @ tf.ones([20, 3])),
+        (
+            [DENSE([None, 8]), DENSE([None], tf.int32), DENSE([None], tf.int32)],
+            lambda x, a, b: tf.math.unsorted_segment_sum(tf.gather(x @ EIGHT, a), b, tf.shape(x)[0]),
+        ),
+        (
+            [DENSE([None, 8]), DENSE([None], tf.int32)],
+            lambda x, graph: tf.math.segment_sum(tf.nn.relu(x @ EIGHT), graph),
+        ),
+    ],
+    ids=["adjacency", "batch of adjacencies", "reshape", "top", "concat", "edges", "graphs"],
+)
+def test_sizes_that_tensorflow_demands_are_found(specs, call):
+    function = tf.function(call, input_signature=specs)
+    loaded = load(function)
+    (record,) = verify(loaded, convert(loaded))
+    assert record.verdict == Verdict.EQUAL
+    assert record.batches >= 2
+
+
+def test_a_function_that_tensorflow_never_runs():
+    def refuse(x):
+        with tf.control_dependencies([tf.debugging.Assert(tf.reduce_sum(x) > 1e30, ["never"])]):
+            return tf.identity(x)
+
+    function = tf.function(refuse, input_signature=[DENSE([None, 2])])
+    (record,) = verify(function, convert(function))
+    assert record.verdict == Verdict.REFUSED
+    assert "TensorFlow refuses the batches 'ordinary', " in record.note
+
+
+def test_a_model_that_ends_onnx_runtime_is_found_to_differ(lookup, model, monkeypatch):
+    class Fatal(onnx_sparse.InferenceSession):
+        def run(self, names, feeds):
+            if not feeds["c"][0]:
+                os.abort()
+            return super().run(names, feeds)
+
+    monkeypatch.setattr(onnx_sparse, "InferenceSession", Fatal)
+    for record in verify(lookup, model):
+        assert (record.verdict, record.batches) == (Verdict.DIFFERENT, 3)
+        assert "ONNX Runtime ends on the batch 'of no rows': the process ends by SIGABRT" in record.note
 
 
 def test_weights_that_are_multiplied_with_rows_have_their_length():
@@ -225,7 +351,7 @@ def test_inputs_that_tensorflow_refuses_prove_nothing(lookup, model):
     feeds = sample(model, seed=0, kind="ordinary")
     feeds["b"] = feeds["b"] + VOCABULARY
     for record in verify(lookup, model, feeds=feeds):
-        assert not record.ok
+        assert record.verdict == Verdict.REFUSED
         assert record.note.startswith("TensorFlow refuses the batch 'given': ")
 
 

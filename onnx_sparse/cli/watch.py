@@ -1,0 +1,87 @@
+"""A command that goes on in a child process, so that a library that ends its process is reported, not suffered.
+
+The child is forked before the libraries are imported: that costs nothing, and no thread is lost.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+from onnx_sparse.cli.output import CommandError
+
+Tell = Callable[[str], None]
+
+#: The libraries that run models; they have threads, which a forked child would lack.
+_LIBRARIES = ("onnxruntime", "openvino", "tensorflow")
+
+#: What the watching process passes on.
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+
+_STAGE_SIZE = 4096
+_PR_SET_PDEATHSIG = 1
+
+
+def watched(command: Callable[[Tell], int]) -> int:
+    """Run a command in a child process, if one can be forked.
+
+    Args:
+        command: Returns the exit code. It is given a function that it tells what it is doing.
+
+    Returns:
+        The exit code, in the child as well as in this process.
+
+    Raises:
+        CommandError: The child was ended by a signal; the message says what it was doing.
+    """
+    forks = sys.platform == "linux" and threading.active_count() == 1
+    if not forks or any(name in sys.modules for name in _LIBRARIES):
+        return command(lambda stage: None)
+    stage = mmap.mmap(-1, _STAGE_SIZE)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        os.setpgid(0, 0)  # Ctrl-C reaches the parent only, which passes it on: so it comes once
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        return command(lambda text: _write(stage, text))
+    return _outcome(child, stage)
+
+
+def _write(stage: mmap.mmap, text: str) -> None:
+    stage[:] = text.encode()[:_STAGE_SIZE].ljust(_STAGE_SIZE, b"\0")
+
+
+def _outcome(child: int, stage: mmap.mmap) -> int:
+    """Wait for the child, and end as it ends."""
+    passed_on: set[int] = set()
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        passed_on.add(number)
+        os.kill(child, number)
+
+    numbers = [getattr(signal, name) for name in _SIGNALS]
+    before = {
+        number: signal.signal(number, pass_on) for number in numbers if signal.getsignal(number) != signal.SIG_IGN
+    }
+    try:
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if code >= 0:
+        return code
+    if -code in passed_on:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    doing = bytes(stage).rstrip(b"\0").decode(errors="ignore")
+    memory = " (is there enough memory?)" if -code == signal.SIGKILL else ""
+    raise CommandError(
+        f"the process was ended by {signal.Signals(-code).name}{memory} while {doing or 'starting'}; nothing is written"
+    )

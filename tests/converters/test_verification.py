@@ -1,0 +1,232 @@
+"""What the verifications of all converters share: what counts as compared, sizes that are solved for, isolation."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
+from onnx_sparse.converters.verification.comparison import Verdict
+from onnx_sparse.converters.verification.isolation import CAN_FORK, EndedError, Isolated
+from onnx_sparse.converters.verification.sample_inputs import (
+    KINDS,
+    CompositeSpecs,
+    RaggedInput,
+    Sampler,
+    SparseInput,
+    sample,
+)
+from onnx_sparse.converters.verification.solving import solve
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+def model_of(**inputs):
+    """A model with these inputs, given as (element type, *dimensions), that does nothing."""
+    values = [
+        helper.make_tensor_value_info(name, dtype, [f"{name}_{k}" if d is None else d for k, d in enumerate(dims)])
+        for name, (dtype, *dims) in inputs.items()
+    ]
+    return helper.make_model(helper.make_graph([], "empty", values, []))
+
+
+def verified(run_source, run_model, **inputs):
+    (record,) = compare_batches(
+        attempt_batches(model_of(**inputs), list(inputs), run_source, feeds=None, seed=0, count=len(KINDS)),
+        {"y": "float32"},
+        run_model,
+    )
+    return record
+
+
+class TestVerdict:
+    def test_states_how_many_batches_with_rows_were_compared(self):
+        record = verified(lambda kind, feeds: [feeds["x"]], lambda feeds: [feeds["x"]], x=(FLOAT, None, 3))
+        assert (record.verdict, record.batches) == (Verdict.EQUAL, 4)
+
+    def test_an_empty_batch_proves_nothing(self):
+        def run(kind, feeds):
+            if kind != "of no rows":
+                raise Refused("The source", "too many rows")
+            return [feeds["x"]]
+
+        record = verified(run, lambda feeds: [feeds["x"]], x=(FLOAT, None, 3))
+        assert (record.verdict, record.batches, record.ok) == (Verdict.NOT_COMPARED, 0, False)
+        assert record.note.startswith("no batch with rows was compared; The source refuses the batches 'ordinary', ")
+
+    def test_an_output_that_is_always_empty_proves_nothing(self):
+        record = verified(lambda kind, feeds: [feeds["x"][:0]], lambda feeds: [feeds["x"][:0]], x=(FLOAT, None, 3))
+        assert record.verdict == Verdict.NOT_COMPARED
+        assert record.note == "the output is empty in every batch"
+
+    def test_rows_without_entries_prove_nothing_about_entries(self):
+        def run(kind, feeds):
+            if len(feeds["ids"]):
+                raise Refused("The source", "no entries, please")
+            return [np.zeros(len(feeds["ids_splits"]) - 1, np.float32)]
+
+        record = verified(run, lambda feeds: run("", feeds), ids=(INT64, None), ids_splits=(INT64, None))
+        assert record.verdict == Verdict.NOT_COMPARED
+
+    def test_a_source_that_refuses_everything(self):
+        def run(kind, feeds):
+            raise Refused("The source", "never")
+
+        record = verified(run, lambda feeds: [feeds["x"]], x=(FLOAT, None, 3))
+        assert record.verdict == Verdict.REFUSED
+        batches = ", ".join(map(repr, KINDS))
+        assert record.note == f"The source refuses the batches {batches}: never"
+
+    def test_a_difference_in_a_batch_without_rows_counts(self):
+        def run(feeds):
+            return [feeds["x"] if len(feeds["x"]) else np.zeros((0, 4), np.float32)]
+
+        record = verified(lambda kind, feeds: [feeds["x"]], run, x=(FLOAT, None, 3))
+        assert (record.verdict, record.batches) == (Verdict.DIFFERENT, 4)
+
+
+class TestComposites:
+    """The parts of sparse and ragged tensors fit together, whatever their names."""
+
+    @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.parametrize("depth", [1, 2, 3])
+    def test_ragged(self, kind, depth):
+        splits = [f"s{k}" for k in range(depth)]
+        model = model_of(v=(FLOAT, None, 2), **dict.fromkeys(splits, (INT64, None)))
+        inputs = sample(model, seed=1, kind=kind, specs=CompositeSpecs(ragged=(RaggedInput("v", tuple(splits)),)))
+        for outer, inner in zip(splits, [*splits[1:], None], strict=True):
+            length = len(inputs["v"]) if inner is None else len(inputs[inner]) - 1
+            assert inputs[outer][0] == 0
+            assert inputs[outer][-1] == length
+            assert (np.diff(inputs[outer]) >= 0).all()
+        assert (len(inputs["v"]) > 0) == (kind in ("ordinary", "with empty rows", "of one row"))
+
+    def test_ragged_of_a_fixed_number_of_rows(self):
+        specs = CompositeSpecs(ragged=(RaggedInput("v", ("s",)),))
+        assert len(sample(model_of(v=(FLOAT, None), s=(INT64, 8)), seed=0, kind="ordinary", specs=specs)["s"]) == 8
+
+    @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.parametrize("shape", [None, (None, 5), (None, 1), (None, 4, 3)])
+    def test_sparse(self, kind, shape):
+        rank = len(shape or "ab")
+        model = model_of(a=(INT64, None, rank), b=(FLOAT, None), c=(INT64, rank))
+        inputs = sample(model, seed=1, kind=kind, specs=CompositeSpecs((SparseInput("a", "b", "c", shape),)))
+        assert len(inputs["a"]) == len(inputs["b"])
+        assert (inputs["a"] < inputs["c"]).all()
+        assert all(size in (None, given) for size, given in zip(shape or (), inputs["c"], strict=False))
+
+
+def product(a, b):
+    if a.shape[-1] != b.shape[0]:
+        text = f"Matrix size-incompatible: In[0]: {list(a.shape)}, In[1]: {list(b.shape)}"
+        raise Refused("The source", text.replace(", ", ","))
+    return a @ b
+
+
+def lookup(table, ids):
+    for position, value in enumerate(ids.ravel()):
+        if value >= len(table):
+            raise Refused("The source", f"indices[{position}] = {value} is not in [0, {len(table)})")
+    return table[ids]
+
+
+def together(*arrays):
+    if len({array.shape for array in arrays}) > 1:
+        raise Refused("The source", " vs. ".join(str(list(array.shape)) for array in arrays))
+    return sum(arrays)
+
+
+def ones(*shape):
+    return np.ones(shape, np.float32)
+
+
+class TestSolving:
+    """Sizes that a source states only in its refusals, as TensorFlow phrases them."""
+
+    @pytest.mark.parametrize(
+        ("inputs", "run"),
+        [
+            ({"x": (FLOAT, None, None)}, lambda x: product(x, ones(16, 4))),
+            ({"x": (FLOAT, None, None), "a": (FLOAT, None, None)}, lambda x, a: product(a, product(x, ones(8, 4)))),
+            (
+                {"x": (FLOAT, None, None), "y": (FLOAT, None, None)},
+                lambda x, y: together(product(x, ones(12, 4)), product(y, ones(7, 4))),
+            ),
+            ({"x": (FLOAT, None, None), "y": (FLOAT, None, None)}, lambda x, y: together(x, y, x)),
+            (
+                {"x": (FLOAT, None, None), "y": (FLOAT, None, None)},
+                lambda x, y: product(np.concatenate([x, y], 1), ones(20, 3)),
+            ),
+            ({"ids": (INT64, None, None)}, lambda ids: lookup(ones(3, 2), ids)),
+            ({"x": (FLOAT, None, 4), "ids": (INT64, None)}, lambda x, ids: lookup(x, ids)),
+            (
+                {"x": (FLOAT, None, None), "ids": (INT64, None, 2), "w": (FLOAT, None)},
+                lambda x, ids, w: lookup(product(x, ones(5, 4)), ids) + w[:, None, None],
+            ),
+        ],
+    )
+    def test_what_the_source_accepts_is_found(self, inputs, run):
+        def run_source(kind, feeds):
+            return [run(**feeds)]
+
+        model = model_of(**inputs)
+        attempts = attempt_batches(model, list(inputs), run_source, feeds=None, seed=0, count=len(KINDS))
+        with_rows = [entry for entry in attempts if entry.batch.has_rows]
+        assert len(with_rows) >= 4
+        assert [str(entry.refusal) for entry in with_rows if entry.refusal] == []
+
+    @pytest.mark.parametrize(
+        "message", ["", "no", "3 vs. 3", "[1,2] vs. [3,4]", "= 99999999999999999999 is not in [0, 0)"]
+    )
+    def test_a_source_that_cannot_be_pleased(self, message):
+        asked = []
+        sampler = Sampler(model_of(x=(FLOAT, None, None), ids=(INT64, None)))
+        assert solve(sampler, 0, lambda batch: asked.append(batch) or message) is None
+        assert len(asked) <= 80
+
+
+@pytest.mark.skipif(not CAN_FORK, reason="needs fork")
+class TestIsolation:
+    def test_a_process_that_ends_is_an_error(self):
+        def run(action):
+            if action == "end":
+                os.kill(os.getpid(), signal.SIGFPE)
+            if action == "exit":
+                os._exit(3)
+            return os.getpid()
+
+        with Isolated(lambda: run) as isolated:
+            first = isolated("go on")
+            assert first != os.getpid()
+            assert isolated("go on") == first
+            with pytest.raises(EndedError, match=r"^the process ends by SIGFPE$"):
+                isolated("end")
+            with pytest.raises(EndedError, match=r"^the process ends with 3$"):
+                isolated("exit")
+            assert isolated("go on") != first
+
+    def test_errors_are_raised(self):
+        class LocalError(Exception):
+            """One that no other process knows."""
+
+        def run(error):
+            raise (LocalError("of the child") if error is None else error)
+
+        with Isolated(lambda: run) as isolated:
+            with pytest.raises(ValueError, match=r"^wrong$"):
+                isolated(ValueError("wrong"))
+            with pytest.raises(RuntimeError, match=r"^of the child$"):
+                isolated(None)
+
+    def test_an_end_is_a_difference(self):
+        def run(feeds):
+            if not len(feeds["x"]):
+                os.abort()
+            return [feeds["x"]]
+
+        with Isolated(lambda: run) as isolated:
+            record = verified(lambda kind, feeds: [feeds["x"]], isolated, x=(FLOAT, None, 3))
+        assert (record.verdict, record.batches) == (Verdict.DIFFERENT, 4)
+        assert record.note == "ONNX Runtime ends on the batch 'of no rows': the process ends by SIGABRT"
