@@ -3,6 +3,7 @@
 Each rule holds for tensors of any size, empty ones included:
 
 - a node whose inputs are constants becomes a constant;
+- a branch that is always taken stands in place of its If, of which ONNX Runtime would lose an output;
 - copies, transpositions and casts that change nothing go, and of two in a row one stays;
 - equal constants and equal nodes are merged, and what nothing uses is dropped.
 """
@@ -10,14 +11,15 @@ Each rule holds for tensors of any size, empty ones included:
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, TypeVar
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from onnx_sparse.converters.graphs import graphs, subgraphs
+from onnx_sparse.converters.graphs import graphs, rename, subgraphs
+from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.rewriting.graph import attribute
 from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
@@ -42,8 +44,47 @@ _Chained = MutableMapping[str, _Value]
 def simplify(model: ModelProto) -> None:
     """Tidy a model in place. Types must have been inferred."""
     opsets = {entry.domain: entry.version for entry in model.opset_import}
+    _take_branches(model.graph, {}, Names(_every_name(model.graph)))
     _Scope(model.graph, opsets).simplify()
     _drop_unused(model.graph)
+
+
+def _take_branches(graph: GraphProto, outer: Mapping[str, TensorProto], names: Names) -> None:
+    """Put the nodes of branches whose condition is a constant in place of their If, here and in bodies."""
+    constants = {**outer, **{tensor.name: tensor for tensor in graph.initializer}}
+    waiting, nodes = list(graph.node)[::-1], []
+    while waiting:
+        node = waiting.pop()
+        if node.op_type != "If" or node.input[0] not in constants:
+            for body in subgraphs(node):
+                _take_branches(body, constants, names)
+            nodes.append(node)
+            continue
+        is_taken = numpy_helper.to_array(constants[node.input[0]]).item()
+        branch = attribute(node, "then_branch" if is_taken else "else_branch")
+        made = [*(tensor.name for tensor in branch.initializer), *(name for n in branch.node for name in n.output)]
+        renamed = {name: names.fresh(f"{node.name}/{name}") for name in filter(None, made)}
+        rename(branch.node, renamed)
+        for value in (*branch.initializer, *branch.value_info):
+            value.name = renamed.get(value.name, value.name)
+        constants |= {tensor.name: tensor for tensor in branch.initializer}
+        graph.initializer.extend(branch.initializer)
+        graph.value_info.extend(branch.value_info)
+        results = [renamed.get(value.name, value.name) for value in branch.output]
+        copies = [helper.make_node("Identity", [r], [o], name=o) for r, o in zip(results, node.output, strict=True)]
+        waiting += [*branch.node, *copies][::-1]
+    copied = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copied)
+
+
+def _every_name(graph: GraphProto) -> set[str]:
+    """The names of all tensors of a graph and its bodies."""
+    found: set[str] = set()
+    for inner in graphs(graph):
+        found.update(value.name for value in (*inner.input, *inner.initializer))
+        found.update(name for node in inner.node for name in (*node.input, *node.output))
+    return found
 
 
 class _Scope:

@@ -160,3 +160,37 @@ class TestImages:
         x, scale = keras.Input((4, 4, 3)), keras.Input((4,))
         y = self.convolved(x) * keras.layers.Reshape((1, 1, 4))(scale)
         self.converted([x, scale], self.convolved(y))
+
+
+@pytest.mark.parametrize("outer", [True, False])
+@pytest.mark.parametrize("inner", [True, False])
+def test_branches_that_are_always_taken(outer, inner):
+    """Names of different branches may be equal; a branch may hold another, pass a tensor on, or be a fed one."""
+
+    def branch(nodes, outputs, **constants):
+        results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+        tensors = [numpy_helper.from_array(np.float32(value), name) for name, value in constants.items()]
+        return helper.make_graph(nodes, "branch", [], results, tensors)
+
+    def node(op_type, inputs, outputs, **attributes):
+        return helper.make_node(op_type, inputs.split(), outputs.split(), **attributes)
+
+    deep = [branch([node("Mul", "x c", "r"), node("Identity", "x", "s")], ["r", "s"], c=k) for k in (5, 7)]
+    choice = node("If", "inner", "p q", then_branch=deep[0], else_branch=deep[1], name="choice")
+    then = branch([choice, node("Add", "p k", "t")], ["t", "q"], k=100)
+    other = branch([node("Neg", "x", "t"), node("Abs", "x", "q")], ["t", "q"])
+    fed = [branch([node(op, "y", "t")], ["t"]) for op in ("Exp", "Neg")]
+    nodes = [
+        node("If", "outer", "y z", then_branch=then, else_branch=other),
+        node("If", "flag", "w", then_branch=fed[0], else_branch=fed[1]),
+        node("Sum", "y z w", "out"),
+    ]
+    given = {"x": (TensorProto.FLOAT, [None]), "flag": (TensorProto.BOOL, [])}
+    model = of_nodes(nodes, given, {"out": (TensorProto.FLOAT, [None])}, outer=np.array(outer), inner=np.array(inner))
+    feeds = {"x": np.float32([-1, 2]), "flag": np.array(False)}
+    want = onnx.reference.ReferenceEvaluator(model).run(None, feeds)[0]
+    simplify(model)
+    assert kinds(model).count("If") == 1
+    onnx.checker.check_model(model, full_check=True)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    np.testing.assert_allclose(session.run(None, feeds)[0], want)
