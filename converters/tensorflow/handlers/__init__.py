@@ -11,6 +11,7 @@ from onnx_sparse.converters.tensorflow.handlers import (  # noqa: F401 - importe
     einsum,
     embedding,
     fill,
+    inverse,
     lookup,
     ragged,
     reductions,
