@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import onnx
@@ -36,6 +36,7 @@ def convert(
     signature: str | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
+    lookup_tables: Mapping[str, tuple[Any, Any]] | None = None,
     progress: Callable[[str], None] | None = None,
     explain: Callable[[Explanation], None] | None = None,
     tables: MutableMapping[str, Array] | None = None,
@@ -48,6 +49,8 @@ def convert(
         signature: Which signature of a SavedModel; `serving_default`, or the only one, when omitted.
         inputs: The inputs, in this order. In a GraphDef any tensors (`"a:0"`); the placeholders when omitted.
         outputs: The outputs, in this order. In a GraphDef any tensors; those that nothing consumes when omitted.
+        lookup_tables: For a GraphDef, which has none itself, the keys and values of its lookup tables, by the names of
+            the nodes that make these or by their shared names.
         progress: Called with `"loading"`, `"freezing"`, `"converting"`, `"rewriting"` and `"checking"` as these begin.
         explain: Called once, with the numbers of nodes and the outcome of every rewriting rule.
         tables: A dictionary that receives the embedding tables of a model larger than 1 GiB, by initializer. Their data
@@ -72,7 +75,7 @@ def convert(
     from onnx_sparse.converters.tensorflow.tf2onnx_bridge import to_onnx
 
     with _ONE_AT_A_TIME, quietly():
-        loaded = load(source, signature=signature, inputs=inputs, outputs=outputs)
+        loaded = load(source, signature=signature, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
         tell("freezing")
         frozen = _frozen(loaded)
         tell("converting")

@@ -13,6 +13,7 @@ from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.derived_tables import derive_tables
+from onnx_sparse.converters.tensorflow.graph_tables import Contents, GraphTables
 from onnx_sparse.converters.tensorflow.large_tables import set_aside, with_rows
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.source import (
@@ -33,10 +34,17 @@ class GraphDefSource(Source):
 
     Inputs and outputs are tensors (`"a:0"`, or `"a"` for short) and keep the names by which they are requested. When
     omitted, the inputs are the placeholders and the outputs those that no other node consumes, named by their nodes.
+    The contents of its lookup tables are given by the names of their nodes, unless the graph has them.
     """
 
     def __init__(
-        self, graph_def: Any, *, name: str, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
+        self,
+        graph_def: Any,
+        *,
+        name: str,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+        lookup_tables: Mapping[str, Contents] | None = None,
     ) -> None:
         tf = require("tensorflow")
         self.name = name
@@ -54,11 +62,13 @@ class GraphDefSource(Source):
         self.outputs = tuple(replace(p, name=name) for p, name in zip(self.outputs, names, strict=True))
         if not self.outputs:
             raise ConversionError(f"{name} has no outputs")
+        self._tables = GraphTables(self._graph, lookup_tables)
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Run the graph in a session."""
         tf = require("tensorflow")
         with tf.compat.v1.Session(graph=self._graph) as session:
+            self._tables.fill(session)
             fetched = session.run([p.tensor for p in self.outputs], {p.tensor: feeds[p.name] for p in self.inputs})
         return [_as_array(value) for value in fetched]
 
@@ -81,6 +91,7 @@ class GraphDefSource(Source):
         graph_def = tf.compat.v1.graph_util.extract_sub_graph(
             cut.as_graph_def(add_shapes=True), [port.tensor.partition(":")[0] for port in (*inputs, *outputs)]
         )
+        lookup_tables = self._tables.name(graph_def)
         omitted = [n.name for n in graph_def.node if n.op == "Placeholder" and not n.name.startswith(f"{prefix}/")]
         if omitted:
             raise ConversionError(f"the model needs every input: {', '.join(omitted)} was omitted")
@@ -91,7 +102,7 @@ class GraphDefSource(Source):
         with tf.Graph().as_default():  # Grappler's export is refused in eager mode, though it does not use this graph
             graph_def = loader.tf_optimize([*fed, *(f"{name}:0" for name in tables)], fetches, graph_def)
         with_rows(graph_def, tables)
-        return Frozen(self.name, graph_def, tuple(inputs), tuple(outputs), derivation, embedding_tables=tables)
+        return Frozen(self.name, graph_def, tuple(inputs), tuple(outputs), derivation, lookup_tables, tables)
 
     def _placeholders(self) -> list[str]:
         return [op.name for op in self._graph.get_operations() if op.type == "Placeholder"]
@@ -117,7 +128,13 @@ class GraphDefSource(Source):
         return tuple(ports)
 
 
-def from_graph_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> GraphDefSource:
+def from_graph_file(
+    path: Path,
+    *,
+    inputs: Sequence[str] | None,
+    outputs: Sequence[str] | None,
+    lookup_tables: Mapping[str, Contents] | None = None,
+) -> GraphDefSource:
     """Read a GraphDef from a `.pb` or `.pbtxt` file.
 
     Raises:
@@ -136,7 +153,7 @@ def from_graph_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequen
         raise ConversionError(f"{path} holds no GraphDef: it is damaged, cut short, or something else") from error
     if not graph_def.node:
         raise ConversionError(f"{path} holds no GraphDef: it has no nodes")
-    return GraphDefSource(graph_def, name=path.stem, inputs=inputs, outputs=outputs)
+    return GraphDefSource(graph_def, name=path.stem, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
 
 
 def _as_array(value: Any) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ def load(
     signature: str | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
+    lookup_tables: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> Source:
     """Load a model. `convert` and `verify` accept the result, so that the model is loaded only once.
 
@@ -27,19 +28,22 @@ def load(
         signature: Which signature of a SavedModel; `serving_default`, or the only one, when omitted.
         inputs: The chosen inputs. In a GraphDef any tensors; else some of the model's own names.
         outputs: The chosen outputs, likewise.
+        lookup_tables: For a GraphDef, the keys and values of its lookup tables, by the names of the nodes that make
+            these or by their shared names.
 
     Raises:
         ConversionError: If the source cannot be read, or has no such signature, input or output.
     """
     if isinstance(source, Source):
-        if (signature, inputs, outputs) != (None, None, None):
+        if (signature, inputs, outputs, lookup_tables) != (None, None, None, None):
             raise ConversionError(f"{source.name} is loaded: its signature, inputs and outputs are chosen already")
         return source
     selected = {"inputs": inputs, "outputs": outputs}
     with quietly():
         if isinstance(source, (str, PathLike)):
-            loaded = _load_path(Path(source), signature, selected)
+            loaded = _load_path(Path(source), signature, selected, lookup_tables)
         else:
+            _refuse_tables(type(source).__name__, lookup_tables)
             loaded = _load_object(source, selected)
     refuse_huge(loaded.inputs)
     refuse_what_onnx_lacks(loaded.inputs, "input")
@@ -47,9 +51,21 @@ def load(
     return loaded
 
 
-def _load_path(path: Path, signature: str | None, selected: dict[str, Sequence[str] | None]) -> Source:
+def _refuse_tables(source: object, lookup_tables: Mapping[str, Any] | None) -> None:
+    if lookup_tables:
+        raise ConversionError(f"{source} has its lookup tables with it; only those of a GraphDef are given")
+
+
+def _load_path(
+    path: Path,
+    signature: str | None,
+    selected: dict[str, Sequence[str] | None],
+    lookup_tables: Mapping[str, tuple[Any, Any]] | None,
+) -> Source:
     if not path.exists():
         raise ConversionError(f"no such file or directory: {path}")
+    if path.suffix not in (".pb", ".pbtxt"):
+        _refuse_tables(path, lookup_tables)
     if path.is_dir():
         return _load_saved_model(path, signature, selected)
     if signature is not None:
@@ -61,7 +77,7 @@ def _load_path(path: Path, signature: str | None, selected: dict[str, Sequence[s
     if path.suffix in (".pb", ".pbtxt"):
         from onnx_sparse.converters.tensorflow.graph_def_source import from_graph_file
 
-        return from_graph_file(path, **selected)
+        return from_graph_file(path, lookup_tables=lookup_tables, **selected)
     if path.suffix in (".h5", ".hdf5"):
         raise ConversionError(
             f"{path} is an HDF5 file; load it in Keras and save it as .keras, or give the model itself"

@@ -38,6 +38,7 @@ def verify(
     signature: str | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
+    lookup_tables: Mapping[str, tuple[Any, Any]] | None = None,
     feeds: Mapping[str, Array] | None = None,
     seed: int = 0,
     batch_count: int = len(KINDS),
@@ -62,6 +63,7 @@ def verify(
         signature: As given to `convert`.
         inputs: As given to `convert`.
         outputs: As given to `convert`.
+        lookup_tables: As given to `convert`.
         feeds: The inputs of a single batch. If omitted, inputs are generated: an ordinary batch, one with empty rows,
             one without entries, one of one row, one of no rows, and so on in turn. If TensorFlow refuses them, sizes
             that fit are found from its messages.
@@ -82,7 +84,7 @@ def verify(
     from onnx_sparse.converters.tensorflow.load import load
 
     with quietly():
-        loaded = load(source, signature=signature, inputs=inputs, outputs=outputs)
+        loaded = load(source, signature=signature, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
         described = model if described_by is None else described_by
         names = [port.name for port in loaded.inputs]
         omitted, untried = set(), []

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_sparse.cli import ascend_options, explanation, output
+from onnx_sparse.cli import ascend_options, explanation, lookup_tables, output
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -44,6 +44,7 @@ class Conversion:
         if self.origin == "tensorflow":
             progress("loading")
             chosen = {name: getattr(self._arguments, name) for name in ("signature", "inputs", "outputs")}
+            chosen["lookup_tables"] = lookup_tables.read(self._arguments.lookup_table)
             # Loaded only once, for conversion and verification: models are large.
             self._source = _converted(self.origin, converter.load, self._source, **chosen)
             more = {"explain": self.report, "tables": self.tables}

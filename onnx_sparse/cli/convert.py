@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_sparse.cli import ascend_options, explanation, output, verification
+from onnx_sparse.cli import ascend_options, explanation, lookup_tables, output, verification
 from onnx_sparse.cli.conversion import SOURCES, Conversion
 from onnx_sparse.cli.model_file import ONNX_SUFFIXES
 from onnx_sparse.cli.watch import watched
@@ -60,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--signature", help="the SavedModel's signature (default: serving_default)")
     parser.add_argument("--inputs", type=_names, metavar="A:0,B:0", help="the graph's inputs, for a GraphDef")
     parser.add_argument("--outputs", type=_names, metavar="C:0", help="the graph's outputs, for a GraphDef")
+    lookup_tables.add_arguments(parser)
     ascend_options.add_arguments(parser)
     explanation.add_arguments(parser)
     form = parser.add_mutually_exclusive_group()
@@ -156,6 +157,8 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
         raise output.UsageError(
             "--signature, --inputs and --outputs are for TensorFlow's models; others have their own"
         )
+    if origin != "tensorflow" and arguments.lookup_table:
+        raise output.UsageError("--lookup-table is for TensorFlow's GraphDefs")
     if origin == "onnx" and _is_verified(arguments):
         raise output.UsageError("--verify and --verify-with are for other sources than ONNX files")
     keep: list[str | Path] = []

@@ -8,8 +8,9 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
+from onnx_sparse.cli import main  # noqa: E402
 from onnx_sparse.converters import ConversionError  # noqa: E402
-from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
+from onnx_sparse.converters.tensorflow import convert, load, verify  # noqa: E402
 
 KEYS = {tf.string: ["red", "grün", ""], tf.int64: [10, -20, 2**40], tf.int32: [10, -20, 0]}
 ASKED = {
@@ -159,13 +160,85 @@ def test_a_lookup_in_a_loop_is_refused():
         convert(sums)
 
 
-def test_a_table_without_its_contents_is_refused(tmp_path):
+@pytest.fixture(scope="module")
+def frozen(tmp_path_factory):
+    """A GraphDef with lookups in three tables, without what is in them."""
     with tf.Graph().as_default() as graph:
-        keys = tf.compat.v1.placeholder(tf.string, [None], "keys")
-        initializer = tf.lookup.KeyValueTensorInitializer(["red"], tf.constant([4], tf.int64))
-        tf.identity(tf.lookup.StaticHashTable(initializer, default_value=-1).lookup(keys), "values")
-    path = tmp_path / "frozen.pb"
+        words = tf.compat.v1.placeholder(tf.string, [None], "words")
+        ids = tf.compat.v1.placeholder(tf.int64, [None], "ids")
+        vocabulary = tf.raw_ops.HashTableV2(key_dtype=tf.string, value_dtype=tf.int64, name="vocabulary")
+        weights = tf.raw_ops.HashTableV2(
+            key_dtype=tf.int64, value_dtype=tf.float32, name="weights", shared_name="by_id"
+        )
+        names = tf.raw_ops.MutableHashTableV2(key_dtype=tf.int64, value_dtype=tf.string, name="names")
+        asked = ((vocabulary, words, np.int64(-1)), (weights, ids, np.float32(0.5)), (names, ids, "?"))
+        for number, (table, keys, default) in enumerate(asked):
+            found = tf.raw_ops.LookupTableFindV2(table_handle=table, keys=keys, default_value=default)
+            tf.identity(found, f"found_{number}")
+    path = tmp_path_factory.mktemp("frozen") / "frozen.pb"
     path.write_bytes(graph.as_graph_def().SerializeToString())
-    with pytest.raises(ConversionError) as caught:
-        convert(path, inputs=["keys"], outputs=["values"])
-    assert "the contents of the table are not in the graph; convert the SavedModel" in str(caught.value)
+    return path
+
+
+CONTENTS = {"vocabulary": (["red", "grün"], [3, 4]), "by_id": ([1, 2], [0.25, 2]), "names": ([1, 5], ["a", "ü"])}
+FOUND = [f"found_{number}" for number in range(3)]
+
+
+class TestTablesOfFrozenGraphs:
+    def test_given_contents(self, frozen, run):
+        source = load(frozen, outputs=FOUND, lookup_tables=CONTENTS)
+        model = convert(source)
+        assert [record.ok for record in verify(source, model)] == [True] * 3
+        found = run(model, words=np.array(["grün", "blue"], object), ids=np.array([1, 5, 7]))
+        assert [found[name].tolist() for name in FOUND] == [[4, -1], [0.25, 0.5, 0.5], ["a", "ü", "?"]]
+
+    def test_contents_in_the_graph_itself(self, run, tmp_path):
+        """What fills a table is still there if the graph was not cut to its outputs."""
+        with tf.Graph().as_default() as graph:
+            keys = tf.compat.v1.placeholder(tf.string, [None], "keys")
+            initializer = tf.lookup.KeyValueTensorInitializer(["red"], tf.constant([4], tf.int64))
+            tf.identity(tf.lookup.StaticHashTable(initializer, default_value=-1).lookup(keys), "values")
+        path = tmp_path / "frozen.pb"
+        path.write_bytes(graph.as_graph_def().SerializeToString())
+        source = load(path, inputs=["keys"], outputs=["values"])
+        model = convert(source)
+        assert verify(source, model)[0].ok
+        assert run(model, keys=np.array(["red", "blue"], object))["values"].tolist() == [4, -1]
+
+    def test_tables_whose_contents_are_not_given_are_refused(self, frozen):
+        with pytest.raises(ConversionError, match="give its keys and values") as caught:
+            convert(frozen, outputs=FOUND, lookup_tables={"vocabulary": CONTENTS["vocabulary"]})
+        assert [node.op_type for node in caught.value.unsupported] == ["LookupTableFindV2"] * 2
+
+    @pytest.mark.parametrize(
+        ("name", "keys", "held", "message"),
+        [
+            ("vocab", ["a"], [1], "no lookup table named 'vocab'"),
+            ("weights", ["x"], [1], "its keys are int64: invalid literal"),
+            ("by_id", [1.5], [1], "its keys are int64: some do not fit"),
+            ("weights", [2**70], [1], "its keys are int64"),
+            ("vocabulary", ["a"], [1, 2], "1 keys and 2 values"),
+            ("vocabulary", [["a"]], [[1]], "the keys must be a vector, not of shape"),
+        ],
+    )
+    def test_contents_that_the_table_cannot_hold(self, frozen, name, keys, held, message):
+        with pytest.raises(ConversionError, match=message):
+            convert(frozen, outputs=FOUND, lookup_tables={name: (keys, held)})
+
+    def test_other_sources_have_their_tables(self):
+        with pytest.raises(ConversionError, match="only those of a GraphDef are given"):
+            convert(looking_up(static_table(tf.string, tf.int64), tf.string), lookup_tables=CONTENTS)
+
+    def test_files(self, frozen, tmp_path, capsys):
+        """Text with values, text without, and arrays."""
+        (tmp_path / "words.txt").write_text("red\ngrün\n", encoding="utf-8")
+        (tmp_path / "weights.tsv").write_text("1\t0.25\n2\t2\n", encoding="utf-8")
+        np.savez(tmp_path / "names.npz", keys=[1, 5], values=["a", "ü"])
+        files = {"vocabulary": "words.txt", "weights": "weights.tsv", "names": "names.npz"}
+        options = [word for name, file in files.items() for word in ("--lookup-table", f"{name}={tmp_path / file}")]
+        command = ["convert", str(frozen), "-o", str(tmp_path / "out.onnx"), "--outputs", ",".join(FOUND), "--verify"]
+        assert main([*command, *options]) == 0
+        (tmp_path / "weights.tsv").write_text("1\t0.25\n2\n", encoding="utf-8")
+        assert main([*command, *options]) == 1
+        assert "line 2 is not a key, a tab and a value" in capsys.readouterr().err
+        assert main([*command, "--lookup-table", "vocabulary"]) == 2

@@ -31,7 +31,10 @@ _LISTS: dict[DType, tuple[str, str]] = {
 def lookup_table_find(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The value of each key, or the default; values that LabelEncoder cannot hold are gathered by position."""
     if node.table is None:
-        raise Unsupported("the contents of the table are not in the graph; convert the SavedModel that it comes from")
+        raise Unsupported(
+            "the contents of the table are not in the graph; give its keys and values (--lookup-table NAME=FILE, or "
+            "lookup_tables in Python), or convert the SavedModel that it comes from"
+        )
     known, held = node.table
     if known.ndim != 1:
         raise Unsupported("a DenseHashTable is not supported; a StaticHashTable or MutableHashTable is")
