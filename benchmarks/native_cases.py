@@ -289,6 +289,16 @@ def _strings(random: Any, tf: Any) -> Iterator[Case]:
             sum(map(len, words)) + count * 8,
             peers,
         )
+        strong: dict[str, Run] = {}
+        if tf is not None:
+            strong["tensorflow"] = lambda known=known: tf.strings.to_hash_bucket_strong(known, buckets, [1, 2])
+        yield Case(
+            f"StringToHashBucketStrong 1M strings of {name} bytes",
+            "StringToHashBucketStrong",
+            {"input": words, "num_buckets": np.array(buckets), "key_0": np.array(1), "key_1": np.array(2)},
+            sum(map(len, words)) + count * 8,
+            strong,
+        )
 
 
 def _small(random: Any, torch: Any, tf: Any) -> Iterator[Case]:

@@ -40,6 +40,18 @@ def test_unique_slices(agree, dtype, axis):
         agree(unique, np.take(x, [], empty))
 
 
+@pytest.mark.parametrize("dtype", [tf.float16, tf.float32, tf.float64], ids=by_name)
+def test_nan_differs_from_everything(agree, dtype):
+    @function(([None], dtype), ([None, 2], dtype))
+    def unique(x, rows):
+        return *tf.raw_ops.UniqueWithCounts(x=x), *tf.raw_ops.UniqueV2(x=rows, axis=[0])
+
+    nan, inf = np.nan, np.inf
+    for x in ([1, 2, nan, 2, 1, 3], [nan, 1, 2, 1, nan, nan], [0.0, -0.0, 1, inf, inf, -inf]):
+        x = np.array(x, dtype.as_numpy_dtype)
+        agree(unique, x, np.stack([x, x[::-1]], 1))
+
+
 def test_targets_among_the_largest(agree):
     """Ties count for the target; a row that is not finite, or a target that is no class, is never among them."""
 

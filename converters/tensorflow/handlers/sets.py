@@ -16,34 +16,30 @@ from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, SIGNED_INTEGERS, UNSIGNED_INTEGERS, dtype_name
 
 _END = np.iinfo(np.int64).max
-_UNIQUE_NOTES = "NaN is not supported: ONNX Runtime does not tell numbers from it"
 
 
-@handles("Unique", "UniqueWithCounts", inputs=("x",), to="Unique", dtypes=("every type",), notes=_UNIQUE_NOTES)
-@handles(
-    "UniqueV2", "UniqueWithCountsV2", inputs=("x", "axis"), to="Unique", dtypes=("every type",), notes=_UNIQUE_NOTES
-)
+@handles("Unique", "UniqueWithCounts", inputs=("x",), to="Unique", dtypes=("every type",))
+@handles("UniqueV2", "UniqueWithCountsV2", inputs=("x", "axis"), to="Unique", dtypes=("every type",))
 def unique(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The different elements, or slices along an axis, in the order of their first occurrence."""
     x = node["x"]
     dtype = int(node.attributes.get("out_idx", TensorProto.INT32))
     along = node["axis"].integers("axis") if "axis" in node.inputs else []
     axis = x.axis(along[0]) if along else 0
-    if x.rank == 1:
-        y, _, places, counts = _different(_comparable(x, emit), emit, is_sorted=False)
-        y = emit.cast(y, x.dtype)
-    else:
-        _, first, places, counts = _different(_comparable(_as_rows(x, axis, emit), emit), emit, is_sorted=False, axis=0)
-        y = emit.op("Gather", x, first, axis=axis)
+    compared = _comparable(x, emit)
+    if x.rank > 1:
+        compared = _as_rows(compared, x.rank, axis, emit)
+    y, first, places, counts = _different(compared, emit, is_sorted=False, axis=0 if x.rank > 1 else None)
+    y = emit.op("Gather", x, first, axis=axis) if x.rank > 1 or x.dtype in FLOATS else emit.cast(y, x.dtype)
     results = (y, emit.cast(places, dtype), emit.cast(counts, dtype))
     return results if "Counts" in node.op_type else results[:2]
 
 
-def _as_rows(x: Tensor, axis: int, emit: Emitter) -> Tensor:
+def _as_rows(x: Tensor, rank: int, axis: int, emit: Emitter) -> Tensor:
     """Each slice as a row, with an element more: a slice of nothing is one, too, but not to ONNX Runtime."""
-    turned = emit.op("Transpose", x, perm=[axis, *(k for k in range(x.rank) if k != axis)]) if axis else x
+    turned = emit.op("Transpose", x, perm=[axis, *(k for k in range(rank) if k != axis)]) if axis else x
     sizes = emit.shape_of(turned)
-    inner = emit.op("Slice", sizes, emit.constant([1]), emit.constant([x.rank]))
+    inner = emit.op("Slice", sizes, emit.constant([1]), emit.constant([rank]))
     count, width = emit.size(x, axis), emit.op("ReduceProd", inner, emit.constant([0]), keepdims=1)
     rows = emit.op("Reshape", turned, emit.op("Concat", count, width, axis=0), allowzero=1)
     more = emit.op("Concat", count, emit.constant([1]), axis=0)
@@ -57,14 +53,21 @@ def _different(x: Tensor, emit: Emitter, *, is_sorted: bool, axis: int | None = 
 
 
 def _comparable(x: Tensor, emit: Emitter) -> Tensor:
-    """The elements in a type that ONNX Runtime's Unique takes, one to one."""
+    """The elements in a type that ONNX Runtime's Unique compares as TensorFlow does, one to one."""
     if x.dtype in (*SIGNED_INTEGERS, *UNSIGNED_INTEGERS, TensorProto.BOOL):
         return emit.cast(x, TensorProto.INT64)
-    if x.dtype in HALF_FLOATS:
-        return emit.cast(x, TensorProto.FLOAT)
     if x.dtype not in (*FLOATS, TensorProto.STRING):
         raise Unsupported(f"ONNX Runtime does not compare {dtype_name(x.dtype)}")
-    return x
+    if x.dtype == TensorProto.STRING:
+        return x
+    # Numbers are numbered. NaN, which has no place in an order, differs from all, also from itself.
+    flat = emit.op("Reshape", emit.cast(x, TensorProto.FLOAT) if x.dtype in HALF_FLOATS else x, emit.constant([-1]))
+    is_number = emit.op("Equal", flat, flat)
+    numbers = emit.op("Where", is_number, flat, emit.like(0, flat))
+    _, _, code, _ = _different(numbers, emit, is_sorted=False)
+    count = emit.op("Squeeze", emit.shape_of(flat), emit.constant([0]))
+    others = emit.op("Range", count, emit.op("Add", count, count), emit.constant(1))
+    return emit.op("Reshape", emit.op("Where", is_number, code, others), emit.shape_of(x), allowzero=1)
 
 
 _SET_NOTES = "indices are not validated: coordinates in any order are taken, TensorFlow refuses them"
