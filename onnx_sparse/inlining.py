@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from onnx import FunctionProto, ModelProto, inliner
 
 from onnx_sparse.graphs import all_nodes, every_node
@@ -31,12 +33,31 @@ def inlined(model: ModelProto) -> ModelProto:
     """The model with all its model-local functions inlined. The given model is changed, too.
 
     Raises:
-        ValueError: A function is malformed, or in an opset that onnx cannot convert to the model's.
+        ValueError: A function is malformed, does not compute a value that it reads or gives, or is in an opset that
+            onnx cannot convert to the model's.
     """
+    for function in model.functions:
+        _check_values(function)
     _write_default_attributes(model)
     _import_what_functions_import(model)
     with as_value_errors(model, "the model's functions cannot be inlined"):
         return inliner.inline_local_functions(model, convert_version=True)
+
+
+def _check_values(function: FunctionProto) -> None:
+    """Refuse a function that reads or gives a value which it does not have; the inliner would take the caller's."""
+    known = {"", *function.input}
+    for node in function.node:
+        _check_known(function, node.input, known)
+        known.update(node.output)
+    _check_known(function, function.output, known)
+
+
+def _check_known(function: FunctionProto, names: Iterable[str], known: set[str]) -> None:
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None:
+        called = f"{function.domain}::{function.name}"
+        raise ValueError(f"the model's functions cannot be inlined: {called} does not compute {unknown!r}")
 
 
 def _write_default_attributes(model: ModelProto) -> None:

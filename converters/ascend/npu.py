@@ -15,7 +15,7 @@ from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, one_hot,
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE_HANDLERS
 from onnx_sparse.converters.ascend.ge.handlers import Node as GeNode
-from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNode, UnsupportedNodes
+from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNode, UnsupportedNodes, first_line
 from onnx_sparse.converters.graph_emitter import IR_VERSION, value_info
 from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.registry import Handler, Registry, Results
@@ -91,6 +91,10 @@ def convert_npu(path: Path) -> ModelProto:
     imports = [entry for entry in model.opset_import if entry.domain != DOMAIN]
     del model.opset_import[:]
     model.opset_import.extend(imports)
+    try:
+        onnx.shape_inference.infer_shapes(model, strict_mode=True)
+    except onnx.shape_inference.InferenceError as error:
+        raise ConversionError(f"the converted model is not valid: {first_line(error)}") from error
     return model
 
 

@@ -97,6 +97,15 @@ def test_refusals(tmp_path):
         convert(tmp_path / "plain.onnx")
 
 
+def test_an_output_of_another_shape_than_its_operator_gives(tmp_path):
+    path = save(tmp_path, [npu("NPUMish")], [X], opset=17)
+    model = onnx.load(path)
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("out0", TensorProto.FLOAT, [2, 3, 5]))
+    onnx.save(model, path)
+    with pytest.raises(ConversionError, match=r"the converted model is not valid: .*\(4\) vs \(5\)"):
+        convert(path)
+
+
 def test_operators_in_bodies_of_control_flow(tmp_path):
     """They are reported, not left in the model."""
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")

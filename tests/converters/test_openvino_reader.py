@@ -31,6 +31,13 @@ def constant_net(element_type: str, shape: list[int], data: bytes) -> IrBuilder:
     return net
 
 
+def test_a_port_of_another_shape_than_its_layer_gives(tmp_path: Path) -> None:
+    net = IrBuilder()
+    net.result(net.layer("ReLU", "opset1", [net.parameter("x", "f32", [2, 4])], [("f32", [2, 3])]))
+    with pytest.raises(ConversionError, match=r"the converted model is not valid: .*\(4\) vs \(3\)"):
+        convert(net.save(tmp_path))
+
+
 @pytest.mark.parametrize("version", ["10", "11"])
 def test_both_versions_are_read(tmp_path: Path, version: str) -> None:
     model = convert(add_net().save(tmp_path, version))

@@ -42,6 +42,24 @@ def parsed(text: str) -> ModelProto:
             "Cycle detected in model-local function references: mine::Pool -> mine::Pool",
         ),
         (
+            parsed(
+                """<ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1, "mine" : 1]>
+                g (float[k] x, int64[k] ids) => (float[s] y) { y = mine.Pool (x, ids) }
+                <domain: "mine", opset_import: ["" : 18, "onnx_sparse" : 1]>
+                Pool (data, ids) => (pooled) { a = onnx_sparse.SegmentSum (data, ids) }"""
+            ),
+            "the model's functions cannot be inlined: mine::Pool does not compute 'pooled'",
+        ),
+        (
+            parsed(
+                """<ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1, "mine" : 1]>
+                g (float[k] x, int64[k] ids) => (float[s] y) { y = mine.Pool (x) }
+                <domain: "mine", opset_import: ["" : 18, "onnx_sparse" : 1]>
+                Pool (data) => (pooled) { pooled = onnx_sparse.SegmentSum (data, ids) }"""
+            ),
+            "the model's functions cannot be inlined: mine::Pool does not compute 'ids'",
+        ),
+        (
             model("g (seq(float) x, int64[k] i) => (y) { y = onnx_sparse.SegmentSum (x, i) }"),
             r'SegmentSum: input data must be a tensor \(node "y"\)',
         ),
@@ -53,7 +71,7 @@ def parsed(text: str) -> ModelProto:
             r'SegmentSum: input segment_ids has rank 2; expected rank 1 .* \(one of the nodes "z", "y"\)',
         ),
     ],
-    ids=["recursion", "sequence", "rank"],
+    ids=["recursion", "output", "captured", "sequence", "rank"],
 )
 def test_what_onnx_refuses_is_a_value_error_of_one_line(rewrite: Rewrite, m: ModelProto, message: str) -> None:
     with pytest.raises(ValueError, match=message) as raised:
