@@ -15,9 +15,12 @@ from onnx_sparse.graphs import DomainNode, Names, domain_nodes
 from onnx_sparse.inlining import without_calls_of_functions
 from onnx_sparse.large_models import around_large_tensors
 from onnx_sparse.onnx_tools import with_inferred_types
-from onnx_sparse.opsets import with_default_opset
+from onnx_sparse.opsets import default_opset, with_default_opset
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType, Input, Output, dtype_name
+
+#: The first opset of ai.onnx whose Constant has every element type.
+_CONSTANTS_OPSET = 9
 
 
 @around_large_tensors
@@ -36,7 +39,7 @@ def canonicalize(model: ModelProto) -> ModelProto:
 
     Raises:
         ValueError: A node's op_type is not in the domain, it has too many inputs or outputs, or the element type of a
-            sentinel cannot be inferred.
+            sentinel cannot be inferred, or the model's opset of ai.onnx is below 9 and a sentinel is needed.
     """
     had_bodies = any(f.domain == DOMAIN for f in model.functions)
     result = with_inferred_types(with_default_opset(without_calls_of_functions(model)))
@@ -44,6 +47,12 @@ def canonicalize(model: ModelProto) -> ModelProto:
     sentinels: dict[tuple[str, DType], NodeProto] = {}
     for found in domain_nodes(result):
         _canonicalize_node(found, names, sentinels)
+    opset = default_opset(result)
+    if sentinels and opset < _CONSTANTS_OPSET:
+        raise ValueError(
+            f"the model's opset {opset} of ai.onnx has no constants of every type for optional inputs that are "
+            f"omitted; opset {_CONSTANTS_OPSET} has"
+        )
     for position, constant in enumerate(sentinels.values()):
         result.graph.node.insert(position, constant)
     return embed_functions(result) if had_bodies else result

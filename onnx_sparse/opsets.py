@@ -11,13 +11,27 @@ from onnx_sparse.schemas.function_body import BODY_OPSET
 
 
 def default_opset(model: ModelProto) -> int:
-    """The version of ai.onnx that the model imports; 0 when it imports none."""
-    return next((i.version for i in model.opset_import if i.domain in ("", "ai.onnx")), 0)
+    """The version of ai.onnx that the model imports; 0 when it imports none.
+
+    Raises:
+        ValueError: It imports several.
+    """
+    versions = sorted({i.version for i in model.opset_import if i.domain in ("", "ai.onnx")})
+    if len(versions) > 1:
+        raise ValueError(f"the model imports several opsets of ai.onnx: {', '.join(map(str, versions))}")
+    return versions[0] if versions else 0
 
 
 def with_default_opset(model: ModelProto) -> ModelProto:
-    """The same model, changed to import ai.onnx in the bodies' version where it did not import it."""
+    """The same model, changed to import ai.onnx in the bodies' version where it did not import it.
+
+    Raises:
+        ValueError: It imports several versions.
+    """
     if default_opset(model) == 0:
+        imports = [i for i in model.opset_import if i.domain not in ("", "ai.onnx")]
+        del model.opset_import[:]
+        model.opset_import.extend(imports)
         model.opset_import.add(domain="", version=BODY_OPSET)
     return model
 

@@ -39,12 +39,29 @@ class Node:
             raise Unsupported(f"it has {len(self.inputs)} inputs, {count} expected")
         return self.inputs
 
+    def integer(self, name: str, default: int) -> int:
+        """An integer among the attributes; exporters also write it as a float."""
+        value = self.number(name, default)
+        if not float(value).is_integer():
+            raise Unsupported(f"attribute {name} is {value}, not an integer")
+        return int(value)
+
+    def number(self, name: str, default: float) -> float:
+        """A number among the attributes."""
+        value = self.attributes.get(name, default)
+        if not isinstance(value, (int, float)):
+            raise Unsupported(f"attribute {name} is not a number")
+        return value
+
     def vector(self, emit: Emitter, name: str) -> Tensor:
         """A list of integers among the attributes, as a constant."""
         value = self.attributes.get(name)
         if value is None:
             raise Unsupported(f"attribute {name} is missing")
-        return emit.constant(np.atleast_1d(np.asarray(value, np.int64)))
+        values = np.atleast_1d(np.asarray(value))
+        if values.ndim > 1 or (values.size and values.dtype != np.int64):
+            raise Unsupported(f"attribute {name} is not a list of integers")
+        return emit.constant(values.astype(np.int64))
 
 
 #: The handlers by operator.
@@ -72,6 +89,9 @@ def convert_npu(path: Path) -> ModelProto:
         raise ConversionError(
             f"{path} cannot be brought to opset {Emitter.opset}: {' '.join(str(error).split())}"
         ) from error
+    domains = ["" if entry.domain == "ai.onnx" else entry.domain for entry in model.opset_import]
+    if repeated := sorted({domain for domain in domains if domains.count(domain) > 1}):
+        raise ConversionError(f"{path} imports domain {repeated[0]!r} more than once")
     _, *bodies = graphs(model.graph)
     if inner := [node for body in bodies for node in body.node if node.domain == DOMAIN]:
         reason = "it is in the body of control flow, which is not supported"
@@ -172,17 +192,16 @@ def _as_ge(op_type: str, inputs: tuple[Tensor, ...], emit: Emitter, **attributes
 @handles("NPUMaskedFillRange", to="GreaterOrEqual, Less, And, MaskedFill")
 def _masked_fill_range(node: Node, emit: Emitter) -> Results:
     x, start, end, value = node.take(4)
-    return (range_filled(emit, x, start, end, value, int(node.attributes.get("axis", -1))),)
+    return (range_filled(emit, x, start, end, value, node.integer("axis", -1)),)
 
 
 @handles("NPUOneHot", to="OneHot, Cast")
 def _one_hot(node: Node, emit: Emitter) -> Results:
     """The attribute that torch_npu calls num_classes (its exporter num_classses) is the axis; the result is float32."""
     (x,) = node.take(1)
-    given = node.attributes
-    axis = int(given.get("num_classses", given.get("num_classes", -1)))
-    values = [emit.constant(int(given.get(name, default))) for name, default in (("on_value", 1), ("off_value", 0))]
-    made = one_hot(emit, x, values[0], values[1], int(given.get("depth", 1)), axis)
+    axis = node.integer("num_classses", node.integer("num_classes", -1))
+    on, off = (emit.constant(node.integer(name, default)) for name, default in (("on_value", 1), ("off_value", 0)))
+    made = one_hot(emit, x, on, off, node.integer("depth", 1), axis)
     return (emit.cast(made, TensorProto.FLOAT),)
 
 
@@ -196,9 +215,8 @@ def _slice(node: Node, emit: Emitter) -> Results:
 @handles("NPUIndexing", to="Slice, Squeeze, Unsqueeze")
 def _indexing(node: Node, emit: Emitter) -> Results:
     (x,) = node.take(1)
-    given = node.attributes
     bounds = (node.vector(emit, name) for name in ("begins", "ends", "strides"))
-    masks = {name: int(value) for name, value in given.items() if name.endswith("_mask")}
+    masks = {name: node.integer(name, 0) for name in node.attributes if name.endswith("_mask")}
     return _as_ge("StridedSlice", (x, *bounds), emit, **masks)
 
 
@@ -223,7 +241,7 @@ def _mish(node: Node, emit: Emitter) -> Results:
 
 @handles("NPURmsNorm", to="Mul, ReduceMean, Sqrt, Div")
 def _rms_norm(node: Node, emit: Emitter) -> Results:
-    return _as_ge("RmsNorm", node.take(2), emit, epsilon=float(node.attributes.get("epsilon", 1e-6)))
+    return _as_ge("RmsNorm", node.take(2), emit, epsilon=float(node.number("epsilon", 1e-6)))
 
 
 @handles("NPUFormatCast", to="Identity")
@@ -249,7 +267,7 @@ _TORCH_DTYPES = {
 @handles("NPUDtypeCast", to="Cast")
 def _dtype_cast(node: Node, emit: Emitter) -> Results:
     (x,) = node.take(1)
-    number = node.attributes.get("dtype")
+    number = node.integer("dtype", -1)
     if number not in _TORCH_DTYPES:
         raise Unsupported(f"dtype {number} is not one of torch's element types")
     return (emit.cast(x, _TORCH_DTYPES[number]),)
@@ -259,7 +277,7 @@ def _dtype_cast(node: Node, emit: Emitter) -> Results:
 def _scatter(node: Node, emit: Emitter) -> Results:
     """The exporter's name is NPUScatterOP. Indices and updates have size 1 along the axis, and may lack it."""
     x, indices, updates = node.take(3)
-    axis = x.axis(int(node.attributes.get("dim", 0)))
+    axis = x.axis(node.integer("dim", 0))
     pair = []
     for tensor in (indices, updates):
         if tensor.rank == x.rank - 1:

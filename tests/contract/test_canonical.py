@@ -14,6 +14,9 @@ from onnx_sparse import large_models
 from onnx_sparse.canonical import canonical_gaps
 from onnx_sparse.graphs import domain_nodes
 
+#: With an omitted input.
+SUM = "g (float[k] x, int64[k] i) => (float[s] y) { y = onnx_sparse.SegmentSum (x, i) }"
+
 
 def nodes_of(m: onnx.ModelProto) -> list[onnx.NodeProto]:
     return [found.node for found in domain_nodes(m)]
@@ -167,3 +170,29 @@ def test_a_later_opset_is_refused(function: Callable[[onnx.ModelProto], onnx.Mod
     next(i for i in later.opset_import if i.domain == onnx_sparse.DOMAIN).version = 2
     with pytest.raises(ValueError, match="opset 2 of domain onnx_sparse; this version of onnx_sparse has 1"):
         function(later)
+
+
+def test_opsets_that_contradict_each_other() -> None:
+    m = model(SUM)
+    m.opset_import.add(domain="", version=1)
+    with pytest.raises(ValueError, match=r"^the model imports several opsets of ai.onnx: 1, 18$"):
+        onnx_sparse.canonicalize(m)
+
+
+@pytest.mark.parametrize("opset", [1, 7, 8, 9, 18])
+def test_constants_of_old_opsets(opset: int) -> None:
+    """Constant has only floats before opset 9; without omitted inputs no constant is needed."""
+    m = model(SUM, opset=opset)
+    if opset < 9:
+        with pytest.raises(ValueError, match=f"the model's opset {opset} of ai.onnx has no constants of every type"):
+            onnx_sparse.canonicalize(m)
+        whole = "g (float[k] x, int64[k] i, int64 n) => (float[s] y) { y = onnx_sparse.SegmentSum (x, i, n) }"
+        assert len(onnx_sparse.canonicalize(model(whole, opset=opset)).graph.node) == 1
+    else:
+        onnx.checker.check_model(onnx_sparse.canonicalize(m), full_check=True)
+
+
+def test_an_import_of_opset_0() -> None:
+    """As good as none."""
+    m = model(SUM, opset=0)
+    assert [i.version for i in onnx_sparse.canonicalize(m).opset_import if i.domain == ""] == [18]

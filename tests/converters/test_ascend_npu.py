@@ -106,6 +106,44 @@ def test_an_output_of_another_shape_than_its_operator_gives(tmp_path):
         convert(path)
 
 
+@pytest.mark.parametrize("value", [[1, 2], [1.5], "a", ["a"], float("nan"), float("inf"), 0.5])
+@pytest.mark.parametrize(
+    "node",
+    [
+        npu("NPUMaskedFillRange", 4, axis=0),
+        npu("NPUOneHot", depth=3, on_value=2, off_value=0, num_classses=0),
+        npu("NPUSlice", offsetss=[0], sizes=[2]),
+        npu("NPUIndexing", begins=[0], ends=[2], strides=[1], begin_mask=0),
+        npu("NPURmsNorm", 2, 2, epsilon=1e-3),
+        npu("NPUDtypeCast", dtype=6),
+        npu("NPUScatterOP", 3, dim=0),
+    ],
+    ids=lambda node: node.op_type,
+)
+def test_attributes_of_other_types(tmp_path, node, value):
+    """Each is refused by its name, or is what the operator can do with it."""
+    arrays = [np.ones(3, F32), *[np.zeros(1, np.int32)] * 3][: len(node.input)]
+    for attribute in node.attribute:
+        changed = onnx.NodeProto.FromString(node.SerializeToString())
+        changed.attribute.remove(attribute)
+        changed.attribute.append(helper.make_attribute(attribute.name, value))
+        try:
+            convert(save(tmp_path, [changed], arrays, len(node.output), opset=17))
+        except ConversionError as error:
+            assert error.unsupported or "not valid" in str(error)  # noqa: PT017
+        else:
+            assert attribute.name == "epsilon" or value == [1, 2]
+
+
+def test_a_domain_that_is_imported_twice(tmp_path):
+    path = save(tmp_path, [npu("NPUMish")], [X])
+    model = onnx.load(path)
+    model.opset_import.append(helper.make_opsetid("", 11))
+    onnx.save(model, path)
+    with pytest.raises(ConversionError, match="imports domain '' more than once"):
+        convert(path)
+
+
 def test_operators_in_bodies_of_control_flow(tmp_path):
     """They are reported, not left in the model."""
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
