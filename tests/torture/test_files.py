@@ -1,0 +1,34 @@
+"""A small part of the torture in `files.py`, each road in a process of its own."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+from torture.files import PATIENCE, Worker
+
+pytestmark = pytest.mark.slow
+
+if sys.platform == "win32":
+    pytest.skip("POSIX streams and limits", allow_module_level=True)
+
+
+@pytest.mark.parametrize(
+    ("road", "count", "needs"),
+    [
+        ("onnx", 120, "onnx"),
+        ("ascend", 200, "onnx"),
+        ("openvino", 80, "openvino"),
+        ("graph_def", 30, "tensorflow"),
+        ("saved_model", 10, "tensorflow"),
+        ("keras", 20, "keras"),
+    ],
+)
+def test_mutated_sources_are_converted_or_refused(road: str, count: int, needs: str) -> None:
+    pytest.importorskip(needs)
+    worker = Worker(road, ())
+    worker.cases(1_000_000, count, time.monotonic() + 10 * PATIENCE)
+    assert not worker.faults
+    assert worker.done["converted"] + worker.done["refused"] == count
+    assert min(worker.done["converted"], worker.done["refused"]) > 0
