@@ -108,6 +108,18 @@ def test_an_input_that_takes_all_memory(tmp_path):
     )
 
 
+@pytest.mark.parametrize("transform", ["fft", "fft2d", "fft3d", "ifft", "ifft2d"])
+def test_transforms_of_complex_numbers_say_why(transform):
+    spec = [tf.TensorSpec([2, 3, 4, 4], tf.float32, "x")]
+
+    @tf.function(input_signature=spec)
+    def spectrum(x):
+        return tf.math.real(getattr(tf.signal, transform)(tf.complex(x, x)))
+
+    for node in refusal(spectrum).unsupported:
+        assert "has no complex tensors" in node.reason
+
+
 @pytest.mark.parametrize("dtype", [tf.complex64, tf.complex128, tf.variant], ids=lambda t: t.name)
 def test_ends_of_a_type_that_onnx_runtime_lacks(dtype):
     function = tf.function(lambda x: {"y": tf.identity(x)}, input_signature=[tf.TensorSpec([2], dtype, "x")])

@@ -86,9 +86,10 @@ def _save(built: Built, folder: str) -> Any:
         return {f"y{k}": tf.identity(tensor) for k, tensor in enumerate(result)}
 
     module = tf.Module()
-    module.owner = built.call if built.owner is None else built.owner
+    module.owner = built.owner
     module.serve = tf.function(named)
     concrete = module.serve.get_concrete_function(**{given.name: given.spec() for given in built.inputs})
+    module.kept = list(concrete.graph.variables)
     tf.saved_model.save(module, folder, signatures=concrete)
     return tf.saved_model.load(folder)
 

@@ -25,7 +25,7 @@ class Built:
     Attributes:
         call: The function that is saved; it takes the inputs by name.
         inputs: Its inputs.
-        owner: What holds its variables and tables; `call` itself when omitted.
+        owner: What holds its lookup tables. Variables are saved wherever they are.
         least: The smallest sizes that the model is made for, by name ("rows", "nodes", "edges", "steps").
     """
 

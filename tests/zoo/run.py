@@ -65,6 +65,9 @@ def main() -> int:
     )
     parser.add_argument("--list", action="store_true", help="list the models and stop")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON; - is standard output")
+    parser.add_argument(
+        "--results", type=Path, nargs="+", metavar="FILE", help="results of earlier runs (--json), instead of a run"
+    )
     parser.add_argument("--page", action="store_true", help=f"write the results to {PAGE.relative_to(Path.cwd())}")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -84,11 +87,19 @@ def main() -> int:
     if given.work:
         _work(chosen)
         return 0
-    results = list(_run(chosen, given.environments))
-    if given.json is not None:
-        text = json.dumps([result.to_json() for result in results], indent=1)
-        print(text) if str(given.json) == "-" else given.json.write_text(f"{text}\n", "utf-8")
-    if str(given.json) != "-":
+    if given.results:
+        documents = [json.loads(path.read_text("utf-8")) for path in given.results]
+        results = [Examined(**result) for document in documents for result in document]
+    else:
+        results = []
+        for result in _run(chosen, given.environments):
+            results.append(result)
+            if given.json is not None and str(given.json) != "-":  # what is known survives an interrupt
+                given.json.write_text(_json(results), "utf-8")
+    results.sort(key=lambda result: result.name)
+    if str(given.json) == "-":
+        print(_json(results))
+    else:
         print(_table(results))
         print(_summary(results))
         for result in results:
@@ -97,6 +108,10 @@ def main() -> int:
     if given.page:
         PAGE.write_text(_page(results), "utf-8")
     return int(any(result.outcome == "wrong" for result in results))
+
+
+def _json(results: Sequence[Examined]) -> str:
+    return json.dumps([result.to_json() for result in results], indent=1)
 
 
 def _is_chosen(entry: Entry, patterns: Sequence[str] | None, environments: Sequence[str] | None) -> bool:

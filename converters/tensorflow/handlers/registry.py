@@ -69,6 +69,7 @@ _NOT_PARSED = (
 )
 _NOT_JOINED = "text is not put together in ONNX; do that before the model"
 _NOT_SPLIT = "text is not taken apart in ONNX; do that before the model"
+_NOT_COMPLEX = "ONNX Runtime has no complex tensors"
 
 #: Why some operators that might be expected to be converted are not.
 REFUSALS: dict[str, str] = {
@@ -77,6 +78,8 @@ REFUSALS: dict[str, str] = {
     **dict.fromkeys(("StringJoin", "ReduceJoin", "UnsortedSegmentJoin", "StringFormat", "StringNGrams"), _NOT_JOINED),
     **dict.fromkeys(("StringSplit", "StringSplitV2", "Substr", "StringStrip", "StringLength"), _NOT_SPLIT),
     **dict.fromkeys(("RegexReplace", "StaticRegexReplace", "RegexFullMatch", "StaticRegexFullMatch"), _NOT_SPLIT),
+    **dict.fromkeys(("Complex", "Real", "Imag", "Conj", "Angle", "FFT", "FFT2D", "FFT3D"), _NOT_COMPLEX),
+    **dict.fromkeys(("IFFT", "IFFT2D", "IFFT3D", "RFFT", "RFFT2D", "RFFT3D", "IRFFT", "IRFFT2D"), _NOT_COMPLEX),
     "SparseCrossV2": "text is not put together in ONNX; tf.sparse.cross_hashed is converted",
     "StringToHashBucket": f"TensorFlow may change its hash from version to version; {_OTHERS_ARE_CONVERTED}",
 }

@@ -13,7 +13,7 @@ _DNN: dict[str, Any] = {"dnn_hidden_units": (8, 4)}
 _MODELS: dict[str, dict[str, Any]] = {
     "AFM": {"features": "categories"},
     "AutoInt": {"features": "two", **_DNN, "att_embedding_size": 4},
-    "CCPM": {"features": "two", **_DNN},
+    "CCPM": {"features": "categories", **_DNN},
     "DCN": {"features": "two", **_DNN},
     "DCNMix": {"features": "two", **_DNN, "low_rank": 2},
     "DIFM": {"features": "two", **_DNN, "att_head_num": 2, "att_embedding_size": 4},

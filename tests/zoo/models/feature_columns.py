@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from zoo.inputs import Dense, Input, Sparse, floats, ids, words
-from zoo.registry import Built, model
+from zoo.registry import Built, model, with_dict
 
 CITY = Sparse("city", words("rome", "paris", "berlin", "nowhere"), key="k")
 WEIGHT = Sparse("weight", floats(), key="k")
@@ -57,12 +57,6 @@ def numeric(fc: Any) -> list[Any]:
     return [age, fc.bucketized_column(age, [-10, 0, 10])]
 
 
-@columns("embedding of a vocabulary", CITY)
-def vocabulary(fc: Any) -> list[Any]:
-    city = fc.categorical_column_with_vocabulary_list("city", ["rome", "paris", "berlin"], num_oov_buckets=1)
-    return [fc.embedding_column(city, 4, combiner="sqrtn")]
-
-
 @columns("embedding of identities", ITEM, quick=True)
 def identity(fc: Any) -> list[Any]:
     return [fc.embedding_column(fc.categorical_column_with_identity("item", 12), 4)]
@@ -101,3 +95,14 @@ def linear(fc: Any) -> list[Any]:
     age = fc.bucketized_column(fc.numeric_column("age"), [-10, 0, 10])
     city = fc.categorical_column_with_hash_bucket("city", 20)
     return [age, city, fc.categorical_column_with_identity("item", 12), fc.crossed_column(["city", "item"], 40)]
+
+
+@model("feature columns/DenseFeatures", "keras2")
+def dense_features() -> Built:
+    import tensorflow as tf
+    import tf_keras
+
+    fc = tf.feature_column
+    city = fc.categorical_column_with_vocabulary_list("city", ["rome", "paris", "berlin"], num_oov_buckets=1)
+    columns = [fc.embedding_column(city, 4, combiner="sqrtn"), fc.indicator_column(city), fc.numeric_column("age")]
+    return with_dict(tf_keras.layers.DenseFeatures(columns), [CITY, AGE])

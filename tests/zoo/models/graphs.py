@@ -35,7 +35,7 @@ def _spektral(name: str) -> Built:
     from spektral import layers
 
     made = _SPEKTRAL[name](layers)
-    return Built(lambda x, a: made([x, a]), [NODES, Adjacency("a")], made)
+    return Built(lambda x, a: made([x, a]), [NODES, Adjacency("a")])
 
 
 for _name in _SPEKTRAL:
@@ -48,22 +48,17 @@ for _name in ("GlobalSumPool", "GlobalAvgPool", "GlobalMaxPool", "GlobalAttentio
         from spektral import layers
 
         made = getattr(layers, name)(*([3] if name == "GlobalAttentionPool" else []))
-        return Built(lambda x, graph: made([x, graph]), [NODES, GRAPH_OF_NODE], made)
+        return Built(lambda x, graph: made([x, graph]), [NODES, GRAPH_OF_NODE])
 
 
 #: Layers of tf-geometric on node features, edges and their weights.
 _GEOMETRIC: dict[str, tuple[dict[str, Any], bool]] = {
-    "APPNP": ({"units_list": [4, 3], "k": 2}, True),
     "ChebyNet": ({"units": 3, "k": 2}, True),
     "GAT": ({"units": 4, "num_heads": 2}, False),
-    "GCN": ({"units": 3}, True),
     "LEConv": ({"units": 3}, True),
     "MaxPoolGraphSage": ({"units": 4}, True),
     "MeanGraphSage": ({"units": 4}, True),
-    "SGC": ({"units": 3, "k": 2}, True),
-    "SSGC": ({"units_list": [3], "k": 2}, True),
     "SumGraphSage": ({"units": 4}, True),
-    "TAGCN": ({"units": 3, "k": 2}, True),
 }
 
 
@@ -73,8 +68,8 @@ def _geometric(name: str) -> Built:
     arguments, weighted = _GEOMETRIC[name]
     made = getattr(layers, name)(**arguments)
     if not weighted:
-        return Built(lambda x, edges: made([x, edges]), [NODES, EDGES], made)
-    return Built(lambda x, edges, weights: made([x, edges, weights]), [NODES, EDGES, WEIGHTS], made)
+        return Built(lambda x, edges: made([x, edges]), [NODES, EDGES])
+    return Built(lambda x, edges, weights: made([x, edges, weights]), [NODES, EDGES, WEIGHTS])
 
 
 for _name in _GEOMETRIC:
@@ -87,17 +82,7 @@ def gin() -> Built:
     from tf_geometric import layers
 
     made = layers.GIN(tf_keras.Sequential([tf_keras.layers.Dense(3, activation="relu"), tf_keras.layers.Dense(3)]))
-    return Built(lambda x, edges: made([x, edges]), [NODES, EDGES], made)
-
-
-for _name in ("MeanPool", "SumPool", "MaxPool", "MinPool"):
-
-    @model(f"tf-geometric/{_name}", "keras2")
-    def _geometric_pool(name: str = _name) -> Built:
-        from tf_geometric import layers
-
-        made = getattr(layers, name)()
-        return Built(lambda x, graph: made([x, graph]), [NODES, GRAPH_OF_NODE], made)
+    return Built(lambda x, edges: made([x, edges]), [NODES, EDGES])
 
 
 def _graph(x: Any, edges: Any, **edge_features: Any) -> Any:
@@ -117,7 +102,6 @@ for _reduce in ("sum", "mean", "max"):
 
     @model(f"tensorflow-gnn/pooled messages, {_reduce}", "keras2")
     def _pooled(reduce: str = _reduce) -> Built:
-        import tensorflow as tf
         import tensorflow_gnn as tfgnn
 
         def call(x: Any, edges: Any) -> Any:
@@ -125,18 +109,17 @@ for _reduce in ("sum", "mean", "max"):
             messages = tfgnn.broadcast_node_to_edges(graph, "links", tfgnn.SOURCE, feature_name="hidden_state")
             return tfgnn.pool_edges_to_node(graph, "links", tfgnn.TARGET, reduce, feature_value=messages)
 
-        return Built(call, [NODES, EDGES], tf.Module())
+        return Built(call, [NODES, EDGES])
 
 
 @model("tensorflow-gnn/softmax of edges", "keras2")
 def edge_softmax() -> Built:
-    import tensorflow as tf
     import tensorflow_gnn as tfgnn
 
     def call(x: Any, edges: Any, weights: Any) -> Any:
         return tfgnn.softmax(_graph(x, edges), tfgnn.TARGET, edge_set_name="links", feature_value=weights[:, None])
 
-    return Built(call, [NODES, EDGES, WEIGHTS], tf.Module())
+    return Built(call, [NODES, EDGES, WEIGHTS])
 
 
 @model("tensorflow-gnn/message passing", "keras2")
@@ -152,4 +135,4 @@ def message_passing() -> Built:
             )
         }
     )
-    return Built(lambda x, edges: update(_graph(x, edges)).node_sets["nodes"]["hidden_state"], [NODES, EDGES], update)
+    return Built(lambda x, edges: update(_graph(x, edges)).node_sets["nodes"]["hidden_state"], [NODES, EDGES])
