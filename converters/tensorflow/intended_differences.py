@@ -2,7 +2,10 @@
 
 - NaN propagates in SegmentMax, SegmentMin, UnsortedSegmentMax and UnsortedSegmentMin. In TensorFlow the result depends
   on the position of the NaN in its segment, and on the processor.
-- The EmbeddingSegments operators drop entries of segments >= num_segments; TensorFlow raises.
+- The EmbeddingSegments operators drop entries of segments >= num_segments; TensorFlow raises. After the rule
+  `default-row`, entries of rows beyond the dense shape are dropped as well.
+- Entries out of row order, which no SparseTensor should have, are an error in a lookup that the rule `default-row` has
+  fused. TensorFlow's safe_embedding_lookup_sparse sorts them.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
-from onnx_sparse.converters.graphs import graphs, subgraphs
+from onnx_sparse.converters.graphs import graphs
 
 #: The number of rows of a table that is an input of unknown size.
 TABLE_ROWS = 7
@@ -95,7 +95,7 @@ def find_roles(model: ModelProto) -> Roles:
             _add_triple(roles, indices=names[2], values=names[0], shape=names[1])
         elif node.op_type == "SparseReshape":
             _add_triple(roles, indices=names[0], values=None, shape=names[1])
-        elif node.op_type == "RaggedFillEmptyRows" and names[1] is not None:
+        elif node.op_type == "RaggedFillEmptyRows":
             roles.segments |= _known(names[0])
             roles.entries |= _known(names[1])
             roles.counts |= _known(names[2])
@@ -167,9 +167,6 @@ class _Trace:
         """The graph input that a tensor's elements are taken from; None when there is no single one."""
         while name not in self._inputs:
             node, position = self._producers.get(name, (None, 0))
-            if node is not None and node.op_type == "If":
-                origins = {self.origin(branch.output[position].name) for branch in subgraphs(node)}
-                return origins.pop() if len(origins) == 1 else None
             carried = _CARRIERS.get(node.op_type) if node is not None else None
             if isinstance(carried, tuple):
                 carried = carried[position] if position < len(carried) else None

@@ -28,30 +28,30 @@ BUCKETS = columns.bucketized_column(AGE, [18.0, 30.0, 65.0])
 
 # The features, the model, and the most nodes that may be left of it.
 MODELS = {
-    "linear": (["ids"], lambda f: columns.linear_model(f, [IDS]), 20),
-    "embedding": (["ids"], lambda f: columns.input_layer(f, [columns.embedding_column(IDS, 4)]), 15),
-    "weighted": (["ids", "weights"], lambda f: columns.input_layer(f, [columns.embedding_column(WEIGHTED, 4)]), 18),
+    "linear": (["ids"], lambda f: columns.linear_model(f, [IDS]), 11),
+    "embedding": (["ids"], lambda f: columns.input_layer(f, [columns.embedding_column(IDS, 4)]), 7),
+    "weighted": (["ids", "weights"], lambda f: columns.input_layer(f, [columns.embedding_column(WEIGHTED, 4)]), 10),
     "bucketized": (["age"], lambda f: columns.input_layer(f, [BUCKETS]), 11),
-    "linear and bucketized": (["age"], lambda f: columns.linear_model(f, [BUCKETS]), 44),
+    "linear and bucketized": (["age"], lambda f: columns.linear_model(f, [BUCKETS]), 37),
     "indicator": (["ids"], lambda f: columns.input_layer(f, [columns.indicator_column(IDS)]), 8),
     "indicator of words": (["words"], lambda f: columns.input_layer(f, [columns.indicator_column(WORDS)]), 9),
-    "embedding of words": (["words"], lambda f: columns.input_layer(f, [columns.embedding_column(WORDS, 4)]), 16),
-    "linear of hashed words": (["words"], lambda f: columns.linear_model(f, [HASHED]), 21),
+    "embedding of words": (["words"], lambda f: columns.input_layer(f, [columns.embedding_column(WORDS, 4)]), 8),
+    "linear of hashed words": (["words"], lambda f: columns.linear_model(f, [HASHED]), 12),
     "indicator of hashed words": (["words"], lambda f: columns.input_layer(f, [columns.indicator_column(HASHED)]), 9),
     "embedding of hashed words": (
         ["words"],
         lambda f: columns.input_layer(f, [columns.embedding_column(HASHED, 4)]),
-        16,
+        8,
     ),
     "embedding of hashed ids": (
         ["ids"],
         lambda f: columns.input_layer(f, [columns.embedding_column(HASHED_IDS, 4)]),
-        17,
+        9,
     ),
     "embedding of hashed dense words": (
         ["text"],
         lambda f: columns.input_layer({"words": f["text"]}, [columns.embedding_column(HASHED, 4)]),
-        22,
+        14,
     ),
     "wide and deep": (
         ["ids", "words", "age"],
@@ -60,7 +60,7 @@ MODELS = {
             + columns.input_layer(f, [columns.embedding_column(IDS, 1)])
             + columns.input_layer(f, [AGE])
         ),
-        102,
+        85,
     ),
 }
 

@@ -45,8 +45,9 @@ class _Filled:
 class DefaultRow(Rule[Graph]):
     """A lookup of ids whose empty rows were filled with an id becomes a lookup with that id as default_index.
 
-    One row of weight 1 is its own Sum, Mean and SqrtN: equal to the bit. Entries that are not in row order are sorted
-    in the end, by the rule `row-order`.
+    One row of weight 1 is its own Sum, Mean and SqrtN: equal to the bit. Entries must be in row order, as in a
+    SparseTensor: entries out of order are an error in the fused lookup, while TensorFlow sorts them, and entries of
+    rows beyond the dense shape are dropped, while TensorFlow raises.
     """
 
     name = "default-row"
@@ -80,7 +81,6 @@ class DefaultRow(Rule[Graph]):
     def rewrite(self, graph: Graph, node: NodeProto, ids: _Filled, weights: _Filled | None) -> None:
         """Give the reduction the ids as they were before they were filled."""
         emit = graph.emitter(node)
-        graph.in_any_order.add(node.name)
         rows, count = graph.tensor(ids.rows), graph.tensor(ids.count)
         if ids.is_sparse:
             first = emit.constant(0)
@@ -127,8 +127,6 @@ class ZeroRow(Rule[Graph]):
         """Set default_index = -1, which leaves empty rows 0."""
         inputs: list[Tensor | str] = list(lookup.input)
         inputs[4] = graph.emitter(node).constant(-1)
-        if lookup.name in graph.in_any_order:
-            graph.in_any_order.add(node.name)
         graph.replace(node, lookup.op_type, inputs)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
 from onnx_sparse.converters.emitter import Emitter
-from onnx_sparse.converters.graph_emitter import GraphEmitter
 from onnx_sparse.converters.graphs import read_names, rename
 from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
@@ -21,20 +20,12 @@ _SMALL = 1 << 16
 
 
 class Graph:
-    """One graph of a model, without its subgraphs.
-
-    Attributes:
-        proto: The graph as it was.
-        nodes: Its nodes.
-        outputs: The names of its outputs.
-        in_any_order: The names of reductions whose segment ids need not be sorted, as those that they replace.
-    """
+    """One graph of a model, without its subgraphs."""
 
     def __init__(self, proto: GraphProto, outer: Graph | None = None) -> None:
         self.proto = proto
         self.nodes = list(proto.node)
         self.outputs = {value.name for value in proto.output}
-        self.in_any_order: set[str] = set()
         self._producers = {name: node for node in self.nodes for name in node.output if name}
         self._constants: dict[str, TensorProto] = dict(outer._constants) if outer else {}
         self._constants |= {tensor.name: tensor for tensor in proto.initializer}
@@ -97,12 +88,6 @@ class Graph:
     def emitter(self, node: NodeProto) -> Emitter:
         """Writes nodes before a node."""
         return _Emitter(self, node)
-
-    def body_emitter(self, node: NodeProto) -> GraphEmitter:
-        """Writes a branch or body of a node."""
-        emit = GraphEmitter(self._names)
-        emit.begin(node.name)
-        return emit
 
     def insert(self, before: NodeProto, node: NodeProto, results: Iterable[Tensor]) -> None:
         """Insert a node before another."""

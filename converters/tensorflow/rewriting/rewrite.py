@@ -19,14 +19,12 @@ from onnx_sparse.converters.tensorflow.rewriting.pruning import (
     KeepColumn,
     KeepOnce,
 )
-from onnx_sparse.converters.tensorflow.rewriting.row_order import RowOrder
 from onnx_sparse.converters.tensorflow.rewriting.row_splits import RowsOfSplits
 from onnx_sparse.converters.tensorflow.rewriting.rule import Rule
 from onnx_sparse.converters.tensorflow.rewriting.same import KnownShape, SameShape, SameSparseShape, WholeSlice
 
 #: Phases of rules; those of one phase are applied together until none fires. First lookups take in their weights, while
-#: ids and weights are still filled alike; then filled rows are removed, then the remains of pruning; at last,
-#: what is left is put in order.
+#: ids and weights are still filled alike; then filled rows are removed, then the remains of pruning.
 PHASES: tuple[tuple[Rule[Graph], ...], ...] = (
     (WholeSlice(), KnownShape(), DirectLookup(), WeightedSum(), SameShape(), SameSparseShape()),
     (WeightedMean(), MeanOfSlices()),
@@ -42,7 +40,6 @@ PHASES: tuple[tuple[Rule[Graph], ...], ...] = (
         SameShape(),
         SameSparseShape(),
     ),
-    (RowOrder(),),
 )
 
 
