@@ -6,6 +6,7 @@ Run for a time, on every backend: `python tests/torture/concurrency.py --seconds
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import os
 import random
@@ -183,7 +184,25 @@ def _requests_in_child(backend: str, seed: int) -> list[str]:
     return [fault for fault in faults if fault]
 
 
+_PARENT_PROGRAM = """
+import json, random, sys
+from torture.concurrency import Tally, work_in_children
+tally = Tally()
+work_in_children(sys.argv[1], tally, random.Random(int(sys.argv[2])), int(sys.argv[3]))
+print(json.dumps([tally.done, tally.faults]))
+"""
+
+
 def processes(backend: str, tally: Tally, source: random.Random, count: int) -> None:
+    """`work_in_children` in a process of its own: this one may have threads that hold locks when it forks."""
+    parent = _child(_PARENT_PROGRAM, backend, str(source.randrange(2**32)), str(count))
+    out, err = parent.communicate(timeout=2 * PATIENCE)
+    done, faults = json.loads(out) if parent.returncode == 0 else ({}, [f"exit {parent.returncode}: {err[-500:]}"])
+    tally.done.update(done)
+    tally.faults.extend(faults)
+
+
+def work_in_children(backend: str, tally: Tally, source: random.Random, count: int) -> None:
     """Children that are forked while a session lives, and spawned while a thread runs it.
 
     None is forked beside that thread: a lock of ONNX Runtime's that it holds just then stays locked in the child.
@@ -196,17 +215,17 @@ def processes(backend: str, tally: Tally, source: random.Random, count: int) -> 
         while not stop.is_set():
             tally.add(f"beside children, {backend}", run_one(session, Request.drawn(own, own.randrange(2**20)), "run"))
 
-    def work_in_children(method: str, size: int) -> None:
+    def work_in_pool(method: str, size: int) -> None:
         with multiprocessing.get_context(method).Pool(size) as pool:
             jobs = [pool.apply_async(_requests_in_child, (backend, source.randrange(2**32))) for _ in range(count)]
             for job in jobs:
                 tally.add(f"{method}ed children, {backend}", "; ".join(job.get(PATIENCE)))
 
-    work_in_children("fork", 2)
+    work_in_pool("fork", 2)
     busy = threading.Thread(target=keep_busy)
     busy.start()
     try:
-        work_in_children("spawn", 1)
+        work_in_pool("spawn", 1)
     finally:
         stop.set()
         busy.join()
