@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import heapq
 import re
+import time
 from collections.abc import Callable, Iterator
 from itertools import count, pairwise, permutations
 
 from onnx_sparse.converters.verification.layout import ROWS, Axis, Layout, Size
 from onnx_sparse.converters.verification.sample_inputs import PROBE, Batch, Sampler
 
-#: More probes are not sent: a source that is so hard to please needs inputs of its user.
-_MOST_PROBES = 80
+#: More probes are not sent, and none after this time: a source that is so hard to please needs inputs of its user.
+_MOST_PROBES, _MOST_SECONDS = 80, 60.0
 
 #: Sizes above this are not believed.
 _LARGEST = 1 << 16
@@ -46,8 +47,9 @@ def solve(sampler: Sampler, seed: int, refusal: Callable[[Batch], str | None]) -
     queue: list[tuple[int, int, Layout]] = [(0, next(order), Layout(distinct=True))]
     seen: list[Layout] = []
     complaints: set[str] = set()
+    end = time.monotonic() + _MOST_SECONDS
     for _ in range(_MOST_PROBES):
-        if not queue:
+        if not queue or time.monotonic() > end:
             return None
         cost, _, layout = heapq.heappop(queue)
         batch = sampler.batch(PROBE, seed, layout)
