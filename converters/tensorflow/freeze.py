@@ -15,6 +15,9 @@ from onnx_sparse.converters.tensorflow.explanation import Derivation
 from onnx_sparse.converters.tensorflow.large_tables import is_large, set_aside, with_rows
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 
+#: The attributes of functions, and of their calls, by which Grappler does not inline them.
+_KEEP_FUNCTIONS = ("_XlaMustCompile", "_noinline", "_xla_compile_id")
+
 
 def freeze_function(
     trackable: Any, concrete: Any, inputs: Sequence[str], outputs: Sequence[str]
@@ -86,11 +89,30 @@ def _without_variables(concrete: Any) -> tuple[Any, dict[str, Array]]:
             proto.tensor_shape.dim.add(size=size)
         return proto
 
-    with mock.patch.object(tensor_util, "make_tensor_proto", make_hollow):
+    without_switches = converter.disable_lower_using_switch_merge
+    with (
+        mock.patch.object(tensor_util, "make_tensor_proto", make_hollow),
+        # The first step before TensorFlow inlines the functions.
+        mock.patch.object(
+            converter, "disable_lower_using_switch_merge", lambda graph_def: inlinable(without_switches(graph_def))
+        ),
+    ):
         data = LightVariables(func=concrete, lower_control_flow=False, aggressive_inlining=True)
         graph_def, _ = converter._replace_variables_by_constants(converter_data=data)
     values = {name: full[id(entry.numpy)] for name, entry in data.tensor_data.items() if id(entry.numpy) in full}
     return graph_def, values
+
+
+def inlinable(graph_def: Any) -> Any:
+    """The graph, changed in place, without the attributes that keep Grappler from inlining functions.
+
+    `jit_compile` and `noinline` say how TensorFlow is to run a function; they change nothing in what it computes.
+    """
+    functions = graph_def.library.function
+    for holder in (*graph_def.node, *functions, *(node for function in functions for node in function.node_def)):
+        for name in _KEEP_FUNCTIONS:
+            holder.attr.pop(name, None)
+    return graph_def
 
 
 @contextmanager

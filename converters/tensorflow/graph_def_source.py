@@ -13,6 +13,7 @@ from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.derived_tables import derive_tables
+from onnx_sparse.converters.tensorflow.freeze import inlinable
 from onnx_sparse.converters.tensorflow.graph_tables import Contents, GraphTables
 from onnx_sparse.converters.tensorflow.large_tables import set_aside, with_rows
 from onnx_sparse.converters.tensorflow.lazy_imports import require
@@ -100,6 +101,7 @@ class GraphDefSource(Source):
         derivation = derive_tables(graph_def, values, fetches)
         tables = set_aside(graph_def, values, fetches)
         with tf.Graph().as_default():  # Grappler's export is refused in eager mode, though it does not use this graph
+            inlinable(graph_def)
             graph_def = loader.tf_optimize([*fed, *(f"{name}:0" for name in tables)], fetches, graph_def)
         with_rows(graph_def, tables)
         return Frozen(self.name, graph_def, tuple(inputs), tuple(outputs), derivation, lookup_tables, tables)
