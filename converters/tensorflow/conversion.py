@@ -44,8 +44,9 @@ def convert(
     """Convert a TensorFlow model to ONNX with operators of the domain `onnx_sparse`.
 
     Args:
-        source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a Keras 3 `.keras` file; or in memory a
-            Keras model, a tf.function with an input_signature, a ConcreteFunction, or what `load` returned.
+        source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a `.keras` or HDF5 file; or in memory a
+            Keras model (of Keras 3 or `tf_keras`), a tf.function with an input_signature, a ConcreteFunction, or what
+            `load` returned.
         signature: Which signature of a SavedModel; `serving_default`, or the only one, when omitted.
         inputs: The inputs, in this order. In a GraphDef any tensors (`"a:0"`); the placeholders when omitted.
         outputs: The outputs, in this order. In a GraphDef any tensors; those that nothing consumes when omitted.

@@ -36,6 +36,7 @@ class FunctionSource(Source):
         trackable: Any = None,
         inputs: Sequence[str] | None = None,
         outputs: Sequence[str] | None = None,
+        input_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
         """Wrap a function.
@@ -45,6 +46,7 @@ class FunctionSource(Source):
             name: A name for the model.
             trackable: The object that holds its lookup tables; the function itself when omitted.
             inputs, outputs: The chosen inputs and outputs, in order; all when omitted.
+            input_names: The names of the inputs, where the function's own say nothing.
             output_names: The names of the outputs, in the order in which the function returns them.
         """
         self.name = name
@@ -52,7 +54,7 @@ class FunctionSource(Source):
         self._trackable = concrete if trackable is None else trackable
         # Captured tensors (variables, tables, constants made outside the function) come last and are not inputs.
         own = concrete.inputs[: len(concrete.inputs) - len(concrete.captured_inputs)]
-        self._all_inputs = _ports(distinct(_input_names(concrete, own)), own)
+        self._all_inputs = _ports(distinct(input_names or _input_names(concrete, own)), own)
         names = list(output_names or _output_names(concrete.structured_outputs))
         if len(names) != len(concrete.outputs):
             names = [f"output_{k}" for k in range(len(concrete.outputs))]

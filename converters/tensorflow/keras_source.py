@@ -1,8 +1,11 @@
-"""Keras 3 models as a source: a `.keras` file or a model in memory."""
+"""Keras models as a source, of Keras 3 and of Keras 2 (`tf_keras`): a `.keras` or HDF5 file, or a model in memory."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
+import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,57 +15,108 @@ from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensorflow.function_source import FunctionSource
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 
+#: The package that Keras 2 lives on in.
+_KERAS_2 = "tf_keras"
 
-def from_keras_file(path: Path, *, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> FunctionSource:
-    """Load a `.keras` file.
+
+def is_keras_model(source: Any) -> bool:
+    """Whether an object is a model of either Keras."""
+    legacy = sys.modules.get(_KERAS_2)
+    return isinstance(source, require("keras").Model) or (legacy is not None and isinstance(source, legacy.Model))
+
+
+def from_keras_file(
+    path: Path,
+    *,
+    inputs: Sequence[str] | None,
+    outputs: Sequence[str] | None,
+    custom_objects: Mapping[str, Any] | None = None,
+) -> FunctionSource:
+    """Load a `.keras` or HDF5 file with the Keras that saved it.
+
+    Args:
+        path: The file.
+        inputs, outputs: As for `load`.
+        custom_objects: Classes and functions that the model uses and Keras does not know, by name.
 
     Raises:
         ConversionError: If Keras cannot read it.
     """
-    keras = require("keras")
-    if not zipfile.is_zipfile(path):  # Keras would report that the file does not exist
-        raise ConversionError(f"{path} is not a Keras 3 model: it is damaged, cut short, or something else")
+    version = _version(path)
+    legacy = version.startswith("2.")
+    installed = importlib.util.find_spec(_KERAS_2) is not None
+    keras = require(_KERAS_2 if legacy and installed else "keras")
     try:
-        model = keras.saving.load_model(path, compile=False)
+        # Keras 2 does not know `keras.saving.load_model` in all its versions.
+        model = keras.models.load_model(path, compile=False, custom_objects=dict(custom_objects or {}))
     except Exception as error:  # Keras raises whatever its layers raise
         reason = first_line(error)
-        if unknown := re.search(r"Could not locate \w+ '([^']+)'", str(error)):  # follows a page of configuration
-            reason = f"{unknown[1]} is not part of Keras; load the model where it is defined, and pass it to convert()"
+        unknown = re.search(r"(?:Could not locate \w+|Unknown \w+:) '([^']+)'", str(error))
+        if legacy and not installed:
+            reason = f"Keras {version} saved it; run: pip install tf-keras"
+        elif unknown:  # follows a page of configuration
+            reason = (
+                f"{unknown[1]} is not part of Keras; name the module that defines it with --import, or load the model "
+                "where it is defined and pass it to convert()"
+            )
         raise ConversionError(f"{path} cannot be read as a Keras model: {reason}") from error
     return from_keras_model(model, inputs=inputs, outputs=outputs)
+
+
+def _version(path: Path) -> str:
+    """The version of Keras that saved a file.
+
+    Raises:
+        ConversionError: If the file holds no model.
+    """
+    if path.suffix == ".keras":
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return str(json.loads(archive.read("metadata.json"))["keras_version"])
+        except (zipfile.BadZipFile, KeyError, ValueError) as error:  # Keras would say that the file does not exist
+            raise ConversionError(f"{path} is not a Keras file: it is damaged, cut short, or something else") from error
+    try:
+        with require("h5py").File(path) as file:
+            if "model_config" not in file.attrs:
+                raise ConversionError(f"{path} holds weights without a model; give the model itself to convert()")
+            version = file.attrs.get("keras_version", "2.")
+            return version.decode() if isinstance(version, bytes) else str(version)
+    except OSError as error:
+        raise ConversionError(f"{path} is not an HDF5 file: it is damaged, cut short, or something else") from error
 
 
 def from_keras_model(model: Any, *, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> FunctionSource:
     """Trace the inference call of a functional, Sequential or built model.
 
-    Inputs have the names given to `keras.Input`. Outputs are named by their keys if the model returns a dictionary,
-    else by the layers that make them.
+    Inputs have the names given to `keras.Input`; the parts of a sparse or ragged input `s` are `s`, `s_1` and so on, as
+    in a SavedModel. Outputs are named by their keys if the model returns a dictionary, else by the layers that make
+    them.
 
     Raises:
         ConversionError: If the model does not know its inputs, or does not run on TensorFlow.
     """
-    tf, keras = require("tensorflow"), require("keras")
-    if keras.config.backend() != "tensorflow":
-        raise ConversionError(f"Keras runs on {keras.config.backend()} here; set KERAS_BACKEND=tensorflow")
+    tf = require("tensorflow")
+    legacy = _KERAS_2 in (base.__module__.partition(".")[0] for base in type(model).__mro__)
+    if not legacy and (backend := require("keras").config.backend()) != "tensorflow":
+        raise ConversionError(f"Keras runs on {backend} here; set KERAS_BACKEND=tensorflow")
     # A Sequential or functional model knows its inputs once it is built; a subclassed one never does.
     if not getattr(model, "inputs", None):
         raise ConversionError(
             f"{model.name} does not know its inputs; build it, or convert the SavedModel that model.export() writes"
         )
     structure = model.input if hasattr(model, "input") else model.inputs
-    symbolic = keras.tree.flatten(structure)
-    names = [tensor._keras_history.operation.name for tensor in symbolic]
-    specs = [
-        (
-            tf.SparseTensorSpec(t.shape, t.dtype)
-            if getattr(t, "sparse", False)
-            else tf.TensorSpec(t.shape, t.dtype, name)
-        )
-        for t, name in zip(symbolic, names, strict=True)
+    nest = tf.nest if legacy else require("keras").tree
+    symbolic = nest.flatten(structure)
+    names = [_layer(tensor).name for tensor in symbolic]
+    specs = [_spec(tensor, name) for tensor, name in zip(symbolic, names, strict=True)]
+    parts = [
+        f"{name}_{k}" if k else name
+        for name, spec in zip(names, specs, strict=True)
+        for k in range(len(tf.nest.flatten(spec, expand_composites=True)))
     ]
 
     def infer(*tensors: Any) -> Any:
-        return model(keras.tree.pack_sequence_as(structure, list(tensors)), training=False)
+        return model(nest.pack_sequence_as(structure, list(tensors)), training=False)
 
     concrete = tf.function(infer, input_signature=specs, autograph=False).get_concrete_function()
     return FunctionSource(
@@ -71,13 +125,35 @@ def from_keras_model(model: Any, *, inputs: Sequence[str] | None, outputs: Seque
         trackable=model,
         inputs=inputs,
         outputs=outputs,
+        input_names=parts,
         output_names=_layer_names(model, concrete),
     )
+
+
+def _layer(tensor: Any) -> Any:
+    """The layer or operation that makes a symbolic tensor."""
+    history = tensor._keras_history
+    return history.operation if hasattr(history, "operation") else history.layer
+
+
+def _spec(tensor: Any, name: str) -> Any:
+    """The TypeSpec of an input."""
+    tf = require("tensorflow")
+    spec = getattr(tensor, "type_spec", None)  # Keras 2 has one
+    if isinstance(spec, (tf.SparseTensorSpec, tf.RaggedTensorSpec)):
+        return spec
+    if getattr(tensor, "sparse", False):
+        return tf.SparseTensorSpec(tensor.shape, tensor.dtype)
+    if getattr(tensor, "ragged", False):
+        rank = getattr(tensor, "ragged_rank", None) or 1
+        splits = getattr(tensor, "row_splits_dtype", None) or "int64"
+        return tf.RaggedTensorSpec(tensor.shape, tensor.dtype, rank, tf.as_dtype(splits))
+    return tf.TensorSpec(tensor.shape, tensor.dtype, name)
 
 
 def _layer_names(model: Any, concrete: Any) -> list[str] | None:
     """The names of the layers that make the outputs; None if the model returns a dictionary, which names them."""
     if isinstance(concrete.structured_outputs, Mapping) or not getattr(model, "outputs", None):
         return None
-    names = [tensor._keras_history.operation.name for tensor in model.outputs]
+    names = [_layer(tensor).name for tensor in model.outputs]
     return names if len(names) == len(concrete.outputs) else None

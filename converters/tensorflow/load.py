@@ -19,17 +19,20 @@ def load(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     lookup_tables: Mapping[str, tuple[Any, Any]] | None = None,
+    custom_objects: Mapping[str, Any] | None = None,
 ) -> Source:
     """Load a model. `convert` and `verify` accept the result, so that the model is loaded only once.
 
     Args:
-        source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a `.keras` file, a Keras model, a
-            tf.function with an input_signature, a ConcreteFunction; or a loaded model, which is returned.
+        source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a `.keras` or HDF5 file, a model of Keras 3
+            or of `tf_keras`, a tf.function with an input_signature, a ConcreteFunction; or a loaded model, which is
+            returned.
         signature: Which signature of a SavedModel; `serving_default`, or the only one, when omitted.
         inputs: The chosen inputs. In a GraphDef any tensors; else some of the model's own names.
         outputs: The chosen outputs, likewise.
         lookup_tables: For a GraphDef, the keys and values of its lookup tables, by the names of the nodes that make
             these or by their shared names.
+        custom_objects: Layers and functions that a Keras file uses and Keras does not know, by name.
 
     Raises:
         ConversionError: If the source cannot be read, or has no such signature, input or output.
@@ -41,7 +44,7 @@ def load(
     selected = {"inputs": inputs, "outputs": outputs}
     with quietly():
         if isinstance(source, (str, PathLike)):
-            loaded = _load_path(Path(source), signature, selected, lookup_tables)
+            loaded = _load_path(Path(source), signature, selected, lookup_tables, custom_objects)
         else:
             _refuse_tables(type(source).__name__, lookup_tables)
             loaded = _load_object(source, selected)
@@ -61,6 +64,7 @@ def _load_path(
     signature: str | None,
     selected: dict[str, Sequence[str] | None],
     lookup_tables: Mapping[str, tuple[Any, Any]] | None,
+    custom_objects: Mapping[str, Any] | None,
 ) -> Source:
     if not path.exists():
         raise ConversionError(f"no such file or directory: {path}")
@@ -70,19 +74,15 @@ def _load_path(
         return _load_saved_model(path, signature, selected)
     if signature is not None:
         raise ConversionError(f"{path} has no signatures; only a SavedModel directory has")
-    if path.suffix == ".keras":
+    if path.suffix in (".keras", ".h5", ".hdf5"):
         from onnx_sparse.converters.tensorflow.keras_source import from_keras_file
 
-        return from_keras_file(path, **selected)
+        return from_keras_file(path, **selected, custom_objects=custom_objects)
     if path.suffix in (".pb", ".pbtxt"):
         from onnx_sparse.converters.tensorflow.graph_def_source import from_graph_file
 
         return from_graph_file(path, lookup_tables=lookup_tables, **selected)
-    if path.suffix in (".h5", ".hdf5"):
-        raise ConversionError(
-            f"{path} is an HDF5 file; load it in Keras and save it as .keras, or give the model itself"
-        )
-    raise ConversionError(f"{path} is not a SavedModel directory, .keras file or GraphDef (.pb, .pbtxt)")
+    raise ConversionError(f"{path} is not a SavedModel directory, Keras file (.keras, .h5) or GraphDef (.pb, .pbtxt)")
 
 
 def _load_saved_model(path: Path, signature: str | None, selected: dict[str, Sequence[str] | None]) -> Source:
@@ -113,10 +113,10 @@ def _load_saved_model(path: Path, signature: str | None, selected: dict[str, Seq
 
 def _load_object(source: Any, selected: dict[str, Sequence[str] | None]) -> Source:
     from onnx_sparse.converters.tensorflow.function_source import from_function
-    from onnx_sparse.converters.tensorflow.keras_source import from_keras_model
+    from onnx_sparse.converters.tensorflow.keras_source import from_keras_model, is_keras_model
 
     require("tensorflow")
-    if isinstance(source, require("keras").Model):
+    if is_keras_model(source):
         return from_keras_model(source, **selected)
     if hasattr(source, "structured_outputs") or hasattr(source, "get_concrete_function"):
         return from_function(source, **selected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,8 +44,11 @@ class Conversion:
             more = ascend_options.values(self._arguments)
         if self.origin == "tensorflow":
             progress("loading")
-            chosen = {name: getattr(self._arguments, name) for name in ("signature", "inputs", "outputs")}
+            chosen: dict[str, Any] = {
+                name: getattr(self._arguments, name) for name in ("signature", "inputs", "outputs")
+            }
             chosen["lookup_tables"] = lookup_tables.read(self._arguments.lookup_table)
+            chosen["custom_objects"] = _definitions(self._arguments.imports)
             # Loaded only once, for conversion and verification: models are large.
             self._source = _converted(self.origin, converter.load, self._source, **chosen)
             more = {"explain": self.report, "tables": self.tables}
@@ -72,6 +76,26 @@ def _converter(origin: str) -> Any:
         return importlib.import_module(f"onnx_sparse.converters.{origin}")
     except ImportError as error:
         raise _missing(origin, error) from error
+
+
+def _definitions(modules: Sequence[str]) -> dict[str, Any]:
+    """The classes and functions of modules, which are imported; the current directory is searched, too.
+
+    Raises:
+        CommandError: A module cannot be imported.
+    """
+    found: dict[str, Any] = {}
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        for name in modules:
+            module = importlib.import_module(name)
+            own = (value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__)
+            found |= {value.__name__: value for value in own if callable(value)}
+    except Exception as error:  # whatever the module raises
+        raise output.CommandError(f"--import {name}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    return found
 
 
 def _converted(origin: str, step: Any, *positional: Any, **named: Any) -> Any:

@@ -27,6 +27,7 @@ EXAMPLES = """
 onnx-sparse convert saved_model/ -o model.onnx
 onnx-sparse convert saved_model/ -o model.onnx --verify --portable --explain
 onnx-sparse convert saved_model/ -o model.onnx --verify-with inputs.npz
+onnx-sparse convert model.keras -o model.onnx --import my_layers
 onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs logits:0
 onnx-sparse convert model.onnx -o standard.onnx --lower
 onnx-sparse convert layer.json -o layer.onnx --input-spec Layer_0_input_0:float16:2,3
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "source",
         type=Path,
         metavar="SRC",
-        help="a SavedModel folder, .pb, .pbtxt, .keras, .json, .air, .txt (ge_proto), .xml (OpenVINO) or .onnx file",
+        help="a SavedModel folder, .pb, .pbtxt, .keras, .h5, .json, .air, .txt (ge_proto), .xml (OpenVINO) or .onnx",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.onnx", help="the file to write")
     parser.add_argument("--from", dest="origin", choices=SOURCES, help="what SRC is (default: from its name)")
@@ -61,6 +62,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--inputs", type=_names, metavar="A:0,B:0", help="the graph's inputs, for a GraphDef")
     parser.add_argument("--outputs", type=_names, metavar="C:0", help="the graph's outputs, for a GraphDef")
     lookup_tables.add_arguments(parser)
+    parser.add_argument(
+        "--import",
+        dest="imports",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="import a module first: one that defines layers of a Keras model, or registers operators",
+    )
     ascend_options.add_arguments(parser)
     explanation.add_arguments(parser)
     form = parser.add_mutually_exclusive_group()
@@ -159,6 +168,8 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
         )
     if origin != "tensorflow" and arguments.lookup_table:
         raise output.UsageError("--lookup-table is for TensorFlow's GraphDefs")
+    if origin != "tensorflow" and arguments.imports:
+        raise output.UsageError("--import is for TensorFlow's models")
     if origin == "onnx" and _is_verified(arguments):
         raise output.UsageError("--verify and --verify-with are for other sources than ONNX files")
     keep: list[str | Path] = []

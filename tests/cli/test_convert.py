@@ -375,6 +375,36 @@ class TestFromTensorflow:
         assert result.json["verification"][0]["verdict"] == "not compared"
         assert not (tmp_path / "out.onnx").exists()
 
+    @pytest.mark.parametrize("registered", [True, False])
+    def test_a_module_that_defines_layers(self, cli, tmp_path, monkeypatch, registered):
+        keras = pytest.importorskip("keras")
+        name = f"layers_{registered}"
+        decorator = "@keras.saving.register_keras_serializable()" if registered else ""
+        (tmp_path / f"{name}.py").write_text(
+            f"import keras\n{decorator}\nclass Doubled(keras.layers.Layer):\n    def call(self, x): return x * 2\n"
+        )
+        program = (
+            f"import keras, {name}; "
+            f"keras.Sequential([keras.Input((3,), name='x'), {name}.Doubled()]).save('model.keras')"
+        )
+        subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True)
+        assert keras is not None
+        monkeypatch.chdir(tmp_path)
+        out = tmp_path / "out.onnx"
+        assert "--import" in cli("convert", "model.keras", "-o", out).error
+        assert cli("convert", "model.keras", "-o", out, "--import", name, "--verify").code == 0
+        assert sys.path[0] != str(tmp_path)
+
+    def test_a_module_that_cannot_be_imported(self, cli, saved_model, tmp_path):
+        for name, reason in (("no_such_layers", "ModuleNotFoundError: No module"), ("numpy.nothing", "ModuleNotFound")):
+            result = cli("convert", saved_model, "-o", tmp_path / "out.onnx", "--import", name)
+            assert result.code == 1
+            assert result.error.startswith(f"--import {name}: {reason}")
+
+    def test_only_tensorflow_imports_modules(self, cli, segment_max, tmp_path):
+        result = cli("convert", segment_max, "-o", tmp_path / "out.onnx", "--import", "json")
+        assert (result.code, result.error) == (2, "--import is for TensorFlow's models")
+
     def test_every_unsupported_node_is_listed(self, cli, saved_model, tmp_path):
         arguments = ("convert", saved_model, "-o", tmp_path / "out.onnx", "--signature", "unsupported")
         result = cli(*arguments)

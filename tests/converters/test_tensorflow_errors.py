@@ -12,6 +12,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
+h5py = pytest.importorskip("h5py")
 
 from google.protobuf import text_format  # noqa: E402
 
@@ -147,12 +148,9 @@ def test_a_damaged_saved_model(tmp_path):
 
 
 def test_a_file_of_another_kind(tmp_path):
-    path = tmp_path / "model.h5"
+    path = tmp_path / "model.tflite"
     path.write_bytes(b"")
-    assert line(path).startswith(f"{path} is an HDF5 file; load it in Keras and save it as .keras")
-    path = path.with_suffix(".tflite")
-    path.write_bytes(b"")
-    assert line(path) == f"{path} is not a SavedModel directory, .keras file or GraphDef (.pb, .pbtxt)"
+    assert line(path) == f"{path} is not a SavedModel directory, Keras file (.keras, .h5) or GraphDef (.pb, .pbtxt)"
 
 
 def test_a_truncated_graph_def(tmp_path):
@@ -184,10 +182,38 @@ def test_a_file_that_is_not_a_keras_model(tmp_path):
     path = tmp_path / "model.keras"
     for content in (b"", b"no zip"):
         path.write_bytes(content)
-        assert line(path) == f"{path} is not a Keras 3 model: it is damaged, cut short, or something else"
+        assert line(path) == f"{path} is not a Keras file: it is damaged, cut short, or something else"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("readme.txt", "no model")
-    assert line(path).startswith(f"{path} cannot be read as a Keras model: ")
+    assert line(path) == f"{path} is not a Keras file: it is damaged, cut short, or something else"
+
+
+def test_a_file_that_is_not_hdf5(tmp_path):
+    for name in ("model.h5", "model.hdf5"):
+        path = tmp_path / name
+        for content in (b"", b"\x89HDF\r\n\x1a\n"):
+            path.write_bytes(content)
+            assert line(path) == f"{path} is not an HDF5 file: it is damaged, cut short, or something else"
+
+
+def test_a_file_of_weights(tmp_path):
+    path = tmp_path / "model.weights.h5"
+    keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2)]).save_weights(path)
+    assert line(path) == f"{path} holds weights without a model; give the model itself to convert()"
+
+
+@pytest.mark.parametrize("suffix", [".keras", ".h5"])
+def test_a_file_of_keras_2_without_it(tmp_path, suffix, monkeypatch):
+    path = tmp_path / f"model{suffix}"
+    if suffix == ".h5":
+        with h5py.File(path, "w") as file:
+            file.attrs.update(model_config="{}", keras_version="2.15.0")
+    else:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("metadata.json", '{"keras_version": "2.15.0"}')
+            archive.writestr("config.json", "{}")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert line(path) == f"{path} cannot be read as a Keras model: Keras 2.15.0 saved it; run: pip install tf-keras"
 
 
 def test_a_keras_file_with_a_custom_layer(tmp_path):
@@ -197,7 +223,7 @@ def test_a_keras_file_with_a_custom_layer(tmp_path):
 
     path = tmp_path / "model.keras"
     keras.Sequential([keras.layers.Input((3,)), Doubled()]).save(path)
-    assert "Doubled is not part of Keras; load the model where it is defined" in line(path)
+    assert "Doubled is not part of Keras; name the module that defines it with --import, or load" in line(path)
 
 
 def test_the_file_inside_a_saved_model(saved_model):

@@ -261,12 +261,99 @@ def keras_model(request):
 def test_keras_file(keras_model, tmp_path, run):
     original, feeds = keras_model
     original.save(tmp_path / "model.keras")
-    for source in (original, tmp_path / "model.keras"):
+    files = [tmp_path / "model.keras"]
+    if isinstance(original, keras.Sequential):  # Keras cannot read back an HDF5 file with the product of two tensors
+        files.append(tmp_path / "model.h5")
+        original.save(files[-1])
+    for source in (original, *files):
         model = convert(source)
         assert input_and_output_names(model) == (list(feeds), ["score"] if len(feeds) == 2 else ["logits"])
         expected = original(list(feeds.values()) if len(feeds) > 1 else feeds["features"]).numpy()
         (actual,) = run(model, **feeds).values()
         np.testing.assert_allclose(actual, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("structure", [list, dict])
+def test_sparse_and_ragged_inputs_of_keras_keep_their_names(structure):
+    tags, dense = keras.Input([6], sparse=True, name="tags"), keras.Input([4], name="dense")
+    words = keras.Input([None], ragged=True, dtype="int64", name="words")
+    rows = keras.ops.sum(keras.layers.Embedding(10, 4)(words), axis=1)
+    inputs = [tags, dense, words]
+    score = keras.layers.Dense(4, name="score")(tags) + dense + rows
+    original = keras.Model(inputs if structure is list else {given.name: given for given in inputs}, score)
+    loaded = load(original)
+    model = convert(loaded)
+    order = inputs if structure is list else [dense, tags, words]
+    parts = {"tags": ["tags", "tags_1", "tags_2"], "dense": ["dense"], "words": ["words", "words_1"]}
+    assert input_and_output_names(model)[0] == [name for given in order for name in parts[given.name]]
+    (record,) = verify(loaded, model)
+    assert (record.ok, record.batches) == (True, 3)
+
+
+class TestKeras2:
+    """Models of the package tf_keras, in memory and as files."""
+
+    @pytest.fixture(scope="class")
+    def tf_keras(self):
+        return pytest.importorskip("tf_keras")
+
+    def test_in_memory(self, tf_keras):
+        tags, dense = tf_keras.Input([6], sparse=True, name="tags"), tf_keras.Input([4], name="numbers")
+        words = tf_keras.Input([None], ragged=True, dtype="int64", name="words")
+        rows = tf.reduce_sum(tf_keras.layers.Embedding(10, 4)(words), axis=1)
+        hidden = tf_keras.layers.Concatenate()([tf_keras.layers.Dense(4)(tags), dense, rows])
+        original = tf_keras.Model({"w": words, "t": tags, "d": dense}, tf_keras.layers.Dense(1, name="score")(hidden))
+        loaded = load(original)
+        model = convert(loaded)
+        names = (["numbers", "tags", "tags_1", "tags_2", "words", "words_1"], ["score"])
+        assert input_and_output_names(model) == names
+        (record,) = verify(loaded, model)
+        assert (record.ok, record.batches) == (True, 3)
+
+    @pytest.mark.parametrize("suffix", [".keras", ".h5"])
+    def test_files(self, tf_keras, tmp_path, suffix, run):
+        layers = [tf_keras.Input([4], name="features"), tf_keras.layers.Dense(2, name="logits")]
+        original = tf_keras.Sequential(layers)
+        path = tmp_path / f"model{suffix}"
+        original.save(path)
+        model = convert(path)
+        assert input_and_output_names(model) == (["features"], ["logits"])
+        (actual,) = run(model, features=np.eye(4, dtype=np.float32)).values()
+        np.testing.assert_allclose(actual, original(np.eye(4, dtype=np.float32)).numpy(), rtol=1e-6)
+
+    def test_a_model_without_inputs(self, tf_keras):
+        class Subclassed(tf_keras.Model):
+            def call(self, x):
+                return x
+
+        with pytest.raises(ConversionError, match="does not know its inputs"):
+            convert(Subclassed())
+
+
+@pytest.mark.parametrize("inlined_by", ["saved_model", "memory", "graph_def"])
+@pytest.mark.parametrize("options", [{"jit_compile": True}, {"experimental_attributes": {"_noinline": True}}])
+def test_functions_that_tensorflow_keeps_are_inlined(options, inlined_by, tmp_path, run):
+    table = tf.Variable(np.arange(6, dtype=np.float32).reshape(3, 2))
+    inner = tf.function(lambda ids: tf.gather(table, ids) * 2.0, **options)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, "ids")])
+    def outer(ids):
+        return {"y": inner(ids) + inner(ids + 0)}
+
+    source = outer
+    module = tf.Module()
+    module.table, module.outer = table, outer
+    if inlined_by == "saved_model":
+        tf.saved_model.save(module, str(tmp_path), signatures=outer)
+        source = tmp_path
+    elif inlined_by == "graph_def":
+        rows = table.numpy()
+        kept = tf.function(lambda ids: tf.gather(rows, ids) * 4.0, **options)
+        with tf.Graph().as_default() as graph:
+            tf.identity(kept(V1.placeholder(tf.int64, [None], "ids")), "y")
+        source = tmp_path / "graph.pb"
+        source.write_bytes(graph.as_graph_def().SerializeToString())
+    np.testing.assert_array_equal(run(convert(source), ids=[2])["y"], [[16, 20]])
 
 
 def test_keras_outputs_in_a_dictionary():
