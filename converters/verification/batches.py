@@ -53,7 +53,6 @@ def attempt_batches(
     seed: int,
     count: int,
     specs: CompositeSpecs = NOTHING_SAID,
-    omitted: Collection[str] = (),
 ) -> list[Attempt]:
     """Run the source on the given inputs, or on as many generated batches as `count`, of `KINDS` in turn.
 
@@ -67,7 +66,6 @@ def attempt_batches(
         seed: The same seed gives the same inputs.
         count: How many batches to generate.
         specs: What the source says about sparse and ragged tensors.
-        omitted: Kinds of batches that are not generated.
 
     Raises:
         ConversionError: `feeds` lacks an input.
@@ -83,7 +81,7 @@ def attempt_batches(
         if missing := [name for name in inputs if name not in feeds]:
             raise ConversionError(f"no value is given for input {', '.join(missing)}")
         return [attempt(Batch("given", dict(feeds)))]
-    kinds = [(seed + k, KINDS[k % len(KINDS)]) for k in range(count) if KINDS[k % len(KINDS)] not in omitted]
+    kinds = [(seed + k, KINDS[k % len(KINDS)]) for k in range(count)]
     sampler = Sampler(model, specs)
     attempts = [attempt(sampler.batch(kind, seed)) for seed, kind in kinds]
     if _compared(attempts) == sum(entry.batch.has_rows for entry in attempts):
@@ -111,7 +109,6 @@ def compare_batches(
     run_model: Callable[[Mapping[str, Array]], Sequence[Array]],
     *,
     intended_differences: Callable[[Array, Array, Mapping[str, Array]], tuple[Array, Array, str]] | None = None,
-    untried: Sequence[str] = (),
     computed: Collection[str] = (),
 ) -> list[Record]:
     """Compare source and model on all batches: one record per output.
@@ -121,7 +118,6 @@ def compare_batches(
         outputs: The outputs' element types by name, as far as they are known without a run.
         run_model: Returns the model's outputs for a batch; any exception counts as a difference.
         intended_differences: Makes values equal that differ on purpose, and returns a note on it.
-        untried: Reasons why some batches were left out.
         computed: The names of the half-float types that the model computes with.
     """
     records: dict[str, Record] = {}
@@ -148,7 +144,7 @@ def compare_batches(
                 found.append(replace(record, batches=int(batch.has_rows and want.size > 0)))
         for record in found:
             records[record.output] = merge(records.get(record.output), record)
-    notes = [*untried, *_refusals(attempts)]
+    notes = _refusals(attempts)
     if not records:
         verdict = Verdict.REFUSED if notes else Verdict.NOT_COMPARED
         return [Record(name, dtype, (), verdict=verdict, note="; ".join(notes)) for name, dtype in outputs.items()]
