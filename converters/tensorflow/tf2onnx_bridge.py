@@ -165,7 +165,7 @@ class _RecordingMapping(dict[str, Any]):
             try:
                 function(graph, node, **kwargs)
             except Exception as error:
-                self._recorder.record(node, _reason(error))
+                self._recorder.record(node, REFUSALS.get(node.type) or _reason(error))
 
         return guarded
 
