@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -93,12 +94,11 @@ def _load_saved_model(path: Path, signature: str | None, selected: dict[str, Seq
         raise ConversionError(f"{path} is not a SavedModel: it holds no saved_model.pb")
     if not any(file.stat().st_size for file in path.glob("saved_model.pb*")):
         raise ConversionError(f"{path} is not a SavedModel: its saved_model.pb is empty")
-    try:
+    with _errors_of_reading(path):
         model = tf.saved_model.load(str(path))
-    except Exception as error:  # TensorFlow raises OSError, ValueError, OpError, DecodeError, ... for damaged files
-        raise ConversionError(f"{path} cannot be read as a SavedModel: {first_line(error)}") from error
+        signatures = dict(model.signatures)
     # Names with a leading underscore are TensorFlow's own (__saved_model_init_op).
-    available = sorted(name for name in model.signatures if not name.startswith("_"))
+    available = sorted(name for name in signatures if not name.startswith("_"))
     listed = ", ".join(available)
     if signature is None:
         if not available:
@@ -108,7 +108,19 @@ def _load_saved_model(path: Path, signature: str | None, selected: dict[str, Seq
         signature = "serving_default" if "serving_default" in available else available[0]
     if signature not in available:
         raise ConversionError(f"{path} has no signature {signature!r}; it has {listed or 'none'}")
-    return FunctionSource(model.signatures[signature], name=path.name, trackable=model, **selected)
+    with _errors_of_reading(path):
+        return FunctionSource(signatures[signature], name=path.name, trackable=model, **selected)
+
+
+@contextmanager
+def _errors_of_reading(path: Path) -> Iterator[None]:
+    """Raise TensorFlow's errors for damaged files, OSError, ValueError, AttributeError, ..., as ConversionErrors."""
+    try:
+        yield
+    except ConversionError:
+        raise
+    except Exception as error:
+        raise ConversionError(f"{path} cannot be read as a SavedModel: {first_line(error)}") from error
 
 
 def _load_object(source: Any, selected: dict[str, Sequence[str] | None]) -> Source:

@@ -3,6 +3,7 @@
 import importlib
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -15,6 +16,7 @@ keras = pytest.importorskip("keras")
 h5py = pytest.importorskip("h5py")
 
 from google.protobuf import text_format  # noqa: E402
+from tensorflow.core.protobuf import saved_model_pb2  # noqa: E402
 
 from onnx_sparse.converters import ConversionError, UnsupportedNode  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert  # noqa: E402
@@ -96,6 +98,18 @@ def test_a_handler_says_why():
 
     reasons = {n.op_type: n.reason for n in refusal(complex_values).unsupported}
     assert reasons["SparseFillEmptyRows"] == "input values is complex64, which ONNX Runtime does not compute with"
+
+
+def test_a_saved_model_whose_signatures_are_something_else(saved_model, tmp_path):
+    """TensorFlow loads it, and fails where they are used."""
+    path = tmp_path / "odd"
+    shutil.copytree(saved_model, path)
+    model = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    nodes = model.meta_graphs[0].object_graph_def.nodes
+    (signatures,) = (child.node_id for child in nodes[0].children if child.local_name == "signatures")
+    nodes[signatures].user_object.identifier = "odd"
+    (path / "saved_model.pb").write_bytes(model.SerializeToString())
+    assert line(path).startswith(f"{path} cannot be read as a SavedModel: ")
 
 
 def test_an_input_that_takes_all_memory(tmp_path):
