@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +76,9 @@ def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
         raise CommandError(f"{path} is not an ONNX model: it has no {missing}")
     if external_data:
         try:
-            onnx.load_external_data_for_model(model, os.fspath(path.parent))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # onnx tells of keys that it does not know, and goes on
+                onnx.load_external_data_for_model(model, os.fspath(path.parent))
         except Exception as error:  # OSError, and onnx's own for paths outside the folder and files that are too short
             raise CommandError(f"{path}: its external data cannot be read: {error}") from error
     return model

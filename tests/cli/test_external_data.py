@@ -156,3 +156,12 @@ def test_a_folder_whose_name_is_not_utf8(written, backend, tmp_path):
     path = written(".onnx").parent.rename(tmp_path / os.fsdecode(b"\xff")) / "m.onnx"
     with pytest.raises(ValueError, match="only in folders whose names are UTF-8"):
         onnx_sparse.InferenceSession(path, backend=backend)
+
+
+def test_a_key_that_onnx_does_not_know_is_passed_over(cli, model, tmp_path, recwarn):
+    model.graph.initializer[0].external_data.add(key="colour", value="blue")
+    path = tmp_path / "models" / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    result = cli("convert", path, "-o", tmp_path / "out.onnx")
+    assert (result.code, result.err) == (0, "")
+    assert not recwarn.list
