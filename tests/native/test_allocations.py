@@ -116,8 +116,9 @@ def masked(rows: int, columns: int, narrow: bool) -> Inputs:
     return {"x": np.ones((rows, columns), np.int8), "mask": mask, "value": np.array(2, np.int8)}
 
 
-def strings(count: int, length: int) -> Inputs:
-    return {"input": np.array(["x" * length] * count, object), "num_buckets": np.array(7)}
+def strings(op: str, count: int, length: int) -> Inputs:
+    keys = {"key_0": np.array(1), "key_1": np.array(2)} if op.endswith("Strong") else {}
+    return {"input": np.array(["x" * length] * count, object), "num_buckets": np.array(7), **keys}
 
 
 def filled(rows: int, columns: int) -> Inputs:
@@ -140,7 +141,7 @@ def cases() -> Iterator[Any]:
         elif op == "MaskedFill":
             made.extend(("narrow" if n else "whole", 2, lambda *s, n=n: masked(*s, n)) for n in (False, True))
         elif op.startswith("StringToHashBucket"):
-            made.append(("", 2, strings))
+            made.append(("", 2, functools.partial(strings, op)))
         else:
             made.append(("", 2, filled))
         for name, count, inputs in made:
