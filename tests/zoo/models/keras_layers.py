@@ -183,7 +183,7 @@ def gru() -> Any:
     return _k().layers.GRU(4)
 
 
-@layer("Bidirectional LSTM", Dense("x", floats(), ("rows", 5, 3)))
+@layer("Bidirectional LSTM", Dense("x", floats(), ("rows", 5, 3)), quick=True)
 def bidirectional() -> Any:
     k = _k()
     return k.layers.Bidirectional(k.layers.LSTM(4, return_sequences=True))
