@@ -137,6 +137,7 @@ def _run(chosen: Sequence[Entry], folder: Path) -> Iterator[Examined]:
                     _tell(f"{done + 1}/{len(chosen)} {at}")
                     continue
                 left.remove(result.name)
+                at = left[0] if left else ""
                 done += 1
                 if result.outcome != "equal":
                     _tell(f"{result.name}: {result.outcome}: {'; '.join(result.notes)[:300]}")
