@@ -52,6 +52,22 @@ def test_nan_differs_from_everything(agree, dtype):
         agree(unique, x, np.stack([x, x[::-1]], 1))
 
 
+@pytest.mark.parametrize(
+    "dtype", [tf.int8, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.float16, tf.double], ids=by_name
+)
+def test_the_largest_elements(agree, dtype):
+    """Neighbours among the largest integers, which float32 does not tell apart; ties are in order of position."""
+
+    @function(([None, None], dtype), ([], tf.int32))
+    def largest(x, k):
+        return *tf.math.top_k(x, k), *tf.math.top_k(x, 2)
+
+    x = dtype.max - np.array([[3, 1, 2, 1, 0], [7, 7, 0, 5, 6]], dtype.as_numpy_dtype)
+    agree(largest, x, np.int32(3))
+    agree(largest, x, np.int32(0))
+    agree(largest, x[:0], np.int32(5))
+
+
 def test_targets_among_the_largest(agree):
     """Ties count for the target; a row that is not finite, or a target that is no class, is never among them."""
 

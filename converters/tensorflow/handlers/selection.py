@@ -1,12 +1,14 @@
-"""tf.raw_ops.Select and SelectV2, and the comparisons: tf2onnx's conversions change their results. InTopK, InTopKV2."""
+"""tf.raw_ops.Select and SelectV2, TopKV2 and the comparisons, which tf2onnx changes. InTopK, InTopKV2."""
 
 from __future__ import annotations
 
 from onnx import TensorProto, helper
 
 from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, dtype_name
 
 _SELECTED = ("condition", "t", "e")
 
@@ -45,6 +47,27 @@ def compare(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Compare in the given type; in float32, different large integers would be equal."""
     op_type = {"LessEqual": "LessOrEqual", "GreaterEqual": "GreaterOrEqual"}.get(node.op_type, node.op_type)
     return (emit.op(op_type, node["x"], node["y"]),)
+
+
+#: The types in which ONNX Runtime finds the largest elements, by those that fit into them.
+_RANKED: dict[int, int] = {
+    **dict.fromkeys((TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT), TensorProto.FLOAT),
+    TensorProto.DOUBLE: TensorProto.DOUBLE,
+    **dict.fromkeys((*SIGNED_INTEGERS, TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32), TensorProto.INT64),
+}
+
+
+@handles("TopKV2", inputs=("input", "k"), to="TopK", dtypes=tuple(map(dtype_name, _RANKED)))
+def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The largest elements and where they are; in float32, different large integers would be equal."""
+    if node.attributes.get("index_type", TensorProto.INT32) != TensorProto.INT32:
+        raise Unsupported("tf2onnx takes its positions for int32")
+    x, k = node["input"], emit.cast(node["k"], TensorProto.INT64)
+    wide = emit.cast(x, _RANKED[x.dtype])
+    k = emit.op("Reshape", k, emit.constant([1]))
+    ordered = int(node.attributes.get("sorted", True))
+    values, places = emit.node("TopK", [wide, k], [wide.dtype, TensorProto.INT64], sorted=ordered)
+    return emit.cast(values, x.dtype), emit.cast(places, TensorProto.INT32)
 
 
 @handles("InTopK", inputs=("predictions", "targets"), to="Greater", dtypes=("float",))

@@ -63,7 +63,7 @@ def _comparable(x: Tensor, emit: Emitter) -> Tensor:
     # Numbers are numbered. NaN, which has no place in an order, differs from all, also from itself.
     flat = emit.op("Reshape", emit.cast(x, TensorProto.FLOAT) if x.dtype in HALF_FLOATS else x, emit.constant([-1]))
     if x.dtype in HALF_FLOATS:  # whose zeros TensorFlow tells apart by their sign
-        zero, no_half = emit.like(0, flat), emit.like(np.finfo(np.float32).max, flat)
+        zero, no_half = emit.like(0, flat), emit.like(float(np.finfo(np.float32).max), flat)
         is_negative = emit.op("Less", emit.op("Reciprocal", flat), zero)
         flat = emit.op("Where", emit.op("And", emit.op("Equal", flat, zero), is_negative), no_half, flat)
     is_number = emit.op("Equal", flat, flat)
