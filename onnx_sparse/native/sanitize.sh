@@ -1,48 +1,44 @@
 #!/usr/bin/env bash
 # Builds the native kernels so that faults show, and runs tests on them; fails on the first finding.
 #
-#   onnx_sparse/native/sanitize.sh address|thread|allocations [pytest arguments]
+#   onnx_sparse/native/sanitize.sh address|thread [pytest arguments]
 #
-# address:     AddressSanitizer and UndefinedBehaviorSanitizer, on the contract suite and the tests of the library.
-# thread:      ThreadSanitizer, on the tests that use several threads.
-# allocations: no sanitizer, but the library counts what it allocates and ends the process where a task does.
+# address: AddressSanitizer and UndefinedBehaviorSanitizer, on the contract suite and the tests of the library, which
+#          also counts what it allocates and its steps, and ends the process where a task allocates.
+# thread:  ThreadSanitizer, on the tests that use several threads.
 # Without pytest arguments it takes a few minutes. The package must be installed (pip install -e .). The exit status is
 # 77 where the compiler or the system cannot run programs with these sanitizers.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-kind=${1:?address, thread or allocations}
+kind=${1:?address or thread}
 shift
 build=$root/build/sanitize-$kind
 
 case $kind in
-  address) sanitizers=address,undefined runtime=libasan.so ;;
-  thread) sanitizers=thread runtime=libtsan.so ;;
-  allocations) sanitizers= runtime= ;;
+  address) sanitizers=address,undefined runtime=libasan.so watch=ON ;;
+  thread) sanitizers=thread runtime=libtsan.so watch=OFF ;;
   *) echo "unknown: $kind" >&2; exit 2 ;;
 esac
 
 probe=$(mktemp)
 trap 'rm -f "$probe"' EXIT
-if ! echo 'int main() {}' | "${CXX:-c++}" ${sanitizers:+-fsanitize=$sanitizers} -x c++ -o "$probe" - || ! "$probe"
+if ! echo 'int main() {}' | "${CXX:-c++}" -fsanitize=$sanitizers -x c++ -o "$probe" - || ! "$probe"
 then
   echo "programs with the $kind sanitizer cannot be built or run here" >&2
   exit 77
 fi
 
 cmake -S "$root/onnx_sparse/native" -B "$build" -DCMAKE_BUILD_TYPE=Debug -DONNX_SPARSE_SANITIZE=$sanitizers \
-  -DONNX_SPARSE_WATCH_ALLOCATIONS="$([ "$kind" = allocations ] && echo ON || echo OFF)" \
-  -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
+  -DONNX_SPARSE_WATCH_ALLOCATIONS=$watch -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 cmake --build "$build" --parallel
 export ONNX_SPARSE_LIBRARY=$build/libonnx_sparse_native.so
 
-if [ -n "$runtime" ]; then
-  # Python itself is not instrumented, so the runtime must be there before the library is loaded, and memory that Python
-  # still holds when it exits is not our leak.
-  LD_PRELOAD=$("${CXX:-c++}" -print-file-name=$runtime)
-  # The C++ runtime goes with it: the sanitizer must find the exception functions that it intercepts.
-  LD_PRELOAD=$LD_PRELOAD:$("${CXX:-c++}" -print-file-name=libstdc++.so.6)
-  export LD_PRELOAD
-fi
+# Python itself is not instrumented, so the runtime must be there before the library is loaded, and memory that Python
+# still holds when it exits is not our leak.
+LD_PRELOAD=$("${CXX:-c++}" -print-file-name=$runtime)
+# The C++ runtime goes with it: the sanitizer must find the exception functions that it intercepts.
+LD_PRELOAD=$LD_PRELOAD:$("${CXX:-c++}" -print-file-name=libstdc++.so.6)
+export LD_PRELOAD
 export ASAN_OPTIONS=detect_leaks=0,allocator_may_return_null=1,abort_on_error=1
 export UBSAN_OPTIONS=print_stacktrace=1,halt_on_error=1
 # ONNX Runtime's own thread pool synchronises in ways that ThreadSanitizer cannot see into.
@@ -51,8 +47,8 @@ export TSAN_OPTIONS=ignore_noninstrumented_modules=1,halt_on_error=1
 cd "$root"
 if [ $# -gt 0 ]; then
   tests=("$@")
-elif [ "$kind" != thread ]; then
-  tests=(-n auto tests/native tests/contract/test_errors.py tests/contract/test_examples.py tests/contract/test_semantics.py)
+elif [ "$kind" = address ]; then
+  tests=(-n auto --hypothesis-profile=few tests/native tests/contract/test_errors.py tests/contract/test_examples.py tests/contract/test_semantics.py)
 else
   tests=(tests/native/test_threads.py)
 fi
