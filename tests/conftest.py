@@ -32,7 +32,7 @@ if threading.current_thread() is threading.main_thread():
 def threads_that_sleep() -> Iterator[None]:
     """Sessions in this process whose threads sleep while they wait for work, unless their options say how they wait.
 
-    By default they spin, and each session that ends waits for that: some 50 ms, ten times what else a test does with it.
+    By default they spin, and each session that ends waits for that, some 50 ms.
     """
     make = onnxruntime.InferenceSession.__init__
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Builds the native kernels so that faults show, and runs tests on them; fails on the first finding.
 #
-#   onnx_sparse/native/sanitize.sh address|thread [pytest arguments]
+#   onnx_sparse/native/sanitize.sh address|thread [--build | pytest arguments]
 #
 # address: AddressSanitizer and UndefinedBehaviorSanitizer, on the contract suite and the tests of the library, which
 #          also counts what it allocates and its steps, and ends the process where a task allocates.
 # thread:  ThreadSanitizer, on the tests that use several threads.
-# Without pytest arguments it takes a few minutes. The package must be installed (pip install -e .). The exit status is
-# 77 where the compiler or the system cannot run programs with these sanitizers.
+# Without pytest arguments it takes a few minutes. The package must be installed (pip install -e .), but for --build,
+# which runs no test. The exit status is 77 where the compiler or the system cannot run programs with these sanitizers.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 kind=${1:?address or thread}
@@ -31,6 +31,7 @@ fi
 cmake -S "$root/onnx_sparse/native" -B "$build" -DCMAKE_BUILD_TYPE=Debug -DONNX_SPARSE_SANITIZE=$sanitizers \
   -DONNX_SPARSE_WATCH_ALLOCATIONS=$watch -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 cmake --build "$build" --parallel
+[ "${1:-}" != --build ] || exit 0
 export ONNX_SPARSE_LIBRARY=$build/libonnx_sparse_native.so
 
 # Python itself is not instrumented, so the runtime must be there before the library is loaded, and memory that Python

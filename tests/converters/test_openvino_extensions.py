@@ -33,7 +33,7 @@ GAPS: dict[str | None, str] = {
 
 
 #: Failing examples are not shrunk, because failures are slow here.
-SETTINGS = settings(max_examples=min(settings().max_examples, 6), phases=[Phase.generate])
+SETTINGS = settings(max_examples=min(settings().max_examples, 4), phases=[Phase.generate])
 
 
 #: Operators on strings, which OpenVINO's operators cannot express.
