@@ -140,11 +140,22 @@ def _embedding(random: Any, torch: Any, tf: Any) -> Iterator[Case]:
     yield _embedding_case(
         "EmbeddingSegmentsSum float32, one segment of 100k", table, indices, skewed, None, segments, torch, tf
     )
+    yield from _embedding_in_any_order(random, table, indices, ids, segments)
     narrow = np.ascontiguousarray(table[:, :3])
     yield _embedding_case(
         "EmbeddingSegmentsSum float32, width 3, one segment of 100k",
         narrow, indices, skewed, None, segments, torch, tf,
     )  # fmt: skip
+
+
+def _embedding_in_any_order(random: Any, table: Array, indices: Array, ids: Array, segments: int) -> Iterator[Case]:
+    for name, given in (("sorted", ids), ("shuffled", random.permutation(ids))):
+        case = _embedding_case(
+            f"EmbeddingSegmentsSum float32, any order, {name}", table, indices, given, None, segments, None, None
+        )
+        case.peers = {}  # they take sorted ids only
+        case.attributes["segment_ids_order"] = "any"
+        yield case
 
 
 def _embedding_case(

@@ -102,7 +102,8 @@ class Input:
     """One input.
 
     `sentinel` is the value that means "not given" in canonical form; None marks a required input. An input that
-    `broadcasts` has a shape that numpy broadcasts to `shape`.
+    `broadcasts` has a shape that numpy broadcasts to `shape`. `values_under` names attributes and their values under
+    which other `values` are legal.
     """
 
     name: str
@@ -112,6 +113,11 @@ class Input:
     values: Values = ANY
     sentinel: int | tuple[()] | None = None
     broadcasts: bool = False
+    values_under: Mapping[tuple[str, str], Values] = field(default_factory=dict)
+
+    def legal_values(self, attributes: Mapping[str, str]) -> Values:
+        """Which values are legal in a node with these attributes."""
+        return next((self.values_under[item] for item in attributes.items() if item in self.values_under), self.values)
 
     @property
     def optional(self) -> bool:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import FLOATS, INDEX, NUMBERS, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.declaration import (
+    FLOATS,
+    INDEX,
+    NUMBERS,
+    Attribute,
+    Example,
+    Family,
+    Input,
+    Op,
+    Output,
+    Values,
+)
 from onnx_sparse.schemas.function_body import Body, Value
 from onnx_sparse.schemas.segment_body import as_column, counts, first, scatter_reduce, sorted_segments
 
@@ -15,8 +26,9 @@ _INPUTS = (
         "segment_ids",
         "I",
         "K",
-        "The segment of each index: sorted, non-negative.",
+        "The segment of each index.",
         Values("sorted_segment", of="num_segments"),
+        values_under={("segment_ids_order", "any"): Values("index", of="num_segments")},
     ),
     Input("num_segments", "I", "", "The number of segments.", Values("size")),
     Input(
@@ -36,12 +48,16 @@ _INPUTS = (
     ),
 )
 _OUTPUT = Output("output", "T", "num_segments, ...", "One row per segment.")
+_ORDER = Attribute("segment_ids_order", ("sorted", "any"), "The order in which segment_ids may come.", default="sorted")
 
 _COMMON_SEMANTICS = """
-- `segment_ids` must be sorted in non-decreasing order and not negative; anything else is an error.
-- Entries of segments at or beyond `num_segments` are dropped, and their indices are not checked. An index outside
-  [0, V) in any other entry is an error; so is a `default_index` outside [-1, V), even if it is not used, and a negative
-  `num_segments`.
+- With `segment_ids_order` = `sorted`, `segment_ids` must be sorted in non-decreasing order and not negative; anything
+  else is an error. Entries of segments at or beyond `num_segments` are dropped, and their indices are not checked.
+- With `segment_ids_order` = `any`, `segment_ids` may be in any order; one outside [0, `num_segments`) is an error. The
+  entries of a segment are reduced in the order of their positions: the result is that of entries that were sorted by
+  segment, stably. Entries that are sorted already take no longer than under `sorted`.
+- An index outside [0, V) in an entry that is not dropped is an error; so is a `default_index` outside [-1, V), even if
+  it is not used, and a negative `num_segments`.
 - An empty segment is 0, or `emb_table[default_index]` without a weight.
 - float16 and bfloat16 are computed in float32, including the products with weights, and rounded once.
 - In the reference, Python and native kernels, unweighted float and double results are bit-identical to those of
@@ -52,7 +68,11 @@ _COMMON_SEMANTICS = """
 
 def _reduce(b: Body) -> tuple[Value, Value, Value, Value, Value | None]:
     """The (weighted) sums, the counts, the ids in use, the number of segments and the weights in use."""
-    ids, kept, size = sorted_segments(b, "segment_ids", "num_segments")
+    if b.attributes["segment_ids_order"] == "sorted":
+        ids, kept, size = sorted_segments(b, "segment_ids", "num_segments")
+    else:  # all are in use, and a scatter takes them in any order
+        ids, kept = b.int64("segment_ids"), b.Shape("segment_ids")
+        size = b.Reshape(b.int64("num_segments"), b.constant([1]))
     dtype = b.compute_type("T")
     rows = b.cast(b.Gather("emb_table", first(b, "indices", kept), axis=0), dtype)
     weights = None
@@ -118,6 +138,7 @@ EMBEDDING_SEGMENTS_SUM = Op(
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
     types={"T": NUMBERS, "I": INDEX},
+    attributes=(_ORDER,),
     body=_sum_body,
     body_notes="Materialises the looked-up rows [K, ...]; float sums may be rounded in another order.",
     examples=(
@@ -133,6 +154,20 @@ EMBEDDING_SEGMENTS_SUM = Op(
                 "per_sample_weights": [0.5, 0.5, 0.5, 0.5],
             },
             {"output": [[-1.05, -1.2], [-0.2, -0.6], [-0.1, 0.4]]},
+        ),
+        Example(
+            "entries in any order",
+            _EXAMPLE_TYPES,
+            {
+                "emb_table": [[1, 2], [3, 4], [5, 6]],
+                "indices": [2, 0, 1, 0],
+                "segment_ids": [2, 0, 2, 0],
+                "num_segments": 3,
+                "default_index": 1,
+                "per_sample_weights": [1, 2, 10, 3],
+            },
+            {"output": [[5, 10], [3, 4], [35, 46]]},
+            {"segment_ids_order": "any"},
         ),
         Example(
             "an empty segment without a default is zero",
@@ -152,6 +187,7 @@ EMBEDDING_SEGMENTS_MEAN = Op(
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
     types={"T": FLOATS, "I": INDEX},
+    attributes=(_ORDER,),
     body=_mean_body,
     body_notes="Materialises the looked-up rows [K, ...]; sums may be rounded in another order.",
     examples=(
@@ -180,6 +216,7 @@ EMBEDDING_SEGMENTS_SQRT_N = Op(
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
     types={"T": FLOATS, "I": INDEX},
+    attributes=(_ORDER,),
     body=_sqrt_n_body,
     body_notes="Materialises the looked-up rows [K, ...]; sums may be rounded in another order.",
     examples=(

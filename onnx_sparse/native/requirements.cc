@@ -28,13 +28,29 @@ bool all_sorted(const Call& call, const Id* ids, int64_t size, bool (*is_sorted)
   });
 }
 
+template <class Value>
+bool all_in_range(const Call& call, const Tensor& values, int64_t high,
+                  bool (*is_in_range)(const Value*, size_t, int64_t)) {
+  return holds_for_all(call, values.size(), sizeof(Value), [&](int64_t first, size_t count) {
+    return is_in_range(values.as<Value>() + first, count, high);
+  });
+}
+
 }  // namespace
 
+bool are_sorted(const Call& call, const Tensor& ids) {
+  return ids.type == ORT_INT32 ? all_sorted(call, ids.as<int32_t>(), ids.size(), loops().sorted32)
+                               : all_sorted(call, ids.as<int64_t>(), ids.size(), loops().sorted64);
+}
+
+bool are_in_range(const Call& call, const Tensor& values, int64_t high) {
+  return values.type == ORT_INT32 ? all_in_range(call, values, high, loops().in_range32)
+                                  : all_in_range(call, values, high, loops().in_range64);
+}
+
 void require_sorted(const Call& call, std::string_view name, const Tensor& ids) {
+  if (are_sorted(call, ids)) return;
   const int64_t size = ids.size();
-  const bool sorted = ids.type == ORT_INT32 ? all_sorted(call, ids.as<int32_t>(), size, loops().sorted32)
-                                            : all_sorted(call, ids.as<int64_t>(), size, loops().sorted64);
-  if (sorted) return;
   for (int64_t k = 0; k < size; ++k) {
     const int64_t id = ids.integer(static_cast<size_t>(k));
     const int64_t before = k == 0 ? 0 : ids.integer(static_cast<size_t>(k - 1));

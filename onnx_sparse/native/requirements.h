@@ -9,6 +9,12 @@
 
 namespace onnx_sparse {
 
+// Whether ids are sorted and not negative.
+bool are_sorted(const Call& call, const Tensor& ids);
+
+// Whether values are in [0, high).
+bool are_in_range(const Call& call, const Tensor& values, int64_t high);
+
 // Throws an InvalidArgument unless ids are sorted and not negative.
 void require_sorted(const Call& call, std::string_view name, const Tensor& ids);
 

@@ -348,12 +348,12 @@ int64_t count_below(const Tensor& ids, int64_t segments) {
                                : SortedIds<int64_t>{ids.as<int64_t>(), size, 0}.begin_of(segments);
 }
 
-void reduce_ordered(const Call& call, const SegmentReduction& reduction, const int32_t* starts, int64_t segments) {
-  run_reducer(call, reduction, Starts<int32_t>{starts, segments});
+bool reduce_ordered(const Call& call, const SegmentReduction& reduction, const int32_t* starts, int64_t segments) {
+  return run_reducer(call, reduction, Starts<int32_t>{starts, segments});
 }
 
-void reduce_ordered(const Call& call, const SegmentReduction& reduction, const int64_t* starts, int64_t segments) {
-  run_reducer(call, reduction, Starts<int64_t>{starts, segments});
+bool reduce_ordered(const Call& call, const SegmentReduction& reduction, const int64_t* starts, int64_t segments) {
+  return run_reducer(call, reduction, Starts<int64_t>{starts, segments});
 }
 
 }  // namespace onnx_sparse

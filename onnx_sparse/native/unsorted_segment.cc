@@ -6,7 +6,7 @@
 #include "elements.h"
 #include "kernels.h"
 #include "requirements.h"
-#include "segments.h"
+#include "segment_order.h"
 
 namespace onnx_sparse {
 namespace {
@@ -19,82 +19,6 @@ void require_below(const Tensor& segment_ids, int64_t segments) {
   if (high == ids + size) return;
   const std::string low = std::to_string(std::numeric_limits<Id>::min());
   throw out_of_range("segment_ids", segment_ids, high - ids, *high, low, segments);
-}
-
-// The entries by segment, stably. Entries with negative ids are dropped.
-template <class Position>
-struct Order {
-  std::unique_ptr<Position[]> starts;  // [buckets + 1]: where the entries of each bucket of 2^shift segments begin
-  std::unique_ptr<Position[]> entries;
-};
-
-// A counting sort.
-template <class Position, class Id>
-Order<Position> order_by_bucket(const Id* ids, int64_t size, int64_t buckets, int shift) {
-  // While entries are placed, starts[b + 1] is where the next entry of bucket b goes.
-  Order<Position> order{uninitialized<Position>(buckets + 2), uninitialized<Position>(size)};
-  Position* next = order.starts.get() + 1;
-  std::fill(order.starts.get(), order.starts.get() + buckets + 2, Position{0});
-  for (int64_t k = 0; k < size; ++k) {
-    if (ids[k] >= 0) ++next[(ids[k] >> shift) + 1];
-  }
-  for (int64_t b = 0; b < buckets; ++b) next[b + 1] += next[b];
-  for (int64_t k = 0; k < size; ++k) {
-    if (ids[k] >= 0) order.entries[static_cast<size_t>(next[ids[k] >> shift]++)] = static_cast<Position>(k);
-  }
-  return order;
-}
-
-// How many bits of the ids to leave to a sort within buckets, so that the table of starts takes no more memory than the
-// output or a few positions per entry.
-template <class Position>
-int shift_for(int64_t size, int64_t segments, size_t row_bytes) {
-  int shift = 0;
-  if (row_bytes < sizeof(Position)) {
-    while (segments >> shift > std::max(4 * size, int64_t{1024})) ++shift;
-  }
-  return shift;
-}
-
-template <class Position, class Id>
-void reduce_unsorted(const Call& call, SegmentReduction& work, const Tensor& segment_ids, int64_t segments) {
-  const Id* ids = segment_ids.as<Id>();
-  const int64_t size = segment_ids.size();
-  const int shift = shift_for<Position>(size, segments, work.width * size_of(call.input(0).type));
-  const int64_t buckets = ((segments - 1) >> shift) + 1;
-  const Order<Position> order = order_by_bucket<Position>(ids, size, buckets, shift);
-  work.index_width = sizeof(Position) == sizeof(int32_t) ? IndexWidth::int32 : IndexWidth::int64;
-  work.indices = order.entries.get();
-  if (shift == 0) return reduce_ordered(call, work, order.starts.get(), segments);
-
-  Position* entries = order.entries.get();
-  const auto kept = int64_t{order.starts[static_cast<size_t>(buckets)]};
-  const auto sorted = uninitialized<Id>(kept);
-  call.for_parts(buckets, kept * 64, [&](int64_t first, int64_t end) {
-    for (int64_t bucket = first; bucket < end; ++bucket) {
-      Position* begin_of_bucket = entries + order.starts[static_cast<size_t>(bucket)];
-      Position* end_of_bucket = entries + order.starts[static_cast<size_t>(bucket) + 1];
-      std::sort(begin_of_bucket, end_of_bucket,
-                [&](Position a, Position b) { return ids[a] < ids[b] || (ids[a] == ids[b] && a < b); });
-      Id* to = sorted.get() + (begin_of_bucket - entries);
-      for (Position* entry = begin_of_bucket; entry < end_of_bucket; ++entry) *to++ = ids[*entry];
-    }
-  });
-  Tensor sorted_ids;
-  sorted_ids.type = segment_ids.type;
-  sorted_ids.dims = &kept;
-  sorted_ids.rank = 1;
-  sorted_ids.data = sorted.get();
-  reduce_sorted(call, work, sorted_ids, kept, segments);
-}
-
-template <class Id>
-void reduce_unsorted(const Call& call, SegmentReduction& work, const Tensor& segment_ids, int64_t segments) {
-  if (segment_ids.size() <= std::numeric_limits<int32_t>::max()) {
-    reduce_unsorted<int32_t, Id>(call, work, segment_ids, segments);
-  } else {
-    reduce_unsorted<int64_t, Id>(call, work, segment_ids, segments);
-  }
 }
 
 void unsorted_segment(const Call& call, Reduction reduction, Constant initial,
@@ -120,8 +44,11 @@ void unsorted_segment(const Call& call, Reduction reduction, Constant initial,
   work.table = data.as<char>();
   work.empty_row = empty_row.data();
   work.output = output;
-  narrow ? reduce_unsorted<int32_t>(call, work, segment_ids, segments)
-         : reduce_unsorted<int64_t>(call, work, segment_ids, segments);
+  in_segment_order(call, segment_ids, segments, width * size_of(data.type), [&](const auto& order) {
+    work.index_width = order.width();
+    work.indices = order.entries();
+    order.reduce(work);
+  });
 }
 
 }  // namespace

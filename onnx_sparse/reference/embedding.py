@@ -21,9 +21,11 @@ def embedding_segments_sum(
     num_segments: Array,
     default_index: Array | None = None,
     per_sample_weights: Array | None = None,
+    *,
+    segment_ids_order: str = "sorted",
 ) -> Array:
     """Weighted sums of looked-up rows; see the semantics of EmbeddingSegmentsSum."""
-    bags = _look_up(emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights)
+    bags = _look_up(emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order)
     return _finish(bags.total, bags, emb_table, default_index)
 
 
@@ -35,9 +37,11 @@ def embedding_segments_mean(
     num_segments: Array,
     default_index: Array | None = None,
     per_sample_weights: Array | None = None,
+    *,
+    segment_ids_order: str = "sorted",
 ) -> Array:
     """Weighted averages of looked-up rows; see the semantics of EmbeddingSegmentsMean."""
-    bags = _look_up(emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights)
+    bags = _look_up(emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order)
     if bags.weights is None:
         mean = _divide_by_count(bags.total, bags.counts, bags.counts.astype(np.float64))
     else:
@@ -53,9 +57,11 @@ def embedding_segments_sqrt_n(
     num_segments: Array,
     default_index: Array | None = None,
     per_sample_weights: Array | None = None,
+    *,
+    segment_ids_order: str = "sorted",
 ) -> Array:
     """Sums of looked-up rows over the root of the summed squared weights; see EmbeddingSegmentsSqrtN's semantics."""
-    bags = _look_up(emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights)
+    bags = _look_up(emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order)
     if bags.weights is None:
         scaled = _divide_by_count(bags.total, bags.counts, np.sqrt(bags.counts.astype(np.float64)))
     else:
@@ -79,16 +85,22 @@ def _look_up(
     num_segments: Array,
     default_index: Array | None,
     per_sample_weights: Array | None,
+    segment_ids_order: str,
 ) -> _Bags:
-    counts = count_sorted(segment_ids, num_segments, emb_table)
+    order: Array | slice = slice(None)
+    if segment_ids_order == "any":
+        require_in_range("segment_ids", segment_ids, int(num_segments))
+        order = np.argsort(segment_ids, kind="stable")
+    counts = count_sorted(segment_ids[order], num_segments, emb_table)
     if default_index is not None:
         require_in_range("default_index", default_index, len(emb_table), low=-1)
     kept = indices[: counts.sum()]
     require_in_range("indices", kept, len(emb_table))
+    kept = kept[order]
     width = row_width(emb_table.shape)
     table = emb_table.reshape(len(emb_table), width)
     dtype = compute_dtype(emb_table.dtype)
-    weights = None if per_sample_weights is None else per_sample_weights.astype(dtype, copy=False)
+    weights = None if per_sample_weights is None else per_sample_weights[order].astype(dtype, copy=False)
 
     def rows(at: Array) -> Array:
         looked_up = table.take(kept[at], axis=0).astype(dtype, copy=False)

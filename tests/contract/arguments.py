@@ -28,18 +28,39 @@ SIZES = {"R": (2, 1, 3, 0), "Q": (2, 1, 3, 0), "V": (6, 1, 4, 0)}
 
 
 @st.composite
-def arguments(draw: st.DrawFn, op: Op, binding: Mapping[str, int], optional: Sequence[str] = OPTIONAL) -> Arguments:
-    """Legal inputs of the operator by name; `optional` says what optional inputs may be."""
-    return _Draw(draw, op, binding, optional).arguments()
+def arguments(
+    draw: st.DrawFn,
+    op: Op,
+    binding: Mapping[str, int],
+    attributes: Mapping[str, str],
+    optional: Sequence[str] = OPTIONAL,
+) -> Arguments:
+    """Inputs by name that are legal in a node with these attributes; `optional` says what optional inputs may be."""
+    return _Draw(draw, op, binding, attributes, optional).arguments()
+
+
+@st.composite
+def calls(draw: st.DrawFn, op: Op, binding: Mapping[str, int]) -> tuple[Arguments, dict[str, str]]:
+    """Legal inputs of the operator by name, and its attributes."""
+    attributes = {a.name: draw(st.sampled_from(a.choices)) for a in op.attributes}
+    return draw(arguments(op, binding, attributes)), attributes
 
 
 class _Draw:
     """Hypothesis chooses (and shrinks) the structure; a seeded generator, which is faster, fills in the values."""
 
-    def __init__(self, draw: st.DrawFn, op: Op, binding: Mapping[str, int], optional: Sequence[str]) -> None:
+    def __init__(
+        self,
+        draw: st.DrawFn,
+        op: Op,
+        binding: Mapping[str, int],
+        attributes: Mapping[str, str],
+        optional: Sequence[str],
+    ) -> None:
         self.draw = draw
         self.optional = optional
         self.op = op
+        self.legal = {i.name: i.legal_values(attributes) for i in op.inputs}
         self.binding = binding
         self.random = np.random.default_rng(draw(st.integers(0, 2**16)))
         self.special = draw(st.sampled_from([True, False]))  # NaN, infinities and extreme values among the data
@@ -50,7 +71,7 @@ class _Draw:
     def arguments(self) -> Arguments:
         # Sizes and shapes that other inputs refer to come first.
         turns = {"size": 0, "any": 1, "flags": 2}
-        for declared in sorted(self.op.inputs, key=lambda i: turns.get(i.values.kind, 3)):
+        for declared in sorted(self.op.inputs, key=lambda i: turns.get(self.legal[i.name].kind, 3)):
             if declared.optional:
                 state = self.draw(st.sampled_from(self.optional))
                 if state == "absent":
@@ -95,11 +116,10 @@ class _Draw:
 
     def _nothing_to_refer_to(self) -> bool:
         """Whether entries could only refer to rows of an empty table or coordinates of an empty shape."""
-        for declared in self.op.inputs:
-            of = declared.values.of
-            if declared.values.kind == "index" and declared.values.low == 0 and self.bound(of) == 0:
+        for legal in self.legal.values():
+            if legal.kind == "index" and legal.low == 0 and self.bound(legal.of) == 0:
                 return True
-            if declared.values.kind == "coordinates" and 0 in self.values[of]:
+            if legal.kind == "coordinates" and 0 in self.values[legal.of]:
                 return True
         return False
 
@@ -109,7 +129,8 @@ class _Draw:
 
     def value(self, declared: Input) -> Array:
         shape, dtype = self.shape(declared), self.dtype(declared)
-        kind, of, low = declared.values.kind, declared.values.of, declared.values.low
+        legal = self.legal[declared.name]
+        kind, of, low = legal.kind, legal.of, legal.low
         if kind == "any":
             return self.data(shape, dtype)
         if kind == "flags":

@@ -7,7 +7,7 @@ the sets of attributes. What only the semantics say has its own cases in `test_e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from onnx_sparse.schemas import Input, Op
-from onnx_sparse.schemas.declaration import is_group, numpy_dtype, shape_items
+from onnx_sparse.schemas.declaration import Values, is_group, numpy_dtype, shape_items
 
 Array = np.ndarray[Any, Any]
 
@@ -31,41 +31,51 @@ class Change:
     Attributes:
         name: What is changed and how, for the test's name.
         apply: Changes the inputs in place and returns a part of the message.
+        attributes: The attributes of the node.
     """
 
     name: str
     apply: Callable[[st.DrawFn, Arguments], str]
+    attributes: Mapping[str, str] = field(default_factory=dict)
 
 
 def changes(op: Op) -> Iterator[Change]:
     """All ways of making an operator's inputs illegal that its declaration implies."""
+    first = {a.name: a.choices[0] for a in op.attributes}
     for declared in op.inputs:
         if declared.values.checked:
-            yield from _VALUE_CHANGES[declared.values.kind](op, declared)
-        yield from _rank_changes(declared)
-        yield from _size_changes(op, declared)
+            for change in _VALUE_CHANGES[declared.values.kind](op, declared, declared.values):
+                yield replace(change, attributes=first)
+        for (attribute, choice), values in declared.values_under.items():
+            for change in _VALUE_CHANGES[values.kind](op, declared, values):
+                name = f"{change.name} with {attribute} {choice}"
+                yield replace(change, name=name, attributes=first | {attribute: choice})
+        for change in (*_rank_changes(declared), *_size_changes(op, declared)):
+            yield replace(change, attributes=first)
 
 
 @st.composite
 def illegal_arguments(draw: st.DrawFn, op: Op, binding: Mapping[str, int], change: Change) -> tuple[Arguments, str]:
     """Inputs that are illegal for one reason, and a part of the message."""
-    drawn = draw(arguments(op, binding, optional=["given"]))  # an omitted input has no illegal value
+    # An omitted input has no illegal value.
+    drawn = draw(arguments(op, binding, change.attributes, optional=["given"]))
     inputs = {name: value.copy() for name, value in drawn.items()}
     for declared in op.inputs:
         if declared.optional:
             assume(not declared.is_sentinel(inputs.get(declared.name)))
-    _use_all_entries(op, inputs)
+    _use_all_entries(op, inputs, change.attributes)
     message = change.apply(draw, inputs)
     return inputs, message
 
 
-def _use_all_entries(op: Op, inputs: Arguments) -> None:
+def _use_all_entries(op: Op, inputs: Arguments, attributes: Mapping[str, str]) -> None:
     """Raise the number of segments to use every entry: entries of segments beyond it are not looked at."""
     for declared in op.inputs:
-        if declared.values.kind == "sorted_segment":
-            ids, count = inputs[declared.name], inputs[declared.values.of]
+        legal = declared.legal_values(attributes)
+        if legal.kind == "sorted_segment":
+            ids, count = inputs[declared.name], inputs[legal.of]
             assume(not ids.size or ids[-1] < 100)
-            inputs[declared.values.of] = np.array(max(int(count), *(ids + 1), 0), count.dtype)
+            inputs[legal.of] = np.array(max(int(count), *(ids + 1), 0), count.dtype)
 
 
 def _element(name: str, position: tuple[int, ...]) -> str:
@@ -86,12 +96,12 @@ def _bound(op: Op, inputs: Arguments, of: str) -> int:
     return inputs[owner.name].shape[shape_items(owner.shape).index(of)]
 
 
-def _nothing(op: Op, declared: Input) -> Iterator[Change]:
+def _nothing(op: Op, declared: Input, values: Values) -> Iterator[Change]:
     yield from ()
 
 
-def _outside_a_range(op: Op, declared: Input) -> Iterator[Change]:
-    name, values = declared.name, declared.values
+def _outside_a_range(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
 
     def too_large(draw: st.DrawFn, inputs: Arguments) -> str:
         bound = _bound(op, inputs, values.of)
@@ -110,7 +120,7 @@ def _outside_a_range(op: Op, declared: Input) -> Iterator[Change]:
         yield Change(f"{name} too small", too_small)
 
 
-def _unsorted(op: Op, declared: Input) -> Iterator[Change]:
+def _unsorted(op: Op, declared: Input, values: Values) -> Iterator[Change]:
     name = declared.name
 
     def negative(draw: st.DrawFn, inputs: Arguments) -> str:
@@ -130,8 +140,8 @@ def _unsorted(op: Op, declared: Input) -> Iterator[Change]:
     yield Change(f"{name} not sorted", falling)
 
 
-def _illegal_size(op: Op, declared: Input) -> Iterator[Change]:
-    name, low = declared.name, declared.values.low
+def _illegal_size(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name, low = declared.name, values.low
 
     def too_small(draw: st.DrawFn, inputs: Arguments) -> str:
         at = _position(draw, inputs[name])
@@ -148,8 +158,8 @@ def _illegal_size(op: Op, declared: Input) -> Iterator[Change]:
         yield Change(f"{name} too large", too_large)
 
 
-def _outside_the_shape(op: Op, declared: Input) -> Iterator[Change]:
-    name, of = declared.name, declared.values.of
+def _outside_the_shape(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name, of = declared.name, values.of
 
     def outside(draw: st.DrawFn, inputs: Arguments, value: Callable[[int], int]) -> str:
         at = _position(draw, inputs[name])
@@ -162,7 +172,7 @@ def _outside_the_shape(op: Op, declared: Input) -> Iterator[Change]:
     yield Change(f"{name} negative", lambda draw, inputs: outside(draw, inputs, lambda size: -1))
 
 
-def _not_a_flag(op: Op, declared: Input) -> Iterator[Change]:
+def _not_a_flag(op: Op, declared: Input, values: Values) -> Iterator[Change]:
     def not_a_flag(draw: st.DrawFn, inputs: Arguments) -> str:
         flags = inputs[declared.name]
         assume(flags.dtype != bool)
@@ -173,8 +183,8 @@ def _not_a_flag(op: Op, declared: Input) -> Iterator[Change]:
     yield Change(f"{declared.name} not 0 or 1", not_a_flag)
 
 
-def _another_product(op: Op, declared: Input) -> Iterator[Change]:
-    name, of = declared.name, declared.values.of
+def _another_product(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name, of = declared.name, values.of
 
     def negative(draw: st.DrawFn, inputs: Arguments) -> str:
         at = _position(draw, inputs[name])
@@ -191,7 +201,7 @@ def _another_product(op: Op, declared: Input) -> Iterator[Change]:
     yield Change(f"{name} of another product", one_more)
 
 
-_VALUE_CHANGES: dict[str, Callable[[Op, Input], Iterator[Change]]] = {
+_VALUE_CHANGES: dict[str, Callable[[Op, Input, Values], Iterator[Change]]] = {
     "any": _nothing,
     "index": _outside_a_range,
     "segment": _outside_a_range,

@@ -74,6 +74,25 @@ def test_the_order_of_additions(op_name: str, dtype: type[np.floating[Any]], bac
 
 
 @pytest.mark.parametrize("backend", REPORTING)
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("op_name", MODES)
+def test_entries_in_any_order_are_added_as_if_sorted_stably(op_name: str, weighted: bool, backend: str) -> None:
+    inputs = cancelling_inputs(np.float32, width=3)
+    random = np.random.default_rng(4)
+    if weighted:
+        inputs["per_sample_weights"] = random.uniform(0.5, 2, len(inputs["indices"])).astype(np.float32)
+    shuffled = inputs | {"segment_ids": random.permutation(inputs["segment_ids"])}
+    order = np.argsort(shuffled["segment_ids"], kind="stable")
+    in_order = {name: array[order] if array.shape == order.shape else array for name, array in shuffled.items()}
+    types = {"T": TensorProto.FLOAT, "I": TensorProto.INT64}
+    outputs = [
+        BACKENDS[backend](Call.of(OPS[op_name], types, {"segment_ids_order": mode}, given), given)[0]
+        for mode, given in (("any", shuffled), ("any", in_order), ("sorted", in_order))
+    ]
+    assert outputs[0].tobytes() == outputs[1].tobytes() == outputs[2].tobytes()
+
+
+@pytest.mark.parametrize("backend", REPORTING)
 @pytest.mark.parametrize("width", [1, 3, 8, 64])
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.__name__)
 @pytest.mark.parametrize("op_name", MODES)

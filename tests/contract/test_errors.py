@@ -39,13 +39,12 @@ def each_change() -> Iterator[Any]:
 @pytest.mark.parametrize(("op", "change"), list(each_change()))
 def test_what_the_declaration_makes_illegal_is_refused(op: Op, change: Change, backend: str) -> None:
     binding = a_binding(op)
-    attributes = {a.name: a.choices[0] for a in op.attributes}
 
     @settings(max_examples=min(settings().max_examples, 5))
     @given(illegal_arguments(op, binding, change))
     def check(illegal: tuple[Arguments, str]) -> None:
         inputs, message = illegal
-        assert_refused(op, backend, binding, attributes, inputs, message)
+        assert_refused(op, backend, binding, dict(change.attributes), inputs, message)
 
     check()
 
@@ -135,6 +134,19 @@ ILLEGAL = [
             ({"indices": [0, -1, 3]}, "indices[1] = -1 is out of range [0, 3)"),
             ({"indices": [0, 3, 1], "default_index": 3}, "default_index = 3 is out of range [-1, 3)"),
             ({"per_sample_weights": np.zeros((0, 2))}, "input per_sample_weights has rank 2; expected rank 1 [K]"),
+        )
+    ),
+    *(
+        Illegal(op, wrong, message, {"segment_ids_order": "any"})
+        for op in of_family("Embedding")
+        for wrong, message in (
+            ({"segment_ids": [0, 1, 3]}, "segment_ids[2] = 3 is out of range [0, 3)"),
+            ({"segment_ids": [0, 3, 1]}, "segment_ids[1] = 3 is out of range [0, 3)"),
+            ({"segment_ids": [2, 0, -1]}, "segment_ids[2] = -1 is out of range [0, 3)"),
+            ({"segment_ids": [0, 0, 0], "num_segments": 0}, "segment_ids[0] = 0 is out of range [0, 0)"),
+            ({"segment_ids": [2, 1, 0], "indices": [0, -1, 3]}, "indices[1] = -1 is out of range [0, 3)"),
+            ({"segment_ids": [2, 1, 0], "default_index": 3}, "default_index = 3 is out of range [-1, 3)"),
+            ({"emb_table": np.zeros((3, 0)), "segment_ids": [2, 1, 0], "indices": [0, 3, 0]}, "indices[1] = 3 is"),
         )
     ),
     *(

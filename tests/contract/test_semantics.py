@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from contract.arguments import Arguments, arguments
+from contract.arguments import Arguments, calls
 from contract.backends import BACKENDS, SHARE_NUMPY, Call, gap_marks
 from contract.oracle import ORACLES, assert_equals
 from hypothesis import given
-from hypothesis import strategies as st
 
 from onnx_sparse.schemas import OPS, Op
 from onnx_sparse.schemas.declaration import dtype_name
@@ -47,10 +46,9 @@ def combinations() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("op", "binding", "backends"), list(combinations()))
 def test_equals_the_oracle(op: Op, binding: dict[str, int], backends: list[str]) -> None:
-    attributes = {a.name: st.sampled_from(a.choices) for a in op.attributes}
-
-    @given(inputs=arguments(op, binding), attributes=st.fixed_dictionaries(attributes))
-    def check(inputs: Arguments, attributes: dict[str, str]) -> None:
+    @given(calls(op, binding))
+    def check(call: tuple[Arguments, dict[str, str]]) -> None:
+        inputs, attributes = call
         expected = ORACLES[op.name](inputs, attributes)
         for backend in backends:
             outputs = BACKENDS[backend](Call.of(op, binding, attributes, inputs), inputs)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract.arguments import Arguments, arguments
+from contract.arguments import Arguments, calls
 from contract.backends import Call, one_node_model
 from contract.oracle import ORACLES, assert_equals
 from hypothesis import Phase, assume, given, settings
@@ -65,16 +65,10 @@ def cases() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("op", "binding"), list(cases()))
 def test_equals_the_oracle(op: Op, binding: dict[str, int]) -> None:
-    attributes = {a.name: st.sampled_from(a.choices) for a in op.attributes}
-
     @SETTINGS
-    @given(
-        inputs=arguments(op, binding),
-        attributes=st.fixed_dictionaries(attributes),
-        static=st.booleans(),
-        constants=st.booleans(),
-    )
-    def check(inputs: Arguments, attributes: dict[str, str], static: bool, constants: bool) -> None:
+    @given(drawn=calls(op, binding), static=st.booleans(), constants=st.booleans())
+    def check(drawn: tuple[Arguments, dict[str, str]], static: bool, constants: bool) -> None:
+        inputs, attributes = drawn
         assume(all(0 not in inputs[name].shape for name in ("input_shape", "new_shape") if name in inputs))  # no rank 0
         inputs = in_32_bits(op, inputs)
         expected = ORACLES[op.name](inputs, attributes)

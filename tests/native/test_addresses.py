@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 import pytest
-from contract.arguments import Arguments, arguments
+from contract.arguments import Arguments, calls
 from contract.models import SEGMENT_SUM
 from hypothesis import given
 from native.sessions import Array, run
@@ -41,12 +41,11 @@ def bindings(op: Op) -> Iterator[dict[str, int]]:
 
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
 def test_inputs_at_odd_addresses(op: Op) -> None:
-    attributes = {a.name: a.choices[0] for a in op.attributes}
     for binding in bindings(op):
 
-        @given(arguments(op, binding))
-        def check_drawn(inputs: Arguments) -> None:
-            check(op.name, inputs, attributes)
+        @given(calls(op, binding))
+        def check_drawn(call: tuple[Arguments, dict[str, str]]) -> None:
+            check(op.name, *call)
 
         check_drawn()
 

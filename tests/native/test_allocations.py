@@ -90,6 +90,13 @@ def segment(op: str, entries: int, segments: int, width: int, dtype: str) -> Inp
     return {"emb_table": np.ones((1, width), dtype), "indices": indices, "segment_ids": np.sort(ids), **sizes}
 
 
+def shuffled_entries(entries: int, segments: int, width: int, dtype: str) -> Inputs:
+    given = segment("EmbeddingSegmentsSum", entries, max(segments, 1), width, dtype)
+    given = {n: a.astype(np.int32) if n != "emb_table" else a for n, a in given.items()}
+    given["segment_ids"] = np.random.default_rng(1).permutation(given["segment_ids"])
+    return given | {"default_index": np.array(-1, np.int32), "per_sample_weights": np.ones(entries, dtype)}
+
+
 def sparse(op: str, entries: int, rows: int, rank: int, sort: bool) -> Inputs:
     rows = max(rows, 1)
     at = np.random.default_rng(0).integers(0, rows, entries)
@@ -144,17 +151,24 @@ def cases() -> Iterator[Any]:
             made.append(("", 2, functools.partial(strings, op)))
         else:
             made.append(("", 2, filled))
+        modes = {a.name: a.choices[0] for a in OPS[op].attributes}
         for name, count, inputs in made:
             for grown in range(count):
-                yield pytest.param(op, count, grown, inputs, id=f"{op} {name} size {grown}")
+                yield pytest.param(op, modes, count, grown, inputs, id=f"{op} {name} size {grown}")
+    for dtype in ("int8", "float32"):
+        for grown in range(3):
+            shuffled = functools.partial(shuffled_entries, dtype=dtype)
+            case = f"EmbeddingSegmentsSum {dtype} shuffled size {grown}"
+            yield pytest.param("EmbeddingSegmentsSum", {"segment_ids_order": "any"}, 3, grown, shuffled, id=case)
 
 
-def bound_of_time(op: str, inputs: Inputs, outputs: list[Array]) -> float:
+def bound_of_time(op: str, modes: dict[str, str], inputs: Inputs, outputs: list[Array]) -> float:
     """The elements that the documented bound of time counts; a string counts as its bytes."""
     sizes = {name: a.size if a.dtype != object else size_of([a]) for name, a in inputs.items()}
     linear = sum(sizes.values()) + sum(a.size for a in outputs)
     if op.startswith("EmbeddingSegments"):
-        return linear + sizes["indices"] * math.prod(inputs["emb_table"].shape[1:])
+        linear += sizes["indices"] * math.prod(inputs["emb_table"].shape[1:])
+        return linear * (math.log2(sizes["indices"] + 2) if modes.get("segment_ids_order") == "any" else 1)
     if op.startswith("UnsortedSegment"):
         return linear * math.log2(sizes["segment_ids"] + 2)
     if op.endswith("FillEmptyRows"):
@@ -162,11 +176,10 @@ def bound_of_time(op: str, inputs: Inputs, outputs: list[Array]) -> float:
     return linear
 
 
-@pytest.mark.parametrize(("op", "count", "grown", "inputs"), list(cases()))
+@pytest.mark.parametrize(("op", "modes", "count", "grown", "inputs"), list(cases()))
 def test_cost_is_bounded_by_the_sizes_of_inputs_and_outputs(
-    op: str, count: int, grown: int, inputs: Callable[..., Inputs]
+    op: str, modes: dict[str, str], count: int, grown: int, inputs: Callable[..., Inputs]
 ) -> None:
-    modes: dict[str, str] = {a.name: a.choices[0] for a in OPS[op].attributes}
     for others in (0, 1, 30):
         sizes = [others] * count
         for exponent in (12, 15, 18) if others < 30 else (8, 12, 16):
@@ -175,7 +188,7 @@ def test_cost_is_bounded_by_the_sizes_of_inputs_and_outputs(
             run(op, given, **modes)  # the session is made
             memory, steps, outputs = cost(lambda given=given: run(op, given, **modes))
             assert memory <= 2 * size_of([*given.values(), *outputs]) + SLACK, sizes
-            assert steps <= STEPS * bound_of_time(op, given, outputs) + FIXED_STEPS, sizes
+            assert steps <= STEPS * bound_of_time(op, modes, given, outputs) + FIXED_STEPS, sizes
 
 
 def test_steps_are_counted() -> None:
@@ -218,7 +231,7 @@ def calls() -> Iterator[Any]:
     few = functools.partial(segment, "UnsortedSegmentSum", 100, 1 << 16, 1, "int8")
     yield pytest.param("UnsortedSegmentSum", few, {}, id="few entries")
     for case in cases():
-        name, count, grown, inputs = case.values
+        name, _, count, grown, inputs = case.values
         sizes = [30] * count
         sizes[grown] = 1 << 13
         for values in itertools.product(*(a.choices for a in OPS[name].attributes)):
@@ -274,16 +287,16 @@ def test_each_allocation_may_fail(
 @ONCE_OR_FOR_GOOD
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
 def test_each_allocation_of_an_error_may_fail(op: Op, for_good: bool) -> None:
-    attributes = {a.name: a.choices[0] for a in op.attributes}
-
     def check_change(change: Change) -> None:
         @settings(max_examples=1, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
         @given(illegal_arguments(op, a_binding(op), change))
         def check(illegal: tuple[Inputs, str]) -> None:
             inputs, message = illegal
             with pytest.raises(KernelError):
-                run(op.name, inputs, **attributes)
-            error = assert_each_failure_is_an_error(lambda: run(op.name, inputs, **attributes), for_good=for_good)
+                run(op.name, inputs, **change.attributes)
+            error = assert_each_failure_is_an_error(
+                lambda: run(op.name, inputs, **change.attributes), for_good=for_good
+            )
             assert message in str(error)
 
         check()

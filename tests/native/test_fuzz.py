@@ -21,7 +21,7 @@ from native.sessions import Array, run
 from onnx_sparse import KernelError
 from onnx_sparse.reference import evaluate
 from onnx_sparse.schemas import OPS, Op
-from onnx_sparse.schemas.declaration import HALF_FLOATS, Input, is_group, numpy_dtype, shape_items
+from onnx_sparse.schemas.declaration import HALF_FLOATS, Input, Values, is_group, numpy_dtype, shape_items
 
 #: Sizes and indices at a limit, just beyond it, or absurd.
 _INTEGERS = (-(2**63), -(2**31), -129, -2, -1, 0, 1, 2, 3, 5, 127, 2**31 - 1, 2**31, 2**32, 2**62, 2**63 - 1)
@@ -46,12 +46,14 @@ class Fuzzer:
         self.group = tuple(int(d) for d in self.random.integers(0, 5, self.random.integers(0, 3)))
         self.bound = int(self._choose((0, 1, 3, 6)))
         self.wrong = self.random.random() < 0.4
+        attributes = {a.name: str(self._choose(a.choices)) for a in op.attributes}
         inputs = {}
         for declared in op.inputs:
             if declared.optional and self.random.random() < 0.4:
                 continue
-            inputs[declared.name] = self._value(declared, numpy_dtype(op.bind(declared.type, binding)))
-        return op, inputs, {a.name: str(self._choose(a.choices)) for a in op.attributes}
+            dtype = numpy_dtype(op.bind(declared.type, binding))
+            inputs[declared.name] = self._value(declared, declared.legal_values(attributes), dtype)
+        return op, inputs, attributes
 
     def _choose(self, choices: tuple[Any, ...]) -> Any:
         return choices[int(self.random.integers(len(choices)))]
@@ -75,9 +77,9 @@ class Fuzzer:
                 shape[self.random.integers(len(shape))] += 1
         return tuple(shape)
 
-    def _value(self, declared: Input, dtype: np.dtype[Any]) -> Array:
+    def _value(self, declared: Input, legal: Values, dtype: np.dtype[Any]) -> Array:
         shape = self._shape(declared)
-        kind = declared.values.kind
+        kind = legal.kind
         if dtype.kind == "O":
             return np.array(self.random.choice(["", "a", "ß", "long " * 20], shape), object)
         if dtype.kind == "b":
@@ -86,7 +88,7 @@ class Fuzzer:
             if dtype.kind in "iu":
                 return self.random.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype, endpoint=True)
             return np.asarray(self.random.standard_normal(shape)).astype(dtype)
-        least = -2 if kind in ("segment", "reshape") else declared.values.low
+        least = -2 if kind in ("segment", "reshape") else legal.low
         low = least if self.random.random() < 0.1 else 0
         high = 2 if kind == "flags" else self.bound
         values = np.asarray(self.random.integers(low, max(high, low + 1), shape))

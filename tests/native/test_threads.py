@@ -51,6 +51,10 @@ def every_operator(threads: int) -> Iterator[tuple[str, list[Array]]]:
                 else:
                     continue
                 yield f"{op} {skew} {width}", run(op, inputs, threads=threads, **mode)
+                if op.startswith("EmbeddingSegments") and skew != "all beyond the end":
+                    inputs["segment_ids"] = random.permutation(ids)
+                    shuffled = run(op, inputs, threads=threads, segment_ids_order="any")
+                    yield f"{op} {skew} {width} shuffled", shuffled
     yield from _other_operators(random, threads)
 
 
@@ -127,6 +131,17 @@ def test_large_inputs_give_what_the_reference_gives() -> None:
             expected = FUNCTIONS[op](data, mixed, segments)
             (got,) = run(op, {"data": data, "segment_ids": mixed, "num_segments": segments})
             np.testing.assert_array_equal(got, expected, f"{op} {skew}")
+        looked_up = {
+            "emb_table": data,
+            "indices": random.integers(0, len(data), len(ids)),
+            "segment_ids": mixed,
+            "num_segments": segments,
+            "default_index": np.array(-1),
+            "per_sample_weights": random.integers(-100, 100, len(ids)).astype(np.int32),
+        }
+        expected = FUNCTIONS["EmbeddingSegmentsSum"](*looked_up.values(), segment_ids_order="any")
+        (got,) = run("EmbeddingSegmentsSum", looked_up, segment_ids_order="any")
+        np.testing.assert_array_equal(got, expected, f"EmbeddingSegmentsSum {skew}")
 
 
 @pytest.mark.parametrize("count", [1, 4_097, 20_000])
