@@ -64,9 +64,7 @@ def _tensorflow_coverage() -> str:
         + "\n## Refused\n\n"
         "What is refused is refused by name, with its reason and all such nodes at once. Among these ops:\n\n"
         + table(("TensorFlow op", "reason"), [(f"`{op_type}`", reason) for op_type, reason in sorted(REFUSALS.items())])
-        + "\nRewriting rules fuse embedding lookups (`onnx-sparse convert --explain` lists them). A fused "
-        "`safe_embedding_lookup_sparse` requires its entries in row order: entries out of order are an error, while "
-        "TensorFlow sorts them, and entries of rows beyond the dense shape are dropped, while TensorFlow raises.\n"
+        + "\nRewriting rules fuse embedding lookups (`onnx-sparse convert --explain` lists them).\n"
     )
 
 

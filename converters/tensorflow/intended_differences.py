@@ -2,10 +2,8 @@
 
 - NaN propagates in SegmentMax, SegmentMin, UnsortedSegmentMax and UnsortedSegmentMin. In TensorFlow the result depends
   on the position of the NaN in its segment, and on the processor.
-- The EmbeddingSegments operators drop entries of segments >= num_segments; TensorFlow raises. After the rule
-  `default-row`, entries of rows beyond the dense shape are dropped as well.
-- Entries out of row order, which no SparseTensor should have, are an error in a lookup that the rule `default-row` has
-  fused. TensorFlow's safe_embedding_lookup_sparse sorts them.
+- The EmbeddingSegments operators drop entries of segments >= num_segments if segment_ids_order is sorted; TensorFlow
+  raises.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
 from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.tensor import Array
@@ -29,18 +27,20 @@ class IntendedDifferences:
 
     Attributes:
         extremes: Whether it computes maxima or minima by segment.
-        lookups: Whether it looks up rows by segment.
+        drops_entries: Whether it looks up rows by segment and drops those of segments that do not exist.
     """
 
     extremes: bool
-    lookups: bool
+    drops_entries: bool
 
     @classmethod
     def of(cls, model: ModelProto) -> IntendedDifferences:
         """The differences that a model's operators allow."""
-        used = {node.op_type for graph in graphs(model.graph) for node in graph.node if node.domain == DOMAIN}
-        extremes = any(op_type.endswith(("SegmentMax", "SegmentMin")) for op_type in used)
-        return cls(extremes, any(op_type.startswith("EmbeddingSegments") for op_type in used))
+        used = [node for graph in graphs(model.graph) for node in graph.node if node.domain == DOMAIN]
+        return cls(
+            extremes=any(node.op_type.endswith(("SegmentMax", "SegmentMin")) for node in used),
+            drops_entries=any(node.op_type.startswith("EmbeddingSegments") and not _takes_any(node) for node in used),
+        )
 
     def without_nan(self, want: Array, got: Array, feeds: Mapping[str, Array]) -> tuple[Array, Array, str]:
         """Both values, made equal where NaN differs by design, and a note if anything was changed."""
@@ -55,6 +55,11 @@ class IntendedDifferences:
 
     def of_error(self, error: BaseException) -> str:
         """What to add to the message of a TensorFlow error that the model does not raise."""
-        if self.lookups and any(text in str(error) for text in _OUT_OF_RANGE):
+        if self.drops_entries and any(text in str(error) for text in _OUT_OF_RANGE):
             return " (by design: the model drops entries of segments that do not exist)"
         return ""
+
+
+def _takes_any(node: NodeProto) -> bool:
+    """Whether segment ids may be in any order, and must be in range."""
+    return any(a.name == "segment_ids_order" and a.s == b"any" for a in node.attribute)

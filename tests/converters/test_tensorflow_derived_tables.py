@@ -63,6 +63,8 @@ class TestParts:
         model = agree(function, INDICES, IDS, SHAPE)
         assert len(model.graph.node) == count
         assert len(tables(model)) == 1
+        if safe:
+            agree(function, INDICES[::-1], IDS, SHAPE)  # in any row order
 
     def test_an_id_that_is_in_no_part_is_an_error(self, run):
         model = convert(lookup(in_parts(5, 4, 4)))
@@ -141,9 +143,12 @@ class TestClippedRows:
     @pytest.mark.parametrize("max_norm", [1.0, 0.3, 100.0])
     def test_are_rows_of_a_clipped_table(self, agree, max_norm, safe, count):
         """Equal to the bit, because TensorFlow itself clipped the rows."""
-        model = agree(lookup(tf.Variable(ROWS), safe=safe, max_norm=max_norm), INDICES, IDS, SHAPE)
+        function = lookup(tf.Variable(ROWS), safe=safe, max_norm=max_norm)
+        model = agree(function, INDICES, IDS, SHAPE)
         assert len(model.graph.node) == count
         assert len(tables(model)) == 1
+        if safe:
+            agree(function, INDICES[::-1], IDS, SHAPE)  # in any row order
 
     def test_of_a_table_in_parts(self, agree):
         model = agree(lookup(in_parts(5, 4, 4), max_norm=0.5), INDICES, IDS, SHAPE)

@@ -6,10 +6,12 @@ from collections import Counter
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 
 tf = pytest.importorskip("tensorflow")
 
+import onnx_sparse  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert  # noqa: E402
 from onnx_sparse.converters.tensorflow.rewriting import PHASES  # noqa: E402
 from onnx_sparse.schemas import DOMAIN  # noqa: E402
@@ -268,10 +270,92 @@ class TestEmptyRows:
         agree(heavy, INDICES, IDS, SHAPE, WEIGHTS)
         assert "another weight than 1" in reasons(explain(heavy)[1])["default-row"]
 
-    def test_entries_out_of_order_are_an_error(self, run):
-        """TensorFlow sorts them; by definition, the entries of a SparseTensor are in order."""
-        with pytest.raises(Exception, match="segment_ids"):
-            run(convert(lookup(safe=True)), indices=INDICES[::-1], ids=IDS, shape=SHAPE)
+
+def shuffled(rng, count, rows, ids=np.int64):
+    """A sparse tensor whose entries are in any row order; some ids are pruned."""
+    coordinates = [rng.integers(0, rows, count), rng.integers(0, 3, count)] if count else np.zeros((2, 0), np.int64)
+    return np.stack(coordinates, 1), rng.integers(-2, 10, count).astype(ids), np.array([rows, 3])
+
+
+#: Numbers of entries and of rows: none, long rows, rows without entries.
+SIZES = ((0, 0), (0, 3), (1, 1), (40, 6), (40, 1), (5, 40))
+
+
+class TestRowOrder:
+    """Entries of a fused lookup may be in any row order, but not of any row, as in TensorFlow."""
+
+    @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+    @pytest.mark.parametrize("default", [None, 3])
+    @pytest.mark.parametrize("dtype", [tf.int32, tf.int64], ids=lambda t: t.name)
+    def test_entries_in_any_order(self, agree, combiner, default, dtype):
+        """Equal to the bit: the entries of a row are summed in the order in which they came."""
+        looked_up = lookup(safe=True, combiner=combiner, default_id=default, ids=dtype)
+        rng = np.random.default_rng(2)
+        for sizes in SIZES:
+            model = agree(looked_up, *shuffled(rng, *sizes, dtype.as_numpy_dtype))
+        assert "SparseFillEmptyRows" not in kinds(model)
+
+    @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+    @pytest.mark.parametrize("default", [None, 3])
+    def test_weights_move_with_their_entries(self, run, combiner, default):
+        weighted = lookup(safe=True, weights=True, combiner=combiner, default_id=default)
+        model, rng = convert(weighted), np.random.default_rng(3)
+        assert "SparseFillEmptyRows" not in kinds(model)
+        for sizes in SIZES:
+            indices, ids, shape = shuffled(rng, *sizes)
+            feeds = {"indices": indices, "ids": ids, "shape": shape}
+            feeds["weights"] = rng.uniform(-0.2, 2, len(ids)).astype(np.float32)
+            if combiner != "sum":
+                feeds["weights"] = np.abs(feeds["weights"])  # a divisor of 0 is another matter
+            (actual,) = run(model, **feeds).values()
+            np.testing.assert_allclose(actual, weighted(*feeds.values()).numpy(), rtol=1e-5, atol=1e-5)
+
+    def test_in_standard_onnx(self):
+        looked_up, rng = lookup(safe=True), np.random.default_rng(4)
+        session = ort.InferenceSession(onnx_sparse.lower(convert(looked_up)).SerializeToString())
+        for sizes in SIZES:
+            feeds = dict(zip(("indices", "ids", "shape"), shuffled(rng, *sizes), strict=True))
+            np.testing.assert_allclose(session.run(None, feeds)[0], looked_up(*feeds.values()).numpy(), rtol=1e-5)
+
+    @pytest.mark.parametrize("row", [4, 2**40, -1])
+    @pytest.mark.parametrize("order", [1, -1], ids=["sorted", "backwards"])
+    @pytest.mark.parametrize("weights", [False, True], ids=["", "weights"])
+    def test_an_entry_of_a_row_that_does_not_exist_is_an_error(self, run, row, order, weights):
+        indices = INDICES[::order].copy()
+        at = 0 if row < 0 else 4
+        indices[at, 0] = row
+        looked_up = lookup(safe=True, weights=weights)
+        feeds = {"indices": indices, "ids": IDS, "shape": SHAPE} | ({"weights": WEIGHTS} if weights else {})
+        with pytest.raises(tf.errors.InvalidArgumentError, match="is invalid"):
+            looked_up(*feeds.values())
+        with pytest.raises(onnx_sparse.KernelError, match=rf"segment_ids\[{at}\] = {row} is out of range \[0, 4\)"):
+            run(convert(looked_up), **feeds)
+
+    def test_an_entry_that_is_pruned_may_be_of_any_row(self, agree):
+        indices = INDICES[::-1].copy()
+        indices[4, 0] = 4
+        agree(lookup(safe=True), indices, np.array([4, 9, 4, 0, -1]), SHAPE)
+
+    def test_row_ids_of_a_ragged_tensor(self, agree):
+        @tf.function(input_signature=[*[tf.TensorSpec([None], tf.int64)] * 2, tf.TensorSpec([], tf.int64)])
+        def of_row_ids(ids, rows, count):
+            filled = tf.raw_ops.RaggedFillEmptyRows(value_rowids=rows, values=ids, nrows=count, default_value=2)
+            return tf.sparse.segment_mean(TABLE, filled.output_values, filled.output_value_rowids)
+
+        model = agree(of_row_ids, IDS, np.array([2, 0, 0, 5, 2]), np.int64(7))
+        assert "RaggedFillEmptyRows" not in kinds(model)
+
+    def test_a_lookup_that_is_not_fused(self, agree):
+        """A default that is not constant: the fill itself sorts."""
+
+        @filled
+        def computed(indices, ids, shape):
+            full, _ = tf.sparse.fill_empty_rows(tf.SparseTensor(indices, ids, shape), tf.reduce_max(ids))
+            return tf.nn.embedding_lookup_sparse(TABLE, full, None, combiner="mean")
+
+        model = agree(computed, INDICES[::-1], IDS, SHAPE)
+        (node,) = (node for node in model.graph.node if node.op_type.startswith("EmbeddingSegments"))
+        assert [a.s for a in node.attribute] == [b"sorted"]
 
 
 class TestPruning:

@@ -393,6 +393,19 @@ class TestIntendedDifferences:
         assert not record.ok  # nothing was compared
         assert "by design: the model drops entries of segments that do not exist" in record.note
 
+    def test_a_lookup_that_drops_nothing(self):
+        """TensorFlow refuses the entry of a row beyond the dense shape, and so does the model."""
+        specs = [tf.TensorSpec([None, 2], tf.int64), tf.TensorSpec([None], tf.int64), tf.TensorSpec([2], tf.int64)]
+
+        @tf.function(input_signature=specs)
+        def looked_up(indices, ids, shape):
+            return tf.nn.safe_embedding_lookup_sparse(tf.ones([4, 2]), tf.SparseTensor(indices, ids, shape))
+
+        feeds = dict(zip(("indices", "ids", "shape"), map(np.array, ([[7, 0]], [1], [2, 2])), strict=True))
+        (record,) = verify(looked_up, convert(looked_up), feeds=feeds)
+        assert not record.ok
+        assert "by design" not in record.note
+
 
 def floats(*values, dtype=np.float32):
     return np.array(values, dtype)

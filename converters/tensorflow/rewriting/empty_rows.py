@@ -8,7 +8,7 @@ from onnx import NodeProto, TensorProto
 
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.rewriting.entries import column, one_more_than_the_last
-from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute
+from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute, attributes
 from onnx_sparse.converters.tensorflow.rewriting.lookups import REDUCTIONS
 from onnx_sparse.converters.tensorflow.rewriting.rule import Match, Rule
 from onnx_sparse.converters.tensorflow.rewriting.sizes import size_of, sizes
@@ -45,9 +45,8 @@ class _Filled:
 class DefaultRow(Rule[Graph]):
     """A lookup of ids whose empty rows were filled with an id becomes a lookup with that id as default_index.
 
-    One row of weight 1 is its own Sum, Mean and SqrtN: equal to the bit. Entries must be in row order, as in a
-    SparseTensor: entries out of order are an error in the fused lookup, while TensorFlow sorts them, and entries of
-    rows beyond the dense shape are dropped, while TensorFlow raises.
+    One row of weight 1 is its own Sum, Mean and SqrtN, and the lookup takes entries in any order, as the fill does,
+    which sorts them by row, stably: equal to the bit. An entry of a row that does not exist is an error in both.
     """
 
     name = "default-row"
@@ -86,14 +85,15 @@ class DefaultRow(Rule[Graph]):
             first = emit.constant(0)
             rows = emit.op("Gather", rows, first, shape=(None,), axis=1)
             count = emit.op("Gather", count, first, shape=(), axis=0)
-        node.input[1:5] = [
-            emit.cast(graph.tensor(ids.values), TensorProto.INT64).name,
-            rows.name,
-            count.name,
-            emit.cast(emit.scalar(graph.tensor(ids.default)), TensorProto.INT64).name,
+        inputs = [
+            node.input[0],
+            emit.cast(graph.tensor(ids.values), TensorProto.INT64),
+            rows,
+            count,
+            emit.cast(emit.scalar(graph.tensor(ids.default)), TensorProto.INT64),
+            node.input[5] if weights is None else weights.values,
         ]
-        if weights is not None:
-            node.input[5] = weights.values
+        graph.replace(node, node.op_type, inputs, segment_ids_order="any")
 
 
 class ZeroRow(Rule[Graph]):
@@ -127,7 +127,7 @@ class ZeroRow(Rule[Graph]):
         """Set default_index = -1, which leaves empty rows 0."""
         inputs: list[Tensor | str] = list(lookup.input)
         inputs[4] = graph.emitter(node).constant(-1)
-        graph.replace(node, lookup.op_type, inputs)
+        graph.replace(node, lookup.op_type, inputs, **attributes(lookup))
 
 
 def _filled(graph: Graph, name: str, output: int) -> _Filled | None:

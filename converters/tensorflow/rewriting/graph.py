@@ -103,10 +103,14 @@ class Graph:
         self._types[tensor.name] = (tensor.data_type, tuple(tensor.dims))
 
     def replace(self, node: NodeProto, op_type: str, inputs: Sequence[Tensor | str], **attributes: Any) -> None:
-        """Replace a node by another with the same outputs and name; one of the domain if that has such an operator."""
+        """Replace a node by another with the same outputs and name.
+
+        If the domain has such an operator, it is one of the domain; attributes that are omitted get their defaults.
+        """
         names = [tensor if isinstance(tensor, str) else tensor.name for tensor in inputs]
-        domain = DOMAIN if op_type in OPS else ""
-        node.CopyFrom(helper.make_node(op_type, names, list(node.output), node.name, domain=domain, **attributes))
+        op = OPS.get(op_type)
+        domain, written = ("", attributes) if op is None else (DOMAIN, op.with_defaults(attributes))
+        node.CopyFrom(helper.make_node(op_type, names, list(node.output), node.name, domain=domain, **written))
 
     def bypass(self, node: NodeProto, source: str, output: int = 0) -> None:
         """Replace an output of a node by another tensor in all its users. An output of the graph keeps its node."""
@@ -219,6 +223,11 @@ class _Emitter(Emitter):
         tensor = numpy_helper.from_array(array, name or self._graph.fresh(self._before, "constant"))
         self._graph.add_initializer(tensor)
         return str(tensor.name)
+
+
+def attributes(node: NodeProto) -> dict[str, Any]:
+    """The values of the attributes of a node."""
+    return {a.name: helper.get_attribute_value(a) for a in node.attribute}
 
 
 def attribute(node: NodeProto, name: str, default: Any = None) -> Any:

@@ -6,7 +6,7 @@ from onnx import NodeProto, TensorProto
 
 from onnx_sparse.converters.tensorflow.handlers.partitions import number_of_segments
 from onnx_sparse.converters.tensorflow.rewriting.entries import is_row_gather, spread
-from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute
+from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute, attributes
 from onnx_sparse.converters.tensorflow.rewriting.rule import Match, Rule
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import INDEX, dtype_name
@@ -164,7 +164,7 @@ class WeightedMean(Rule[Graph]):
     def rewrite(self, graph: Graph, node: NodeProto, total: NodeProto, root: NodeProto | None, **_: object) -> None:
         """Let the reduction divide."""
         kind = "EmbeddingSegmentsMean" if root is None else "EmbeddingSegmentsSqrtN"
-        graph.replace(node, kind, list(total.input))
+        graph.replace(node, kind, list(total.input), **attributes(total))
 
 
 def _squared(graph: Graph, name: str) -> str | None:
