@@ -18,21 +18,21 @@ _NO_MATTER = frozenset(
     {"capacity", "container", "grad_a", "grad_b", "grad_x", "grad_y", "incompatible_shape_error", "max_attempts"}
     | {"message", "num_elements"}
     | {"output_shapes", "parallel_iterations", "resize_if_index_out_of_bounds", "seed", "seed2", "shape", "shapes"}
-    | {"shared_name", "sparse_gradient", "timeout_ms", "use_cudnn_on_gpu", "use_inter_op_parallelism"}
+    | {"shared_name", "sparse_gradient", "summarize", "timeout_ms", "use_cudnn_on_gpu", "use_inter_op_parallelism"}
     | {"use_node_name_sharing", "validate_indices", "validate_shape"}
 )
 
 #: Attributes that are converted by every handler of an operator that has them.
 _CONVERTED = frozenset(
-    {"adj_x", "adj_y", "adjoint", "adjoint_a", "adjoint_b", "align", "align_corners", "alpha", "axis"}
-    | {"bad_indices_policy", "batch_dim", "batch_dims", "begin_mask", "beta", "bias", "binary_output", "cell_clip"}
-    | {"clip_boxes", "data_format", "depth_radius", "dilations", "direction", "dropout", "ellipsis_mask"}
-    | {"encoding", "end_mask", "epsilon", "exclusive", "explicit_paddings", "exponential_avg_factor"}
-    | {"extrapolation_value", "fill", "forget_bias", "half_pixel_centers", "include_batch_in_index", "input_mode"}
-    | {"is_training", "keep_dims", "maxlength", "merge_repeated", "method", "minlength", "mode", "narrow_range"}
-    | {"new_axis_mask", "num_bits", "pad_per_class", "pad_to_max_output_size", "range_given", "reverse"}
-    | {"rnn_mode", "shrink_axis_mask", "signed_input", "sorted", "squeeze_dims", "transpose_a", "transpose_b"}
-    | {"use_peephole", "width"}
+    {"adj_x", "adj_y", "adjoint", "adjoint_a", "adjoint_b", "align", "align_corners", "alpha", "area_range"}
+    | {"aspect_ratio_range", "axis", "bad_indices_policy", "batch_dim", "batch_dims", "begin_mask", "beta", "bias"}
+    | {"binary_output", "cell_clip", "clip_boxes", "data_format", "depth_radius", "dilations", "direction", "dropout"}
+    | {"ellipsis_mask", "encoding", "end_mask", "epsilon", "exclusive", "explicit_paddings"}
+    | {"exponential_avg_factor", "extrapolation_value", "fill", "forget_bias", "half_pixel_centers"}
+    | {"include_batch_in_index", "input_mode", "is_training", "keep_dims", "max", "maxlength", "merge_repeated"}
+    | {"method", "min", "minlength", "mode", "narrow_range", "new_axis_mask", "num_bits", "pad_per_class"}
+    | {"pad_to_max_output_size", "range_given", "reverse", "rnn_mode", "shrink_axis_mask", "signed_input", "sorted"}
+    | {"squeeze_dims", "transpose_a", "transpose_b", "use_peephole", "width"}
 )
 
 

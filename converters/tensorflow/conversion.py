@@ -26,6 +26,9 @@ _LARGEST_PROTO = 2**31 - 1
 
 _IR_VERSION = 10
 
+#: The opset from which on Equal takes strings.
+_EQUAL_STRINGS = 19
+
 #: tf2onnx keeps its state in global variables, and the bridge patches these.
 _ONE_AT_A_TIME = threading.RLock()
 
@@ -97,6 +100,7 @@ def convert(
         guard(model)
         tell("checking")
         model = _inferred(model)
+        _admit_equal_strings(model)
         compute_in_float(model)
         _check(model)
         set_aside = {f"{name}:0": array for name, array in frozen.embedding_tables.items()}
@@ -128,6 +132,18 @@ def _drop_unused_imports(model: ModelProto) -> None:
     imports = [entry for entry in model.opset_import if entry.domain in used]
     del model.opset_import[:]
     model.opset_import.extend(imports)
+
+
+def _admit_equal_strings(model: ModelProto) -> None:
+    """Raise the opset to that in which Equal takes strings, if a node does; nothing else changes with it."""
+    strings = set()
+    for graph in graphs(model.graph):
+        strings |= {v.name for v in _values(graph) if v.type.tensor_type.elem_type == TensorProto.STRING}
+        strings |= {tensor.name for tensor in graph.initializer if tensor.data_type == TensorProto.STRING}
+    nodes = (node for graph in graphs(model.graph) for node in graph.node)
+    if any(node.op_type == "Equal" and not strings.isdisjoint(node.input) for node in nodes):
+        (default,) = (entry for entry in model.opset_import if entry.domain == "")
+        default.version = max(default.version, _EQUAL_STRINGS)
 
 
 def _check(model: ModelProto) -> None:

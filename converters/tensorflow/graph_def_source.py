@@ -90,7 +90,8 @@ class GraphDefSource(Source):
         inputs = [replace(p, tensor=placeholders[p.tensor].name) for p in self.inputs]
         outputs = [replace(p, tensor=end.name) for p, end in zip(self.outputs, fetches, strict=True)]
         graph_def = tf.compat.v1.graph_util.extract_sub_graph(
-            cut.as_graph_def(add_shapes=True), [port.tensor.partition(":")[0] for port in (*inputs, *outputs)]
+            _without_colocation(cut.as_graph_def(add_shapes=True)),
+            [port.tensor.partition(":")[0] for port in (*inputs, *outputs)],
         )
         lookup_tables = self._tables.name(graph_def)
         omitted = [n.name for n in graph_def.node if n.op == "Placeholder" and not n.name.startswith(f"{prefix}/")]
@@ -128,6 +129,13 @@ class GraphDefSource(Source):
             shape = None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
             ports.append(Port(name, tensor.name, tensor.dtype.base_dtype.name, shape))
         return tuple(ports)
+
+
+def _without_colocation(graph_def: Any) -> Any:
+    """The graph, changed in place, without the wishes to be on the same device, which would keep replaced inputs."""
+    for node in graph_def.node:
+        node.attr.pop("_class", None)
+    return graph_def
 
 
 def from_graph_file(

@@ -22,6 +22,13 @@ from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import numpy_dtype
 
+#: Its Flatten has other sizes than TensorFlow's reshape if several are 0. All its random numbers are of one seed, and
+#: it takes a dropout for what it is when a model is not trained.
+_WRONG_REWRITERS = (
+    *("rewrite_flatten", "rewrite_random_uniform", "rewrite_random_uniform_fold_const", "rewrite_random_normal"),
+    "rewrite_dropout",
+)
+
 _COMPARISONS = ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal")
 
 
@@ -37,8 +44,8 @@ def repaired() -> Iterator[None]:
         numpy_names = {TensorProto.BFLOAT16: numpy_dtype(TensorProto.BFLOAT16).type}
         stack.enter_context(mock.patch.dict(utils.ONNX_TO_NUMPY_DTYPE, numpy_names))
         stack.enter_context(mock.patch.dict(utils.ONNX_DTYPE_NAMES, {TensorProto.BFLOAT16: "bfloat16"}))
-        # Its Flatten has other sizes than TensorFlow's reshape if several are 0.
-        stack.enter_context(mock.patch.object(require("tf2onnx.tfonnx"), "rewrite_flatten", lambda graph, ops: ops))
+        for rewriter in _WRONG_REWRITERS:
+            stack.enter_context(mock.patch.object(require("tf2onnx.tfonnx"), rewriter, lambda graph, ops: ops))
         inference = require("tf2onnx.shape_inference")
         for guess in ("infer_shape_for_op", "infer_shape_for_op_legacy"):
             stack.enter_context(mock.patch.object(inference, guess, return_value=False))

@@ -16,6 +16,7 @@ from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
 from onnx_sparse.converters.verification.comparison import Record
 from onnx_sparse.converters.verification.isolation import Isolated
+from onnx_sparse.converters.verification.random_values import random_outputs
 from onnx_sparse.converters.verification.sample_inputs import KINDS
 from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
 
@@ -48,8 +49,8 @@ def verify(
     Data types and shapes must be equal, and so must integers, booleans and strings. Floats may differ by 1e-5 of their
     value (4e-3 if the model computes with float16, 3e-2 with bfloat16) plus a tenth of that fraction of the output's
     largest value. NaN equals NaN. Differences that are meant (see `intended_differences`) are noted, and count as
-    equal. An output of which nothing was compared on a batch with rows is not equal, nor is one of a source that
-    TensorFlow refuses to run.
+    equal. An output of which nothing was compared on a batch with rows is not equal, nor is one of random values, of
+    which only types and shapes are compared, nor one of a source that TensorFlow refuses to run.
 
     ONNX Runtime runs in a process of its own where one can be forked (Linux): a model that ends it is found to differ.
     TensorFlow runs in this process.
@@ -120,6 +121,7 @@ def verify(
                 run_model,
                 intended_differences=design.without_nan,
                 computed=_half_floats(described),
+                random=random_outputs(described),
             )
 
 

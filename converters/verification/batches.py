@@ -110,6 +110,7 @@ def compare_batches(
     *,
     intended_differences: Callable[[Array, Array, Mapping[str, Array]], tuple[Array, Array, str]] | None = None,
     computed: Collection[str] = (),
+    random: Collection[str] = (),
 ) -> list[Record]:
     """Compare source and model on all batches: one record per output.
 
@@ -119,6 +120,7 @@ def compare_batches(
         run_model: Returns the model's outputs for a batch; any exception counts as a difference.
         intended_differences: Makes values equal that differ on purpose, and returns a note on it.
         computed: The names of the half-float types that the model computes with.
+        random: The outputs whose values are random: only their types and shapes are compared.
     """
     records: dict[str, Record] = {}
     for attempt in attempts:
@@ -137,23 +139,28 @@ def compare_batches(
         else:
             found = []
             for name, want, got in zip(outputs, expected, actual, strict=True):
-                note = ""
+                note, is_random = "", name in random
+                if is_random and (want.dtype, want.shape) == (got.dtype, got.shape):
+                    got = want
                 if intended_differences is not None:
                     want, got, note = intended_differences(want, got, batch.feeds)
                 record = compare(name, want, got, batch.kind, note, computed)
-                found.append(replace(record, batches=int(batch.has_rows and want.size > 0)))
+                found.append(replace(record, batches=int(batch.has_rows and want.size > 0 and not is_random)))
         for record in found:
             records[record.output] = merge(records.get(record.output), record)
     notes = _refusals(attempts)
     if not records:
         verdict = Verdict.REFUSED if notes else Verdict.NOT_COMPARED
         return [Record(name, dtype, (), verdict=verdict, note="; ".join(notes)) for name, dtype in outputs.items()]
-    return [_judged(record, attempts, notes) for record in records.values()]
+    return [_judged(record, attempts, notes, record.output in random) for record in records.values()]
 
 
-def _judged(record: Record, attempts: Sequence[Attempt], notes: Sequence[str]) -> Record:
+def _judged(record: Record, attempts: Sequence[Attempt], notes: Sequence[str], is_random: bool) -> Record:
     """The record of an output after all batches: without anything to compare, it is not equal."""
     said = [record.note, *notes]
+    if record.ok and is_random:
+        why = "random values are not compared; their types and shapes are equal"
+        return replace(record, verdict=Verdict.RANDOM, note="; ".join(filter(None, (why, *said))))
     if record.ok and not record.batches:
         always_empty = any(a.refusal is None and a.batch.has_rows for a in attempts)
         why = "the output is empty in every batch" if always_empty else "no batch with rows was compared"

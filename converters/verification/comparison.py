@@ -22,6 +22,8 @@ class Verdict(StrEnum):
     DIFFERENT = "differs"
     NOT_COMPARED = "not compared"
     """No batch with rows was compared, or the output was empty in all of them."""
+    RANDOM = "random"
+    """The values are random, and the types and shapes are equal."""
     REFUSED = "refused"
     """The source refuses every batch."""
 

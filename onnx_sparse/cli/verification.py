@@ -42,6 +42,8 @@ def failure(records: Sequence[Any], *, given: bool) -> str | None:
         return f"{inputs} inputs are refused, so nothing was compared and nothing is written{way_out}: {record.note}"
     if record := failed.get("not compared"):
         return f"nothing was compared, and nothing is written{way_out}: {record.output}: {record.note}"
+    if record := failed.get("random"):
+        return f"nothing is written; leave verification out: {record.output}: {record.note}"
     return None
 
 

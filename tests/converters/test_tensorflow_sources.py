@@ -160,6 +160,18 @@ def test_a_placeholder_with_a_default_is_an_input_only_on_request(tmp_path, run)
     assert run(model, x=np.float32([1, 2]), more=np.float32(1))["sum"].tolist() == [2, 3]
 
 
+def test_an_input_with_which_other_nodes_are_to_share_a_device(tmp_path, run):
+    """As the switches of TensorFlow 1 do, whose names for it outlive the input that they name."""
+    with tf.Graph().as_default() as graph:
+        x = V1.placeholder(tf.float32, [None], "x")
+        with graph.colocate_with(x.op):
+            doubled = V1.raw_ops.Mul(x=x, y=tf.constant(2.0))
+        tf.identity(doubled, "y")
+    path = tmp_path / "colocated.pb"
+    path.write_bytes(graph.as_graph_def().SerializeToString())
+    np.testing.assert_array_equal(run(convert(path), x=np.float32([1, 2]))["y"], [2, 4])
+
+
 def test_concrete_function(run):
     lookup = Lookup()
     model = convert(lookup.sums.get_concrete_function())

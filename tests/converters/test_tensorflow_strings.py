@@ -103,16 +103,37 @@ def test_strings_that_look_like_equal_numbers_differ(agree):
     agree(strings(None)(lambda words: words == "1"), np.array(["1", "01", "1.0", "red"], object))
 
 
-def test_strings_compared_with_other_inputs_are_refused():
-    spec = tf.TensorSpec([None], tf.string)
-    function = tf.function(lambda x, y: x == y, input_signature=[spec, spec])
-    assert refusal(function) == {"Equal": "strings are compared with a constant scalar only"}
+@pytest.mark.parametrize(
+    ("left", "right"), [((3,), (3,)), ((3, 1), (1, 3)), ((0, 3), (3,)), ((), (3,)), ((3,), (0,))], ids=str
+)
+def test_strings_compared_with_each_other(agree, left, right):
+    specs = [tf.TensorSpec([None] * len(shape), tf.string) for shape in (left, right)]
+    function = tf.function(lambda x, y: (x == y, x != y), input_signature=specs)
+    words = np.array(["a", "日本語", ""], object)
+    feeds = [words[: int(np.prod(shape))].reshape(shape) for shape in (left, right)]
+    if right == (0,):
+        feeds[0] = feeds[0][:1]
+    model = agree(function, *feeds)
+    assert {entry.domain: entry.version for entry in model.opset_import}[""] == 19
+
+
+def test_strings_compared_in_a_branch(agree):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.string)])
+    def branches(x, y):
+        if tf.size(x) > 2:
+            return x == y
+        return x != "a"
+
+    for words in (["a", "b", "c"], ["a", "b"]):
+        agree(branches, np.array(words, object), np.array(["a", "c", "b"][: len(words)], object))
 
 
 def test_numbers_are_still_compared(agree):
     spec = tf.TensorSpec([None], tf.int64)
     function = tf.function(lambda x, y: (x == y, x != 2), input_signature=[spec, spec])
-    assert {n.op_type for n in agree(function, np.array([1, 2]), np.array([1, 3])).graph.node} == {"Equal", "Not"}
+    model = agree(function, np.array([1, 2]), np.array([1, 3]))
+    assert {n.op_type for n in model.graph.node} == {"Equal", "Not"}
+    assert {entry.domain: entry.version for entry in model.opset_import}[""] == 18
 
 
 @pytest.mark.parametrize("change", [tf.strings.lower, tf.strings.upper], ids=["lower", "upper"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from onnx import TensorProto
 
@@ -50,27 +48,15 @@ def as_string(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     "Equal",
     "NotEqual",
     inputs=("x", "y"),
-    to="LabelEncoder",
+    to="Equal",
     dtypes=("string",),
-    notes="strings, if one side is a constant scalar; tf2onnx converts numbers",
+    notes="strings; the model then has opset 19. tf2onnx converts numbers",
     partial=True,
 )
 def compare_strings(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """A LabelEncoder with the constant as its only key: ONNX's Equal takes strings only from opset 19 on."""
-    words, constant = node["x"], node["y"]
-    if constant.value is None:
-        words, constant = constant, words
-    if constant.value is None or constant.shape != ():
-        raise Unsupported("strings are compared with a constant scalar only")
-    word = constant.value.item()
-    equal = int(node.op_type == "Equal")
-    attributes: dict[str, Any] = {
-        "keys_strings": [word.decode() if isinstance(word, bytes) else str(word)],
-        "values_int64s": [equal],
-        "default_int64": 1 - equal,
-    }
-    (found,) = emit.node("LabelEncoder", [words], [TensorProto.INT64], domain="ai.onnx.ml", **attributes)
-    return (emit.cast(found, TensorProto.BOOL),)
+    """The same operator, which takes strings from opset 19 on."""
+    (equal,) = emit.node("Equal", [node["x"], node["y"]], [TensorProto.BOOL])
+    return (equal if node.op_type == "Equal" else emit.op("Not", equal),)
 
 
 @handles("StringLower", "StringUpper", inputs=("input",), to="StringNormalizer", dtypes=("string",))
