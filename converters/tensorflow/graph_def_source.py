@@ -93,6 +93,7 @@ class GraphDefSource(Source):
             _without_colocation(cut.as_graph_def(add_shapes=True)),
             [port.tensor.partition(":")[0] for port in (*inputs, *outputs)],
         )
+        _keep_loops(graph_def)
         lookup_tables = self._tables.name(graph_def)
         omitted = [n.name for n in graph_def.node if n.op == "Placeholder" and not n.name.startswith(f"{prefix}/")]
         if omitted:
@@ -136,6 +137,13 @@ def _without_colocation(graph_def: Any) -> Any:
     for node in graph_def.node:
         node.attr.pop("_class", None)
     return graph_def
+
+
+def _keep_loops(graph_def: Any) -> None:
+    """Let TensorFlow's optimizer leave loops and branches whole: lowered to single nodes, they are not recognised."""
+    for node in (*graph_def.node, *(node for function in graph_def.library.function for node in function.node_def)):
+        if "_lower_using_switch_merge" in node.attr:
+            node.attr["_lower_using_switch_merge"].b = False
 
 
 def from_graph_file(

@@ -20,6 +20,7 @@ from onnx_sparse.converters.tensorflow.attributes import unknown_attributes
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS
 from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS
 from onnx_sparse.converters.tensorflow.lazy_imports import require
+from onnx_sparse.converters.tensorflow.loops import convert_loop
 from onnx_sparse.converters.tensorflow.source import Frozen
 from onnx_sparse.converters.tensorflow.tf2onnx_nodes import convert_node
 from onnx_sparse.converters.tensorflow.tf2onnx_workarounds import repair_bodies, repaired
@@ -171,7 +172,9 @@ class _RecordingMapping(dict[str, Any]):
 
 
 def _shared(op_type: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of a partial handler, which leaves other nodes to tf2onnx's function."""
+    """The function for an operator of which tf2onnx converts some nodes, or a part."""
+    if op_type in ("While", "StatelessWhile"):
+        return functools.partial(convert_loop, function)
     handler = HANDLERS.get(op_type)
     if handler is None or not handler.partial:
         return function

@@ -24,7 +24,7 @@ _COMPLEX = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 def convert_node(graph: Any, node: Any, name: str, _: Any = None, *, tables: Tables) -> None:
     """Replace a TensorFlow node by its handler's nodes; tf2onnx calls this for every operator in the registry."""
     handler = HANDLERS[node.type]
-    results = handler.convert(_source_node(graph, node, handler, tables), _GraphEmitter(graph, name))
+    results = handler.convert(_source_node(graph, node, handler, tables), GraphEmitter(graph, name))
     outputs = list(node.output)
     shapes = [graph.get_shape(output) for output in outputs]
     dtypes = [graph.get_dtype(output) for output in outputs]
@@ -63,7 +63,7 @@ def _table(handle: Any, tables: Tables) -> tuple[Array, Array] | None:
     return tables.get(name)
 
 
-class _GraphEmitter(Emitter):
+class GraphEmitter(Emitter):
     """Writes to a tf2onnx graph; the names of the new nodes start with the name of the source node."""
 
     def __init__(self, graph: Any, scope: str) -> None:
@@ -81,6 +81,7 @@ class _GraphEmitter(Emitter):
         domain: str = "",
         **attributes: Any,
     ) -> tuple[Tensor, ...]:
+        """Add a node as it is."""
         made = self._graph.make_node(
             op_type,
             ["" if tensor is None else tensor.name for tensor in inputs],

@@ -2,7 +2,6 @@
 
 - It loses a node's domain when it moves the node into the body of an If or a Loop.
 - It gives a Range in a body the domain com.microsoft.
-- It counts a loop in int64 but leaves the int32 with which TensorFlow's condition compares the counter.
 - It mistakes bfloat16 for float16.
 - Where TensorFlow does not know a shape, it guesses one: both values of a Select would have the same shape.
 - It uses names that numpy 2 no longer has.
@@ -28,8 +27,6 @@ _WRONG_REWRITERS = (
     *("rewrite_flatten", "rewrite_random_uniform", "rewrite_random_uniform_fold_const", "rewrite_random_normal"),
     "rewrite_dropout",
 )
-
-_COMPARISONS = ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal")
 
 
 @contextlib.contextmanager
@@ -62,21 +59,4 @@ def repair_bodies(graph: Any) -> None:
         elif node.type == "Range":
             node.domain = ""
         for body in (node.get_body_graphs() or {}).values():
-            if node.type == "Loop":
-                _compare_as_int64(graph, node.input[0])
-                _compare_as_int64(body, body.input_names[0])
             repair_bodies(body)
-
-
-def _compare_as_int64(graph: Any, number: str) -> None:
-    """Compare a loop's counter, or its number of rounds, as int64, whatever its type in TensorFlow."""
-    for node in [node for node in graph.get_nodes() if node.type in _COMPARISONS]:
-        if number in [_origin(graph, name) for name in node.input]:
-            for name in dict.fromkeys(node.input):
-                graph.insert_new_node_on_input(node, "Cast", name, to=TensorProto.INT64)
-
-
-def _origin(graph: Any, name: str) -> str:
-    """The tensor that a tensor is a copy of."""
-    maker = graph.get_node_by_output(name, search_in_parent_graphs=False)
-    return _origin(graph, maker.input[0]) if maker is not None and maker.type == "Identity" else name
