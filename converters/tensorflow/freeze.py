@@ -14,6 +14,7 @@ from onnx_sparse.converters.tensorflow.derived_tables import derive_tables
 from onnx_sparse.converters.tensorflow.explanation import Derivation
 from onnx_sparse.converters.tensorflow.large_tables import is_large, set_aside, with_rows
 from onnx_sparse.converters.tensorflow.lazy_imports import require
+from onnx_sparse.converters.tensorflow.loops_of_tensorflow_1 import with_functions
 
 #: The attributes of functions, and of their calls, by which Grappler does not inline them.
 _KEEP_FUNCTIONS = ("_XlaMustCompile", "_noinline", "_xla_compile_id")
@@ -45,6 +46,7 @@ def freeze_function(
         graph_def = loader.fix_freezing_errors_part2(loader.fix_freezing_errors(graph_def))
         with tf.Graph().as_default():  # Grappler's export is refused in eager mode, though it does not use this graph
             fetches = [*input_names, *(f"{name}:0" for name in found)]
+            graph_def = with_functions(graph_def, [*fetches, *output_names])
             return with_rows(loader.tf_optimize(fetches, output_names, graph_def), found)
 
     with (

@@ -17,6 +17,7 @@ from onnx_sparse.converters.tensorflow.freeze import inlinable
 from onnx_sparse.converters.tensorflow.graph_tables import Contents, GraphTables
 from onnx_sparse.converters.tensorflow.large_tables import set_aside, with_rows
 from onnx_sparse.converters.tensorflow.lazy_imports import require
+from onnx_sparse.converters.tensorflow.loops_of_tensorflow_1 import with_functions
 from onnx_sparse.converters.tensorflow.source import (
     Frozen,
     Port,
@@ -93,6 +94,7 @@ class GraphDefSource(Source):
             _without_colocation(cut.as_graph_def(add_shapes=True)),
             [port.tensor.partition(":")[0] for port in (*inputs, *outputs)],
         )
+        graph_def = with_functions(graph_def, [port.tensor for port in (*inputs, *outputs)])
         _keep_loops(graph_def)
         lookup_tables = self._tables.name(graph_def)
         omitted = [n.name for n in graph_def.node if n.op == "Placeholder" and not n.name.startswith(f"{prefix}/")]

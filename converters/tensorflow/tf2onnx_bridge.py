@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from unittest import mock
@@ -16,6 +17,7 @@ from unittest import mock
 from onnx import ModelProto, helper
 
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
+from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.tensorflow.attributes import unknown_attributes
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS
 from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS
@@ -30,6 +32,8 @@ from onnx_sparse.schemas.declaration import dtype_name
 #: The newest opset that tf2onnx writes.
 OPSET = 18
 
+_CONVERSIONS = itertools.count()
+
 
 def to_onnx(frozen: Frozen) -> ModelProto:
     """Convert a frozen graph.
@@ -43,7 +47,7 @@ def to_onnx(frozen: Frozen) -> ModelProto:
     tf, tfonnx = require("tensorflow"), require("tf2onnx.tfonnx")
     recorder = _Recorder()
     recorder.unsupported += unknown_attributes(frozen.graph_def)
-    graph_def = _with_shapes_of_lookups(_without_defaults(frozen))
+    graph_def = _with_shapes_of_lookups(_with_distinct_names(_without_defaults(frozen)))
     with tf.Graph().as_default() as graph, repaired(), recorder.listening():
         try:
             tf.import_graph_def(graph_def, name="")
@@ -88,6 +92,40 @@ def _without_defaults(frozen: Frozen) -> Any:
             node.op = "Placeholder"
             del node.input[:]
     return graph_def
+
+
+def _with_distinct_names(graph_def: Any) -> Any:
+    """The graph, changed in place, with functions without names that occur elsewhere.
+
+    The functions become parts of one graph. TensorFlow has one library of functions for the whole process, and gives
+    the first of two with the same name for both.
+    """
+    number, taken = next(_CONVERSIONS), Names(node.name for node in graph_def.node)
+    library = graph_def.library.function
+    functions = {function.signature.name: f"{function.signature.name}_{number}" for function in library}
+    for node in (*graph_def.node, *(node for function in library for node in function.node_def)):
+        for attribute in node.attr.values():
+            called = [attribute.func] if attribute.HasField("func") else attribute.list.func
+            for function in called:
+                function.name = functions.get(function.name, function.name)
+    for function in library:
+        function.signature.name = functions[function.signature.name]
+        holders = [*function.signature.input_arg, *function.node_def]
+        renamed = {holder.name: taken.fresh(holder.name) for holder in holders}
+        for holder in holders:
+            holder.name = renamed[holder.name]
+        for node in function.node_def:
+            node.input[:] = [_renamed(name, renamed) for name in node.input]
+        for returned in (function.ret, function.control_ret):
+            for key in list(returned):
+                returned[key] = _renamed(returned[key], renamed)
+    return graph_def
+
+
+def _renamed(name: str, renamed: Mapping[str, str]) -> str:
+    """The name of a tensor in a function, `node:output:0`, or of a control dependency, after its node was renamed."""
+    node, colon, output = name.removeprefix("^").partition(":")
+    return f"{'^' * name.startswith('^')}{renamed[node]}{colon}{output}"
 
 
 def _with_defaults(frozen: Frozen) -> list[str]:

@@ -9,9 +9,12 @@ tf = pytest.importorskip("tensorflow")
 
 from tensorflow_functions import function  # noqa: E402
 
+from onnx_sparse import InferenceSession  # noqa: E402
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert  # noqa: E402
+from onnx_sparse.converters.tensorflow.graph_def_source import GraphDefSource  # noqa: E402
 
+V1 = tf.compat.v1
 ROWS = ([None, 3], tf.float32)
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -205,3 +208,141 @@ def test_a_loop_without_a_counter_is_refused():
         return tf.raw_ops.While(input=[3.0, 5, x], cond=condition, body=body)
 
     assert "are not its counter and the number of its rounds" in refusal(looped)
+
+
+@pytest.fixture(params=["TensorFlow 1", "TensorFlow 2"])
+def control_flow(request):
+    """The loops and branches of a graph: cycles of switches, or nodes with functions."""
+    before = V1.control_flow_v2_enabled()
+    (V1.enable_control_flow_v2 if request.param == "TensorFlow 2" else V1.disable_control_flow_v2)()
+    yield
+    (V1.enable_control_flow_v2 if before else V1.disable_control_flow_v2)()
+
+
+def agree_on_graph(body, *feeds):
+    """Convert the graph of a function of placeholders, and compare its results with TensorFlow's to the last bits."""
+    names = [f"x{k}" for k in range(len(feeds[0]))]
+    with tf.Graph().as_default() as graph:
+        shapes = [[*[None] * (value.ndim - 1), 3] if value.ndim > 1 else [None] * value.ndim for value in feeds[0]]
+        given = zip(feeds[0], shapes, names, strict=True)
+        placeholders = [V1.placeholder(value.dtype, shape, name) for value, shape, name in given]
+        results = [tf.identity(result, f"y{k}") for k, result in enumerate(tf.nest.flatten(body(*placeholders)))]
+    wanted = [result.op.name for result in results]
+    source = GraphDefSource(graph.as_graph_def(), name="graph", inputs=names, outputs=wanted)
+    session = InferenceSession(convert(source))
+    for values in feeds:
+        fed = dict(zip(names, values, strict=True))
+        for got, want in zip(session.run(wanted, fed), source.run(fed), strict=True):
+            assert got.dtype == want.dtype
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
+
+
+def cell(x, *states):
+    """A recurrent layer's step: weights, a gate, as many states as are given."""
+    units = states[0].shape[-1]
+    weights = np.random.default_rng(units).standard_normal((3 + units, units)).astype(np.float32)
+    gate = tf.sigmoid(tf.concat([x, states[0]], 1) @ weights)
+    new = [gate * state + (1 - gate) * tf.tanh(tf.concat([x, states[-1]], 1) @ weights) for state in states]
+    return new[0], new
+
+
+def dynamic_rnn(x, lengths=None, *, states=1):
+    """What tf.nn.dynamic_rnn writes: rows beyond their length are zeros, and keep their state."""
+    steps = tf.transpose(x, [1, 0, 2])
+    count, rows = tf.shape(steps)[0], tf.shape(steps)[1]
+    limit = count if lengths is None else tf.minimum(count, tf.maximum(1, tf.reduce_max(lengths)))
+    taken = tf.TensorArray(tf.float32, count).unstack(steps)
+
+    def step(time, written, *before):
+        output, after = cell(taken.read(time), *before)
+        if lengths is not None:
+            done = (time >= lengths)[:, None]
+            output = tf.where(done, tf.zeros_like(output), output)
+            after = [tf.where(done, old, new) for old, new in zip(before, after, strict=True)]
+        return time + 1, written.write(time, output), *after
+
+    start = [tf.zeros([rows, 4]) for _ in range(states)]
+    _, written, *last = tf.while_loop(
+        lambda time, *_: time < limit, step, (0, tf.TensorArray(tf.float32, count), *start)
+    )
+    return tf.transpose(tf.ensure_shape(written.stack(), [None, None, 4]), [1, 0, 2]), *last
+
+
+@pytest.mark.usefixtures("control_flow")
+@pytest.mark.parametrize("states", [1, 2])
+@pytest.mark.parametrize("with_lengths", [False, True])
+def test_recurrent_layers_of_graphs(states, with_lengths):
+    """Also without rows; without steps, TensorFlow does not know the shape of what it stacks."""
+    rng = np.random.default_rng(0)
+    feeds = []
+    for rows, steps, longest in ((2, 5, 5), (3, 4, 2), (1, 1, 1), (0, 5, 0)):
+        x = rng.standard_normal((rows, steps, 3)).astype(np.float32)
+        lengths = np.arange(rows, dtype=np.int32) % (longest + 1)
+        feeds.append((x, lengths) if with_lengths else (x,))
+    agree_on_graph(lambda *given: dynamic_rnn(*given, states=states), *feeds)
+
+
+@pytest.mark.usefixtures("control_flow")
+def test_lists_of_graphs():
+    """Written forward and backward, in part, beyond the end; scanned, mapped, of no rows."""
+
+    def lists(x, rounds):
+        n = tf.shape(x)[0]
+        backward, other = (filled(array(n), n, lambda i: x[i] * 2, position=lambda i: n - 1 - i) for _ in range(2))
+        begun = filled(array(n), rounds, lambda i: x[i] + 1)
+        grown = filled(array(0, dynamic_size=True), n, lambda i: x[i])
+        return backward.stack(), begun.stack(), grown.stack(), tf.map_fn(tf.reduce_sum, x), other.gather([1, 0])
+
+    agree_on_graph(lists, (X, np.array(2, np.int32)), (X[:2], np.array(0, np.int32)))
+    agree_on_graph(lambda x: tf.map_fn(lambda row: tf.map_fn(lambda number: number * 2, row), x), (X,), (X[:0],))
+    agree_on_graph(lambda x: tf.scan(lambda total, row: total * 2 + row, x), (X,), (X[:1],))
+
+
+@pytest.mark.usefixtures("control_flow")
+def test_loops_and_branches_in_each_other():
+    def nested(x):
+        outer = lambda i, total: (i + 1, tf.while_loop(lambda j, _: j < i, inner, (0, total))[1])  # noqa: E731
+        inner = lambda j, total: (j + 1, total * 2 + x[j])  # noqa: E731
+        return tf.while_loop(lambda i, _: i < 3, outer, (0, tf.ones(3)))
+
+    def branches(x):
+        def step(i, total):
+            return i + 1, tf.cond(tf.reduce_sum(x[i]) > 10, lambda: total + x[i], lambda: total * 2)
+
+        def looped():
+            return tf.while_loop(lambda i, _: i < 4, step, (0, tf.ones(3)))[1]
+
+        return tf.cond(tf.reduce_sum(x) > 10, looped, lambda: x[0])
+
+    for body in (nested, branches):
+        agree_on_graph(body, (X,), (X * 0,))
+
+
+@pytest.mark.usefixtures("control_flow")
+def test_variables_that_grow_stay_or_change_places():
+    def changing(x):
+        shapes = tuple(tf.TensorShape(shape) for shape in ([], [None, 3], [3], [3], [3]))
+        return tf.while_loop(
+            lambda i, *_: i < 3,
+            lambda i, rows, a, b, same: (i + 1, tf.concat([rows, x], 0), b, a + same, same),
+            (0, x, x[0], x[1], x[2]),
+            shape_invariants=shapes,
+        )
+
+    agree_on_graph(changing, (X,))
+
+
+def test_loops_of_a_saved_model_of_tensorflow_1(tmp_path, run):
+    before = V1.control_flow_v2_enabled()
+    V1.disable_control_flow_v2()
+    with tf.Graph().as_default(), V1.Session() as session:
+        x = V1.placeholder(tf.float32, [None, 3], "x")
+        weights = V1.get_variable("weights", initializer=np.float32([1, 2, 3]))
+        sums = tf.map_fn(lambda row: tf.reduce_sum(row * weights), x)
+        session.run(V1.global_variables_initializer())
+        V1.saved_model.simple_save(session, str(tmp_path / "saved"), {"x": x}, {"sums": sums})
+    (V1.enable_control_flow_v2 if before else V1.disable_control_flow_v2)()
+    model = convert(tmp_path / "saved")
+    for rows in (4, 0):
+        np.testing.assert_array_equal(run(model, x=X[:rows])["sums"], X[:rows] @ [1, 2, 3])
