@@ -1,5 +1,6 @@
 """Runs the tests of the tensorflow-onnx project through this project's converter.
 
+    pip install parameterized pyyaml
     git clone https://github.com/onnx/tensorflow-onnx
     python tests/zoo/tensorflow_onnx_suite.py tensorflow-onnx [-k EXPRESSION]
 
