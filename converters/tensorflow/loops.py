@@ -19,6 +19,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.tf2onnx_nodes import GraphEmitter
+from onnx_sparse.schemas.declaration import numpy_dtype
 
 #: The operators that make the condition or a position, as TensorFlow or ONNX calls them.
 _COPIES = ("Identity", "Cast")
@@ -58,6 +59,7 @@ def convert_loop(function: Callable[..., Any], graph: Any, node: Any, **kwargs: 
     body, condition = copies = copy.deepcopy(originals)  # tf2onnx changes them, and another loop may have the same
     _keep_types(graph, node, copies)
     lists = list(_Loop(graph, node, body, condition).lists())
+    _count_ahead(graph, node, condition)
     for name, function_copy in zip(names, copies, strict=True):
         loader.set_function(name, function_copy)
     try:
@@ -82,11 +84,26 @@ def _keep_types(graph: Any, node: Any, functions: Sequence[Any]) -> None:
         function.topological_sort(function.get_nodes())  # in which order tf2onnx copies them
 
 
+def _count_ahead(graph: Any, node: Any, condition: Any) -> None:
+    """Let the condition after a round have the number of the next one; tf2onnx gives it that of the round before."""
+    make_name = require("tf2onnx.utils").make_name
+    counter = condition.input_names[0]
+    (cast,) = condition.find_output_consumers(counter)
+    (users, dtype) = condition.find_output_consumers(cast.output[0]), condition.get_dtype(cast.output[0])
+    one, before = (np.array(number, numpy_dtype(dtype)) for number in (1, -1))
+    given = [cast.output[0], condition.make_const(make_name("one"), one).output[0]]
+    following = condition.make_node("Add", given, dtypes=[dtype], shapes=[[]])
+    condition.replace_all_inputs(cast.output[0], following.output[0], ops=users)
+    condition.topological_sort(condition.get_nodes())
+    graph.replace_input(node, node.input[0], graph.make_const(make_name("before"), before).output[0], 0)
+
+
 class _Loop:
     """What is known about a loop before it is converted."""
 
     def __init__(self, graph: Any, node: Any, body: Any, condition: Any) -> None:
         self._graph, self._node, self._body, self._condition = graph, node, body, condition
+        self._changes: dict[str, int | None] = {}
         is_counter = self._starts_at_zero(0) and self._change(body.input_names[0]) == 1
         used = any(graph.find_output_consumers(output) or output in graph.outputs for output in node.output[:2])
         if not is_counter or used or self._change(body.input_names[1]) != 0:
@@ -149,8 +166,13 @@ class _Loop:
 
     def _change(self, name: str) -> int | None:
         """By how much a number in the body grows in each round; None if that is not known."""
+        name = _origin(self._body, name)
+        if name not in self._changes:
+            self._changes[name] = self._found_change(name)
+        return self._changes[name]
+
+    def _found_change(self, name: str) -> int | None:
         body = self._body
-        name = _origin(body, name)
         if name in body.input_names:
             k = body.input_names.index(name)
             after = _origin(body, body.outputs[k])

@@ -176,6 +176,24 @@ def test_a_limit_of_rounds(agree):
         agree(sums, row)
 
 
+def while_loop(condition, body, start, *specs):
+    """The operator itself: its first variables are what they are, not a counter and a limit that Python adds."""
+    specs = [tf.TensorSpec(*spec) for spec in specs]
+    functions = [tf.function(function).get_concrete_function(*specs) for function in (condition, body)]
+    return tf.raw_ops.While(input=start, cond=functions[0], body=functions[1])
+
+
+def test_a_condition_on_the_counter(agree):
+    @function(([3], tf.float32), ([], tf.int32))
+    def sums(x, rounds):
+        specs = *[([], tf.int32)] * 3, ([3], tf.float32)
+        step = [0, -1, rounds, x]
+        return while_loop(lambda i, _, n, x: i < n, lambda i, k, n, x: (i + 1, k, n, x * 2), step, *specs)[3]
+
+    for rounds in (0, 1, 3):
+        agree(sums, X[1], np.array(rounds, np.int32))
+
+
 def refusal(source):
     with pytest.raises(ConversionError) as caught:
         convert(source)
@@ -199,13 +217,10 @@ def test_a_list_that_is_read_while_it_is_written_is_refused():
 
 
 def test_a_loop_without_a_counter_is_refused():
-    specs = [tf.TensorSpec([], tf.float32), tf.TensorSpec([], tf.int32), tf.TensorSpec([None], tf.float32)]
-    condition = tf.function(lambda a, b, c: a < 100).get_concrete_function(*specs)
-    body = tf.function(lambda a, b, c: (a * 2, b + 1, c + a)).get_concrete_function(*specs)
-
     @function(([None], tf.float32))
     def looped(x):
-        return tf.raw_ops.While(input=[3.0, 5, x], cond=condition, body=body)
+        specs = ([], tf.float32), ([], tf.int32), ([None], tf.float32)
+        return while_loop(lambda a, b, c: a < 100, lambda a, b, c: (a * 2, b + 1, c + a), [3.0, 5, x], *specs)
 
     assert "are not its counter and the number of its rounds" in refusal(looped)
 
