@@ -14,7 +14,9 @@ from onnx import TensorProto
 
 import onnx_sparse
 from onnx_sparse.cli import model_file
+from onnx_sparse.cli.verification import failure
 from onnx_sparse.converters import tensorflow
+from onnx_sparse.converters.verification.comparison import Record, Verdict
 
 
 class TestFromOnnx:
@@ -374,6 +376,15 @@ class TestFromTensorflow:
         assert result.error.startswith("nothing was compared, and nothing is written: highest: the output is empty")
         assert result.json["verification"][0]["verdict"] == "not compared"
         assert not (tmp_path / "out.onnx").exists()
+
+    def test_random_values_are_not_called_equal(self):
+        records = [
+            Record("plain", "float32", (2,), batches=5),
+            Record("noise", "float32", (2,), verdict=Verdict.RANDOM, note="random values are not compared"),
+        ]
+        assert failure(records[:1], given=False) is None
+        message = "nothing is written; leave verification out: noise: random values are not compared"
+        assert failure(records, given=False) == message
 
     @pytest.mark.parametrize("registered", [True, False])
     def test_a_module_that_defines_layers(self, cli, tmp_path, monkeypatch, registered):
