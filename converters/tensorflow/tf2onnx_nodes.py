@@ -50,7 +50,8 @@ def _source_node(graph: Any, node: Any, handler: Handler, tables: Tables) -> Nod
         inputs[name] = Tensor(tensor, dtype, known, value)
     attributes = {name: helper.get_attribute_value(attribute) for name, attribute in node.attr.items()}
     table = _table(node.inputs[0], tables) if "table_handle" in handler.inputs else None
-    return Node(node.name, node.type, inputs, attributes, table)
+    dtypes = tuple(graph.get_dtype(output) for output in node.output)
+    return Node(node.name, node.type, inputs, attributes, table, dtypes)
 
 
 def _table(handle: Any, tables: Tables) -> tuple[Array, Array] | None:

@@ -60,7 +60,7 @@ def test_the_largest_elements(agree, dtype):
 
     @function(([None, None], dtype), ([], tf.int32))
     def largest(x, k):
-        return *tf.math.top_k(x, k), *tf.math.top_k(x, 2)
+        return *tf.math.top_k(x, k), *tf.math.top_k(x, 2), *tf.math.top_k(x, k, index_type=tf.int64)
 
     x = dtype.max - np.array([[3, 1, 2, 1, 0], [7, 7, 0, 5, 6]], dtype.as_numpy_dtype)
     agree(largest, x, np.int32(3))

@@ -9,14 +9,15 @@ from typing import Any
 from onnx_sparse.converters import registry
 from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.schemas import OPS
-from onnx_sparse.schemas.declaration import dtype_name
+from onnx_sparse.schemas.declaration import DType, dtype_name
 
 
 @dataclass(frozen=True)
 class Node:
     """A TensorFlow node as its handler sees it: `node["indices"]` is the input that TensorFlow calls `indices`.
 
-    If the node uses a lookup table, `table` holds its keys and values, or None if they are not known.
+    If the node uses a lookup table, `table` holds its keys and values, or None if they are not known. `dtypes` are the
+    element types of its results, which tf2onnx does not show among the attributes.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Node:
     inputs: Mapping[str, Tensor]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     table: tuple[Array, Array] | None = field(default=None, compare=False)
+    dtypes: tuple[DType, ...] = ()
 
     def __getitem__(self, input_name: str) -> Tensor:
         return self.inputs[input_name]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from onnx import TensorProto, helper
 
 from onnx_sparse.converters.emitter import Emitter
-from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, dtype_name
@@ -60,14 +59,12 @@ _RANKED: dict[int, int] = {
 @handles("TopKV2", inputs=("input", "k"), to="TopK", dtypes=tuple(map(dtype_name, _RANKED)))
 def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The largest elements and where they are; in float32, different large integers would be equal."""
-    if node.attributes.get("index_type", TensorProto.INT32) != TensorProto.INT32:
-        raise Unsupported("tf2onnx takes its positions for int32")
     x, k = node["input"], emit.cast(node["k"], TensorProto.INT64)
     wide = emit.cast(x, _RANKED[x.dtype])
     k = emit.op("Reshape", k, emit.constant([1]))
     ordered = int(node.attributes.get("sorted", True))
     values, places = emit.node("TopK", [wide, k], [wide.dtype, TensorProto.INT64], sorted=ordered)
-    return emit.cast(values, x.dtype), emit.cast(places, TensorProto.INT32)
+    return emit.cast(values, x.dtype), emit.cast(places, node.dtypes[1])
 
 
 @handles("InTopK", inputs=("predictions", "targets"), to="Greater", dtypes=("float",))

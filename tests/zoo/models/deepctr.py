@@ -75,13 +75,14 @@ def _history(name: str, **arguments: Any) -> Built:
     from deepctr.feature_column import DenseFeat, SparseFeat, VarLenSparseFeat
 
     item = SparseFeat("item", 12, 4, embedding_name="item")
-    seen = VarLenSparseFeat(SparseFeat("hist_item", 12, 4, embedding_name="item"), 5, length_name="length")
+    # BST takes the lengths from the feature of this name.
+    seen = VarLenSparseFeat(SparseFeat("hist_item", 12, 4, embedding_name="item"), 5, length_name="seq_length")
     made = getattr(models, name)([SparseFeat("user", 10, 4), item, seen, DenseFeat("price", 1)], ["item"], **arguments)
     inputs = [
         Dense("user", ids(10, "int32"), ("rows", 1)),
         Dense("item", ids(12, "int32"), ("rows", 1)),
         Dense("hist_item", ids(12, "int32"), ("rows", 5)),
-        Dense("length", ids(6, "int32"), ("rows", 1)),
+        Dense("seq_length", ids(6, "int32"), ("rows", 1)),
         Dense("price", floats(), ("rows", 1)),
     ]
     return with_dict(made, inputs)
