@@ -22,7 +22,7 @@ def test_enough():
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", QUICK, ids=lambda entry: entry.name)
 def test_equals_tensorflow(entry):
-    examined = examine(entry, timed=False)
+    examined = examine(entry, thorough=False)
     assert examined.outcome == "equal", examined
     assert set(examined.batches.values()) <= {"equal", "TensorFlow refuses"}
     assert len(examined.batches) == len(KINDS)

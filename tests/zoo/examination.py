@@ -33,6 +33,8 @@ class Examined:
         notes: What went wrong, or the converter's reason.
         nodes: The number of ONNX nodes.
         convert_seconds: The time of the conversion.
+        verdict: What `verify` says, which makes inputs of its own: "ok", or the worst of its verdicts.
+        verified_batches: In how many batches with rows it compared an output, at least.
         tensorflow_ms, onnx_ms: The median time of a run of a larger batch.
     """
 
@@ -43,6 +45,8 @@ class Examined:
     notes: list[str] = field(default_factory=list)
     nodes: int = 0
     convert_seconds: float = 0.0
+    verdict: str = ""
+    verified_batches: int = 0
     tensorflow_ms: float | None = None
     onnx_ms: float | None = None
 
@@ -51,12 +55,12 @@ class Examined:
         return asdict(self)
 
 
-def examine(entry: Entry, *, timed: bool = True) -> Examined:
+def examine(entry: Entry, *, thorough: bool = True) -> Examined:
     """Build a model, save it, convert the SavedModel and compare the two on a batch of each kind.
 
     Args:
         entry: The model.
-        timed: Whether to time runs as well.
+        thorough: Whether to verify the model and to time runs as well.
     """
     import keras
     import tensorflow as tf
@@ -73,7 +77,7 @@ def examine(entry: Entry, *, timed: bool = True) -> Examined:
         except Exception as error:  # whatever a package raises
             found.notes.append(f"{type(error).__name__}: {first_line(error)}")
             return found
-        _convert_and_compare(built, saved, folder, found, timed)
+        _convert_and_compare(built, saved, folder, found, thorough)
     return found
 
 
@@ -94,7 +98,7 @@ def _save(built: Built, folder: str) -> Any:
     return tf.saved_model.load(folder)
 
 
-def _convert_and_compare(built: Built, saved: Any, folder: str, found: Examined, timed: bool) -> None:
+def _convert_and_compare(built: Built, saved: Any, folder: str, found: Examined, thorough: bool) -> None:
     import tensorflow as tf
 
     from onnx_sparse import InferenceSession
@@ -138,10 +142,25 @@ def _convert_and_compare(built: Built, saved: Any, folder: str, found: Examined,
         found.notes.append("no batch with rows was compared")
     elif not {"differs", "fails"} & set(verdicts):
         found.outcome = "equal"
-        if timed:
-            batch = feeds(built.inputs, TIMED, found.name, built.least)
-            found.tensorflow_ms = _milliseconds(run_tensorflow, batch)
-            found.onnx_ms = _milliseconds(run_onnx, batch)
+    if thorough:
+        _verify(folder, model, found)
+        batch = feeds(built.inputs, TIMED, found.name, built.least)
+        found.tensorflow_ms = _milliseconds(run_tensorflow, batch)
+        found.onnx_ms = _milliseconds(run_onnx, batch)
+
+
+def _verify(folder: str, model: Any, found: Examined) -> None:
+    """Verify the conversion; a verdict that contradicts the comparison, or rests on nothing, is wrong."""
+    from onnx_sparse.converters.tensorflow import verify
+
+    records = verify(folder, model)
+    failed = next((record for record in records if not record.ok), None)
+    found.verdict = "ok" if failed is None else failed.verdict.value
+    found.verified_batches = min(record.batches for record in records)
+    if failed is not None:
+        found.notes.append(f"verify: {failed.verdict.value}: {failed.output}: {failed.note}")
+    if found.verdict == "differs" or (found.verdict == "ok" and not found.verified_batches):
+        found.outcome = "wrong"
 
 
 def _compare(

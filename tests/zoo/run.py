@@ -103,7 +103,7 @@ def main() -> int:
         print(_table(results))
         print(_summary(results))
         for result in results:
-            if result.outcome != "equal":
+            if result.outcome != "equal" or result.verdict != "ok":
                 print(f"{result.name}: {result.outcome}: {'; '.join(result.notes)}")
     if given.page:
         PAGE.write_text(_page(results), "utf-8")
@@ -209,11 +209,12 @@ def _tell(text: str) -> None:
 
 def _table(results: Sequence[Examined]) -> str:
     """A Markdown table."""
-    lines = [["model", "outcome", *KINDS, "nodes", "TensorFlow ms", "ONNX Runtime ms"]]
+    lines = [["model", "outcome", *KINDS, "`--verify`", "nodes", "TensorFlow ms", "ONNX Runtime ms"]]
     for result in results:
         verdicts = [_SIGNS[result.batches[kind]] if kind in result.batches else "" for kind in KINDS]
         times = ["" if time is None else f"{time:.2f}" for time in (result.tensorflow_ms, result.onnx_ms)]
-        lines.append([result.name, result.outcome, *verdicts, str(result.nodes or ""), *times])
+        verified = f"{result.verdict} ({result.verified_batches})" if result.verdict else ""
+        lines.append([result.name, result.outcome, *verdicts, verified, str(result.nodes or ""), *times])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, ["-" * width for width in widths])
     return "\n".join(
@@ -242,8 +243,9 @@ def _page(results: Sequence[Examined]) -> str:
 Written by `python tests/zoo/run.py --page` on {datetime.date.today()} with {packages} on {platform.machine()}.
 Each model is built with random weights, saved as a SavedModel, converted, and compared with TensorFlow on five batches:
 of several rows, of one row, of no rows, with rows whose features are all empty, and of extremes (one very long row,
-the smallest and largest ids). "=" is equal, "-" is a batch that TensorFlow itself refuses. The times are medians of a
-run of a batch of 256 rows or nodes, in one process.
+the smallest and largest ids). "=" is equal, "-" is a batch that TensorFlow itself refuses. `--verify`, which makes
+inputs of its own, says "ok" after as many batches with rows as stand in brackets. The times are medians of a run of a
+batch of 256 rows or nodes, in one process.
 
 {_summary(results)}
 
