@@ -73,6 +73,7 @@ def convert(
     require("tf2onnx")
     # These modules import packages that come with TensorFlow, so they are imported once it is known to be installed.
     from onnx_sparse.converters.tensorflow.bfloat16 import compute_in_float
+    from onnx_sparse.converters.tensorflow.input_ranks import with_ranks
     from onnx_sparse.converters.tensorflow.large_tables import attach
     from onnx_sparse.converters.tensorflow.load import load
     from onnx_sparse.converters.tensorflow.rewriting import rewrite
@@ -81,7 +82,7 @@ def convert(
     with _ONE_AT_A_TIME, quietly():
         loaded = load(source, signature=signature, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
         tell("freezing")
-        frozen = _frozen(loaded)
+        frozen = with_ranks(_frozen(loaded))
         tell("converting")
         model = to_onnx(frozen)
         renamed = name_inputs_and_outputs(model, frozen)

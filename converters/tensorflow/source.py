@@ -143,12 +143,10 @@ def refuse_huge(ports: Iterable[Port]) -> None:
 
 
 def refuse_what_onnx_lacks(ports: Iterable[Port], kind: str) -> None:
-    """Raise a ConversionError for ports whose type or unknown rank a model's inputs and outputs cannot have."""
+    """Raise a ConversionError for ports whose type a model's inputs and outputs cannot have."""
     complaints = []
     for port in ports:
         if port.dtype in ("complex64", "complex128", "variant", "resource") or port.dtype.startswith("q"):
             complaints.append(f"{kind} {port.name} is {port.dtype}, which ONNX Runtime cannot take or give")
-        elif port.shape is None and kind == "input":
-            complaints.append(f"{kind} {port.name} has no known rank; give its TensorSpec a shape such as [None, 3]")
     if complaints:
         raise ConversionError("; ".join(complaints))

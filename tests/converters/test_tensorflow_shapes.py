@@ -9,7 +9,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 import keras  # noqa: E402
-from tensorflow_functions import function  # noqa: E402
+from tensorflow_functions import function, values  # noqa: E402
 
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
@@ -49,6 +49,38 @@ class TestOutputsOfUnknownRank:
         spec = tf.TensorSpec([None, 1, 3], name="x")
         squeezed = tf.function(lambda x: tf.squeeze(x), input_signature=[spec])
         assert all(record.ok for record in verify(squeezed, convert(squeezed)))
+
+
+class TestInputsOfUnknownRank:
+    """Their rank is the only one that the operators behind them take."""
+
+    def test_parts_of_sparse_tensors(self, agree):
+        @function((None, tf.int64), (None, tf.float32), (None, tf.int64), ([3, 2], tf.float32))
+        def sums(indices, vals, shape, matrix):
+            sparse = {"a_indices": tf.identity(indices), "a_values": -vals, "a_shape": shape}
+            return tf.raw_ops.SparseTensorDenseMatMul(b=matrix, **sparse)
+
+        for indices in ([[0, 1], [1, 2]], []):
+            given = np.reshape(np.array(indices, np.int64), (-1, 2))
+            agree(sums, given, numbers(len(given)) + 1, np.array([2, 3]), numbers(3, 2))
+
+    def test_segments(self, agree):
+        @function(([None, 2], tf.float32), (None, tf.int32), (None, tf.int32))
+        def sums(table, ids, segments):
+            return tf.raw_ops.SparseSegmentSum(data=table, indices=ids, segment_ids=segments)
+
+        for ids in ([0, 2, 1], []):
+            agree(sums, numbers(3, 2), np.array(ids, np.int32), np.zeros(len(ids), np.int32))
+
+    def test_in_a_function_that_is_called(self, agree):
+        multiply = tf.function(lambda x, y: tf.raw_ops.MatMul(a=x, b=y))
+
+        @function((None, tf.float32), ([3, 2], tf.float32))
+        def product(x, y):
+            return multiply(tf.nn.relu(x), y)
+
+        for rows in (2, 0):
+            agree(product, numbers(rows, 3), numbers(3, 2))
 
 
 @pytest.mark.parametrize("mask", [0, None])
@@ -166,6 +198,19 @@ def test_cumulative_products(agree, axis, exclusive, reverse):
 
     for shape in itertools.product((0, 1, 3), repeat=2):
         agree(products, numbers(*shape, 2) % 4 + 1)
+
+
+@pytest.mark.parametrize("kind", [tf.float32, tf.int64, tf.string], ids=lambda t: t.name)
+def test_masked_rows_of_any_size(agree, kind):
+    """Along the first axis, along another, and of elements; rows may have no width."""
+
+    @function(([None, None, None], kind), ([None], tf.bool), ([None], tf.bool), ([None, None], tf.bool))
+    def masked(x, first, second, both):
+        return tf.boolean_mask(x, first), tf.boolean_mask(x, second, axis=1), tf.boolean_mask(x, both)
+
+    for shape in itertools.product((0, 1, 3), repeat=3):
+        first, second = np.arange(shape[0]) % 2 == 0, np.arange(shape[1]) % 2 == 1
+        agree(masked, values(kind, int(np.prod(shape))).reshape(shape), first, second, first[:, None] ^ second)
 
 
 def test_broadcast_shapes(agree):

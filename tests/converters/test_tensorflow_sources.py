@@ -148,16 +148,17 @@ def test_graph_def_cut_in_the_middle(graph_file, run):
     np.testing.assert_array_equal(outputs["lookup/doubled:0"], [2, 18])
 
 
-def test_a_placeholder_with_a_default_is_an_input_only_on_request(tmp_path, run):
+@pytest.mark.parametrize("name", ["more", "keras_learning_phase"])
+def test_a_placeholder_with_a_default_is_an_input_only_on_request(name, tmp_path, run):
     with tf.Graph().as_default() as graph:
         x = V1.placeholder(tf.float32, [2], "x")
-        tf.add(x, V1.placeholder_with_default(tf.constant(3.0), [], "more"), name="sum")
+        tf.add(x, V1.placeholder_with_default(tf.constant(3.0), [], name), name="sum")
     (tmp_path / "g.pb").write_bytes(graph.as_graph_def().SerializeToString())
     model = convert(tmp_path / "g.pb")
     assert input_and_output_names(model) == (["x"], ["sum"])
     assert run(model, x=np.float32([1, 2]))["sum"].tolist() == [4, 5]
-    model = convert(tmp_path / "g.pb", inputs=["x", "more"])
-    assert run(model, x=np.float32([1, 2]), more=np.float32(1))["sum"].tolist() == [2, 3]
+    model = convert(tmp_path / "g.pb", inputs=["x", name])
+    assert run(model, **{"x": np.float32([1, 2]), name: np.float32(1)})["sum"].tolist() == [2, 3]
 
 
 def test_an_input_with_which_other_nodes_are_to_share_a_device(tmp_path, run):
