@@ -25,6 +25,8 @@ SIZES = (0, 1, 2, 3, 5)
 
 _FED = 6  # how many combinations of sizes each graph is fed with
 
+_AT_ONCE = 500  # how many graphs a process examines, which takes seconds to begin
+
 
 @dataclass
 class Made:
@@ -602,6 +604,8 @@ class Finding:
 
 def examine(seed: int) -> tuple[Finding | None, int]:
     """Compare one graph with TensorFlow; returns what went wrong, and how many feeds were compared."""
+    from onnxruntime import SessionOptions
+
     from onnx_sparse import InferenceSession
     from onnx_sparse.converters import ConversionError
     from onnx_sparse.converters.tensorflow import convert
@@ -618,8 +622,11 @@ def examine(seed: int) -> tuple[Finding | None, int]:
         return Finding(seed, "refused", steps, str(error).replace("\n", " ")[:300]), 0
     except Exception as error:
         return Finding(seed, "failed", steps, f"{type(error).__name__}: {error}"[:300]), 0
+    options = SessionOptions()
+    # Threads that spin make each session end some 50 ms later.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        session = InferenceSession(model)
+        session = InferenceSession(model, options)
     except Exception as error:
         return Finding(seed, "does not load", steps, str(error)[:300]), 0
     names = [value.name for value in session.get_inputs()]
@@ -704,7 +711,7 @@ def main() -> None:
     outcomes: Counter[str] = Counter()
     seed, end = given.seed, given.seed + given.count
     while seed < end:
-        command = [sys.executable, __file__, "--work", "--seed", str(seed), "--count", str(min(200, end - seed))]
+        command = [sys.executable, __file__, "--work", "--seed", str(seed), "--count", str(min(_AT_ONCE, end - seed))]
         process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         last = seed - 1
         for line in process.stdout.splitlines():
