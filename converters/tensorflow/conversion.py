@@ -100,7 +100,7 @@ def convert(
         attempts = rewrite(model)
         guard(model)
         tell("checking")
-        model = _inferred(model)
+        model = _inferred(model, strict=True)
         _admit_equal_strings(model)
         compute_in_float(model)
         _check(model)
@@ -123,9 +123,18 @@ def _frozen(source: Source) -> Frozen:
         raise ConversionError(f"TensorFlow cannot freeze {source.name}: {first_line(error)}") from error
 
 
-def _inferred(model: ModelProto) -> ModelProto:
-    """The model with types and shapes of its inner tensors."""
-    return onnx.shape_inference.infer_shapes(model) if model.ByteSize() < _LARGEST_PROTO else model
+def _inferred(model: ModelProto, *, strict: bool = False) -> ModelProto:
+    """The model with types and shapes of its inner tensors.
+
+    Raises:
+        ConversionError: In strict mode, if operators do not take the types and shapes that they are given.
+    """
+    if model.ByteSize() >= _LARGEST_PROTO:
+        return model
+    try:
+        return onnx.shape_inference.infer_shapes(model, strict_mode=strict)
+    except onnx.shape_inference.InferenceError as error:
+        raise ConversionError(f"the converted model is not valid: {first_line(error)}") from error
 
 
 def _drop_unused_imports(model: ModelProto) -> None:

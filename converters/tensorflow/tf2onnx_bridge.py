@@ -25,7 +25,7 @@ from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.loops import convert_loop
 from onnx_sparse.converters.tensorflow.source import Frozen
 from onnx_sparse.converters.tensorflow.tf2onnx_nodes import convert_node
-from onnx_sparse.converters.tensorflow.tf2onnx_workarounds import repair_bodies, repaired
+from onnx_sparse.converters.tensorflow.tf2onnx_workarounds import obey_masks, repair_bodies, repaired
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.declaration import dtype_name
 
@@ -202,6 +202,8 @@ class _RecordingMapping(dict[str, Any]):
     def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def guarded(graph: Any, node: Any, **kwargs: Any) -> None:
             try:
+                if node.type == "StridedSlice":
+                    obey_masks(graph, node)
                 function(graph, node, **kwargs)
             except Exception as error:
                 self._recorder.record(node, REFUSALS.get(node.type) or _reason(error))

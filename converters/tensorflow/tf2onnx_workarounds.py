@@ -4,6 +4,8 @@
 - It gives a Range in a body the domain com.microsoft.
 - It mistakes bfloat16 for float16.
 - Where TensorFlow does not know a shape, it guesses one: both values of a Select would have the same shape.
+- It takes bounds of a strided slice that a mask tells to ignore, and bits of a mask that stand for no bounds.
+- It compares the fed bounds of a strided slice as float32, which rounds large ones.
 - It uses names that numpy 2 no longer has.
 """
 
@@ -28,6 +30,8 @@ _WRONG_REWRITERS = (
     "rewrite_dropout",
 )
 
+_MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+
 
 @contextlib.contextmanager
 def repaired() -> Iterator[None]:
@@ -43,10 +47,16 @@ def repaired() -> Iterator[None]:
         stack.enter_context(mock.patch.dict(utils.ONNX_DTYPE_NAMES, {TensorProto.BFLOAT16: "bfloat16"}))
         for rewriter in _WRONG_REWRITERS:
             stack.enter_context(mock.patch.object(require("tf2onnx.tfonnx"), rewriter, lambda graph, ops: ops))
+        stack.enter_context(mock.patch.object(require("tf2onnx.onnx_opset.math"), "make_min_or_max_op", _extremum))
         inference = require("tf2onnx.shape_inference")
         for guess in ("infer_shape_for_op", "infer_shape_for_op_legacy"):
             stack.enter_context(mock.patch.object(inference, guess, return_value=False))
         yield
+
+
+def _extremum(graph: Any, op_type: str, inputs: list[str], outputs: list[str]) -> Any:
+    """The Min or Max of tensors, of whatever type."""
+    return graph.make_node(op_type, inputs, outputs=outputs, dtypes=[graph.get_dtype(inputs[0])])
 
 
 def repair_bodies(graph: Any) -> None:
@@ -60,3 +70,38 @@ def repair_bodies(graph: Any) -> None:
             node.domain = ""
         for body in (node.get_body_graphs() or {}).values():
             repair_bodies(body)
+
+
+def obey_masks(graph: Any, node: Any) -> None:
+    """Clear what the masks of a StridedSlice say to ignore: bounds, and bits of other masks."""
+    shape = next(filter(None, (graph.get_shape(bounds) for bounds in node.input[1:])), None)
+    if shape is None or shape[0] < 0:
+        return  # tf2onnx refuses it
+    begin, end, ellipsis, new_axis, shrink = (node.get_attr_value(name, 0) & ((1 << shape[0]) - 1) for name in _MASKS)
+    new_axis &= ~ellipsis
+    shrink &= ~(ellipsis | new_axis)
+    begin, end = ((mask | ellipsis | new_axis) & ~shrink for mask in (begin, end))
+    for name, mask in zip(_MASKS, (begin, end, ellipsis, new_axis, shrink), strict=True):
+        node.set_attr(name, mask)
+    for position, mask, value in ((1, begin, 0), (2, end, 0), (3, ellipsis | new_axis, 1)):
+        ignored = np.array([bool(mask >> bit & 1) for bit in range(shape[0])])
+        if ignored.any():
+            _replace_where(graph, node, position, ignored, value)
+
+
+def _replace_where(graph: Any, node: Any, position: int, replaced: Any, value: int) -> None:
+    """Replace elements of a node's input of one dimension."""
+    make_name = require("tf2onnx.utils").make_name
+    old, dtype = node.inputs[position], graph.get_dtype(node.input[position])
+    filler = np.array(value, require("tf2onnx.utils").map_onnx_to_numpy_type(dtype))
+    if old.is_const():
+        values = np.where(replaced, filler, old.get_tensor_value(as_list=False))
+        new = graph.make_const(make_name(f"{node.name}/bounds"), values)
+    else:
+        chosen = [
+            graph.make_const(make_name(f"{node.name}/ignored"), replaced).output[0],
+            graph.make_const(make_name(f"{node.name}/filler"), filler).output[0],
+            node.input[position],
+        ]
+        new = graph.make_node("Where", chosen, dtypes=[dtype], shapes=[[len(replaced)]])
+    graph.replace_input(node, node.input[position], new.output[0], position)

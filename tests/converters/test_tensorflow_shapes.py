@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import onnx
 import pytest
 
 tf = pytest.importorskip("tensorflow")
@@ -12,7 +13,7 @@ import keras  # noqa: E402
 from tensorflow_functions import function, values  # noqa: E402
 
 from onnx_sparse.converters import ConversionError  # noqa: E402
-from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
+from onnx_sparse.converters.tensorflow import conversion, convert, verify  # noqa: E402
 
 
 def numbers(*shape):
@@ -81,6 +82,62 @@ class TestInputsOfUnknownRank:
 
         for rows in (2, 0):
             agree(product, numbers(rows, 3), numbers(3, 2))
+
+
+def legal_slices(count):
+    """Masks and bounds of StridedSlice that TensorFlow takes for a tensor of 4 x 5 x 6."""
+    source, x = np.random.default_rng(0), tf.zeros((4, 5, 6))
+    found = []
+    while len(found) < count:
+        bounds = int(source.integers(1, 5))
+        masks = {
+            f"{name}_mask": int(source.integers(0, 1 << bounds) if source.random() < 0.5 else 0)
+            for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+        }
+        masks["end_mask"] |= -(2**31) if source.random() < 0.2 else 0  # a bit that stands for no bound
+        masks["new_axis_mask"] |= 1 << 30 if source.random() < 0.2 else 0
+        begin, end = source.integers(-3, 4, bounds), source.integers(-5, 6, bounds)
+        end[source.random(bounds) < 0.1] = 2**31 - 1
+        strides = source.choice([1, 1, 1, 2, -1, -2], bounds)
+        given = [np.int32(array) for array in (begin, end, strides)]
+        try:
+            tf.raw_ops.StridedSlice(input=x, begin=given[0], end=given[1], strides=given[2], **masks)
+        except (ValueError, tf.errors.InvalidArgumentError):
+            continue
+        found.append((given, masks))
+    return found
+
+
+@pytest.mark.parametrize("fed", [False, True], ids=["constant bounds", "fed bounds"])
+def test_strided_slices_ignore_what_their_masks_say(agree, fed):
+    slices = legal_slices(60)
+
+    @function(([4, 5, 6], tf.float32), ([], tf.int32))
+    def sliced(x, zero):
+        offset = zero if fed else 0
+        return [
+            tf.raw_ops.StridedSlice(input=x, begin=begin + offset, end=end + offset, strides=strides, **masks)
+            for (begin, end, strides), masks in slices
+        ]
+
+    agree(sliced, numbers(4, 5, 6), np.array(0, np.int32))
+
+
+def test_a_model_that_does_not_load_is_refused(monkeypatch):
+    """Shape inference refuses what ONNX Runtime would, whatever let it through before."""
+
+    @function(([None, 3], tf.float32))
+    def expanded(x):
+        return tf.expand_dims(x, 1) * 2.0
+
+    def misplace(model):
+        for initializer in model.graph.initializer:
+            if initializer.data_type == onnx.TensorProto.INT64:
+                initializer.CopyFrom(onnx.numpy_helper.from_array(np.array([31]), initializer.name))
+
+    monkeypatch.setattr(conversion, "guard", misplace)
+    with pytest.raises(ConversionError, match=r"the converted model is not valid: .*Unexpected axis value: 31"):
+        convert(expanded)
 
 
 @pytest.mark.parametrize("mask", [0, None])
