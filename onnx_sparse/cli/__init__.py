@@ -79,6 +79,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_stdout()
         output.write_error(f"onnx-sparse: error: {error}")
         return output.FAILED
+    except MemoryError:  # outside of the command itself
+        output.write_error("onnx-sparse: error: not enough memory")
+        return output.FAILED
     except KeyboardInterrupt:
         if debug:
             traceback.print_exc()
@@ -112,6 +115,10 @@ def _run(arguments: argparse.Namespace) -> int:
         raise
     except output.CommandError as error:
         failure = error
+        if _ran_out_of_memory(error):  # and whoever caught that took it for a fault of the file
+            failure = output.CommandError(f"{error} (not enough memory)", details=error.details, lines=error.lines)
+            failure.exit_code = error.exit_code
+            failure.__cause__ = error
     except MemoryError as error:
         failure = output.CommandError(f"not enough memory: {error}" if str(error) else "not enough memory")
         failure.__cause__ = error
@@ -131,6 +138,13 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         output.write_json({"error": str(failure), **failure.details})
     return failure.exit_code
+
+
+def _ran_out_of_memory(error: BaseException | None) -> bool:
+    """Whether a MemoryError is behind an error."""
+    while error is not None and not isinstance(error, MemoryError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _parser() -> argparse.ArgumentParser:

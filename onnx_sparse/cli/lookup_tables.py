@@ -38,16 +38,21 @@ def read(options: Sequence[str]) -> dict[str, tuple[Any, Any]] | None:
             raise output.UsageError(f"--lookup-table {name} is given twice")
         try:
             tables[name] = _arrays(Path(file)) if file.endswith(".npz") else _lines(Path(file))
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError) as error:
             raise output.CommandError(f"{file}: {error}") from error
     return tables or None
 
 
 def _arrays(path: Path) -> tuple[Any, Any]:
-    import numpy as np
+    from onnx_sparse.cli.array_file import read_npz
 
-    with np.load(path) as arrays:
-        return arrays["keys"], arrays["values"]
+    arrays = dict(read_npz(path))
+    missing = [name for name in ("keys", "values") if name not in arrays]
+    if missing:
+        raise ValueError(
+            f"there is no array {missing[0]!r} in it; it has {', '.join(map(output.printable, arrays)) or 'none'}"
+        )
+    return arrays["keys"], arrays["values"]
 
 
 def _lines(path: Path) -> tuple[list[str], list[Any]]:

@@ -1,7 +1,7 @@
 """Malformed models: what rewrites a model returns one, or raises a ValueError in plain words that names the node.
 
-Run many: `python tests/torture/models.py --count 20000 --seed 1`. The suite runs a part. Mutations know what models
-consist of: they drop, repeat, swap, rename and retype the parts, and do not touch bytes.
+Run for a time: `python tests/torture/models.py --seconds 600 --seed 1`. The suite runs a part. Mutations know what
+models consist of: they drop, repeat, swap, rename and retype the parts, and do not touch bytes.
 """
 
 from __future__ import annotations
@@ -54,6 +54,10 @@ REWRITES: dict[str, Callable[[ModelProto], ModelProto]] = {
     "lower": onnx_sparse.lower,
     "guarded_model": lambda m: guarded_model(m)[0],
 }
+
+#: Cases that a process does at a time, and how long it may take for them, in seconds.
+_CASES, _PATIENCE = 100, 600
+_MOST_FAULTS = 40
 
 _NAMES = ["", "x", "data", "ids", "y", "ghost", "n", "Ü", "a b", "t", "num_segments"]
 _OPERATORS = [*OPS, "Add", "If", "Loop", "Identity", "Constant", "Pool", "Filled", "SegmentMedian", "", "Cast", "Scan"]
@@ -323,24 +327,27 @@ def model_of(seed: int) -> ModelProto:
 
 def main() -> int:
     parsed = argparse.ArgumentParser(description=__doc__)
-    parsed.add_argument("--count", type=int, default=2000)
+    parsed.add_argument("--seconds", type=float, default=60)
     parsed.add_argument("--seed", type=int, default=0)
     arguments = parsed.parse_args()
     done: Counter[str] = Counter()
     found: list[str] = []
-    starts = range(arguments.seed, arguments.seed + arguments.count, 100)
+    start, end = arguments.seed, time.monotonic() + arguments.seconds
     with multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=10) as pool:
-        jobs = [(start, pool.apply_async(faults, (start, 100))) for start in starts]
-        for start, job in jobs:
-            try:
-                counted, wrong = job.get(120)
-            except multiprocessing.TimeoutError:
-                counted, wrong = Counter(), [f"seeds {start} to {start + 99}: the process died or hangs"]
-            done += counted
-            found += wrong
+        while time.monotonic() < end and len(found) < _MOST_FAULTS:
+            starts = [start, start + _CASES]
+            jobs = [pool.apply_async(faults, (first, _CASES)) for first in starts]
+            for first, job in zip(starts, jobs, strict=True):
+                try:
+                    counted, wrong = job.get(_PATIENCE)
+                except multiprocessing.TimeoutError:
+                    counted, wrong = Counter(), [f"seeds {first} to {first + _CASES - 1}: the process died or hangs"]
+                done += counted
+                found += wrong
+            start += 2 * _CASES
     for what, count in sorted(done.items()):
         sys.stdout.write(f"{count:>9}  {what}\n")
-    for wrong in found[:40]:
+    for wrong in found[:_MOST_FAULTS]:
         sys.stdout.write(f"FAULT  {wrong}\n")
     return bool(found)
 

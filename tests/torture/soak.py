@@ -126,9 +126,9 @@ def run_once(session: onnx_sparse.InferenceSession, feeds: dict[str, np.ndarray]
         assert y.sum() == feeds["ids"].size * 8
 
 
-def soak_runs(backend: str, count: int, seconds: float) -> Result:
+def soak_runs(backend: str, count: int, seconds: float, seed: int) -> Result:
     """Runs of one session, legal and illegal."""
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     requests = [make_feeds(random, illegal=number % _ILLEGAL_EVERY == 0) for number in range(1000)]
     session = onnx_sparse.InferenceSession(make_model().SerializeToString(), make_options(backend), backend=backend)
 
@@ -138,10 +138,10 @@ def soak_runs(backend: str, count: int, seconds: float) -> Result:
     return soak(step, count, seconds)
 
 
-def soak_sessions(backend: str, count: int, seconds: float) -> Result:
+def soak_sessions(backend: str, count: int, seconds: float, seed: int) -> Result:
     """Sessions that are made, run and dropped."""
-    model, feeds = make_model().SerializeToString(), make_feeds(np.random.default_rng(0))
-    # onnxruntime-extensions keeps 18 KB for each SessionOptions with which it is registered.
+    model, feeds = make_model().SerializeToString(), make_feeds(np.random.default_rng(seed))
+    # onnxruntime-extensions keeps a list of all operators for each SessionOptions with which it is registered: 18 KB.
     kept = make_options(backend) if backend == "python" else None
 
     def step(_: int) -> None:
@@ -154,10 +154,10 @@ def soak_sessions(backend: str, count: int, seconds: float) -> Result:
 KINDS = {"runs": soak_runs, "sessions": soak_sessions}
 
 
-def in_a_process(kind: str, backend: str, count: int, seconds: float) -> Result:
+def in_a_process(kind: str, backend: str, count: int, seconds: float, seed: int = 0) -> Result:
     """Soak in a process of its own, so that none sees what another has left."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(KINDS[kind], (backend, count, seconds))
+        return pool.apply(KINDS[kind], (backend, count, seconds, seed))
 
 
 def main() -> int:
@@ -165,12 +165,13 @@ def main() -> int:
     parsed.add_argument("--runs", type=int, default=10**6)
     parsed.add_argument("--sessions", type=int, default=10**4)
     parsed.add_argument("--seconds", type=float, default=3600, help="for each kind on each backend")
+    parsed.add_argument("--seed", type=int, default=0)
     arguments = parsed.parse_args()
     grown = False
     sys.stdout.write("backend   what        count   minutes   MB at start   MB at end\n")
     for backend in available_backends():
         for kind in KINDS:
-            result = in_a_process(kind, backend, getattr(arguments, kind), arguments.seconds)
+            result = in_a_process(kind, backend, getattr(arguments, kind), arguments.seconds, arguments.seed)
             first, last = result.memory[0] / 2**20, result.memory[-1] / 2**20
             sys.stdout.write(
                 f"{backend:8}  {kind:8}  {result.count:>7}  {result.seconds / 60:8.1f}  {first:12.1f}  {last:10.1f}\n"

@@ -1,0 +1,252 @@
+"""The kinds of source files that `files.py` mutates: sound ones of each kind, and how its files are mutated."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torture.mutations import (
+    mutate_message,
+    mutated_json,
+    mutated_text,
+    mutated_xml,
+    mutated_zip,
+)
+
+DATA = Path(__file__).parent.parent / "data"
+
+Mutation = Callable[[bytes, random.Random], bytes]
+
+
+def _as_message(kind: Callable[[], Any], *, text: bool = False) -> Mutation:
+    """A mutation of a file with one protobuf message, as text or in binary form."""
+    from google.protobuf import text_format
+
+    def mutated(data: bytes, source: random.Random) -> bytes:
+        message = kind()
+        if text:
+            text_format.Parse(data, message, allow_unknown_field=True)
+        else:
+            message.ParseFromString(data)
+        mutate_message(message, source)
+        written = text_format.MessageToString(message).encode() if text else message.SerializePartialToString()
+        return bytes(written)
+
+    return mutated
+
+
+def as_text(mutation: Callable[[str, random.Random], str]) -> Mutation:
+    return lambda data, source: mutation(data.decode(), source).encode(errors="replace")
+
+
+@dataclass(frozen=True)
+class Road:
+    """A kind of source.
+
+    Attributes:
+        make: Writes sound sources into a folder, and returns the files and folders to convert.
+        mutations: How to mutate a file of a source, by the end of its name; other files get mutated bytes.
+        arguments: Further arguments of the command.
+    """
+
+    make: Callable[[Path], list[Path]]
+    mutations: Callable[[], Mapping[str, Mutation]]
+    arguments: tuple[str, ...] = ()
+
+
+# --- Sources ----------------------------------------------------------------------------------------------------------
+
+
+def _onnx_sources(folder: Path) -> list[Path]:
+    import onnx
+    from torture.models import SEEDS
+
+    made = []
+    for number, model in enumerate(SEEDS):
+        for suffix in (".onnx", ".onnxtxt", ".textproto", ".onnxjson"):
+            path = folder / f"{number}{suffix}"
+            onnx.save(model, path)
+            made.append(path)
+    external = onnx.ModelProto()
+    external.CopyFrom(SEEDS[0])
+    tensor = onnx.numpy_helper.from_array(_array(200), "weights")
+    external.graph.initializer.append(tensor)
+    for suffix in (".onnx", ".textproto"):
+        (folder / f"external{suffix[1:]}").mkdir()
+        path = folder / f"external{suffix[1:]}" / f"model{suffix}"
+        copied = onnx.ModelProto()
+        copied.CopyFrom(external)
+        onnx.save(copied, path, save_as_external_data=True, size_threshold=0, location="weights.bin")
+        made.append(path)
+    return made
+
+
+def _array(size: int) -> Any:
+    import numpy as np
+
+    return np.arange(size, dtype=np.float32)
+
+
+def _onnx_mutations() -> Mapping[str, Mutation]:
+    from onnx import ModelProto
+
+    return {
+        ".onnx": _as_message(ModelProto),
+        ".textproto": _as_message(ModelProto, text=True),
+        ".onnxjson": as_text(mutated_json),
+        ".onnxtxt": as_text(mutated_text),
+    }
+
+
+def openvino_sources(folder: Path) -> list[Path]:
+    """An IR of each operator, some of them with bodies."""
+    path = Path(__file__).parent.parent / "converters" / "test_openvino_operators.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    operators = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(operators)
+    made = []
+    for number, tested in enumerate(operators.CASES.values()):
+        place = folder / str(number)
+        place.mkdir()
+        made.append(tested.save(place))
+    return made
+
+
+def _ascend_sources(folder: Path) -> list[Path]:
+    """ATB's and GE's files, each in a folder of its own."""
+    made = []
+    for origin in sorted((DATA / "ascend").iterdir()):
+        place = folder / origin.name.replace(".", "_")
+        place.mkdir()
+        made.append(Path(shutil.copy(origin, place)))
+    return made
+
+
+def _ascend_mutations() -> Mapping[str, Mutation]:
+    from onnx import ModelProto
+
+    from onnx_sparse.converters.ascend.ge import schema
+
+    return {
+        ".json": as_text(mutated_json),
+        ".onnx": _as_message(ModelProto),
+        "dynamo.pbtxt": _as_message(lambda: schema.new("GraphDef"), text=True),
+        ".pbtxt": _as_message(ModelProto, text=True),
+        ".txt": _as_message(lambda: schema.new("ModelDef"), text=True),
+        ".air": _as_message(lambda: schema.new("ModelDef")),
+    }
+
+
+def _saved_models(folder: Path) -> list[Path]:
+    import numpy as np
+    import tensorflow as tf
+
+    table = folder / "words.txt"
+    table.write_text("a\nb\nc\n")
+
+    class Lookup(tf.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.table = tf.Variable(np.arange(20, dtype=np.float32).reshape(10, 2), name="table")
+            self.dense = tf.Variable(np.ones((2, 3), np.float32), name="dense")
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, "ids"), tf.TensorSpec([None], tf.int32, "bags")])
+        def sums(self, ids: Any, bags: Any) -> Any:
+            return {"total": tf.sparse.segment_sum(self.table, ids, bags) @ self.dense}
+
+    class Words(tf.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            initializer = tf.lookup.TextFileInitializer(
+                str(table), tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER
+            )
+            self.words = tf.lookup.StaticHashTable(initializer, -1)
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "words")])
+        def look_up(self, words: Any) -> Any:
+            return {"numbers": self.words.lookup(words)}
+
+    class Loop(tf.Module):  # type: ignore[misc]
+        @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, "x")])
+        def repeat(self, x: Any) -> Any:
+            return {"y": tf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, tf.nn.relu(y) * 2.0), (0, x))[1]}
+
+    lookup, words, loop = Lookup(), Words(), Loop()
+    for name, module, signature in (
+        ("lookup", lookup, lookup.sums),
+        ("words", words, words.look_up),
+        ("loop", loop, loop.repeat),
+    ):
+        tf.saved_model.save(module, str(folder / name), signatures=signature)
+    return [folder / "lookup", folder / "words", folder / "loop"]
+
+
+def _saved_model_mutations() -> Mapping[str, Mutation]:
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    return {"saved_model.pb": _as_message(SavedModel)}
+
+
+def _graph_defs(folder: Path) -> list[Path]:
+    import numpy as np
+    import tensorflow as tf
+    from google.protobuf import text_format
+
+    v1 = tf.compat.v1
+    graphs = []
+    with tf.Graph().as_default() as graph:
+        ids, bags = v1.placeholder(tf.int64, [None], "ids"), v1.placeholder(tf.int32, [None], "bags")
+        table = tf.constant(np.ones((10, 2), np.float32), name="table")
+        tf.identity(tf.sparse.segment_mean(table, ids, bags), "pooled")
+    graphs.append(graph)
+    with tf.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [None, 8, 8, 3], "x")
+        y = tf.nn.conv2d(x, tf.ones((3, 3, 3, 4)), 2, "SAME", name="conv")
+        y = tf.reshape(tf.nn.bias_add(y, tf.ones(4)), [-1, 64])
+        tf.nn.softmax(tf.concat([y, tf.matmul(y, tf.ones((64, 2)))], 1)[:, 1:9], name="probabilities")
+    graphs.append(graph)
+    made = []
+    for number, graph in enumerate(graphs):
+        definition = graph.as_graph_def()
+        (folder / f"{number}.pb").write_bytes(definition.SerializeToString())
+        (folder / f"{number}.pbtxt").write_text(text_format.MessageToString(definition))
+        made += [folder / f"{number}.pb", folder / f"{number}.pbtxt"]
+    return made
+
+
+def _graph_def_mutations() -> Mapping[str, Mutation]:
+    from tensorflow.core.framework.graph_pb2 import GraphDef
+
+    return {".pb": _as_message(GraphDef), ".pbtxt": _as_message(GraphDef, text=True)}
+
+
+def _keras_files(folder: Path) -> list[Path]:
+    import keras
+
+    ids = keras.Input([3], name="ids", dtype="int32")
+    pooled = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(10, 4)(ids))
+    first = keras.Model(ids, keras.layers.Dense(1, activation="sigmoid", name="score")(pooled))
+    second = keras.Sequential(
+        [keras.Input([4], name="x"), keras.layers.Dense(3, "relu"), keras.layers.LayerNormalization()]
+    )
+    made = []
+    for number, model in enumerate((first, second)):
+        for suffix in (".keras", ".h5"):
+            model.save(folder / f"{number}{suffix}")
+            made.append(folder / f"{number}{suffix}")
+    return made
+
+
+ROADS = {
+    "onnx": Road(_onnx_sources, _onnx_mutations),
+    "openvino": Road(openvino_sources, lambda: {".xml": as_text(mutated_xml)}),
+    "ascend": Road(_ascend_sources, _ascend_mutations, ("--from", "ascend")),
+    "saved_model": Road(_saved_models, _saved_model_mutations),
+    "graph_def": Road(_graph_defs, _graph_def_mutations),
+    "keras": Road(_keras_files, lambda: {".keras": mutated_zip}),
+}
