@@ -34,14 +34,23 @@ def inlined(model: ModelProto) -> ModelProto:
 
     Raises:
         ValueError: A function is malformed, does not compute a value that it reads or gives, or is in an opset that
-            onnx cannot convert to the model's.
+            onnx cannot convert to the model's, or the model imports an opset that cannot be.
     """
+    _check_versions(model)
     for function in model.functions:
         _check_values(function)
     _write_default_attributes(model)
     _import_what_functions_import(model)
     with as_value_errors(model, "the model's functions cannot be inlined"):
         return inliner.inline_local_functions(model, convert_version=True)
+
+
+def _check_versions(model: ModelProto) -> None:
+    """Refuse what is no version: the nodes of functions would get it, and onnx's converter does not notice."""
+    for imported in model.opset_import:
+        if imported.version < 1:
+            domain = imported.domain or "ai.onnx"
+            raise ValueError(f"the model imports version {imported.version} of {domain!r}; versions begin at 1")
 
 
 def _check_values(function: FunctionProto) -> None:

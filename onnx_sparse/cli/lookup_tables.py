@@ -47,11 +47,10 @@ def _arrays(path: Path) -> tuple[Any, Any]:
     from onnx_sparse.cli.array_file import read_npz
 
     arrays = dict(read_npz(path))
-    missing = [name for name in ("keys", "values") if name not in arrays]
-    if missing:
-        raise ValueError(
-            f"there is no array {missing[0]!r} in it; it has {', '.join(map(output.printable, arrays)) or 'none'}"
-        )
+    for name in ("keys", "values"):
+        if name not in arrays:
+            there = ", ".join(map(output.printable, arrays)) or "none"
+            raise ValueError(f"there is no array {name!r} in it; its arrays are {there}")
     return arrays["keys"], arrays["values"]
 
 

@@ -184,6 +184,25 @@ def test_too_little_memory(cli, monkeypatch, segment_max):
     assert cli("check", segment_max).error == "not enough memory: Unable to allocate 7.28 TiB"
 
 
+def test_too_little_memory_that_is_taken_for_a_fault_of_the_file(cli, monkeypatch, segment_max):
+    def not_read(*_: object) -> None:
+        try:
+            raise MemoryError
+        except Exception as error:
+            raise output.CommandError("the model cannot be read") from error
+
+    monkeypatch.setattr(check, "find", not_read)
+    assert cli("check", segment_max).error == "the model cannot be read (not enough memory)"
+
+
+def test_too_little_memory_for_the_arguments(cli, monkeypatch):
+    def no_memory() -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("onnx_sparse.cli._parser", no_memory)
+    assert cli("ops").error == "not enough memory"
+
+
 def test_an_ascii_terminal_gets_escapes():
     done = start("ops", "EmbeddingSegmentsSqrtN", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0

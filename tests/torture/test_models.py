@@ -87,3 +87,17 @@ def test_an_initializer_of_an_element_type_that_does_not_exist(rewrite: Rewrite,
     m.graph.initializer.add(name="odd", data_type=element, raw_data=b"0")
     with pytest.raises(ValueError, match=f"tensor 'odd' has element type {element}, which ONNX lacks"):
         rewrite(m)
+
+
+@REWRITE
+@pytest.mark.parametrize("version", [-1, 0, -(2**40)])
+def test_functions_are_not_inlined_into_an_opset_that_does_not_exist(rewrite: Rewrite, version: int) -> None:
+    m = parsed(
+        """<ir_version: 10, opset_import: ["" : 18, "mine" : 1]>
+        g (float[k] x, int64[k] ids) => (float[s] y) { y = mine.Pool (x, ids) }
+        <domain: "mine", opset_import: ["" : 18, "onnx_sparse" : 1]>
+        Pool (data, ids) => (pooled) { a = Abs (data) pooled = onnx_sparse.SegmentSum (a, ids) }"""
+    )
+    m.opset_import[0].version = version
+    with pytest.raises(ValueError, match=f"the model imports version {version} of 'ai.onnx'; versions begin at 1"):
+        rewrite(m)
