@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,11 @@ def is_ge_onnx(path: Path) -> bool:
 def inside(path: Path, root: Path | None) -> bool:
     """Whether a path is in a folder, symbolic links followed; every path is if the folder is None."""
     return root is None or path.resolve().is_relative_to(root.resolve())
+
+
+def is_file_inside(path: Path, root: Path | None) -> bool:
+    """Whether there is a file of that name in a folder; a name that stands in a file may be one that none can have."""
+    return os.path.isfile(path) and inside(path, root)  # Path.is_file raises where a name is too long
 
 
 def read_bytes(path: Path, most: int) -> bytes:

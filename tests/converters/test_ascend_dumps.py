@@ -7,15 +7,19 @@ import json
 import numpy as np
 import pytest
 from ascend_graphs import bin_bytes, layer, operation, run, write, write_tensors
+from ge_graphs import Graph
 from onnx import numpy_helper
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert, notes
+from onnx_sparse.converters.ascend.atb.tables import read_table
 from onnx_sparse.converters.ascend.atb.tensor_file import read_tensor
 
 ADD = {"elewiseType": 8}
 HEAD = "CaseNum|OpName|InNum|InDType|InFormat|InShape|OutNum|OutDType|OutFormat|OutShape|SocVersion"
 STATISTIC = "Device and PID,Execution Count,Op Name,Op Type,Op Id,Input/Output,Index,Dtype,Format,Shape,Tensor Path"
+#: Names that no file has, which a file may name.
+IMPOSSIBLE = pytest.mark.parametrize("name", ["x" * 300, "d/" * 3000 + "x", "a\0b", "loop/x"])
 X = np.arange(6, dtype=np.float16).reshape(2, 3)
 
 
@@ -250,3 +254,29 @@ def test_json_as_python_writes_it(tmp_path):
     assert "-Infinity" in text
     (y,) = run(convert(write(tmp_path, text), inputs=["x:fp16:2,3", "m:int8:3"]), X, np.array([1, 0, 0], np.int8))
     assert (y[:, 0] == -65504).all()
+
+
+@IMPOSSIBLE
+class TestNamesThatNoFileHas:
+    @pytest.fixture(autouse=True)
+    def loop(self, tmp_path):
+        (tmp_path / "loop").symlink_to("loop")
+
+    def test_of_a_tensor(self, tmp_path, name):
+        header = f"dtype=1\nformat=2\ndims=2,3\ndata={name}\n$End=1\n"
+        (tmp_path / "tensor.bin").write_text(header)
+        with pytest.raises(ConversionError, match="nothing else is read"):
+            read_tensor(tmp_path / "tensor.bin", tmp_path)
+
+    def test_in_a_table(self, tmp_path, name):
+        row = f"0_77,0,Fill_0,Fill,0,input,0,float16,ND,2x3,{name}"
+        (tmp_path / "statistic.csv").write_text(f"{STATISTIC}\n{row}\n")
+        (tensor,) = read_table(tmp_path / "statistic.csv", tmp_path)["Fill_0"].inputs
+        assert tensor.shape == (2, 3)
+        assert tensor.file is None
+
+    def test_of_a_constant(self, tmp_path, name):
+        graph = Graph()
+        graph.op("FileConstant", name="w", result=(np.float32, (2, 3)), file_path=name)
+        with pytest.raises(ConversionError, match="nothing else is read"):
+            convert(graph.output("w").write(tmp_path))

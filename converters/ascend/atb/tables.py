@@ -10,7 +10,7 @@ from pathlib import Path
 
 from onnx_sparse.converters.ascend.atb.records import OperationRecord, TensorRecord
 from onnx_sparse.converters.ascend.dtypes import dtype_of_name
-from onnx_sparse.converters.ascend.source import inside
+from onnx_sparse.converters.ascend.source import is_file_inside
 from onnx_sparse.converters.errors import ConversionError
 
 _MOST_BYTES = 256 * 2**20
@@ -91,7 +91,7 @@ def _statistic(lines: list[str], path: Path, root: Path | None) -> dict[str, Ope
             continue
         index = int(cells.get("Index", "0"))
         file = path.parent / cells["Tensor Path"] if cells.get("Tensor Path") else None
-        if file is not None and not (file.is_file() and inside(file, root)):
+        if file is not None and not is_file_inside(file, root):
             file = None
         side = sides.setdefault(name, ({}, {}))[0 if cells.get("Input/Output", "").lower().startswith("in") else 1]
         side[index] = _tensor(cells.get("Dtype", ""), cells.get("Format", ""), cells.get("Shape", "").split("x"), file)

@@ -7,6 +7,7 @@ nothing outside the dump's folder is opened, wherever `data=` or a symbolic link
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 
 from onnx_sparse.converters.ascend.atb.records import TensorRecord
 from onnx_sparse.converters.ascend.dtypes import ACL, FORMATS
-from onnx_sparse.converters.ascend.source import inside
+from onnx_sparse.converters.ascend.source import inside, is_file_inside
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
@@ -81,11 +82,10 @@ def _other_file(file: Path, text: str, root: Path | None) -> Path:
     """The file that `data=` names, relative to the file's own folder or to the dump's."""
     folder = root if root is not None else file.parent
     for base in (file.parent, folder):
-        candidate = base / text
-        if candidate.is_file():
-            if not inside(candidate, folder):
+        if os.path.isfile(base / text):
+            if not is_file_inside(base / text, folder):
                 break
-            return candidate
+            return base / text
     raise ConversionError(f"{file}: data={text!r} is not a file in the dump's folder {folder}; nothing else is read")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.converters.ascend.ge.graph import GeNode
-from onnx_sparse.converters.ascend.source import inside
+from onnx_sparse.converters.ascend.source import is_file_inside
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import shape_text
 from onnx_sparse.schemas.declaration import numpy_dtype
@@ -31,7 +31,7 @@ def file_constant(node: GeNode, folder: Path) -> np.ndarray[Any, Any]:
     if not text:
         raise Unsupported("it names no file (file_id alone is known only to the program that wrote the graph)")
     # Graphs have the path at which the file was written; beside a copy of the graph, only the file's name still holds.
-    path = next((p for p in (folder / text, folder / Path(text).name) if p.is_file() and inside(p, folder)), None)
+    path = next((p for p in (folder / text, folder / Path(text).name) if is_file_inside(p, folder)), None)
     if path is None:
         raise Unsupported(f"its file {text!r} is not in the folder {folder}; nothing else is read")
     dtype = numpy_dtype(described.dtype)
