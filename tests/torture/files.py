@@ -248,8 +248,6 @@ def main() -> int:
         worker.cases(arguments.seed, arguments.count, arguments.seconds)
         for what, count in sorted(worker.done.items()):
             sys.stdout.write(f"{count:>9}  {road}: {what}\n")
-        for fault in worker.faults:
-            sys.stdout.write(f"FAULT  {fault}\n")
         sys.stdout.flush()
         found |= bool(worker.faults)
     return found

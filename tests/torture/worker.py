@@ -60,19 +60,19 @@ class Worker:
         at = seed
         try:
             if _line(process) != "ready":
-                self.faults.append(f"--road {self.road}: no sources")
+                self._add_fault("", "no sources")
                 return seed + count
             while at < seed + count and (at == seed or time.monotonic() < end):
                 number = _line(process)
                 outcome, _, fault = _line(process).partition("\t")
                 if not outcome or not number:
                     process.kill()
-                    self.faults.append(f"--road {self.road} --seed {at}: the process dies or hangs: {process.wait()}")
+                    self._add_fault(f" --seed {at}", f"the process dies or hangs: {process.wait()}")
                     return at + 1
                 self.done[outcome] += 1
                 if fault not in ("''", ""):
                     self.done["fault"] += 1
-                    self.faults.append(f"--road {self.road} --seed {at}: {fault}")
+                    self._add_fault(f" --seed {at}", fault)
                 at += 1
                 if fault.endswith("MB'"):  # what the next would be blamed for, too
                     break
@@ -82,6 +82,11 @@ class Worker:
             process.wait()
             assert process.stdout is not None
             process.stdout.close()
+
+    def _add_fault(self, case: str, fault: str) -> None:
+        self.faults.append(f"--road {self.road}{case}: {fault}")
+        sys.stdout.write(f"FAULT  {self.faults[-1]}\n")  # now: whoever ends a long run has seen it
+        sys.stdout.flush()
 
 
 def _line(process: subprocess.Popen[bytes]) -> str:
