@@ -84,6 +84,10 @@ class Values:
     - ``coordinates``: column c of each row is in [0, of[c]).
     - ``flags``: 0 and 1.
     - ``reshape``: integers >= -1, at most one of them -1, with the product of the input `of`.
+    - ``distinct``: strings, no two of them equal.
+    - ``element_type``: element types of the features of a tf.Example.
+    - ``message``: serialized tf.Example messages.
+    - ``default``: values for messages without a feature.
 
     Illegal values are reported, and a test draws some for every input, unless they are not `checked`.
     """

@@ -3,7 +3,7 @@
 `FUNCTIONS` maps an operator's name to its function, which checks its arguments and raises `onnx_sparse.KernelError`.
 """
 
-from onnx_sparse.reference import embedding, fill, hashing, segment, sparse, unsorted_segment
+from onnx_sparse.reference import embedding, example_parsing, fill, hashing, segment, sparse, unsorted_segment
 from onnx_sparse.reference.implementation import FUNCTIONS, evaluate
 
-__all__ = ["FUNCTIONS", "embedding", "evaluate", "fill", "hashing", "segment", "sparse", "unsorted_segment"]
+__all__ = ["FUNCTIONS", "embedding", "evaluate", "example_parsing", "fill", "hashing", "segment", "sparse", "unsorted_segment"]

@@ -201,6 +201,50 @@ def _another_product(op: Op, declared: Input, values: Values) -> Iterator[Change
     yield Change(f"{name} of another product", one_more)
 
 
+def _a_duplicate(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def repeated(draw: st.DrawFn, inputs: Arguments) -> str:
+        assume(inputs[name].size > 1)
+        inputs[name][-1] = inputs[name][0]
+        return f"{name}[{inputs[name].size - 1}] = '{inputs[name][0]}' is also {name}[0]"
+
+    yield Change(f"{name} twice", repeated)
+
+
+def _another_element_type(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def another(draw: st.DrawFn, inputs: Arguments) -> str:
+        at = _position(draw, inputs[name])
+        inputs[name][at] = value = draw(st.sampled_from([0, 6, 9, -1, HUGE]))
+        return f"{_element(name, at)} = {value} is neither 1 (float), 7 (int64) nor 8 (string)"
+
+    yield Change(f"{name} not of a feature", another)
+
+
+def _a_damaged_message(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def damaged(draw: st.DrawFn, inputs: Arguments) -> str:
+        at = _position(draw, inputs[name])
+        inputs[name][at] += draw(st.sampled_from(["\x0f", "\x0b", "\n", "\x12", "\n\x01\n", "\n\x02\n\x01", "\r\x01"]))
+        return f"{_element(name, at)} is not a tf.Example"
+
+    yield Change(f"{name} damaged", damaged)
+
+
+def _too_many(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def one_more(draw: st.DrawFn, inputs: Arguments) -> str:
+        expected = inputs[name].size
+        inputs[name] = np.append(inputs[name], inputs[name][:1] if expected else np.ones(1).astype(inputs[name].dtype))
+        return f"{name} has {expected + 1} elements; expected {expected}"
+
+    yield Change(f"{name} too many", one_more)
+
+
 _VALUE_CHANGES: dict[str, Callable[[Op, Input, Values], Iterator[Change]]] = {
     "any": _nothing,
     "index": _outside_a_range,
@@ -210,6 +254,10 @@ _VALUE_CHANGES: dict[str, Callable[[Op, Input, Values], Iterator[Change]]] = {
     "coordinates": _outside_the_shape,
     "flags": _not_a_flag,
     "reshape": _another_product,
+    "distinct": _a_duplicate,
+    "element_type": _another_element_type,
+    "message": _a_damaged_message,
+    "default": _too_many,
 }
 
 

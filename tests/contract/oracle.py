@@ -13,6 +13,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from contract.example_messages import FLOAT, INT64, STRING, example_class
 from contract.fingerprint import fingerprint64
 from contract.siphash import siphash
 
@@ -310,6 +311,37 @@ def string_to_hash_bucket_strong(inputs: Inputs, attributes: Mapping[str, str]) 
     return {"output": Expected.exactly(np.int64, texts.shape, hashed)}
 
 
+def parse_example(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+    """By protobuf's own parser; no key may have both an entry with a list and one without."""
+    lists = {FLOAT: "FloatList", INT64: "Int64List", STRING: "BytesList"}
+    names = {FLOAT: "float", INT64: "int64", STRING: "string"}
+    parsed = [example_class().FromString(text.encode()) for text in inputs["serialized"]]
+    values: dict[int, list[Any]] = {dtype: [] for dtype in lists}
+    splits: list[int] = []
+    position = dict.fromkeys(lists, 0)
+    for f, key in enumerate(inputs["keys"]):
+        dtype, size = int(inputs["types"][f]), int(inputs["sizes"][f])
+        default: list[Any] = []
+        if size >= 0 and not inputs["required"][f]:
+            default = elements(inputs[f"{names[dtype]}_defaults"])[position[dtype] :][:size]
+            position[dtype] += size
+        splits.append(0)
+        for example in parsed:
+            kind = example.features.feature[key].WhichOneof("kind") if key in example.features.feature else None
+            found = list(getattr(example.features.feature[key], lists[dtype]).value) if kind else default
+            if key in example.features.feature and not kind and inputs["unset_is_empty"][f]:
+                found = []
+            values[dtype] += [value.decode() if isinstance(value, bytes) else value for value in found]
+            splits.append(splits[-1] + len(found))
+    shape = (len(inputs["keys"]), len(parsed) + 1)
+    return {
+        "float_values": Expected.exactly(np.float32, [len(values[FLOAT])], values[FLOAT]),
+        "int64_values": Expected.exactly(np.int64, [len(values[INT64])], values[INT64]),
+        "string_values": Expected.exactly(object, [len(values[STRING])], values[STRING]),
+        "row_splits": Expected.exactly(np.int64, shape, splits),
+    }
+
+
 ORACLES: dict[str, Callable[[Inputs, Mapping[str, str]], dict[str, Expected]]] = {
     "SparseFillEmptyRows": sparse_fill_empty_rows,
     "RaggedFillEmptyRows": ragged_fill_empty_rows,
@@ -331,6 +363,7 @@ ORACLES: dict[str, Callable[[Inputs, Mapping[str, str]], dict[str, Expected]]] =
     "MaskedFill": masked_fill,
     "StringToHashBucketFast": string_to_hash_bucket_fast,
     "StringToHashBucketStrong": string_to_hash_bucket_strong,
+    "ParseExample": parse_example,
 }
 
 

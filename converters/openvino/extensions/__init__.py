@@ -24,7 +24,8 @@ WRITERS: dict[str, Write] = {**embedding.WRITERS, **fill.WRITERS, **segment.WRIT
 
 #: The operators that OpenVINO's operators cannot express, with the reason.
 NOT_EXPRESSIBLE = dict.fromkeys(
-    ("StringToHashBucketFast", "StringToHashBucketStrong"), "OpenVINO's operators do not look at the bytes of a string"
+    ("StringToHashBucketFast", "StringToHashBucketStrong", "ParseExample"),
+    "OpenVINO's operators do not look at the bytes of a string",
 )
 
 

@@ -1,0 +1,160 @@
+"""ParseExample in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from onnx_sparse.reference import example_messages as messages
+from onnx_sparse.reference.implementation import Array, implements
+from onnx_sparse.reference.requirements import require_allocatable
+from onnx_sparse.schemas import example_parsing as declarations
+from onnx_sparse.schemas.declaration import dtype_name, numpy_dtype
+from onnx_sparse.schemas.validation import KernelError
+
+_FLOAT, _INT64, _STRING = declarations.LISTS
+
+
+@implements(declarations.PARSE_EXAMPLE)
+def parse_example(
+    serialized: Array,
+    keys: Array,
+    types: Array,
+    sizes: Array,
+    required: Array,
+    unset_is_empty: Array,
+    float_defaults: Array,
+    int64_defaults: Array,
+    string_defaults: Array,
+) -> tuple[Array, ...]:
+    """The values of all features by type, and the row splits of each; see the semantics of ParseExample.
+
+    Args:
+        serialized: The messages [B], bytes or text that stands for UTF-8.
+        keys: The names of the features [F].
+        types: Their element types, int64[F].
+        sizes: How many values they have, int64[F].
+        required: Whether each message must have them, bool[F].
+        unset_is_empty: Whether they are empty lists where they are unset, bool[F].
+        float_defaults: The defaults of the float features, float[X].
+        int64_defaults: Those of the int64 features, int64[Y].
+        string_defaults: Those of the string features, object[Z].
+
+    Returns:
+        The float values, float[P], the int64 values, int64[Q], and the string values, object[S], as text in which a
+        surrogate stands for a byte that is not UTF-8; row_splits, int64[F, B+1].
+    """
+    names = _bytes(keys)
+    _check_features(names, types)
+    all_defaults = {_FLOAT: float_defaults, _INT64: int64_defaults, _STRING: _text(_bytes(string_defaults))}
+    defaults = _defaults_of_features(types, sizes, required, all_defaults)
+    rows: list[list[Array]] = [[] for _ in names]
+    for b, message in enumerate(_bytes(serialized)):
+        found = _features(b, message, {name: f for f, name in enumerate(names)}, unset_is_empty)
+        for f, name in enumerate(names):
+            where = f"serialized[{b}], feature '{_shown(name)}'"
+            if f in found:
+                values = _values(found[f], int(types[f]), where)
+                _check_count(len(values), int(sizes[f]), where)
+            elif required[f]:
+                raise KernelError(f"{where} is missing; it is required")
+            else:
+                values = defaults[f]
+            rows[f].append(values)
+    lengths = np.array([[len(values) for values in row] for row in rows], np.int64).reshape(len(rows), len(serialized))
+    row_splits = np.zeros((len(rows), len(serialized) + 1), np.int64)
+    np.cumsum(lengths, axis=1, out=row_splits[:, 1:])
+    flat = []
+    for dtype in declarations.LISTS:
+        of_type = [values for f, row in enumerate(rows) if types[f] == dtype for values in row]
+        require_allocatable([sum(map(len, of_type))], numpy_dtype(dtype), f"the {dtype_name(dtype)} values")
+        flat.append(np.concatenate([np.zeros(0, numpy_dtype(dtype)), *of_type]))
+    return (*flat, row_splits)
+
+
+def _bytes(strings: Array) -> list[bytes]:
+    return [s if isinstance(s, bytes) else str(s).encode("utf-8", "surrogateescape") for s in strings]
+
+
+def _shown(name: bytes) -> str:
+    return "".join(chr(byte) if 0x20 <= byte < 0x7F else "?" for byte in name)
+
+
+def _check_features(names: Sequence[bytes], types: Array) -> None:
+    first: dict[bytes, int] = {}
+    for f, name in enumerate(names):
+        if first.setdefault(name, f) != f:
+            raise KernelError(f"keys[{f}] = '{_shown(name)}' is also keys[{first[name]}]")
+    for f, dtype in enumerate(types):
+        if dtype not in declarations.LISTS:
+            raise KernelError(f"types[{f}] = {dtype} is neither 1 (float), 7 (int64) nor 8 (string)")
+
+
+def _defaults_of_features(types: Array, sizes: Array, required: Array, given: dict[int, Array]) -> list[Array]:
+    """What a message without a feature has of it."""
+    found: list[Array] = [np.zeros(0, numpy_dtype(int(dtype))) for dtype in types]
+    for dtype, values in given.items():
+        position = 0
+        for f in np.flatnonzero((types == dtype) & ~required & (sizes >= 0)):
+            found[f] = values[position : position + int(sizes[f])]
+            position += int(sizes[f])
+        if position != len(values):
+            raise KernelError(f"{dtype_name(dtype)}_defaults has {len(values)} elements; expected {position}")
+    return found
+
+
+def _features(b: int, message: bytes, numbers: dict[bytes, int], unset_is_empty: Array) -> dict[int, bytes]:
+    """The serialized features of a message by their numbers; the last of each key."""
+    found: dict[int, bytes] = {}
+    try:
+        everything = list(messages.entries(message))
+    except messages.Malformed:
+        raise KernelError(f"serialized[{b}] is not a tf.Example") from None
+    for key, feature in everything:
+        f = numbers.get(key)
+        if f is None:
+            continue
+        if feature and feature[0] not in messages.ELEMENT_TYPES:
+            raise KernelError(f"serialized[{b}], feature '{_shown(key)}' has a list of no known type")
+        if feature or unset_is_empty[f]:
+            found[f] = feature
+    return found
+
+
+def _values(feature: bytes, dtype: int, where: str) -> Array:
+    if not feature:
+        return np.zeros(0, numpy_dtype(dtype))
+    actual = messages.ELEMENT_TYPES[feature[0]]
+    if actual != dtype:
+        raise KernelError(f"{where} has {declarations.LISTS[actual]}; {declarations.LISTS[dtype]} expected")
+    try:
+        return _READ[dtype](feature)
+    except messages.Malformed:
+        raise KernelError(f"{where} has {declarations.LISTS[dtype]} that is damaged") from None
+
+
+def _check_count(count: int, size: int, where: str) -> None:
+    if size >= 0 and count != size:
+        raise KernelError(f"{where} has {count} values; {size} expected")
+    if size < 0 and count % -size:
+        raise KernelError(f"{where} has {count} values; a multiple of {-size} expected")
+
+
+def _floats(feature: bytes) -> Array:
+    return np.frombuffer(messages.floats(feature), "<f4").astype(np.float32)
+
+
+def _integers(feature: bytes) -> Array:
+    return np.array(messages.integers(feature), np.uint64).astype(np.int64)
+
+
+def _strings(feature: bytes) -> Array:
+    return _text(messages.strings(feature))
+
+
+def _text(strings: Sequence[bytes]) -> Array:
+    return np.array([string.decode("utf-8", "surrogateescape") for string in strings], object)
+
+
+_READ = {_FLOAT: _floats, _INT64: _integers, _STRING: _strings}

@@ -1,0 +1,101 @@
+"""ParseExample: the features in serialized tf.Example messages."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from onnx_sparse.schemas.declaration import Example, Family, Input, Op, Output, Values
+
+_FLOAT, _INT64, _STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
+
+#: The element types of features, in the order of the outputs, with the names of their lists in a message.
+LISTS = {_FLOAT: "a FloatList", _INT64: "an Int64List", _STRING: "a BytesList"}
+
+PARSE_EXAMPLE = Op(
+    name="ParseExample",
+    summary="Reads features from serialized tf.Example messages.",
+    semantics="""
+Feature f has the name `keys[f]` and values of the element type `types[f]`. All values of the features of one type are
+in one output: feature after feature, and for each feature message after message. Those of feature f in message b are
+number `row_splits[f, b]` to `row_splits[f, b+1] - 1` of the feature. A Split by `row_splits[:, B]` takes the output
+apart.
+
+- `sizes[f]` >= 0 is the number of values that each message must have; with -k the number is any multiple of k, so -1
+  allows any number. Another number is an error.
+- A message without the feature has its default values where `sizes[f]` >= 0, and no values otherwise. If the feature is
+  `required`, it is an error.
+- The defaults of one type are in one input: `sizes[f]` values for each feature f of this type that is not required and
+  has `sizes[f]` >= 0. More or fewer are an error.
+- A key that is twice in `keys`, and an element type other than float (1), int64 (7) and string (8) are errors.
+- A list of another type than the feature's is an error.
+
+Messages are read as TensorFlow reads them:
+
+- Of several entries with the same key the last counts. The others need not have the type of the feature, and their
+  values are not looked at, but each must be a list of one of the three types or unset.
+- A feature that is unset (it has no list, not even an empty one) is an empty list where `unset_is_empty`. Otherwise it
+  is as if the entry were not there, so that an entry before it counts.
+- The key and the feature of an entry may come in either order. Without a key it is the empty string; without a feature
+  the feature is unset.
+- Values may be packed or not. Of a packed list the first piece counts, of several lists in one feature the first.
+- Fields of a message other than its features are skipped; other fields inside the features are an error.
+- A nested message may announce more bytes than there are: it ends where the message around it ends.
+- Other malformed messages are errors. Features that are not in `keys` are not looked at.
+
+ONNX Runtime's C API takes any bytes. On other ways, messages may be changed before they reach the operator:
+
+- ONNX Runtime's Python API takes messages as they are only in arrays of numpy's type `void`, in which all have the same
+  number of bytes; `onnx_sparse.example_array` makes such an array. It cannot return strings that are not UTF-8.
+- onnxruntime-extensions cuts strings at their first zero byte before Python kernels see them, and ends the process on
+  bytes that are not UTF-8, so Python kernels hardly ever see a whole message. Native kernels see every byte.
+""".strip(),
+    source="tf.raw_ops.ParseExampleV2, whose sparse, dense and ragged outputs follow from values and row splits",
+    inputs=(
+        Input("serialized", "string", "B", "The messages.", Values("message")),
+        Input("keys", "string", "F", "The names of the features.", Values("distinct")),
+        Input("types", "int64", "F", "The element type of each feature, as in TensorProto.", Values("element_type")),
+        Input("sizes", "int64", "F", "How many values a message has of each feature."),
+        Input("required", "bool", "F", "Whether each message must have the feature."),
+        Input("unset_is_empty", "bool", "F", "Whether a feature that is unset is an empty list."),
+        Input("float_defaults", "float", "X", "The defaults of the float features.", Values("default")),
+        Input("int64_defaults", "int64", "Y", "The defaults of the int64 features.", Values("default")),
+        Input("string_defaults", "string", "Z", "The defaults of the string features.", Values("default")),
+    ),
+    outputs=(
+        Output("float_values", "float", "P", "The values of the float features."),
+        Output("int64_values", "int64", "Q", "The values of the int64 features."),
+        Output("string_values", "string", "S", "The values of the string features."),
+        Output("row_splits", "int64", "F, L", "For each feature, where its values of each message begin; L = B + 1."),
+    ),
+    types={},
+    body_notes="It has no operator that reads the bytes of a string.",
+    examples=(
+        Example(
+            "one value, one with a default, and any number of values",
+            {},
+            {
+                "serialized": [
+                    "\n6\n\x0b\n\x03age\x12\x04\x1a\x02\x08*\n\x14\n\x05words\x12\x0b\n\t\n\x02to\n\x03see"
+                    "\n\x11\n\x05score\x12\x08\x12\x06\n\x04aaaA",
+                    "\n\r\n\x0b\n\x03age\x12\x04\x1a\x02\x08\x07",
+                ],
+                "keys": ["age", "words", "score"],
+                "types": [_INT64, _STRING, _FLOAT],
+                "sizes": [1, -1, 1],
+                "required": [True, False, False],
+                "unset_is_empty": [False, True, False],
+                "float_defaults": [0.5],
+                "int64_defaults": [],
+                "string_defaults": [],
+            },
+            {
+                "float_values": [14.086274147033691, 0.5],
+                "int64_values": [42, 7],
+                "string_values": ["to", "see"],
+                "row_splits": [[0, 1, 2], [0, 2, 2], [0, 1, 2]],
+            },
+        ),
+    ),
+)
+
+FAMILY = Family("example_parsing", (PARSE_EXAMPLE,), origin="`tf.io.parse_example`, serving signatures")

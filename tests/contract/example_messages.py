@@ -1,0 +1,132 @@
+"""tf.Example messages: writing them byte by byte, drawing legal inputs of ParseExample, and reading by protobuf.
+
+The messages that are drawn have neither zero bytes nor bytes beyond ASCII, so that every backend sees them whole.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from onnx import TensorProto
+
+Array = np.ndarray[Any, Any]
+
+FLOAT, INT64, STRING = int(TensorProto.FLOAT), int(TensorProto.INT64), int(TensorProto.STRING)
+
+#: The tags of the lists in a feature.
+LISTS = {STRING: 0x0A, FLOAT: 0x12, INT64: 0x1A}
+
+
+def varint(value: int) -> bytes:
+    """An unsigned integer."""
+    head = b""
+    while value >= 0x80:
+        head, value = head + bytes([value & 0x7F | 0x80]), value >> 7
+    return head + bytes([value])
+
+
+def field(tag: int, content: bytes) -> bytes:
+    """A field with its length."""
+    return bytes([tag]) + varint(len(content)) + content
+
+
+def feature(dtype: int, values: Sequence[bytes], packed: bool = True) -> bytes:
+    """A feature with a list of values: strings, four bytes of each float, or varints."""
+    if dtype == STRING:
+        return field(LISTS[dtype], b"".join(field(0x0A, value) for value in values))
+    tag = b"\x0d" if dtype == FLOAT else b"\x08"
+    content = field(0x0A, b"".join(values)) if packed and values else b"".join(tag + value for value in values)
+    return field(LISTS[dtype], content)
+
+
+def entry(key: bytes, feature: bytes) -> bytes:
+    """An entry of the map of features."""
+    return field(0x0A, field(0x0A, key) + field(0x12, feature))
+
+
+def message(*entries: bytes) -> bytes:
+    """A message with these entries."""
+    return field(0x0A, b"".join(entries))
+
+
+def legal_inputs(random: np.random.Generator) -> dict[str, Array]:
+    """Legal inputs of ParseExample."""
+    count, batch = int(random.choice([3, 1, 5, 0])), int(random.choice([2, 1, 7, 0]))
+    keys = [f"key {f}" for f in range(count)]
+    types = random.choice([FLOAT, INT64, STRING], count).astype(np.int64)
+    sizes = random.choice([1, 2, 0, -1, -2], count).astype(np.int64)
+    required = random.random(count) < 0.3
+    required &= sizes != 0  # an empty list would have a zero byte
+    with_defaults = ~required & (sizes >= 0)
+    needed = {dtype: int(sizes[with_defaults & (types == dtype)].sum()) for dtype in LISTS}
+    messages = [_legal_message(random, keys, types, sizes, required) for _ in range(batch)]
+    return {
+        "serialized": np.array([m.decode() for m in messages], object),
+        "keys": np.array(keys, object),
+        "types": types,
+        "sizes": sizes,
+        "required": required,
+        "unset_is_empty": (sizes <= 0) & (random.random(count) < 0.5) & ~required,
+        "float_defaults": random.standard_normal(needed[FLOAT]).astype(np.float32),
+        "int64_defaults": random.integers(-(2**63), 2**63 - 1, needed[INT64]),
+        "string_defaults": random.choice(np.array(["", "a", "ß" * 40], object), needed[STRING]),
+    }
+
+
+def _legal_message(
+    random: np.random.Generator, keys: Sequence[str], types: Array, sizes: Array, required: Array
+) -> bytes:
+    entries = []
+    for f in random.permutation(len(keys)):
+        key, dtype, size = keys[f].encode(), int(types[f]), int(sizes[f])
+        if not required[f] and (size == 0 or random.random() < 0.2):
+            if random.random() < 0.3:
+                entries.append(field(0x0A, field(0x0A, key) * 2))  # an entry with no feature is unset
+            continue
+        lengths = [size] if size > 0 else [-size * int(k) for k in random.integers(1, 4, 2)]
+        for length in lengths[: int(random.integers(1, 3))]:  # the last one counts
+            values = [_ascii_value(random, dtype) for _ in range(length)]
+            entries.append(entry(key, feature(dtype, values, bool(random.random() < 0.5))))
+    if random.random() < 0.3:
+        entries.insert(0, entry(b"another key", feature(INT64, [b"\x07"])))
+    fields = [message(each) for each in entries]  # each is short enough for a length of one byte
+    if random.random() < 0.3:
+        fields.insert(int(random.integers(len(fields) + 1)), b"\x12\x03any" if random.random() < 0.5 else b"\x10\x07")
+    return b"".join(fields)
+
+
+def _ascii_value(random: np.random.Generator, dtype: int) -> bytes:
+    count = {FLOAT: 4, INT64: 1, STRING: int(random.integers(1, 5))}[dtype]
+    return bytes(random.integers(1, 128, count).astype(np.uint8))
+
+
+@functools.cache
+def example_class() -> Any:
+    """protobuf's class for tf.Example messages."""
+    file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="contract", syntax="proto3")
+    kinds = descriptor_pb2.FieldDescriptorProto
+
+    def add(message: Any, name: str, number: int, kind: int, type_name: str = "", *, repeated: bool = False) -> Any:
+        label = kinds.LABEL_REPEATED if repeated else kinds.LABEL_OPTIONAL
+        return message.field.add(name=name, number=number, type=kind, label=label, type_name=type_name or None)
+
+    lists = (("BytesList", kinds.TYPE_BYTES), ("FloatList", kinds.TYPE_FLOAT), ("Int64List", kinds.TYPE_INT64))
+    whole = file.message_type.add(name="Feature")
+    whole.oneof_decl.add(name="kind")
+    for number, (name, kind) in enumerate(lists, 1):
+        add(file.message_type.add(name=name), "value", 1, kind, repeated=True)
+        add(whole, name, number, kinds.TYPE_MESSAGE, f".contract.{name}").oneof_index = 0
+    features = file.message_type.add(name="Features")
+    pair = features.nested_type.add(name="FeatureEntry")
+    pair.options.map_entry = True
+    add(pair, "key", 1, kinds.TYPE_STRING)
+    add(pair, "value", 2, kinds.TYPE_MESSAGE, ".contract.Feature")
+    add(features, "feature", 1, kinds.TYPE_MESSAGE, ".contract.Features.FeatureEntry", repeated=True)
+    add(file.message_type.add(name="Example"), "features", 1, kinds.TYPE_MESSAGE, ".contract.Features")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("contract.Example"))
