@@ -26,6 +26,7 @@ from onnx_sparse.schemas.validation import KernelError
 if TYPE_CHECKING:
     from onnx_sparse.canonical import canonicalize
     from onnx_sparse.evaluator import reference_ops
+    from onnx_sparse.example_arrays import example_array
     from onnx_sparse.function_bodies import embed_functions, lower
     from onnx_sparse.runtime import InferenceSession, get_library_path, register, session_options
 
@@ -38,6 +39,7 @@ __all__ = [
     "KernelError",
     "canonicalize",
     "embed_functions",
+    "example_array",
     "get_library_path",
     "lower",
     "reference_ops",
@@ -49,6 +51,7 @@ _HOMES = {
     "InferenceSession": "runtime",
     "canonicalize": "canonical",
     "embed_functions": "function_bodies",
+    "example_array": "example_arrays",
     "get_library_path": "runtime",
     "lower": "function_bodies",
     "reference_ops": "evaluator",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.declaration import DType, Example, Family, Input, Op, Output, Values
 
 _FLOAT, _INT64, _STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
 
 #: The element types of features, in the order of the outputs, with the names of their lists in a message.
-LISTS = {_FLOAT: "a FloatList", _INT64: "an Int64List", _STRING: "a BytesList"}
+LISTS: dict[DType, str] = {_FLOAT: "a FloatList", _INT64: "an Int64List", _STRING: "a BytesList"}
 
 PARSE_EXAMPLE = Op(
     name="ParseExample",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from unittest import mock
@@ -20,6 +21,7 @@ from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
 from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.tensorflow.attributes import unknown_attributes
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS
+from onnx_sparse.converters.tensorflow.handlers.example_parsing import DENSE_SHAPES
 from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.loops import convert_loop
@@ -48,6 +50,7 @@ def to_onnx(frozen: Frozen) -> ModelProto:
     recorder = _Recorder()
     recorder.unsupported += unknown_attributes(frozen.graph_def)
     graph_def = _with_shapes_of_lookups(_with_distinct_names(_without_defaults(frozen)))
+    graph_def = _with_dense_shapes(graph_def)
     with tf.Graph().as_default() as graph, repaired(), recorder.listening():
         try:
             tf.import_graph_def(graph_def, name="")
@@ -155,6 +158,16 @@ def _with_shapes_of_lookups(graph_def: Any) -> Any:
                 nodes[name].attr["_output_shapes"].list.shape.append(shape.as_proto())
         if len(found) == known:
             break
+    return graph_def
+
+
+def _with_dense_shapes(graph_def: Any) -> Any:
+    """The graph with the shapes of parsed features as text, because tf2onnx drops an attribute of several shapes."""
+    for nodes in (graph_def.node, *(function.node_def for function in graph_def.library.function)):
+        for node in nodes:
+            if "dense_shapes" in node.attr:
+                shapes = [[dim.size for dim in shape.dim] for shape in node.attr["dense_shapes"].list.shape]
+                node.attr[DENSE_SHAPES].s = json.dumps(shapes).encode()
     return graph_def
 
 

@@ -6,4 +6,14 @@
 from onnx_sparse.reference import embedding, example_parsing, fill, hashing, segment, sparse, unsorted_segment
 from onnx_sparse.reference.implementation import FUNCTIONS, evaluate
 
-__all__ = ["FUNCTIONS", "embedding", "evaluate", "example_parsing", "fill", "hashing", "segment", "sparse", "unsorted_segment"]
+__all__ = [
+    "FUNCTIONS",
+    "embedding",
+    "evaluate",
+    "example_parsing",
+    "fill",
+    "hashing",
+    "segment",
+    "sparse",
+    "unsorted_segment",
+]

@@ -10,6 +10,7 @@ from onnx_sparse.converters.tensorflow.handlers import (  # noqa: F401 - importe
     diagonals,
     einsum,
     embedding,
+    example_parsing,
     fill,
     inverse,
     lookup,

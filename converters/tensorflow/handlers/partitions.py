@@ -69,6 +69,21 @@ def _partition(row: Tensor, splits: Tensor, lengths: Tensor, emit: Emitter) -> P
     return Partition(row, place, emit.shape_of(lengths), longest, lengths, splits)
 
 
+def coordinates_of(partitions: list[Partition], emit: Emitter) -> Tensor:
+    """The coordinates of the values in the dense tensor; the outermost dimension is the first partition."""
+    columns = emit.op("Unsqueeze", partitions[0].row, emit.constant([1]))
+    for depth, partition in enumerate(partitions):
+        if depth:
+            columns = emit.op("Gather", columns, partition.row, axis=0)
+        columns = emit.op("Concat", columns, emit.op("Unsqueeze", partition.place, emit.constant([1])), axis=1)
+    return columns
+
+
+def dense_shape_of(partitions: list[Partition], emit: Emitter) -> Tensor:
+    """The shape of the dense tensor that has room for all values."""
+    return emit.op("Concat", partitions[0].rows, *(partition.longest for partition in partitions), axis=0)
+
+
 def _without_first(vector: Tensor, emit: Emitter) -> Tensor:
     return emit.op("Slice", vector, emit.constant([1]), emit.constant([np.iinfo(np.int64).max]))
 

@@ -8,7 +8,13 @@ from onnx import TensorProto
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.partitions import Partition, of_rowids, of_splits, splits_of
+from onnx_sparse.converters.tensorflow.handlers.partitions import (
+    coordinates_of,
+    dense_shape_of,
+    of_rowids,
+    of_splits,
+    splits_of,
+)
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.schemas.declaration import FLOATS
 
@@ -36,7 +42,7 @@ def ragged_tensor_to_tensor(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
             rows = emit.shape_of(rowids)
     else:
         raise Unsupported(f"rows are given as {', '.join(kinds)}; ROW_SPLITS or VALUE_ROWIDS are converted")
-    coordinates, shape = _coordinates(partitions, emit), _dense_shape(partitions, emit)
+    coordinates, shape = coordinates_of(partitions, emit), dense_shape_of(partitions, emit)
     if given.rank and (given.value is None or (given.value >= 0).any()):
         wanted = emit.cast(given, TensorProto.INT64)
         wanted = emit.op("Slice", wanted, emit.constant([0]), emit.constant([len(partitions) + 1]))
@@ -60,7 +66,7 @@ def ragged_tensor_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     if values.shape is not None and not _is_vector(values):
         raise Unsupported("values of more than one dimension")
     partitions = [of_splits(splits, emit) for splits in node.all("rt_nested_splits")]
-    return _coordinates(partitions, emit), values, _dense_shape(partitions, emit)
+    return coordinates_of(partitions, emit), values, dense_shape_of(partitions, emit)
 
 
 @handles(
@@ -126,19 +132,5 @@ def _lengths(starts: Tensor, limits: Tensor, steps: Tensor, emit: Emitter) -> Te
     return emit.op("Max", emit.cast(counts, TensorProto.INT64), emit.constant(0))
 
 
-def _coordinates(partitions: list[Partition], emit: Emitter) -> Tensor:
-    """The coordinates of the values in the dense tensor."""
-    columns = emit.op("Unsqueeze", partitions[0].row, emit.constant([1]))
-    for depth, partition in enumerate(partitions):
-        if depth:
-            columns = emit.op("Gather", columns, partition.row, axis=0)
-        columns = emit.op("Concat", columns, emit.op("Unsqueeze", partition.place, emit.constant([1])), axis=1)
-    return columns
-
-
 def _is_vector(values: Tensor) -> bool:
     return values.shape is not None and len(values.shape) == 1
-
-
-def _dense_shape(partitions: list[Partition], emit: Emitter) -> Tensor:
-    return emit.op("Concat", partitions[0].rows, *(partition.longest for partition in partitions), axis=0)

@@ -66,7 +66,7 @@ class Handler(registry.Handler):
 _OTHERS_ARE_CONVERTED = "tf.strings.to_hash_bucket_fast and _strong (Keras: Hashing) are converted"
 
 _NOT_PARSED = (
-    "serialized tf.Example messages are not parsed in ONNX; convert a signature whose inputs are the features, "
+    "of serialized messages, only tf.Example is parsed in ONNX; convert a signature whose inputs are the features, "
     "or of a frozen graph the part behind the parser, by the inputs that are given"
 )
 _NOT_JOINED = "text is not put together in ONNX; do that before the model"
@@ -75,8 +75,8 @@ _NOT_COMPLEX = "ONNX Runtime has no complex tensors"
 
 #: Why some operators that might be expected to be converted are not.
 REFUSALS: dict[str, str] = {
-    **dict.fromkeys(("ParseExample", "ParseExampleV2", "ParseSequenceExample", "ParseSequenceExampleV2"), _NOT_PARSED),
-    **dict.fromkeys(("ParseSingleExample", "ParseSingleSequenceExample", "DecodeProtoV2"), _NOT_PARSED),
+    **dict.fromkeys(("ParseSequenceExample", "ParseSequenceExampleV2", "ParseSingleSequenceExample"), _NOT_PARSED),
+    "DecodeProtoV2": _NOT_PARSED,
     **dict.fromkeys(("StringJoin", "ReduceJoin", "UnsortedSegmentJoin", "StringFormat", "StringNGrams"), _NOT_JOINED),
     **dict.fromkeys(("StringSplit", "StringSplitV2", "Substr", "StringStrip", "StringLength"), _NOT_SPLIT),
     **dict.fromkeys(("RegexReplace", "StaticRegexReplace", "RegexFullMatch", "StaticRegexFullMatch"), _NOT_SPLIT),

@@ -11,7 +11,7 @@ import numpy as np
 _UNKNOWN_FIELD = b"\x12"
 
 
-def example_array(messages: Iterable[bytes]) -> np.ndarray[Any, Any]:
+def example_array(messages: bytes | Iterable[bytes]) -> np.ndarray[Any, Any]:
     """Serialized tf.Example messages as an input of a session.
 
     ONNX Runtime's Python API takes strings with zero bytes, or bytes that are not UTF-8, only in arrays of numpy's type
@@ -19,14 +19,16 @@ def example_array(messages: Iterable[bytes]) -> np.ndarray[Any, Any]:
     every parser skips.
 
     Args:
-        messages: The messages, such as `tf.train.Example.SerializeToString()`.
+        messages: The messages, such as `tf.train.Example.SerializeToString()`, or a single one.
 
     Returns:
-        An array [B] of type void.
+        An array [B] of type void, or [] for a single message.
 
     Raises:
         TypeError: A message is not bytes.
     """
+    if isinstance(messages, bytes):
+        return example_array([messages]).reshape(())
     given = list(messages)
     for message in given:
         if not isinstance(message, bytes):

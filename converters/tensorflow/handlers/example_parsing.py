@@ -1,0 +1,248 @@
+"""tf.raw_ops.ParseExample, ParseExampleV2 and ParseSingleExample."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.coordinates import element
+from onnx_sparse.converters.tensorflow.handlers.partitions import coordinates_of, dense_shape_of, of_splits
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.schemas.declaration import DType, dtype_name
+from onnx_sparse.schemas.example_parsing import LISTS
+
+#: The attribute with the shapes of dense features as JSON; a -1 is a dimension that is not known.
+DENSE_SHAPES = "_dense_shapes"
+
+_TYPES = tuple(dtype_name(dtype) for dtype in LISTS)
+_NOTES = "names, which appear in error messages only, must be empty"
+
+
+@dataclass(frozen=True)
+class _Sparse:
+    key: bytes
+    dtype: DType
+
+    size = -1
+    default = None
+
+
+@dataclass(frozen=True)
+class _Ragged:
+    key: bytes
+    dtype: DType
+    splits: DType
+
+    size = -1
+    default = None
+
+
+@dataclass(frozen=True)
+class _Dense:
+    """A dense feature; `default` is None where it is required. A first dimension of -1 is as long as the longest."""
+
+    key: bytes
+    dtype: DType
+    shape: tuple[int, ...]
+    given: Tensor
+
+    @property
+    def is_variable(self) -> bool:
+        return bool(self.shape) and self.shape[0] < 0
+
+    @property
+    def size(self) -> int:
+        return -math.prod(self.shape[1:]) if self.is_variable else math.prod(self.shape)
+
+    @property
+    def default(self) -> Tensor | None:
+        return None if self.is_variable or 0 in self.given.dims else self.given
+
+
+_Feature = _Sparse | _Dense | _Ragged
+
+
+@handles("ParseExample", inputs=("inputs*",), to="ParseExample", dtypes=_TYPES, notes=_NOTES)
+def parse_example(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The keys are tensors of their own."""
+    sparse, dense = int(node.attributes["Nsparse"]), int(node.attributes["Ndense"])
+    serialized, names, *given = node.all("inputs")
+    _require_no_names(names)
+    keys = [_strings(key, "a key")[0] for key in given[: sparse + dense]]
+    features: list[_Feature] = [
+        *_sparse_features(node, keys[:sparse]),
+        *_dense_features(node, keys[sparse:], given[sparse + dense :]),
+    ]
+    return _parsed(serialized, features, emit)
+
+
+@handles(
+    "ParseExampleV2",
+    inputs=("serialized", "names", "sparse_keys", "dense_keys", "ragged_keys", "dense_defaults*"),
+    to="ParseExample",
+    dtypes=_TYPES,
+    notes=_NOTES,
+)
+def parse_example_v2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The keys are vectors; there are ragged features, too, and `serialized` may be a scalar."""
+    _require_no_names(node["names"])
+    sparse, dense, ragged = (_strings(node[f"{kind}_keys"], f"{kind}_keys") for kind in ("sparse", "dense", "ragged"))
+    types = zip(ragged, node.attributes["ragged_value_types"], node.attributes["ragged_split_types"], strict=True)
+    features: list[_Feature] = [
+        *_sparse_features(node, sparse),
+        *_dense_features(node, dense, node.all("dense_defaults")),
+        *(_Ragged(*feature) for feature in types),
+    ]
+    return _parsed(node["serialized"], features, emit)
+
+
+@handles("ParseSingleExample", inputs=("serialized", "dense_defaults*"), to="ParseExample", dtypes=_TYPES)
+def parse_single_example(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The keys are attributes."""
+    features: list[_Feature] = [
+        *_sparse_features(node, node.attributes["sparse_keys"]),
+        *_dense_features(node, node.attributes["dense_keys"], node.all("dense_defaults")),
+    ]
+    return _parsed(node["serialized"], features, emit)
+
+
+def _strings(tensor: Tensor, what: str) -> list[bytes]:
+    return [s if isinstance(s, bytes) else str(s).encode() for s in tensor.constant(what).reshape(-1)]
+
+
+def _require_no_names(names: Tensor) -> None:
+    if names.shape != (0,):
+        raise Unsupported("names, which appear in error messages only, are not empty")
+
+
+def _sparse_features(node: Node, keys: Sequence[bytes]) -> list[_Sparse]:
+    return [_Sparse(*feature) for feature in zip(keys, node.attributes["sparse_types"], strict=True)]
+
+
+def _dense_features(node: Node, keys: Sequence[bytes], defaults: Sequence[Tensor]) -> list[_Dense]:
+    shapes = json.loads(node.attributes[DENSE_SHAPES])
+    features = []
+    for key, shape, default in zip(keys, shapes, defaults, strict=True):
+        feature = _Dense(key, default.dtype, tuple(shape), default)
+        name = key.decode(errors="replace")
+        if min(feature.shape[1:], default=0) < 0:
+            raise Unsupported(f"only the first dimension of feature {name!r} may be of unknown size")
+        if feature.is_variable and not (math.prod(default.dims) == 1 and feature.size):
+            raise Unsupported(f"feature {name!r} is padded with a tensor of shape {list(default.dims)}")
+        if feature.default is not None and default.dims != feature.shape:
+            raise Unsupported(f"feature {name!r} of shape {shape} has a default of shape {list(default.dims)}")
+        features.append(feature)
+    return features
+
+
+def _parsed(serialized: Tensor, features: Sequence[_Feature], emit: Emitter) -> tuple[Tensor, ...]:
+    """The results of a parser: of sparse, then of dense, then of ragged features."""
+    keys = [feature.key for feature in features]
+    if len(set(keys)) < len(keys):
+        raise Unsupported("two features have the same key")
+    is_batch = serialized.rank == 1
+    batch = serialized if is_batch else emit.op("Reshape", serialized, emit.constant([1]), shape=(1,))
+    *values, row_splits = emit.domain_op(
+        "ParseExample",
+        {
+            "serialized": batch,
+            "keys": emit.constant(np.array(keys, object), TensorProto.STRING),
+            "types": emit.constant(np.array([feature.dtype for feature in features], np.int64)),
+            "sizes": emit.constant(np.array([feature.size for feature in features], np.int64)),
+            "required": emit.constant(np.array([_is_required(feature) for feature in features], bool)),
+            "unset_is_empty": emit.constant(
+                np.array([is_batch and not isinstance(feature, _Dense) for feature in features], bool)
+            ),
+            **{f"{dtype_name(dtype)}_defaults": _defaults(features, dtype, emit) for dtype in LISTS},
+        },
+    )
+    apart = _taken_apart(features, dict(zip(LISTS, values, strict=True)), row_splits, emit)
+    sparse: list[tuple[Tensor, ...]] = []
+    dense: list[Tensor] = []
+    ragged: list[tuple[Tensor, ...]] = []
+    for f, (feature, flat) in enumerate(zip(features, apart, strict=True)):
+        splits = emit.op("Gather", row_splits, emit.constant(f), axis=0)
+        if isinstance(feature, _Dense):
+            dense.append(_dense(feature, flat, splits, batch, emit) if is_batch else _single_dense(feature, flat, emit))
+        elif isinstance(feature, _Sparse):
+            sparse.append(_sparse(flat, splits, emit) if is_batch else _single_sparse(flat, emit))
+        else:
+            # Of a scalar, TensorFlow gives no row splits.
+            made = emit.cast(splits, feature.splits) if is_batch else emit.constant([], feature.splits)
+            ragged.append((flat, made))
+    return (*_by_part(sparse, 3), *dense, *_by_part(ragged, 2))
+
+
+def _is_required(feature: _Feature) -> bool:
+    return feature.size >= 0 and feature.default is None
+
+
+def _defaults(features: Sequence[_Feature], dtype: DType, emit: Emitter) -> Tensor:
+    """The defaults of all features of a type, one after another."""
+    given = [feature.default for feature in features if feature.dtype == dtype and feature.default is not None]
+    if all(default.value is not None for default in given):
+        values = [value for default in given if default.value is not None for value in default.value.reshape(-1)]
+        return emit.constant(np.array(values, object if dtype == TensorProto.STRING else None), dtype)
+    flat = [emit.op("Reshape", default, emit.constant([-1])) for default in given]
+    return emit.op("Concat", *flat, axis=0)
+
+
+def _taken_apart(
+    features: Sequence[_Feature], values: dict[DType, Tensor], row_splits: Tensor, emit: Emitter
+) -> list[Tensor]:
+    """The values of each feature."""
+    counts = emit.op("Gather", row_splits, emit.constant(-1), axis=1)
+    found: dict[int, Tensor] = {}
+    for dtype, together in values.items():
+        own = [f for f, feature in enumerate(features) if feature.dtype == dtype]
+        if len(own) == 1:
+            found[own[0]] = together
+        elif own:
+            sizes = emit.op("Gather", counts, emit.constant(own), axis=0)
+            parts = emit.node("Split", [together, sizes], [dtype] * len(own), [(None,)] * len(own), axis=0)
+            found.update(zip(own, parts, strict=True))
+    return [found[f] for f in range(len(features))]
+
+
+def _dense(feature: _Dense, values: Tensor, splits: Tensor, batch: Tensor, emit: Emitter) -> Tensor:
+    if not feature.is_variable:
+        shape = emit.op("Concat", emit.shape_of(batch), emit.constant(list(feature.shape)), axis=0)
+        return emit.op("Reshape", values, shape, allowzero=1)
+    inner = feature.shape[1:]
+    if feature.size != -1:
+        splits = emit.op("Div", splits, emit.constant(-feature.size))
+    partition = of_splits(splits, emit)
+    shape = dense_shape_of([partition], emit)
+    if inner:
+        shape = emit.op("Concat", shape, emit.constant(list(inner)), axis=0)
+        values = emit.op("Reshape", values, emit.constant([-1, *inner]))
+    padding = emit.op("Expand", emit.op("Reshape", feature.given, emit.constant([1])), shape)
+    return emit.op("ScatterND", padding, coordinates_of([partition], emit), values)
+
+
+def _single_dense(feature: _Dense, values: Tensor, emit: Emitter) -> Tensor:
+    return emit.op("Reshape", values, emit.constant(list(feature.shape)), allowzero=int(not feature.is_variable))
+
+
+def _sparse(values: Tensor, splits: Tensor, emit: Emitter) -> tuple[Tensor, ...]:
+    partition = of_splits(splits, emit)
+    return coordinates_of([partition], emit), values, dense_shape_of([partition], emit)
+
+
+def _single_sparse(values: Tensor, emit: Emitter) -> tuple[Tensor, ...]:
+    count = emit.shape_of(values)
+    numbers = emit.op("Range", emit.constant(0), element(count, 0, emit), emit.constant(1))
+    return emit.op("Unsqueeze", numbers, emit.constant([1])), values, count
+
+
+def _by_part(results: Sequence[tuple[Tensor, ...]], parts: int) -> list[Tensor]:
+    """First the first part of each feature, then the second of each, and so on."""
+    return [result[part] for part in range(parts) for result in results]
