@@ -15,6 +15,7 @@ from onnx_sparse.converters.tensorflow.intended_differences import IntendedDiffe
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
 from onnx_sparse.converters.verification.comparison import Record
+from onnx_sparse.converters.verification.input_roles import find_roles
 from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.random_values import random_outputs
 from onnx_sparse.converters.verification.sample_inputs import KINDS
@@ -78,7 +79,7 @@ def verify(
         ConversionError: If the source cannot be read, or `feeds` lacks an input.
     """
     require("tensorflow")
-    from onnx_sparse import InferenceSession
+    from onnx_sparse import InferenceSession, example_array
     from onnx_sparse.converters.tensorflow.load import load
 
     with quietly():
@@ -87,12 +88,14 @@ def verify(
         names = [port.name for port in loaded.inputs]
         outputs_by_type = {port.name: port.dtype for port in loaded.outputs}
         design = IntendedDifferences.of(described)
+        parsed = find_roles(described).examples
 
         def run_source(kind: str, batch: Mapping[str, Array]) -> list[Array]:
             if progress is not None:
                 progress(f"running TensorFlow on the batch {kind!r}")
             try:
-                return [_normal(value) for value in loaded.run(batch)]
+                given = {name: v.astype(object) if v.dtype.type is np.void else v for name, v in batch.items()}
+                return [_normal(value) for value in loaded.run(given)]
             except Exception as error:  # whatever TensorFlow's kernels raise
                 place = _NODE.search(str(error))
                 raise Refused(
@@ -101,9 +104,13 @@ def verify(
 
         def make_run() -> Callable[[Mapping[str, Array]], list[Array]]:
             session = InferenceSession(_with_inputs(model, tables) if tables else model)
-            return lambda batch: [
-                _normal(value) for value in session.run(list(outputs_by_type), {**batch, **(tables or {})})
-            ]
+
+            def run_model(batch: Mapping[str, Array]) -> list[Array]:
+                messages = {name: example_array(batch[name].tolist()) for name in parsed if batch[name].dtype == object}
+                fed = {**batch, **messages, **(tables or {})}
+                return [_normal(value) for value in session.run(list(outputs_by_type), fed)]
+
+            return run_model
 
         attempts = attempt_batches(
             described,

@@ -13,6 +13,7 @@ from typing import Any
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from onnx_sparse.converters.graphs import graphs
+from onnx_sparse.converters.verification.tf_examples import ParsedFeature
 
 #: The number of rows of a table that is an input of unknown size.
 TABLE_ROWS = 7
@@ -61,6 +62,7 @@ class Roles:
         tables: Embedding tables.
         bounds: Ids, with the number of rows of the table they index (unsorted segment ids: the number of segments).
         indexed: Ids, with the input that is the table they index.
+        examples: Serialized tf.Example messages, with the features that the model takes from them.
         keys: Integers that are looked up in a dictionary, with some of its keys.
         most_segments: The smallest constant number of segments in the model.
     """
@@ -74,6 +76,7 @@ class Roles:
     bounds: dict[str, int]
     indexed: dict[str, str] = field(default_factory=dict)
     splits: set[str] = field(default_factory=set)
+    examples: dict[str, tuple[ParsedFeature, ...]] = field(default_factory=dict)
     keys: dict[str, list[int]] = field(default_factory=dict)
     most_segments: int | None = None
 
@@ -99,6 +102,9 @@ def find_roles(model: ModelProto) -> Roles:
             roles.segments |= _known(names[0])
             roles.entries |= _known(names[1])
             roles.counts |= _known(names[2])
+        elif node.op_type == "ParseExample" and names[0] is not None:
+            columns = [trace.array(name) for name in node.input[1:5]]  # keys, types, sizes, required
+            roles.examples[names[0]] = tuple(ParsedFeature(*feature) for feature in zip(*columns, strict=True))
         elif node.op_type.startswith("EmbeddingSegments"):
             roles.tables |= _known(names[0])
             roles.entries |= _known(names[1], names[5])
@@ -150,6 +156,7 @@ class _Trace:
             for tensor in inner.initializer
             if not tensor.dims and tensor.data_type in (TensorProto.INT32, TensorProto.INT64)
         }
+        self._arrays = {tensor.name: tensor for inner in graphs(graph) for tensor in inner.initializer}
         for value in (*graph.input, *graph.value_info):
             dims = value.type.tensor_type.shape.dim
             sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
@@ -197,6 +204,14 @@ class _Trace:
     def constant(self, name: str) -> int | None:
         """The value of a scalar; None if it is not a constant."""
         return self._scalars.get(name)
+
+    def array(self, name: str) -> list[Any]:
+        """The elements of an initializer; strings are bytes."""
+        tensor = self._arrays[name]
+        if tensor.data_type == TensorProto.STRING:
+            return list(tensor.string_data)
+        elements: list[Any] = numpy_helper.to_array(tensor).tolist()
+        return elements
 
     def rows(self, table: str, axis: int = 0) -> int | None:
         """The number of rows of a table; None if it is known only when the model runs.

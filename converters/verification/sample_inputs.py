@@ -17,7 +17,8 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.verification.input_roles import FEWEST_SEGMENTS, TABLE_ROWS, Roles, find_roles
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS, Axis, Layout
-from onnx_sparse.schemas.declaration import numpy_dtype
+from onnx_sparse.converters.verification.tf_examples import ParsedFeature, Values, serialized_example
+from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int | None, ...] | None
@@ -81,7 +82,7 @@ class Batch:
 
     Attributes:
         kind: One of `KINDS`, `PROBE`, or `"given"`.
-        feeds: One array per input; strings as objects of type str.
+        feeds: One array per input; strings as objects of type str, tf.Example messages as objects of type bytes.
         has_rows: Whether there is something in every input.
         sizes: The sizes of the dimensions that the model leaves open.
         free_ids: The integer inputs whose bounds are not known.
@@ -104,7 +105,7 @@ def sample(model: ModelProto, *, seed: int, kind: str, specs: CompositeSpecs = N
         specs: What the source says about sparse and ragged tensors and the model does not.
 
     Returns:
-        One array per input, in the model's order; strings as objects of type str.
+        One array per input, in the model's order; strings as objects of type str, tf.Example messages of type bytes.
     """
     return Sampler(model, specs).batch(kind, seed).feeds
 
@@ -278,6 +279,8 @@ class _Drawing:
 
     def _array(self, name: str, value: ValueInfoProto) -> Array:
         roles = self.roles
+        if name in roles.examples:
+            return self._examples(roles.examples[name], self._shape(name))
         if name in roles.coordinates:
             return self._coordinates(name)
         if name in self.sampler.splits:
@@ -305,9 +308,38 @@ class _Drawing:
             return self.rng.integers(0, free if bound is None else max(bound, 1), shape)
         return self.rng.standard_normal(shape)
 
+    def _examples(self, features: tuple[ParsedFeature, ...], shape: list[int]) -> Array:
+        """Messages with these features. All lists of a message are equally long: ids and weights must be."""
+        lengths = np.diff(self.row_splits[0]) if shape else [self.longest * (self.kind != "without entries")]
+        messages = np.empty(shape, object)
+        for b in np.ndindex(*shape):
+            given = {}
+            for feature in features:
+                if self.kind == "with empty rows" and not feature.required and self.rng.random() < 0.3:
+                    continue
+                length = int(lengths[b[0] if b else 0])
+                size = feature.size if feature.size >= 0 else -feature.size * length
+                given[feature.key] = feature.dtype, self._feature_values(feature.dtype, size)
+            messages[b] = serialized_example(given)
+        return messages
+
+    def _feature_values(self, dtype: DType, size: int) -> Values:
+        if dtype == TensorProto.STRING:
+            return [word.encode() for word in self.rng.choice(np.array(self.sampler.words, object), size)]
+        if dtype == TensorProto.FLOAT:
+            return [float(value) for value in self.rng.standard_normal(size)]
+        return [int(value) for value in self.rng.integers(0, _IDS, size)]
+
     def _draws_ids(self, name: str) -> bool:
         roles = self.roles
-        taken = {*roles.coordinates, *self.sampler.splits, *roles.shapes, *roles.counts, *roles.segments}
+        taken = {
+            *roles.examples,
+            *roles.coordinates,
+            *self.sampler.splits,
+            *roles.shapes,
+            *roles.counts,
+            *roles.segments,
+        }
         return name not in taken and name not in roles.keys
 
     def _bound(self, name: str) -> int | None:

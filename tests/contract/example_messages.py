@@ -53,9 +53,10 @@ def message(*entries: bytes) -> bytes:
     return field(0x0A, b"".join(entries))
 
 
-def legal_inputs(random: np.random.Generator) -> dict[str, Array]:
-    """Legal inputs of ParseExample."""
-    count, batch = int(random.choice([3, 1, 5, 0])), int(random.choice([2, 1, 7, 0]))
+def legal_inputs(random: np.random.Generator, count: int | None = None, batch: int | None = None) -> dict[str, Array]:
+    """Legal inputs of ParseExample, with so many features and messages."""
+    count = int(random.choice([3, 1, 5, 0])) if count is None else count
+    batch = int(random.choice([2, 1, 7, 0])) if batch is None else batch
     keys = [f"key {f}" for f in range(count)]
     types = random.choice([FLOAT, INT64, STRING], count).astype(np.int64)
     sizes = random.choice([1, 2, 0, -1, -2], count).astype(np.int64)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime as ort
-from onnx import ModelProto, helper
+from onnx import ModelProto, TensorProto, helper
 
 import onnx_sparse
 from onnx_sparse.schemas import OPS, Op
@@ -43,7 +43,8 @@ def _session(
 
 def run(op_name: str, inputs: Mapping[str, Array], *, threads: int = 2, **attributes: str) -> list[Array]:
     """The outputs of an operator on the native kernels."""
-    types = tuple((name, element_type(array.dtype)) for name, array in inputs.items())
+    void = TensorProto.STRING  # as ONNX Runtime takes arrays of bytes
+    types = tuple((n, void if a.dtype.type is np.void else element_type(a.dtype)) for n, a in inputs.items())
     session = _session(op_name, types, tuple(attributes.items()), threads)
     return list(session.run(None, dict(inputs)))
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 import pytest
+from contract.example_messages import INT64, STRING, entry, feature, message
 from contract.illegal import Change, a_binding, as_arrays, changes, illegal_arguments, illegal_attributes
 from hypothesis import HealthCheck, given, settings
 from native.sessions import Array, one_node, run
@@ -72,9 +73,13 @@ def cost(call: Callable[[], list[Array]]) -> tuple[int, int, list[Array]]:
 
 def size_of(arrays: list[Array]) -> int:
     """The bytes of arrays in ONNX Runtime, which keeps a string in 32 bytes or more."""
-    return sum(
-        a.nbytes if a.dtype != object else sum(32 + len(text.encode()) for text in a.reshape(-1)) for a in arrays
-    )
+
+    def size(array: Array) -> int:
+        if array.dtype.type is np.void:
+            return array.nbytes + 32 * array.size
+        return array.nbytes if array.dtype != object else sum(32 + len(text.encode()) for text in array.reshape(-1))
+
+    return sum(map(size, arrays))
 
 
 def segment(op: str, entries: int, segments: int, width: int, dtype: str) -> Inputs:
@@ -128,6 +133,24 @@ def strings(op: str, count: int, length: int) -> Inputs:
     return {"input": np.array(["x" * length] * count, object), "num_buckets": np.array(7), **keys}
 
 
+def parsed(features: int, messages: int, length: int) -> Inputs:
+    """Features of one value, some of them missing, and a list."""
+    entries = [entry(b"%d" % f, feature(INT64, [b"\1"])) for f in range(features) if f % 3]
+    content = message(*entries, entry(b"list", feature(STRING, [b"x" * 9] * length)))
+    keys = [*map(str, range(features)), "list"]
+    return {
+        "serialized": onnx_sparse.example_array([content] * messages),
+        "keys": np.array(keys, object),
+        "types": np.array([INT64] * features + [STRING]),
+        "sizes": np.array([1] * features + [-1]),
+        "required": np.zeros(features + 1, bool),
+        "unset_is_empty": np.zeros(features + 1, bool),
+        "float_defaults": np.zeros(0, np.float32),
+        "int64_defaults": np.arange(features),
+        "string_defaults": np.zeros(0, object),
+    }
+
+
 def filled(rows: int, columns: int) -> Inputs:
     return {"dims": np.array([rows, columns]), "value": np.array(2, np.int8)}
 
@@ -149,6 +172,8 @@ def cases() -> Iterator[Any]:
             made.extend(("narrow" if n else "whole", 2, lambda *s, n=n: masked(*s, n)) for n in (False, True))
         elif op.startswith("StringToHashBucket"):
             made.append(("", 2, functools.partial(strings, op)))
+        elif op == "ParseExample":
+            made.append(("", 3, parsed))
         else:
             made.append(("", 2, filled))
         modes = {a.name: a.choices[0] for a in OPS[op].attributes}
@@ -164,7 +189,7 @@ def cases() -> Iterator[Any]:
 
 def bound_of_time(op: str, modes: dict[str, str], inputs: Inputs, outputs: list[Array]) -> float:
     """The elements that the documented bound of time counts; a string counts as its bytes."""
-    sizes = {name: a.size if a.dtype != object else size_of([a]) for name, a in inputs.items()}
+    sizes = {name: size_of([a]) if a.dtype.type in (np.object_, np.void) else a.size for name, a in inputs.items()}
     linear = sum(sizes.values()) + sum(a.size for a in outputs)
     if op.startswith("EmbeddingSegments"):
         linear += sizes["indices"] * math.prod(inputs["emb_table"].shape[1:])

@@ -39,7 +39,7 @@ class Fuzzer:
         """An operator, its attributes, and inputs with legal types but perhaps wrong ranks and values."""
         op = self._choose(tuple(OPS.values()))
         binding = {variable: self._choose(types) for variable, types in op.types.items()}
-        self.sizes = {letter: int(self._choose((0, 1, 2, 3, 7, 40))) for letter in ("K", "N", "R", "V", "Q")}
+        self.sizes = {letter: int(self._choose((0, 1, 2, 3, 7, 40))) for letter in "KNRVQBFXYZ"}
         self.sizes["R"] = min(self.sizes["R"], 3)
         self.sizes["Q"] = min(self.sizes["Q"], 3)
         self.inner = tuple(int(d) for d in self.random.integers(0, 5, self.random.integers(0, 3)))
@@ -84,7 +84,7 @@ class Fuzzer:
             return np.array(self.random.choice(["", "a", "ß", "long " * 20], shape), object)
         if dtype.kind == "b":
             return np.asarray(self.random.random(shape) < 0.5)
-        if kind == "any":
+        if kind in ("any", "default"):
             if dtype.kind in "iu":
                 return self.random.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype, endpoint=True)
             return np.asarray(self.random.standard_normal(shape)).astype(dtype)

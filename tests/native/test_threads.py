@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contract.example_messages import legal_inputs
 from native.sessions import Array, run
 
 from onnx_sparse import KernelError
@@ -95,6 +96,8 @@ def _other_operators(random: Any, threads: int) -> Iterator[tuple[str, list[Arra
     yield "StringToHashBucketFast", run("StringToHashBucketFast", hashed, threads=threads)
     hashed |= {"key_0": np.array(1), "key_1": np.array(2)}
     yield "StringToHashBucketStrong", run("StringToHashBucketStrong", hashed, threads=threads)
+    *numbers, strings, splits = run("ParseExample", legal_inputs(np.random.default_rng(8), 4, 3_000), threads=threads)
+    yield "ParseExample", [*numbers, strings.astype(str), splits]
     yield "Fill", run("Fill", {"dims": np.array([700, 1001]), "value": np.array(3, np.int16)}, threads=threads)
 
 
@@ -207,3 +210,19 @@ def test_unsorted_rows_between_two_parts_are_sorted() -> None:
         sparse = {"values": np.arange(count), "dense_shape": np.array([2, 1]), "indices": indices}
         _, values, *_ = run("SparseFillEmptyRows", sparse | {"default_value": np.array(0)})
         np.testing.assert_array_equal(values, np.roll(np.arange(count), -fall))
+
+
+def test_many_messages_give_what_the_reference_gives() -> None:
+    inputs = legal_inputs(np.random.default_rng(9), 6, 2_000)
+    for got, expected in zip(run("ParseExample", inputs), FUNCTIONS["ParseExample"](*inputs.values()), strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_first_message_that_is_refused_is_named(threads: int) -> None:
+    """Whatever task finds another one first."""
+    inputs = legal_inputs(np.random.default_rng(10), 4, 4_000)
+    for position in (3_990, 2_345, 777):
+        inputs["serialized"][position] += "\n"
+        with pytest.raises(KernelError, match=rf"serialized\[{position}\] is not a tf.Example"):
+            run("ParseExample", inputs, threads=threads)
