@@ -18,7 +18,8 @@ PARSE_EXAMPLE = Op(
 Feature f has the name `keys[f]` and values of the element type `types[f]`. All values of the features of one type are
 in one output: feature after feature, and for each feature message after message. Those of feature f in message b are
 number `row_splits[f, b]` to `row_splits[f, b+1] - 1` of the feature. A Split by `row_splits[:, B]` takes the output
-apart.
+apart. Of the features that are `sparse`, `coordinates` has for each value its message and its number in the message,
+feature after feature, too.
 
 - `sizes[f]` >= 0 is the number of values that each message must have; with -k the number is any multiple of k, so -1
   allows any number. Another number is an error.
@@ -57,6 +58,7 @@ ONNX Runtime's C API takes any bytes. On other ways, messages may be changed bef
         Input("sizes", "int64", "F", "How many values a message has of each feature."),
         Input("required", "bool", "F", "Whether each message must have the feature."),
         Input("unset_is_empty", "bool", "F", "Whether a feature that is unset is an empty list."),
+        Input("sparse", "bool", "F", "Whether coordinates has the values of a feature."),
         Input("float_defaults", "float", "X", "The defaults of the float features.", Values("default")),
         Input("int64_defaults", "int64", "Y", "The defaults of the int64 features.", Values("default")),
         Input("string_defaults", "string", "Z", "The defaults of the string features.", Values("default")),
@@ -66,6 +68,7 @@ ONNX Runtime's C API takes any bytes. On other ways, messages may be changed bef
         Output("int64_values", "int64", "Q", "The values of the int64 features."),
         Output("string_values", "string", "S", "The values of the string features."),
         Output("row_splits", "int64", "F, L", "For each feature, where its values of each message begin; L = B + 1."),
+        Output("coordinates", "int64", "C, R", "The coordinates of the values of sparse features; R = 2."),
     ),
     types={},
     body_notes="It has no operator that reads the bytes of a string.",
@@ -84,6 +87,7 @@ ONNX Runtime's C API takes any bytes. On other ways, messages may be changed bef
                 "sizes": [1, -1, 1],
                 "required": [True, False, False],
                 "unset_is_empty": [False, True, False],
+                "sparse": [False, True, False],
                 "float_defaults": [0.5],
                 "int64_defaults": [],
                 "string_defaults": [],
@@ -93,6 +97,7 @@ ONNX Runtime's C API takes any bytes. On other ways, messages may be changed bef
                 "int64_values": [42, 7],
                 "string_values": ["to", "see"],
                 "row_splits": [[0, 1, 2], [0, 2, 2], [0, 1, 2]],
+                "coordinates": [[0, 0], [0, 1]],
             },
         ),
     ),

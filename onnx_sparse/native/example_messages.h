@@ -41,6 +41,25 @@ class Reader {
   }
 
   bool varint(uint64_t& value) {
+    if (left() >= 4) {  // most are short
+      const auto b0 = static_cast<uint8_t>(at_[0]), b1 = static_cast<uint8_t>(at_[1]),
+                 b2 = static_cast<uint8_t>(at_[2]);
+      if (b0 < 0x80) {
+        value = b0;
+        at_ += 1;
+        return true;
+      }
+      if (b1 < 0x80) {
+        value = (b0 & 0x7Fu) | static_cast<uint64_t>(b1) << 7;
+        at_ += 2;
+        return true;
+      }
+      if (b2 < 0x80) {
+        value = (b0 & 0x7Fu) | (b1 & 0x7Fu) << 7 | static_cast<uint64_t>(b2) << 14;
+        at_ += 3;
+        return true;
+      }
+    }
     value = 0;
     for (int shift = 0; shift < 70 && !at_end(); shift += 7) {
       const auto byte = static_cast<uint8_t>(*at_++);

@@ -23,8 +23,9 @@ constexpr std::string_view kListNames[kTypes] = {"a FloatList", "an Int64List", 
 constexpr uint8_t kListTags[kTypes] = {0x12, 0x1A, 0x0A};
 
 // The first of the inputs with defaults.
-constexpr size_t kDefaults = 6;
+constexpr size_t kDefaults = 7;
 constexpr size_t kRowSplits = 3;
+constexpr size_t kCoordinates = 4;
 
 constexpr size_t kNone = std::numeric_limits<size_t>::max();
 
@@ -39,8 +40,10 @@ struct Feature {
   int64_t size;
   bool required;
   bool unset_is_empty;
+  bool sparse;
   size_t first_default = 0;
   int64_t first_value = 0;  // in the output of its type
+  int64_t first_place = 0;  // in the coordinates
 
   bool has_defaults() const { return !required && size >= 0; }
 };
@@ -62,8 +65,11 @@ class Keys {
     }
   }
 
-  // kNone where there is no such feature.
-  size_t find(std::string_view key) const { return slots_[slot_of(key)]; }
+  // kNone where there is no such feature; `guess` is a feature that it may be.
+  size_t find(std::string_view key, size_t guess) const {
+    if (guess < keys_.size() && keys_[guess] == key) return guess;
+    return slots_[slot_of(key)];
+  }
 
   std::string_view operator[](size_t f) const { return keys_[f]; }
 
@@ -141,7 +147,7 @@ class Parser {
                               " is neither 1 (float), 7 (int64) nor 8 (string)"};
       }
       Feature& feature = features_[f] = {type, call_.input(3).integer(f), call_.input(4).as<uint8_t>()[f] != 0,
-                                         call_.input(5).as<uint8_t>()[f] != 0};
+                                         call_.input(5).as<uint8_t>()[f] != 0, call_.input(6).as<uint8_t>()[f] != 0};
       if (!feature.has_defaults()) continue;
       feature.first_default = defaults[type];
       // More than all the inputs' elements would be too many, whatever comes after.
@@ -164,6 +170,8 @@ class Parser {
     const std::string cause = std::to_string(rows) + " messages";
     row_splits_ = static_cast<int64_t*>(call_.allocate(kRowSplits, {columns, rows + 1}, sizeof(int64_t), cause));
     cells_.reset(new Cell[messages_.size() * count()]);
+    followers_.reset(new std::atomic<size_t>[count() + 1]);
+    for (size_t f = 0; f <= count(); ++f) followers_[f].store(kNone, std::memory_order_relaxed);
     const int64_t bytes = static_cast<int64_t>(messages_.length()) + rows * columns * kFeatureBytes;
     std::atomic<size_t> refused{kNone};  // the first message that is
     call_.for_parts(rows, bytes, [&](int64_t first, int64_t end) {
@@ -189,10 +197,14 @@ class Parser {
     Cell* cells = cells_of(message);
     for (size_t f = 0; f < count(); ++f) cells[f].found = false;
     size_t unknown = kNone;
+    size_t before = count();  // the feature before, if there is one
     const bool whole =
         example_messages::for_entries(messages_[message], [&](std::string_view key, std::string_view feature) {
-          const size_t f = keys_.find(key);
+          const size_t guess = followers_[before].load(std::memory_order_relaxed);
+          const size_t f = keys_.find(key, guess);
           if (f == kNone) return;
+          if (f != guess) followers_[before].store(f, std::memory_order_relaxed);
+          before = f;
           if (feature.empty()) {
             if (features_[f].unset_is_empty) cells[f] = {nullptr, 0, true, 0};
             return;
@@ -276,6 +288,7 @@ class Parser {
   // Adds up the row splits and allocates the values.
   void place_values(const std::string& cause) {
     int64_t totals[kTypes] = {};
+    int64_t places = 0;
     for (size_t f = 0; f < count(); ++f) {
       int64_t* splits = splits_of(f);
       int64_t& total = totals[features_[f].type];
@@ -284,10 +297,15 @@ class Parser {
       for (size_t b = 1; b <= messages_.size(); ++b) {
         if (__builtin_add_overflow(splits[b], splits[b - 1], &splits[b])) too_many(cause);
       }
-      if (__builtin_add_overflow(total, splits[messages_.size()], &total)) too_many(cause);
+      const int64_t values = splits[messages_.size()];
+      if (__builtin_add_overflow(total, values, &total)) too_many(cause);
+      if (!features_[f].sparse) continue;
+      features_[f].first_place = places;
+      if (__builtin_add_overflow(places, values, &places)) too_many(cause);
     }
     floats_ = static_cast<float*>(call_.allocate(0, {totals[0]}, sizeof(float), cause));
     integers_ = static_cast<int64_t*>(call_.allocate(1, {totals[1]}, sizeof(int64_t), cause));
+    coordinates_ = static_cast<int64_t*>(call_.allocate(kCoordinates, {places, 2}, sizeof(int64_t), cause));
     strings_ = call_.allocate_value(2, {totals[2]}, size_of(ORT_STRING), cause);
   }
 
@@ -301,6 +319,13 @@ class Parser {
       const int64_t* splits = splits_of(f) + message;
       const auto count_of_values = static_cast<size_t>(splits[1] - splits[0]);
       if (count_of_values == 0) continue;
+      if (feature.sparse) {
+        int64_t* place = coordinates_ + 2 * (feature.first_place + splits[0]);
+        for (size_t k = 0; k < count_of_values; ++k, place += 2) {
+          place[0] = static_cast<int64_t>(message);
+          place[1] = static_cast<int64_t>(k);
+        }
+      }
       const int64_t first = feature.first_value + splits[0];
       const Cell& cell = cells_of(message)[f];
       if (!cell.found) {
@@ -363,9 +388,13 @@ class Parser {
   const Keys keys_;
   std::vector<Feature> features_;
   std::unique_ptr<Cell[]> cells_;  // of each message those of all features
+  // The feature that came after each feature in the message before, and the one that came first: most messages have
+  // their features in the same order.
+  std::unique_ptr<std::atomic<size_t>[]> followers_;
   int64_t* row_splits_ = nullptr;
   float* floats_ = nullptr;
   int64_t* integers_ = nullptr;
+  int64_t* coordinates_ = nullptr;
   OrtValue* strings_ = nullptr;
   std::atomic<OrtStatus*> failed_{nullptr};
 };

@@ -24,6 +24,7 @@ def parse_example(
     sizes: Array,
     required: Array,
     unset_is_empty: Array,
+    sparse: Array,
     float_defaults: Array,
     int64_defaults: Array,
     string_defaults: Array,
@@ -37,13 +38,14 @@ def parse_example(
         sizes: How many values they have, int64[F].
         required: Whether each message must have them, bool[F].
         unset_is_empty: Whether they are empty lists where they are unset, bool[F].
+        sparse: Whether coordinates has their values, bool[F].
         float_defaults: The defaults of the float features, float[X].
         int64_defaults: Those of the int64 features, int64[Y].
         string_defaults: Those of the string features, object[Z].
 
     Returns:
         The float values, float[P], the int64 values, int64[Q], and the string values, object[S], as text in which a
-        surrogate stands for a byte that is not UTF-8; row_splits, int64[F, B+1].
+        surrogate stands for a byte that is not UTF-8; row_splits, int64[F, B+1]; coordinates, int64[C, 2].
     """
     names = _bytes(keys)
     _check_features(names, types)
@@ -70,7 +72,8 @@ def parse_example(
         of_type = [values for f, row in enumerate(rows) if types[f] == dtype for values in row]
         require_allocatable([sum(map(len, of_type))], numpy_dtype(dtype), f"the {dtype_name(dtype)} values")
         flat.append(np.concatenate([np.zeros(0, numpy_dtype(dtype)), *of_type]))
-    return (*flat, row_splits)
+    places = [(b, k) for row in lengths[sparse] for b, length in enumerate(row) for k in range(length)]
+    return (*flat, row_splits, np.array(places, np.int64).reshape(-1, 2))
 
 
 def _bytes(strings: Array) -> list[bytes]:

@@ -72,6 +72,7 @@ def legal_inputs(random: np.random.Generator, count: int | None = None, batch: i
         "sizes": sizes,
         "required": required,
         "unset_is_empty": (sizes <= 0) & (random.random(count) < 0.5) & ~required,
+        "sparse": random.random(count) < 0.5,
         "float_defaults": random.standard_normal(needed[FLOAT]).astype(np.float32),
         "int64_defaults": random.integers(-(2**63), 2**63 - 1, needed[INT64]),
         "string_defaults": random.choice(np.array(["", "a", "ß" * 40], object), needed[STRING]),

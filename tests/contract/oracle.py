@@ -318,6 +318,7 @@ def parse_example(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Ex
     parsed = [example_class().FromString(text.encode()) for text in inputs["serialized"]]
     values: dict[int, list[Any]] = {dtype: [] for dtype in lists}
     splits: list[int] = []
+    coordinates: list[int] = []
     position = dict.fromkeys(lists, 0)
     for f, key in enumerate(inputs["keys"]):
         dtype, size = int(inputs["types"][f]), int(inputs["sizes"][f])
@@ -326,19 +327,22 @@ def parse_example(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Ex
             default = elements(inputs[f"{names[dtype]}_defaults"])[position[dtype] :][:size]
             position[dtype] += size
         splits.append(0)
-        for example in parsed:
+        for b, example in enumerate(parsed):
             kind = example.features.feature[key].WhichOneof("kind") if key in example.features.feature else None
             found = list(getattr(example.features.feature[key], lists[dtype]).value) if kind else default
             if key in example.features.feature and not kind and inputs["unset_is_empty"][f]:
                 found = []
             values[dtype] += [value.decode() if isinstance(value, bytes) else value for value in found]
             splits.append(splits[-1] + len(found))
+            if inputs["sparse"][f]:
+                coordinates += [n for k in range(len(found)) for n in (b, k)]
     shape = (len(inputs["keys"]), len(parsed) + 1)
     return {
         "float_values": Expected.exactly(np.float32, [len(values[FLOAT])], values[FLOAT]),
         "int64_values": Expected.exactly(np.int64, [len(values[INT64])], values[INT64]),
         "string_values": Expected.exactly(object, [len(values[STRING])], values[STRING]),
         "row_splits": Expected.exactly(np.int64, shape, splits),
+        "coordinates": Expected.exactly(np.int64, (len(coordinates) // 2, 2), coordinates),
     }
 
 

@@ -145,6 +145,7 @@ def parsed(features: int, messages: int, length: int) -> Inputs:
         "sizes": np.array([1] * features + [-1]),
         "required": np.zeros(features + 1, bool),
         "unset_is_empty": np.zeros(features + 1, bool),
+        "sparse": np.ones(features + 1, bool),
         "float_defaults": np.zeros(0, np.float32),
         "int64_defaults": np.arange(features),
         "string_defaults": np.zeros(0, object),

@@ -150,7 +150,7 @@ def _parsed(serialized: Tensor, features: Sequence[_Feature], emit: Emitter) -> 
         raise Unsupported("two features have the same key")
     is_batch = serialized.rank == 1
     batch = serialized if is_batch else emit.op("Reshape", serialized, emit.constant([1]), shape=(1,))
-    *values, row_splits = emit.domain_op(
+    *values, row_splits, coordinates = emit.domain_op(
         "ParseExample",
         {
             "serialized": batch,
@@ -161,10 +161,17 @@ def _parsed(serialized: Tensor, features: Sequence[_Feature], emit: Emitter) -> 
             "unset_is_empty": emit.constant(
                 np.array([is_batch and not isinstance(feature, _Dense) for feature in features], bool)
             ),
+            "sparse": emit.constant(
+                np.array([is_batch and isinstance(feature, _Sparse) for feature in features], bool)
+            ),
             **{f"{dtype_name(dtype)}_defaults": _defaults(features, dtype, emit) for dtype in LISTS},
         },
     )
-    apart = _taken_apart(features, dict(zip(LISTS, values, strict=True)), row_splits, emit)
+    counts = emit.op("Gather", row_splits, emit.constant(-1), axis=1)
+    apart = _taken_apart(features, dict(zip(LISTS, values, strict=True)), counts, emit)
+    own = [f for f, feature in enumerate(features) if is_batch and isinstance(feature, _Sparse)]
+    places = iter(_split(coordinates, own, counts, emit))
+    shapes = iter(_dense_shapes(row_splits, own, batch, emit))
     sparse: list[tuple[Tensor, ...]] = []
     dense: list[Tensor] = []
     ragged: list[tuple[Tensor, ...]] = []
@@ -173,7 +180,7 @@ def _parsed(serialized: Tensor, features: Sequence[_Feature], emit: Emitter) -> 
         if isinstance(feature, _Dense):
             dense.append(_dense(feature, flat, splits, batch, emit) if is_batch else _single_dense(feature, flat, emit))
         elif isinstance(feature, _Sparse):
-            sparse.append(_sparse(flat, splits, emit) if is_batch else _single_sparse(flat, emit))
+            sparse.append((next(places), flat, next(shapes)) if is_batch else _single_sparse(flat, emit))
         else:
             # Of a scalar, TensorFlow gives no row splits.
             made = emit.cast(splits, feature.splits) if is_batch else emit.constant([], feature.splits)
@@ -196,20 +203,38 @@ def _defaults(features: Sequence[_Feature], dtype: DType, emit: Emitter) -> Tens
 
 
 def _taken_apart(
-    features: Sequence[_Feature], values: dict[DType, Tensor], row_splits: Tensor, emit: Emitter
+    features: Sequence[_Feature], values: dict[DType, Tensor], counts: Tensor, emit: Emitter
 ) -> list[Tensor]:
     """The values of each feature."""
-    counts = emit.op("Gather", row_splits, emit.constant(-1), axis=1)
     found: dict[int, Tensor] = {}
     for dtype, together in values.items():
         own = [f for f, feature in enumerate(features) if feature.dtype == dtype]
-        if len(own) == 1:
-            found[own[0]] = together
-        elif own:
-            sizes = emit.op("Gather", counts, emit.constant(own), axis=0)
-            parts = emit.node("Split", [together, sizes], [dtype] * len(own), [(None,)] * len(own), axis=0)
-            found.update(zip(own, parts, strict=True))
+        found.update(zip(own, _split(together, own, counts, emit), strict=True))
     return [found[f] for f in range(len(features))]
+
+
+def _split(together: Tensor, own: Sequence[int], counts: Tensor, emit: Emitter) -> Sequence[Tensor]:
+    """What belongs to some features, which is one after another, by the numbers of values of all features."""
+    if len(own) < 2:
+        return [together] * len(own)
+    sizes = emit.op("Gather", counts, emit.constant(list(own)), axis=0)
+    return emit.node("Split", [together, sizes], [together.dtype] * len(own), axis=0)
+
+
+def _dense_shapes(row_splits: Tensor, own: Sequence[int], batch: Tensor, emit: Emitter) -> list[Tensor]:
+    """The dense shapes of sparse features: the number of messages, and of values in the message with the most."""
+    if not own:
+        return []
+    axis, last = emit.constant([1]), np.iinfo(np.int64).max
+    splits = emit.op("Gather", row_splits, emit.constant(list(own)), axis=0)
+    starts = emit.op("Slice", splits, emit.constant([0]), emit.constant([-1]), axis)
+    lengths = emit.op("Sub", emit.op("Slice", splits, emit.constant([1]), emit.constant([last]), axis), starts)
+    or_none = emit.op("Concat", emit.constant(np.zeros((len(own), 1), np.int64)), lengths, axis=1)
+    longest = emit.op("ReduceMax", or_none, axis, keepdims=0)
+    rows = emit.shape_of(batch)
+    return [
+        emit.op("Concat", rows, emit.op("Gather", longest, emit.constant([k]), axis=0), axis=0) for k in range(len(own))
+    ]
 
 
 def _dense(feature: _Dense, values: Tensor, splits: Tensor, batch: Tensor, emit: Emitter) -> Tensor:
@@ -230,11 +255,6 @@ def _dense(feature: _Dense, values: Tensor, splits: Tensor, batch: Tensor, emit:
 
 def _single_dense(feature: _Dense, values: Tensor, emit: Emitter) -> Tensor:
     return emit.op("Reshape", values, emit.constant(list(feature.shape)), allowzero=int(not feature.is_variable))
-
-
-def _sparse(values: Tensor, splits: Tensor, emit: Emitter) -> tuple[Tensor, ...]:
-    partition = of_splits(splits, emit)
-    return coordinates_of([partition], emit), values, dense_shape_of([partition], emit)
 
 
 def _single_sparse(values: Tensor, emit: Emitter) -> tuple[Tensor, ...]:
