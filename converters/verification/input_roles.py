@@ -104,7 +104,9 @@ def find_roles(model: ModelProto) -> Roles:
             roles.counts |= _known(names[2])
         elif node.op_type == "ParseExample" and names[0] is not None:
             columns = [trace.array(name) for name in node.input[1:5]]  # keys, types, sizes, required
-            roles.examples[names[0]] = tuple(ParsedFeature(*feature) for feature in zip(*columns, strict=True))
+            known = [column for column in columns if column is not None]
+            if len(known) == len(columns):
+                roles.examples[names[0]] = tuple(ParsedFeature(*feature) for feature in zip(*known, strict=True))
         elif node.op_type.startswith("EmbeddingSegments"):
             roles.tables |= _known(names[0])
             roles.entries |= _known(names[1], names[5])
@@ -205,9 +207,11 @@ class _Trace:
         """The value of a scalar; None if it is not a constant."""
         return self._scalars.get(name)
 
-    def array(self, name: str) -> list[Any]:
-        """The elements of an initializer; strings are bytes."""
-        tensor = self._arrays[name]
+    def array(self, name: str) -> list[Any] | None:
+        """The elements of an initializer, strings as bytes; None if it is not an initializer."""
+        tensor = self._arrays.get(name)
+        if tensor is None:
+            return None
         if tensor.data_type == TensorProto.STRING:
             return list(tensor.string_data)
         elements: list[Any] = numpy_helper.to_array(tensor).tolist()

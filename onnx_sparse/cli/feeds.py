@@ -1,6 +1,8 @@
 """Inputs from the command line: read, checked against what the model expects, and converted for ONNX Runtime.
 
-- Files are read without pickles. Strings are numpy's fixed-width strings (`U`) or bytes (`S`, as UTF-8).
+- Files are read without pickles. Strings are numpy's fixed-width strings (`U`) or bytes (`S`, as UTF-8; `V`, as they
+  are).
+- tf.Example messages are also taken as JSON objects, with the values of features by key.
 - An element type must be the model's own: a cast would hide a mistake. JSON values take the model's.
 - numpy has no bfloat16: float32 is rounded to it, and files that `np.save` wrote from `ml_dtypes.bfloat16` are taken.
 """
@@ -18,12 +20,21 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 from onnx_sparse.cli.array_file import Array, read_npy, read_npz
 from onnx_sparse.cli.model_graph import required_inputs, shape_of, type_name, type_text
 from onnx_sparse.cli.output import CommandError, UsageError, printable
+from onnx_sparse.converters.verification.input_roles import find_roles
+from onnx_sparse.converters.verification.tf_examples import ParsedFeature, serialized_example
 from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
 
 #: An error message lists no more inputs than this: it stays one readable line.
 _MOST_LISTED = 12
 #: How numpy's own file format writes bfloat16, a type that it does not know.
 _BFLOAT16_BYTES = np.dtype("V2")
+
+#: What JSON has for each element type of a tf.Example's features.
+_IN_MESSAGES: dict[int, type | tuple[type, ...]] = {
+    TensorProto.STRING: str,
+    TensorProto.INT64: int,
+    TensorProto.FLOAT: (int, float),
+}
 
 
 def read_feeds(model: ModelProto, sources: Sequence[str]) -> dict[str, Array]:
@@ -38,6 +49,7 @@ def read_feeds(model: ModelProto, sources: Sequence[str]) -> dict[str, Array]:
         UsageError: A source is none of these forms, or an input is given twice.
     """
     declared = {value.name: value for value in model.graph.input}
+    parsed = find_roles(model).examples
     feeds: dict[str, Array] = {}
     for source in sources:
         for name, given in _read(source):
@@ -45,6 +57,8 @@ def read_feeds(model: ModelProto, sources: Sequence[str]) -> dict[str, Array]:
                 raise CommandError(f"the model has no input {name}; {_expected(model)}")
             if name in feeds:
                 raise UsageError(f"input {name} is given twice")
+            if name in parsed and isinstance(given, _Json) and any(isinstance(v, dict) for v in _leaves(given.value)):
+                given = _messages(printable(name), parsed[name], given.value)
             feeds[name] = _checked(declared[name], given)
     missing = [value.name for value in required_inputs(model) if value.name not in feeds]
     if missing:
@@ -120,7 +134,38 @@ def _of_type(name: str, dtype: int, array: Array) -> Array:
     return array
 
 
+def _messages(name: str, features: Sequence[ParsedFeature], value: Any) -> Array:
+    """The messages of a list of JSON objects, or of a single one."""
+    from onnx_sparse import example_array
+
+    if isinstance(value, list):
+        return example_array([_message(name, features, item) for item in value])
+    return example_array(_message(name, features, value))
+
+
+def _message(name: str, features: Sequence[ParsedFeature], given: Any) -> bytes:
+    if not isinstance(given, dict):
+        raise CommandError(f"input {name}: {json.dumps(given)} does not fit; each message is an object")
+    types = {feature.key.decode(errors="replace"): feature for feature in features}
+    written = {}
+    for key, value in given.items():
+        if key not in types:
+            known = ", ".join(map(printable, list(types)[:_MOST_LISTED]))
+            raise CommandError(f"input {name}: the model parses no feature {printable(key)}; it parses {known}")
+        dtype, leaves = types[key].dtype, list(_leaves(value))
+        legal = _IN_MESSAGES[dtype]
+        for leaf in leaves:
+            if not isinstance(leaf, legal) or isinstance(leaf, bool):
+                what = f"feature {printable(key)} is {type_name(dtype)}"
+                raise CommandError(f"input {name}: {json.dumps(leaf)} does not fit; {what}")
+        content = [leaf.encode() for leaf in leaves] if dtype == TensorProto.STRING else leaves
+        written[types[key].key] = dtype, content
+    return serialized_example(written)
+
+
 def _strings(name: str, array: Array) -> Array:
+    if array.dtype.type is np.void:
+        return array
     if array.dtype.kind not in "US":
         raise CommandError(f"input {name} is {array.dtype.name}; the model expects strings (array.astype(str))")
     try:

@@ -2,7 +2,8 @@
 
 Inputs are given as an .npz archive with an array for each input, one by one as .npy files, or
 as JSON. Arrays must have the element types that the model declares; JSON values are given them.
-Strings are numpy `U` or `S` arrays. A bfloat16 input is given as float32, which is rounded, and
+Strings are numpy `U`, `S` or `V` arrays; a tf.Example message may be a JSON object with the values of
+its features. A bfloat16 input is given as float32, which is rounded, and
 a bfloat16 output is saved as float32. Pickled arrays are never loaded.
 """
 
@@ -24,6 +25,7 @@ EXAMPLES = """
 onnx-sparse run model.onnx --input inputs.npz -o outputs.npz
 onnx-sparse run model.onnx --input ids=ids.npy --input segments='[0, 0, 2]'
 onnx-sparse run model.onnx --input inputs.npz --backend python --json
+onnx-sparse run model.onnx --input examples='[{"ids": [3, 4], "user": "x"}, {}]'
 """
 
 #: `--json` holds the values of outputs up to this many elements; larger ones belong in a file.
