@@ -34,6 +34,7 @@ class _List:
         size: The tensor that says how many elements it has.
         before: The positions and elements that are written before the loop, in this order.
         position: The tensor in the body that says where an element is written.
+        repeats: Whether every round writes the same element, which is that of the last round.
         grows: Whether positions beyond the end make it longer.
         element_shape: The shape of each element, if it is known.
         is_whole: Whether the loop writes every element, from the first to the last.
@@ -42,6 +43,7 @@ class _List:
     size: str
     before: tuple[tuple[str, str], ...]
     position: str
+    repeats: bool
     grows: bool
     element_shape: list[int] | None
     is_whole: bool
@@ -51,7 +53,7 @@ def convert_loop(function: Callable[..., Any], graph: Any, node: Any, **kwargs: 
     """Convert a While in tf2onnx's graph with tf2onnx's function, and complete the lists that it writes.
 
     Raises:
-        Unsupported: The loop has no counter, or an element may be written twice.
+        Unsupported: The loop has no counter, or some elements may be written twice.
     """
     loader = require("tf2onnx.tf_loader")
     names = [node.get_attr_str(attribute) for attribute in ("body", "cond")]
@@ -128,7 +130,8 @@ class _Loop:
                 self._graph.remove_node(write.name)
             write = self._write(k)
             position = write.input[1]
-            if not self._change(position):
+            change = self._change(position)
+            if change is None:
                 raise Unsupported("the loop writes elements of a TensorArray at positions that may not be different")
             is_whole = not before and self._counts(position) and self._has_rounds(maker.input[1])
             if write.inputs[2].type == "RaggedTensorToVariant" and not is_whole:
@@ -140,6 +143,7 @@ class _Loop:
                 size=maker.input[1],
                 before=before,
                 position=position,
+                repeats=change == 0,
                 grows=bool(write.get_attr_value("resize_if_index_out_of_bounds", False)),
                 element_shape=shape,
                 is_whole=is_whole,
@@ -298,6 +302,9 @@ def _scattered(graph: Any, entry: _List, rows: str, positions: str, scope: str) 
         # Without a round, ONNX Runtime does not know the shape of an element.
         target = emit.op("Concat", emit.shape_of(places), sizes, axis=0)
         elements = emit.op("Reshape", elements, target, allowzero=1)
+    if entry.repeats:
+        last_round = emit.constant([-1]), emit.constant([np.iinfo(np.int64).max]), emit.constant([0])
+        elements, places = (emit.op("Slice", given, *last_round) for given in (elements, places))
     nothing = emit.constant("" if elements.dtype == TensorProto.STRING else 0, elements.dtype)
     zeros = emit.op("Expand", nothing, emit.op("Concat", length, sizes, axis=0))
     for position, element in entry.before:
