@@ -9,17 +9,15 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, helper
 
-from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.intended_differences import IntendedDifferences
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
-from onnx_sparse.converters.verification.comparison import Record
+from onnx_sparse.converters.verification.comparison import Record, half_floats
 from onnx_sparse.converters.verification.input_roles import find_roles
 from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.random_values import random_outputs
 from onnx_sparse.converters.verification.sample_inputs import KINDS
-from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
 
 #: Where TensorFlow's errors name the operator.
 _NODE = re.compile(r"\{\{node (\S+?)\}\}")
@@ -127,7 +125,7 @@ def verify(
                 outputs_by_type,
                 run_model,
                 intended_differences=design.without_nan,
-                computed=_half_floats(described),
+                computed=half_floats(described),
                 random=random_outputs(described),
             )
 
@@ -142,14 +140,6 @@ def _with_inputs(model: ModelProto, tables: Mapping[str, Array]) -> ModelProto:
         fed.graph.input.append(helper.make_tensor_value_info(name, tensor.data_type, tensor.dims))
         fed.graph.initializer.remove(tensor)
     return fed
-
-
-def _half_floats(model: ModelProto) -> set[str]:
-    """The half-float types that a model computes with: those of its constants and of casts."""
-    types = {tensor.data_type for graph in graphs(model.graph) for tensor in graph.initializer}
-    casts = [node for graph in graphs(model.graph) for node in graph.node if node.op_type == "Cast"]
-    types |= {attribute.i for node in casts for attribute in node.attribute if attribute.name == "to"}
-    return {numpy_dtype(dtype).name for dtype in HALF_FLOATS if dtype in types}
 
 
 def _normal(value: Array) -> Array:

@@ -12,6 +12,7 @@ from onnx import ModelProto
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.verification.comparison import Record, Verdict, compare, dtype_name, merge
 from onnx_sparse.converters.verification.isolation import EndedError
+from onnx_sparse.converters.verification.layout import GUESSED, Layout
 from onnx_sparse.converters.verification.sample_inputs import KINDS, NOTHING_SAID, Batch, CompositeSpecs, Sampler
 from onnx_sparse.converters.verification.solving import solve
 
@@ -53,6 +54,7 @@ def attempt_batches(
     seed: int,
     count: int,
     specs: CompositeSpecs = NOTHING_SAID,
+    layout: Layout = GUESSED,
 ) -> list[Attempt]:
     """Run the source on the given inputs, or on as many generated batches as `count`, of `KINDS` in turn.
 
@@ -66,6 +68,7 @@ def attempt_batches(
         seed: The same seed gives the same inputs.
         count: How many batches to generate.
         specs: What the source says about sparse and ragged tensors.
+        layout: What the source says about sizes.
 
     Raises:
         ConversionError: `feeds` lacks an input.
@@ -83,7 +86,7 @@ def attempt_batches(
         return [attempt(Batch("given", dict(feeds)))]
     kinds = [(seed + k, KINDS[k % len(KINDS)]) for k in range(count)]
     sampler = Sampler(model, specs)
-    attempts = [attempt(sampler.batch(kind, seed)) for seed, kind in kinds]
+    attempts = [attempt(sampler.batch(kind, seed, layout)) for seed, kind in kinds]
     if _compared(attempts) == sum(entry.batch.has_rows for entry in attempts):
         return attempts
 
@@ -91,10 +94,10 @@ def attempt_batches(
         refused = attempt(batch).refusal
         return None if refused is None else f"{refused} {{{{{refused.place}}}}}"
 
-    layout = solve(sampler, seed, refusal)
-    if layout is None:
+    found = solve(sampler, seed, refusal, layout)
+    if found is None:
         return attempts
-    solved = [attempt(sampler.batch(kind, seed, layout)) for seed, kind in kinds]
+    solved = [attempt(sampler.batch(kind, seed, found)) for seed, kind in kinds]
     return max(attempts, solved, key=_compared)
 
 

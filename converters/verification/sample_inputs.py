@@ -43,11 +43,22 @@ class RaggedInput:
 
 
 @dataclass(frozen=True)
+class BagsInput:
+    """The inputs with one element or row per entry, and those that say where each bag of entries begins, or how long it
+    is."""
+
+    entries: tuple[str, ...] = ()
+    starts: str | None = None
+    lengths: str | None = None
+
+
+@dataclass(frozen=True)
 class CompositeSpecs:
-    """Which inputs are parts of sparse and ragged tensors, as far as the source says."""
+    """Which inputs are parts of sparse and ragged tensors and of bags, as far as the source says."""
 
     sparse: tuple[SparseInput, ...] = ()
     ragged: tuple[RaggedInput, ...] = ()
+    bags: tuple[BagsInput, ...] = ()
 
 
 #: The kinds of batches, which take turns: each occurs in practice.
@@ -125,6 +136,9 @@ class Sampler:
         #: The depth of the rows that row splits delimit.
         self.splits = dict.fromkeys(self.roles.splits, 0)
         self.splits |= {name: depth for ragged in specs.ragged for depth, name in enumerate(ragged.splits)}
+        #: The inputs that say where bags begin, and those that say how long they are.
+        self.starts = {bags.starts for bags in specs.bags if bags.starts is not None}
+        self.lengths = {bags.lengths for bags in specs.bags if bags.lengths is not None}
 
     def _add_composites(self, roles: Roles) -> None:
         """The source knows better than the model's operators what is part of a sparse or ragged tensor."""
@@ -135,6 +149,8 @@ class Sampler:
         for ragged in self.specs.ragged:
             roles.entries.add(ragged.values)
             roles.splits |= set(ragged.splits)
+        for bags in self.specs.bags:
+            roles.entries |= set(bags.entries)
         parts = {*roles.coordinates, *roles.shapes, *roles.splits}
         roles.entries -= parts
         roles.segments -= parts
@@ -285,6 +301,10 @@ class _Drawing:
             return self._coordinates(name)
         if name in self.sampler.splits:
             return self.row_splits[self.sampler.splits[name]]
+        if name in self.sampler.starts:
+            return self.row_splits[0][:-1]
+        if name in self.sampler.lengths:
+            return np.diff(self.row_splits[0])
         if name in roles.shapes:
             rank = next((self.sampler.rank(c) for c, shape in roles.coordinates.items() if shape == name), None)
             return np.array([self._size((name, k)) for k in range(rank or self._known_sizes(name)[0] or 2)])
@@ -339,6 +359,8 @@ class _Drawing:
             *roles.shapes,
             *roles.counts,
             *roles.segments,
+            *self.sampler.starts,
+            *self.sampler.lengths,
         }
         return name not in taken and name not in roles.keys
 

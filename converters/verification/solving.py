@@ -11,9 +11,10 @@ import heapq
 import re
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count, pairwise, permutations
 
-from onnx_sparse.converters.verification.layout import ROWS, Axis, Layout, Size
+from onnx_sparse.converters.verification.layout import GUESSED, ROWS, Axis, Layout, Size
 from onnx_sparse.converters.verification.sample_inputs import PROBE, Batch, Sampler
 
 #: More probes are not sent, and none after this time: a source that is so hard to please needs inputs of its user.
@@ -32,19 +33,22 @@ _SHAPE = re.compile(r"\[((?:\d+,\s*)*\d+)\]")
 _NOT_PAIRED, _ROW_COUNT, _PART, _UNNAMED = 4, 12, 2, 20
 
 
-def solve(sampler: Sampler, seed: int, refusal: Callable[[Batch], str | None]) -> Layout | None:
+def solve(
+    sampler: Sampler, seed: int, refusal: Callable[[Batch], str | None], known: Layout = GUESSED
+) -> Layout | None:
     """A layout of the inputs that the source accepts.
 
     Args:
         sampler: Makes the batches.
         seed: The same seed gives the same probes.
         refusal: Runs the source; returns its message if it refuses a batch.
+        known: What the source says about sizes.
 
     Returns:
         The layout, or None if none is found.
     """
     order = count()
-    queue: list[tuple[int, int, Layout]] = [(0, next(order), Layout(distinct=True))]
+    queue: list[tuple[int, int, Layout]] = [(0, next(order), replace(known, distinct=True))]
     seen: list[Layout] = []
     complaints: set[str] = set()
     end = time.monotonic() + _MOST_SECONDS
