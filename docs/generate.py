@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from onnx_sparse.converters import openvino
+from onnx_sparse.converters import openvino, torch
 from onnx_sparse.converters.ascend import coverage as ascend_coverage
 from onnx_sparse.converters.tensorflow import coverage
 from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS
@@ -36,6 +36,7 @@ def pages() -> dict[Path, str]:
         **operators,
         FOLDER / "coverage" / "ascend.md": _ascend_coverage(),
         FOLDER / "coverage" / "tensorflow.md": _tensorflow_coverage(),
+        FOLDER / "coverage" / "torch.md": _torch_coverage(),
         FOLDER / "coverage" / "openvino.md": _openvino_coverage(),
     }
 
@@ -65,6 +66,20 @@ def _tensorflow_coverage() -> str:
         "What is refused is refused by name, with its reason and all such nodes at once. Among these ops:\n\n"
         + table(("TensorFlow op", "reason"), [(f"`{op_type}`", reason) for op_type, reason in sorted(REFUSALS.items())])
         + "\nRewriting rules fuse embedding lookups (`onnx-sparse convert --explain` lists them).\n"
+    )
+
+
+def _torch_coverage() -> str:
+    operators = re.compile(rf"\b({'|'.join(OPS)})\b")
+    rows = [
+        (f"`{row.source}`", operators.sub(lambda m: _linked(m[0]), row.target), row.notes) for row in torch.coverage()
+    ]
+    return (
+        "# torch operators converted here\n\n"
+        "torch's own exporter converts all others. Generated from the registry of handlers.\n\n"
+        + table(("torch operator", "becomes", "notes"), rows)
+        + "\nIllegal input of these operators is an error when the model runs, as it is in torch: ids out of range, "
+        "negative ones, bags that begin beyond the ids.\n"
     )
 
 

@@ -20,6 +20,7 @@ FROM_CONVERTERS = {
     "onnx_sparse.converters.graph_emitter": {"onnx_sparse"},
     "onnx_sparse.converters.openvino.verify": {"onnx_sparse"},
     "onnx_sparse.converters.tensorflow.verify": {"onnx_sparse"},
+    "onnx_sparse.converters.torch.verify": {"onnx_sparse"},
 }
 
 

@@ -15,6 +15,7 @@ import onnx_sparse
 import onnx_sparse.converters.ascend
 import onnx_sparse.converters.openvino
 import onnx_sparse.converters.tensorflow
+import onnx_sparse.converters.torch
 from onnx_sparse import converters
 
 ROOT = Path(__file__).parent.parent
@@ -66,7 +67,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "package",
-    [onnx_sparse, converters, converters.tensorflow, converters.ascend, converters.openvino],
+    [onnx_sparse, converters, converters.tensorflow, converters.torch, converters.ascend, converters.openvino],
     ids=lambda package: str(package.__name__),
 )
 @pytest.mark.slow

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 #: What a source can be; each but the last has a package of that name among the converters.
-SOURCES = ("tensorflow", "ascend", "openvino", "onnx")
+SOURCES = ("tensorflow", "torch", "ascend", "openvino", "onnx")
 
 
 class Conversion:
@@ -52,6 +52,9 @@ class Conversion:
             # Loaded only once, for conversion and verification: models are large.
             self._source = _converted(self.origin, converter.load, self._source, **chosen)
             more = {"explain": self.report, "tables": self.tables}
+        if self.origin == "torch":
+            progress("loading")
+            self._source = _converted(self.origin, converter.load, self._source)
         model: ModelProto = _converted(self.origin, converter.convert, self._source, progress=progress, **more)
         return model
 
@@ -119,7 +122,7 @@ def _converted(origin: str, step: Any, *positional: Any, **named: Any) -> Any:
             lines=[f"{node['op_type']} {node['node']}: {node['reason']}" for node in unsupported],
         ) from error
     except ImportError as error:
-        raise _missing("openvino" if origin == "openvino" else "tensorflow", error) from error
+        raise _missing(origin if origin in ("openvino", "torch") else "tensorflow", error) from error
 
 
 def _missing(origin: str, error: ImportError) -> output.CommandError:

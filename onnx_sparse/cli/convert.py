@@ -1,9 +1,10 @@
 """Convert a model into an ONNX file with our operators, in canonical form: it runs on every backend.
 
-The source is a TensorFlow SavedModel, GraphDef or Keras model, an Ascend ATB or GE graph, an
-OpenVINO IR (the .xml, with its .bin beside it), or an ONNX file, which is brought to canonical
-form. The output file is written only when everything has succeeded, including verification;
-otherwise nothing is written, and an existing file stays as it was.
+The source is a TensorFlow SavedModel, GraphDef or Keras model, a program that torch.export has
+saved, an Ascend ATB or GE graph, an OpenVINO IR (the .xml, with its .bin beside it), or an ONNX
+file, which is brought to canonical form. The output file is written only when everything has
+succeeded, including verification; otherwise nothing is written, and an existing file stays as it
+was.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 NAME = "convert"
-SUMMARY = "convert a TensorFlow, Ascend, OpenVINO or ONNX model"
+SUMMARY = "convert a TensorFlow, torch, Ascend, OpenVINO or ONNX model"
 EXAMPLES = """
 onnx-sparse convert saved_model/ -o model.onnx
 onnx-sparse convert saved_model/ -o model.onnx --verify --portable --explain
@@ -32,6 +33,7 @@ onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs l
 onnx-sparse convert model.onnx -o standard.onnx --lower
 onnx-sparse convert layer.json -o layer.onnx --input-spec Layer_0_input_0:float16:2,3
 onnx-sparse convert model.xml -o model.onnx --verify
+onnx-sparse convert model.pt2 -o model.onnx --verify
 """
 
 _SUFFIXES = {
@@ -40,6 +42,7 @@ _SUFFIXES = {
     ".keras": "tensorflow",
     ".h5": "tensorflow",
     ".hdf5": "tensorflow",
+    ".pt2": "torch",
     ".json": "ascend",
     ".om": "ascend",
     ".air": "ascend",
@@ -54,7 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "source",
         type=Path,
         metavar="SRC",
-        help="a SavedModel folder, .pb, .pbtxt, .keras, .h5, .json, .air, .txt (ge_proto), .xml (OpenVINO) or .onnx",
+        help="a SavedModel folder, .pb, .pbtxt, .keras, .h5, .pt2 (torch), .json, .air, .txt (ge_proto), "
+        ".xml (OpenVINO) or .onnx",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.onnx", help="the file to write")
     parser.add_argument("--from", dest="origin", choices=SOURCES, help="what SRC is (default: from its name)")
@@ -162,7 +166,7 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
     ascend_options.check(origin, arguments)
     explanation.check(origin, arguments)
     selected = arguments.signature or arguments.inputs or arguments.outputs
-    if origin in ("onnx", "openvino") and selected:
+    if origin in ("onnx", "openvino", "torch") and selected:
         raise output.UsageError(
             "--signature, --inputs and --outputs are for TensorFlow's models; others have their own"
         )

@@ -23,7 +23,7 @@ onnx-sparse doctor --json | jq .backends
 """
 
 _NEEDED = ("onnx", "onnxruntime", "onnxruntime-extensions", "numpy", "ml_dtypes", "rich")
-_OPTIONAL = ("tensorflow", "tf2onnx", "openvino")
+_OPTIONAL = ("tensorflow", "tf2onnx", "torch", "onnxscript", "openvino")
 #: ONNX Runtime comes under several names, one for each kind of device; each installs the module `onnxruntime`.
 _VARIANTS = {"onnxruntime": ("onnxruntime-gpu", "onnxruntime-directml", "onnxruntime-silicon", "onnxruntime-openvino")}
 _BACKENDS = ("native", "python")

@@ -19,7 +19,7 @@ from onnx_sparse.cli.output import CommandError
 Tell = Callable[[str], None]
 
 #: The libraries that run models; they have threads, which a forked child would lack.
-_LIBRARIES = ("onnxruntime", "openvino", "tensorflow")
+_LIBRARIES = ("onnxruntime", "openvino", "tensorflow", "torch")
 
 #: What the watching process passes on.
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")

@@ -23,17 +23,40 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 GUIDES = ("tensorflow", "ascend", "openvino", "onnx")
+#: These need an environment of their own size.
+SEPARATE_GUIDES = ("torch",)
 
 
-def blocks() -> list[tuple[str, str]]:
-    """The language and the text of each fenced block in the README's section on usage and in the guides."""
-    section = README[README.index("## Use it") : README.index("## The operators")]
-    guides = [(ROOT / "docs" / "guides" / f"{name}.md").read_text("utf-8") for name in GUIDES]
-    return re.findall(r"^```(\w*)\n(.*?)^```", "\n".join([section, *guides]), re.DOTALL | re.MULTILINE)
+def blocks(*texts: str) -> list[tuple[str, str]]:
+    """The language and the text of each fenced block."""
+    return re.findall(r"^```(\w*)\n(.*?)^```", "\n".join(texts), re.DOTALL | re.MULTILINE)
+
+
+def guide(name: str) -> str:
+    return (ROOT / "docs" / "guides" / f"{name}.md").read_text("utf-8")
 
 
 def test_no_guide_is_left_out() -> None:
-    assert {path.stem for path in (ROOT / "docs" / "guides").glob("*.md")} == set(GUIDES)
+    assert {path.stem for path in (ROOT / "docs" / "guides").glob("*.md")} == {*GUIDES, *SEPARATE_GUIDES}
+
+
+@pytest.mark.parametrize("name", SEPARATE_GUIDES)
+def test_every_example_of_a_guide(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("torch", "onnxscript"):
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    found = blocks(guide(name))
+    assert len(found) > 2
+    for language, text in found:
+        if language == "python":
+            exec(text, names)
+        for line in text.splitlines() if language == "sh" else ():
+            command, *arguments = shlex.split(line, comments=True)
+            assert command == "onnx-sparse"
+            assert main(arguments) == 0, line
+    for path in tmp_path.glob("*.onnx"):
+        onnx.checker.check_model(path, full_check=True)
 
 
 def write_what_the_reader_has(folder: Path) -> None:
@@ -59,7 +82,8 @@ def test_every_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_what_the_reader_has(tmp_path)
     names: dict[str, Any] = {}
-    found = blocks()
+    section = README[README.index("## Use it") : README.index("## The operators")]
+    found = blocks(section, *map(guide, GUIDES))
     assert len(found) > 8
     for position, (language, text) in enumerate(found):
         if language == "sh":

@@ -1,0 +1,198 @@
+"""`convert` and `export`: torch's exporter with the domain's operators."""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import onnx
+from onnx import ModelProto
+
+from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
+from onnx_sparse.converters.graphs import graphs
+from onnx_sparse.converters.torch.handlers import HANDLERS
+from onnx_sparse.converters.torch.lazy_imports import quietly, require
+from onnx_sparse.converters.torch.source import Source, load
+from onnx_sparse.converters.torch.translation import overload_of, stand_in, translation_table
+
+#: The opset of torch's own translations; a later one is made from theirs.
+_OPSET = 18
+
+#: The limit of protocol buffers; the tools of the onnx package refuse larger models.
+_LARGEST_PROTO = 2**31 - 1
+
+#: How the exporter's errors name a node.
+_NODE = re.compile(r"translating node %(?P<name>\w+) .*?target=(?:torch\.ops\.)?(?P<target>[\w.:<> ]+)\]", re.DOTALL)
+
+
+def convert(
+    source: Any,
+    *,
+    opset_version: int = _OPSET,
+    masked_fill: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> ModelProto:
+    """Convert a program of torch to ONNX with operators of the domain `onnx_sparse`.
+
+    Args:
+        source: A `.pt2` file that `torch.export.save` wrote, an ExportedProgram, or what `load` returned.
+        opset_version: The default opset of the model.
+        masked_fill: Whether `masked_fill` becomes MaskedFill, too.
+        progress: Called with `"loading"`, `"converting"` and `"checking"` as these begin.
+
+    Returns:
+        A model of IR version 10 in canonical form. Its inputs have the names of the program's inputs.
+
+    Raises:
+        ConversionError: torch is not installed, the source cannot be read, or a node cannot be converted.
+    """
+    tell = progress or (lambda stage: None)
+    tell("loading")
+    loaded = load(source)
+    tell("converting")
+    model = _converted(loaded, opset_version, translation_table(masked_fill=masked_fill))
+    tell("checking")
+    if model.ByteSize() >= _LARGEST_PROTO:
+        return model
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        raise ConversionError(f"the converted model is not valid: {first_line(error)}") from error
+    return model
+
+
+def export(
+    model: Any,
+    args: tuple[Any, ...] = (),
+    path: str | os.PathLike[str] | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    strict: bool = False,
+    verify: bool = False,
+    opset_version: int = _OPSET,
+    masked_fill: bool = False,
+) -> ModelProto:
+    """Export a module to ONNX with operators of the domain `onnx_sparse`.
+
+    Args:
+        model: A `torch.nn.Module`, which should be in evaluation mode, or an ExportedProgram.
+        args: Examples of the positional arguments.
+        path: Where to write the model; it is not written when omitted.
+        kwargs: Examples of the named arguments.
+        dynamic_shapes: As for `torch.export.export`, which see.
+        strict: As for `torch.export.export`.
+        verify: Whether to run module and model on generated inputs, and to write the model only if they agree.
+        opset_version: The default opset of the model.
+        masked_fill: Whether `masked_fill` becomes MaskedFill, too.
+
+    Returns:
+        The model, as `convert` returns it.
+
+    Raises:
+        ConversionError: torch cannot export the module, a node cannot be converted, or verification fails.
+    """
+    torch = require("torch")
+    source = model
+    if not isinstance(model, torch.export.ExportedProgram):
+        try:
+            with quietly():
+                program = torch.export.export(
+                    model, args, dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=strict
+                )
+        except Exception as error:  # whatever torch raises for what it cannot export
+            raise ConversionError(f"torch.export cannot export {type(model).__name__}: {first_line(error)}") from error
+        source = Source(program, model, type(model).__name__)
+    loaded = load(source)
+    converted = convert(loaded, opset_version=opset_version, masked_fill=masked_fill)
+    if verify:
+        from onnx_sparse.converters.torch.verify import require_agreement
+
+        require_agreement(loaded, converted)
+    if path is not None:
+        onnx.save(converted, path, save_as_external_data=converted.ByteSize() >= _LARGEST_PROTO)
+    return converted
+
+
+def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[..., Any]]) -> ModelProto:
+    _refuse_results_for_gradients(source)
+    model: ModelProto = _exported(source, opset_version, table).model_proto
+    model.producer_name, model.producer_version = "onnx_sparse", ""
+    for graph in graphs(model.graph):
+        for node in graph.node:
+            del node.metadata_props[:]  # traces of the stack, with the paths of whoever exported
+    return model
+
+
+def _exported(source: Source, opset_version: int, given: Mapping[Any, Callable[..., Any]]) -> Any:
+    """What torch's exporter makes of a program.
+
+    The exporter ends at the first operator that cannot be translated. Stand-ins take the place of such operators, until
+    all are known.
+
+    Raises:
+        ConversionError: With one node for each of these operators.
+    """
+    torch = require("torch")
+    table, failed = dict(given), dict[Any, UnsupportedNode]()
+    while True:
+        try:
+            with quietly():
+                exported = torch.onnx.export(
+                    source.program,
+                    dynamo=True,
+                    custom_translation_table=table,
+                    opset_version=opset_version,
+                    verbose=False,
+                )
+        except Exception as error:  # whatever torch and onnxscript raise
+            cause = _first_cause(error)
+            node = _failed_node(error, cause)
+            overload = None if node is None else overload_of(node.op_type)
+            if node is not None and overload is not None and overload not in failed:
+                failed[overload], table[overload] = node, stand_in(overload)
+                continue
+            found = [*failed.values(), *([] if node is None else [node])]
+            raise ConversionError("" if found else f"torch's exporter fails: {cause}", found) from error
+        if failed:
+            raise ConversionError(unsupported=failed.values())
+        return exported
+
+
+def _refuse_results_for_gradients(source: Source) -> None:
+    """Refuse programs that use more than the first result of embedding_bag: the others are for its gradient.
+
+    Raises:
+        ConversionError: With all such nodes.
+    """
+    bags = {overload_of(name) for name in HANDLERS if "embedding_bag" in name}
+    reason = "only its first result, the bags, is converted"
+    used = [
+        UnsupportedNode(node.name, str(node.target), reason)
+        for node in source.program.graph.nodes
+        if node.op == "call_function" and node.target in bags
+        for user in node.users
+        if user.target is not operator.getitem or (user.args[1] != 0 and user.users)
+    ]
+    if used:
+        raise ConversionError(unsupported=used)
+
+
+def _failed_node(error: BaseException, reason: str) -> UnsupportedNode | None:
+    """The node at which torch's exporter fails, if its error names one."""
+    link: BaseException | None = error
+    while link is not None:
+        if found := _NODE.search(str(link)):
+            return UnsupportedNode(found["name"], found["target"], reason)
+        link = link.__cause__
+    return None
+
+
+def _first_cause(error: BaseException) -> str:
+    """What an error goes back to, in one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return first_line(error)

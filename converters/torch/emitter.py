@@ -1,0 +1,178 @@
+"""Writes ONNX nodes into the graph that torch's exporter builds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from onnxscript.values import Op, Opset
+
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.names import Names
+from onnx_sparse.converters.tensor import Array, Shape, Tensor
+from onnx_sparse.converters.torch.lazy_imports import require
+from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
+from onnx_sparse.schemas.declaration import DType
+
+#: Operators that make a tensor by repeating a smaller one.
+_REPEATING = ("Expand", "Tile")
+#: Operators of torch that make a vector of a matrix.
+_FLATTENING = ("aten.reshape.default", "aten.view.default", "aten._unsafe_view.default")
+
+
+class TorchEmitter(Emitter):
+    """The nodes of one call of an operator.
+
+    The exporter's tensors are values of onnx_ir, most of which have no name until the graph is finished; here each has
+    one by which it is found again.
+    """
+
+    def __init__(self) -> None:
+        self._names = Names()
+        self._values: dict[str, ir.Value] = {}
+        self._made: set[str] = set()
+        self._constants: dict[tuple[Any, ...], str] = {}
+
+    def tensor(self, value: ir.Value) -> Tensor:
+        """A value of the exporter as a tensor."""
+        name = self._names.fresh(value.name or "value")
+        self._values[name] = value
+        shape = None if value.shape is None else tuple(d if isinstance(d, int) else None for d in value.shape.dims)
+        return Tensor(name, int(value.dtype or 0), shape)
+
+    def value(self, tensor: Tensor) -> ir.Value:
+        """The exporter's value of a tensor."""
+        return self._values[tensor.name]
+
+    def result(self, tensor: Tensor) -> ir.Value:
+        """The exporter's value of a result, which it will name: one that no other result is, and no input."""
+        if tensor.name not in self._made:
+            tensor = self.op("Identity", tensor, shape=tensor.shape)
+        self._made.remove(tensor.name)
+        return self.value(tensor)
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        dtypes: Sequence[DType],
+        shapes: Sequence[Shape | None] = (),
+        *,
+        domain: str = "",
+        **attributes: Any,
+    ) -> tuple[Tensor, ...]:
+        """Add a node as it is; see `Emitter`."""
+        opset = Opset(domain, OPSET_VERSION if domain == DOMAIN else self.opset)
+        given = [None if tensor is None else self.value(tensor) for tensor in inputs]
+        written = {name: value for name, value in attributes.items() if value is not None}
+        made = Op(opset, op_type)(*given, **written)
+        values = made if isinstance(made, Sequence) else [made]
+        results = self._results([self._names.fresh(op_type) for _ in dtypes], dtypes, shapes)
+        for value, result in zip(values, results, strict=True):
+            value.type = ir.TensorType(ir.DataType(result.dtype))
+            if result.shape is not None:
+                value.shape = ir.Shape(result.shape)
+            self._values[result.name] = value
+            self._made.add(result.name)
+        return results
+
+    def _add_constant(self, array: Array, dtype: DType, name: str) -> str:
+        """Add a constant; equal ones are shared."""
+        key = (dtype, array.shape, array.tobytes())
+        if key not in self._constants:
+            tensor = ir.Tensor(np.ascontiguousarray(array).reshape(array.shape), dtype=ir.DataType(dtype))
+            (made,) = self.node("Constant", [], [dtype], [array.shape], value=tensor)
+            self._constants[key] = made.name
+        return self._constants[key]
+
+    def same_size(self, one: Tensor, axis: int, other: Tensor, other_axis: int) -> bool:
+        """Whether two dimensions are known to have the same size: one number, or one symbol."""
+        shapes = self.value(one).shape, self.value(other).shape
+        if shapes[0] is None or shapes[1] is None:
+            return False
+        a, b = shapes[0][axis], shapes[1][other_axis]
+        return a == b and (isinstance(a, int) or a.value is not None)
+
+    def repeated(self, tensor: Tensor) -> Tensor | None:
+        """The tensor that Expand or Tile repeats to make this one, if one of them does."""
+        producer = self.value(tensor).producer()
+        if producer is None or producer.domain or producer.op_type not in _REPEATING or producer.inputs[0] is None:
+            return None
+        return self.tensor(producer.inputs[0])
+
+    def matrix_of(self, elements: Tensor, starts: Tensor) -> Tensor | None:
+        """The matrix that these are the elements of, if its rows begin at these starts: torch makes bags of it so.
+
+        What torch calls are the nodes of torch's graph that the exporter keeps beside its own.
+        """
+        flattened, counted = (self._torch_node(tensor) for tensor in (elements, starts))
+        if flattened is None or counted is None or str(counted.target) != "aten.arange.start_step":
+            return None
+        matrix, (start, end, step) = flattened.args[0], (*counted.args, 1)[:3]
+        shape: Sequence[Any] = matrix.meta["val"].shape if hasattr(matrix, "meta") else ()
+        if str(flattened.target) not in _FLATTENING or len(shape) != 2 or start != 0:
+            return None
+        producer = self.value(elements).producer()
+        assert producer is not None
+        numel, width = (size.meta["val"] if hasattr(size, "meta") else size for size in (end, step))
+        same = require("torch.fx.experimental.symbolic_shapes").statically_known_true
+        if not same(width == shape[1]) or not same(numel == shape[0] * shape[1]) or producer.inputs[0] is None:
+            return None
+        found = self.tensor(producer.inputs[0])
+        return found if found.shape is not None and len(found.shape) == 2 else None
+
+    def _torch_node(self, tensor: Tensor) -> Any:
+        """The node of torch's graph that a tensor is the result of."""
+        producer = self.value(tensor).producer()
+        return None if producer is None else producer.meta.get("node")
+
+    def is_zeros(self, tensor: Tensor) -> bool:
+        """Whether every element is known to be 0."""
+        value = self.value(tensor)
+        while (producer := value.producer()) is not None and not producer.domain:
+            if producer.op_type == "Constant":
+                constant = ir.convenience.get_const_tensor(value)
+                return constant is not None and not constant.numpy().any()
+            if producer.op_type == "ConstantOfShape":
+                fill = producer.attributes.get("value")
+                return fill is None or not fill.as_tensor().numpy().any()
+            if producer.op_type not in ("Expand", "Cast", "CastLike", "Identity") or producer.inputs[0] is None:
+                return False
+            value = producer.inputs[0]
+        return False
+
+    def int64(self, tensor: Tensor) -> Tensor:
+        """The tensor as int64, ONNX's type of shapes, axes and counts."""
+        return self.cast(tensor, ir.DataType.INT64.value)
+
+    def size(self, tensor: Tensor, axis: int) -> Tensor:
+        """The size of one dimension, as a vector of one element."""
+        return self.op("Shape", tensor, shape=(1,), start=axis, end=axis + 1)
+
+    def count(self, tensor: Tensor, axis: int) -> Tensor:
+        """The size of one dimension, as a vector of one element; a constant where it is known."""
+        known = tensor.shape[axis] if tensor.shape is not None else None
+        return self.size(tensor, axis) if known is None else self.constant([known])
+
+    def shape_of(self, tensor: Tensor) -> Tensor:
+        """The shape of a tensor, as int64; a constant where it is known."""
+        if tensor.shape is not None and None not in tensor.shape:
+            return self.constant(list(tensor.dims))
+        return super().shape_of(tensor)
+
+    def full(self, value: float, dtype: DType, shape: Tensor) -> Tensor:
+        """A tensor of a shape with one value in every element."""
+        sizes = None if shape.value is None else tuple(int(size) for size in shape.value)
+        rank = None if shape.shape is None else shape.shape[0]
+        known: Shape | None = sizes if sizes is not None else None if rank is None else (None,) * rank
+        return self.op("Expand", self.constant(value, dtype), shape, shape=known)
+
+    def column(self, vector: Tensor, rows: Tensor) -> Tensor:
+        """A vector [n] with as many dimensions as `rows`, of which all but the first are 1."""
+        if rows.rank == 1:
+            return vector
+        known = None if vector.shape is None else vector.shape[0]
+        ones = [1] * (rows.rank - 1)
+        return self.op("Unsqueeze", vector, self.constant(list(range(1, rows.rank))), shape=(known, *ones))

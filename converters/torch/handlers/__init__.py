@@ -1,0 +1,14 @@
+"""The handlers: one function per operator, in one module per kind of operator."""
+
+from __future__ import annotations
+
+from onnx_sparse.converters.torch.handlers import (  # noqa: F401 - imported for what they register
+    counting,
+    embedding_bag,
+    masking,
+    scatter,
+    segment,
+)
+from onnx_sparse.converters.torch.handlers.registry import HANDLERS, Node, TorchHandler
+
+__all__ = ["HANDLERS", "Node", "TorchHandler"]

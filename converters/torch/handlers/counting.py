@@ -1,0 +1,36 @@
+"""bincount: counts, or sums of weights, by id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.torch.handlers.registry import Node, handles
+from onnx_sparse.converters.torch.handlers.segment_ids import never_negative
+
+if TYPE_CHECKING:
+    from onnx_sparse.converters.torch.emitter import TorchEmitter
+
+
+@handles(
+    "aten.bincount.default",
+    to="UnsortedSegmentSum",
+    notes="Sums of no weights have the type that other sums have; in torch they are int64.",
+)
+def bincount(node: Node, emit: TorchEmitter) -> Tensor:
+    """Counts by id, as many as the largest id demands and at least `minlength`."""
+    ids, weights = emit.int64(node.tensor("self")), node.optional("weights")
+    least = emit.constant([node.integer("minlength")])
+    largest = emit.op(
+        "ReduceMax", emit.op("Concat", emit.constant([-1]), ids, axis=0, shape=(None,)), keepdims=1, shape=(1,)
+    )
+    size = emit.op("Max", emit.op("Add", largest, emit.constant([1]), shape=(1,)), least, shape=(1,))
+    if weights is None:
+        data = emit.full(1, TensorProto.INT64, emit.shape_of(ids))
+    else:
+        data = weights if weights.dtype == TensorProto.FLOAT else emit.cast(weights, TensorProto.DOUBLE)
+    inputs = {"data": data, "segment_ids": never_negative(emit, ids, size), "num_segments": emit.scalar(size)}
+    (counts,) = emit.domain_op("UnsortedSegmentSum", inputs)
+    return counts

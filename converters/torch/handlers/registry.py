@@ -1,0 +1,84 @@
+"""The registry of handlers, and the call of an operator of torch as a handler sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.registry import Handler, Registry
+from onnx_sparse.converters.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class TorchHandler(Handler):
+    """How an overload of an operator is converted.
+
+    Attributes:
+        opt_in: Whether it is converted only where a user asks for it, because torch's own exporter is right, too.
+    """
+
+    opt_in: bool = False
+
+
+#: The handlers by the names of overloads: `aten.index_add.default`.
+HANDLERS: Registry[TorchHandler] = Registry(TorchHandler)
+handles = HANDLERS.handles
+
+
+class Node:
+    """A call of an operator: its arguments by the names that they have in torch's schema.
+
+    Args:
+        arguments: The arguments; defaults are filled in.
+    """
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._arguments = arguments
+
+    def tensor(self, name: str) -> Tensor:
+        """An argument that is a tensor.
+
+        Raises:
+            Unsupported: It is not given.
+        """
+        value = self.optional(name)
+        if value is None:
+            raise Unsupported(f"{name} is not given")
+        return value
+
+    def optional(self, name: str) -> Tensor | None:
+        """An argument that is a tensor or not given."""
+        value = self._arguments[name]
+        if value is not None and not isinstance(value, Tensor):
+            raise Unsupported(f"{name} is {value!r}; a tensor expected")
+        return value
+
+    def number(self, name: str) -> Tensor | float:
+        """A number, which is a tensor if torch knows it only when the model runs."""
+        value: Tensor | float = self._arguments[name]
+        return value
+
+    def integer(self, name: str) -> int:
+        """A number that torch knows.
+
+        Raises:
+            Unsupported: It is known only when the model runs.
+        """
+        value = self._arguments[name]
+        if not isinstance(value, int):
+            raise Unsupported(f"{name} is {value}; a constant integer expected")
+        return value
+
+    def optional_integer(self, name: str) -> int | None:
+        """A number that torch knows, or that is not given."""
+        return None if self._arguments[name] is None else self.integer(name)
+
+    def flag(self, name: str) -> bool:
+        """A bool; one that is not given is false."""
+        return bool(self._arguments[name])
+
+    def text(self, name: str) -> str:
+        """A string."""
+        return str(self._arguments[name])

@@ -1,0 +1,277 @@
+"""scatter_add, scatter_reduce, index_add and index_reduce: reductions by ids in any order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.torch.handlers.registry import Node, handles
+from onnx_sparse.converters.torch.handlers.segment_ids import index, never_negative
+from onnx_sparse.schemas.declaration import FLOATS, DType
+
+if TYPE_CHECKING:
+    from onnx_sparse.converters.torch.emitter import TorchEmitter
+
+_ROWS = "Row by row where all elements of a row have the same index, else element by element. "
+
+#: The types in which maxima and minima are found: the result for no element, and for -inf only, is their lowest finite
+#: number, which none of the elements can be; a Cast back makes it -inf.
+_WIDER: dict[DType, DType] = {
+    TensorProto.FLOAT16: TensorProto.FLOAT,
+    TensorProto.BFLOAT16: TensorProto.DOUBLE,
+    TensorProto.FLOAT: TensorProto.DOUBLE,
+}
+
+_REDUCTIONS = {"sum": "Sum", "mean": "Mean", "prod": "Prod", "amax": "Max", "amin": "Min"}
+_NAMES = {"add": "sum", "multiply": "prod"}
+
+
+@handles("aten.index_add.default", to="UnsortedSegmentSum")
+def index_add(node: Node, emit: TorchEmitter) -> Tensor:
+    """self + alpha * the sums of the slices of source by index."""
+    alpha = node.number("alpha")
+    source = node.tensor("source")
+    if isinstance(alpha, Tensor) or alpha != 1:
+        factor = alpha if isinstance(alpha, Tensor) else emit.constant(alpha, source.dtype)
+        source = emit.op("Mul", source, emit.cast(factor, source.dtype), shape=source.shape)
+    return _by_slices(node, emit, source, "sum", include_self=True)
+
+
+@handles("aten.index_reduce.default", to="UnsortedSegmentProd, -Mean, -Max or -Min")
+def index_reduce(node: Node, emit: TorchEmitter) -> Tensor:
+    """The reduction of the slices of source by index."""
+    return _by_slices(node, emit, node.tensor("source"), node.text("reduce"), node.flag("include_self"))
+
+
+@handles("aten.scatter_add.default", to="UnsortedSegmentSum", notes=_ROWS.strip())
+def scatter_add(node: Node, emit: TorchEmitter) -> Tensor:
+    """self + the sums of src by index."""
+    return _by_elements(node, emit, node.tensor("src"), "sum", include_self=True)
+
+
+@handles(
+    "aten.scatter_reduce.two",
+    to="UnsortedSegmentSum, -Mean, -Prod, -Max or -Min",
+    notes=_ROWS + "NaN propagates. Means of integers round down, as torch's.",
+)
+def scatter_reduce(node: Node, emit: TorchEmitter) -> Tensor:
+    """The reduction of src by index, with or without the elements of self."""
+    return _by_elements(node, emit, node.tensor("src"), node.text("reduce"), node.flag("include_self"))
+
+
+@handles("aten.scatter.reduce", to="UnsortedSegmentSum or -Prod", notes=_ROWS.strip())
+def scatter_with_reduction(node: Node, emit: TorchEmitter) -> Tensor:
+    """scatter with a reduction: add or multiply."""
+    return _by_elements(node, emit, node.tensor("src"), _NAMES[node.text("reduce")], include_self=True)
+
+
+@handles("aten.scatter.value_reduce", to="UnsortedSegmentSum or -Prod", notes=_ROWS.strip())
+def scatter_value_with_reduction(node: Node, emit: TorchEmitter) -> Tensor:
+    """scatter of one number with a reduction."""
+    start, ids, value = node.tensor("self"), node.tensor("index"), node.number("value")
+    number = value if isinstance(value, Tensor) else emit.constant(value, start.dtype)
+    src = emit.op("Expand", emit.cast(number, start.dtype), emit.shape_of(ids), shape=ids.shape)
+    return _by_elements(node, emit, src, _NAMES[node.text("reduce")], include_self=True)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows that are reduced into others.
+
+    Attributes:
+        start: The rows before [size, ...].
+        data: The rows to reduce [rows, ...].
+        ids: The row of `start` that each is reduced into [rows]; one that is not there is an error.
+        size: The number of rows of `start`, as a vector of one element.
+    """
+
+    start: Tensor
+    data: Tensor
+    ids: Tensor
+    size: Tensor
+
+
+def _by_slices(node: Node, emit: TorchEmitter, source: Tensor, reduction: str, include_self: bool) -> Tensor:
+    """Reduce slices along a dimension, each with one index."""
+    start, ids = node.tensor("self"), index(emit, node.tensor("index"))
+    if start.rank == 0:
+        raise Unsupported("a scalar is not reduced into")
+    dim = start.axis(node.integer("dim"))
+    if ids.rank == 0:
+        ids = emit.op("Reshape", ids, emit.constant([1]), shape=(1,))
+    if source.rank == 0:
+        source = emit.op("Reshape", source, emit.constant([1]), shape=(1,))
+    size = emit.count(start, dim)
+    first, data = (_front(emit, tensor, dim) for tensor in (start, source))
+    rows = _Rows(first, data, never_negative(emit, ids, size), size)
+    return _back(emit, _reduced(emit, rows, reduction, include_self), dim)
+
+
+def _by_elements(node: Node, emit: TorchEmitter, src: Tensor, reduction: str, include_self: bool) -> Tensor:
+    """Reduce elements, each with an index along a dimension of its own."""
+    start, ids = node.tensor("self"), index(emit, node.tensor("index"))
+    if start.rank == 0:
+        start, ids, src = (emit.op("Reshape", t, emit.constant([1]), shape=(1,)) for t in (start, ids, src))
+        return emit.scalar(_scattered(emit, start, ids, src, 0, reduction, include_self))
+    return _scattered(emit, start, ids, src, start.axis(node.integer("dim")), reduction, include_self)
+
+
+def _scattered(
+    emit: TorchEmitter, start: Tensor, ids: Tensor, src: Tensor, dim: int, reduction: str, include_self: bool
+) -> Tensor:
+    # torch takes only as much of src as there are indices.
+    longer = [axis for axis in range(src.rank) if not emit.same_size(ids, axis, src, axis)]
+    vector = _row_ids(emit, start, ids, dim)
+    if longer and (vector is None or longer != [dim]):
+        src = emit.op("Slice", src, emit.constant([0] * src.rank), emit.shape_of(ids), shape=ids.shape)
+        longer = []
+    if vector is not None:
+        size = emit.count(start, dim)
+        vector = never_negative(emit, vector, size)
+        if longer:  # rows without an id are dropped, which is cheaper than to copy the others
+            missing = emit.op("Sub", emit.count(src, dim), emit.count(vector, 0), shape=(1,))
+            vector = emit.op("Concat", vector, emit.full(-1, vector.dtype, missing), axis=0, shape=(None,))
+        first, data = (_front(emit, tensor, dim) for tensor in (start, src))
+        rows = _Rows(first, data, vector, size)
+        return _back(emit, _reduced(emit, rows, reduction, include_self), dim)
+    flat = emit.constant([-1])
+    places, total = _places(emit, start, ids, dim)
+    cells, elements, into = (emit.op("Reshape", tensor, flat, shape=(None,)) for tensor in (start, src, places))
+    reduced = _reduced(emit, _Rows(cells, elements, into, total), reduction, include_self)
+    return emit.op("Reshape", reduced, emit.shape_of(start), shape=start.shape, allowzero=1)
+
+
+def _row_ids(emit: TorchEmitter, start: Tensor, ids: Tensor, dim: int) -> Tensor | None:
+    """The indices of whole rows [rows], if the elements of each row have one index and rows are not cut off."""
+    others = [axis for axis in range(ids.rank) if axis != dim]
+    if not all(emit.same_size(ids, axis, start, axis) for axis in others):
+        return None
+    found: Tensor | None = ids
+    while found is not None:
+        if found.shape is not None and _is_column(emit, found, ids, dim):
+            return emit.op("Reshape", found, emit.constant([-1]), shape=(found.shape[dim - ids.rank],))
+        found = emit.repeated(found)
+    return None
+
+
+def _is_column(emit: TorchEmitter, tensor: Tensor, ids: Tensor, dim: int) -> bool:
+    """Whether a tensor, which is repeated to make the indices, has one element for each of a dimension's."""
+    axis, rank = dim - ids.rank, tensor.rank
+    sizes = tensor.shape or ()
+    ones = [sizes[other] == 1 for other in range(-rank, 0) if other != axis]
+    return rank >= -axis and all(ones) and emit.same_size(tensor, axis, ids, axis)
+
+
+def _places(emit: TorchEmitter, start: Tensor, ids: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Where in the flattened tensor each element belongs, and the number of its elements as a vector of one.
+
+    An index that is out of range belongs nowhere: its place is that number, which is an error.
+    """
+    wide = emit.int64(ids)
+    sizes = [emit.count(start, axis) for axis in range(start.rank)]
+    stride, place = emit.constant([1]), None
+    for axis in reversed(range(start.rank)):
+        if axis == dim:
+            position = wide
+        else:
+            count = emit.scalar(emit.count(ids, axis))
+            steps = emit.op("Range", emit.constant(0), count, emit.constant(1), shape=(None,))
+            ones = [other for other in range(start.rank) if other != axis]
+            position = emit.op("Unsqueeze", steps, emit.constant(ones)) if ones else steps
+        term = emit.op("Mul", position, stride)
+        place = term if place is None else emit.op("Add", place, term)
+        stride = emit.op("Mul", stride, sizes[axis], shape=(1,))
+    assert place is not None
+    negative = emit.op("Less", wide, emit.constant(0))
+    beyond = emit.op("GreaterOrEqual", wide, sizes[dim])
+    return emit.op("Where", emit.op("Or", negative, beyond), stride, place, shape=ids.shape), stride
+
+
+def _front(emit: TorchEmitter, tensor: Tensor, dim: int) -> Tensor:
+    """The tensor with a dimension before all others."""
+    if dim == 0:
+        return tensor
+    order = [dim, *(axis for axis in range(tensor.rank) if axis != dim)]
+    shape = None if tensor.shape is None else tuple(tensor.shape[axis] for axis in order)
+    return emit.op("Transpose", tensor, perm=order, shape=shape)
+
+
+def _back(emit: TorchEmitter, tensor: Tensor, dim: int) -> Tensor:
+    """The tensor with its first dimension where it was."""
+    if dim == 0:
+        return tensor
+    return emit.op("Transpose", tensor, perm=[*range(1, dim + 1), 0, *range(dim + 1, tensor.rank)])
+
+
+def _reduced(emit: TorchEmitter, rows: _Rows, reduction: str, include_self: bool) -> Tensor:
+    start, dtype = rows.start, rows.start.dtype
+    if reduction not in _REDUCTIONS:
+        raise Unsupported(f"reduction {reduction!r} is not known")
+    if dtype == TensorProto.BOOL and reduction != "mean":
+        start, data = (emit.cast(tensor, TensorProto.UINT8) for tensor in (start, rows.data))
+        reduction = {"sum": "amax", "prod": "amin"}.get(reduction, reduction)
+        return emit.cast(_reduced(emit, _Rows(start, data, rows.ids, rows.size), reduction, include_self), dtype)
+    if reduction == "mean":
+        return _mean(emit, rows, include_self)
+    if reduction in ("amax", "amin") and dtype in FLOATS:
+        reduced = _extremum(emit, rows, _REDUCTIONS[reduction])
+    else:
+        reduced = _segments(emit, _REDUCTIONS[reduction], rows, rows.data)
+    if not include_self:
+        touched = emit.op("Greater", _counts(emit, rows), emit.constant(0))
+        return emit.op("Where", emit.column(touched, start), reduced, start, shape=start.shape)
+    if reduction == "sum":
+        return reduced if emit.is_zeros(start) else emit.op("Add", start, reduced, shape=start.shape)
+    merge = {"prod": "Mul", "amax": "Max", "amin": "Min"}[reduction]
+    return emit.op(merge, start, reduced, shape=start.shape)
+
+
+def _segments(emit: TorchEmitter, reduction: str, rows: _Rows, data: Tensor) -> Tensor:
+    """The reduction of data by the rows' ids."""
+    inputs = {"data": data, "segment_ids": rows.ids, "num_segments": emit.scalar(rows.size)}
+    (reduced,) = emit.domain_op(f"UnsortedSegment{reduction}", inputs)
+    return reduced
+
+
+def _counts(emit: TorchEmitter, rows: _Rows) -> Tensor:
+    """How many rows are reduced into each, int64 [size]."""
+    return _segments(emit, "Sum", rows, emit.full(1, TensorProto.INT64, emit.shape_of(rows.ids)))
+
+
+def _mean(emit: TorchEmitter, rows: _Rows, include_self: bool) -> Tensor:
+    start, dtype = rows.start, rows.start.dtype
+    if dtype in FLOATS and not include_self and emit.is_zeros(start):
+        return _segments(emit, "Mean", rows, rows.data)
+    counts = _counts(emit, rows)
+    touched = emit.column(emit.op("Greater", counts, emit.constant(0)), start)
+    if dtype in FLOATS and not include_self:
+        return emit.op("Where", touched, _segments(emit, "Mean", rows, rows.data), start, shape=start.shape)
+    one = emit.constant(1)
+    divisor = emit.op("Add", counts, one) if include_self else emit.op("Max", counts, one)
+    total = _segments(emit, "Sum", rows, rows.data)
+    if include_self:
+        total = emit.op("Add", start, total, shape=start.shape)
+    column = emit.cast(emit.column(divisor, start), dtype)
+    if dtype not in FLOATS:  # ONNX's division truncates, torch's mean rounds down
+        total = emit.op("Sub", total, emit.op("Mod", total, column, shape=start.shape), shape=start.shape)
+    mean = emit.op("Div", total, column, shape=start.shape)
+    if include_self:
+        return mean
+    return emit.op("Where", touched, mean, start, shape=start.shape)
+
+
+def _extremum(emit: TorchEmitter, rows: _Rows, kind: str) -> Tensor:
+    """Maximum or minimum of floats; that of no element is -inf or inf."""
+    dtype = rows.start.dtype
+    if dtype in _WIDER:
+        return emit.cast(_segments(emit, kind, rows, emit.cast(rows.data, _WIDER[dtype])), dtype)
+    worst = emit.constant(float("-inf") if kind == "Max" else float("inf"), dtype)
+    other = emit.op("Not", emit.op("Equal", rows.data, worst, shape=rows.data.shape), shape=rows.data.shape)
+    any_other = _segments(emit, "Max", rows, emit.cast(other, TensorProto.UINT8))
+    shape = rows.start.shape
+    reduced = _segments(emit, kind, rows, rows.data)
+    return emit.op("Where", emit.cast(any_other, TensorProto.BOOL), reduced, worst, shape=shape)

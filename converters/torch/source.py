@@ -1,0 +1,102 @@
+"""A torch model as the converter and its verification see it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnx_sparse.converters.errors import ConversionError, first_line
+from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.torch.lazy_imports import quietly, require
+
+
+@dataclass(frozen=True)
+class Source:
+    """A program of torch, and what runs it.
+
+    Attributes:
+        program: The `torch.export.ExportedProgram`.
+        module: Runs it in torch: the module that was exported, or the program itself.
+        name: Its name in messages.
+    """
+
+    program: Any
+    module: Callable[..., Any]
+    name: str
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the inputs that are tensors, in order."""
+        return [name for name in self.program.graph_signature.user_inputs if isinstance(name, str)]
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """The outputs, in order, for a batch of inputs.
+
+        Raises:
+            Exception: Whatever torch raises if it refuses the batch.
+        """
+        torch = require("torch")
+        pytree = torch.utils._pytree
+        # An input that is not a tensor is part of the program, and has the value that it was exported with.
+        given = [
+            to_torch(feeds[name]) if isinstance(name, str) else name
+            for name in self.program.graph_signature.user_inputs
+        ]
+        positional, named = pytree.tree_unflatten(given, self.program.call_spec.in_spec)
+        with torch.no_grad():
+            made = self.module(*positional, **named)
+        return [to_numpy(value) for value in pytree.tree_leaves(made) if isinstance(value, torch.Tensor)]
+
+
+def load(source: Any) -> Source:
+    """A program from a file or in memory.
+
+    Args:
+        source: A `.pt2` file that `torch.export.save` wrote, or an ExportedProgram.
+
+    Raises:
+        ConversionError: torch is not installed, or the file cannot be read.
+    """
+    torch = require("torch")
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        try:
+            with quietly():
+                program = torch.export.load(path)
+        except Exception as error:  # whatever torch raises for a file that is not one
+            raise ConversionError(f"{path} cannot be read as an ExportedProgram: {first_line(error)}") from error
+        return Source(program, program.module(), path.name)
+    if isinstance(source, torch.export.ExportedProgram):
+        return Source(source, source.module(), "the program")
+    raise ConversionError(
+        f"an object of type {type(source).__name__} is not a path or ExportedProgram; `export` takes a Module"
+    )
+
+
+def to_torch(array: Array) -> Any:
+    """An array as a tensor of its own memory."""
+    torch = require("torch")
+    copy = np.array(array)
+    if copy.dtype.name == "bfloat16":
+        return torch.from_numpy(copy.view(np.uint16)).view(torch.bfloat16)
+    return torch.from_numpy(copy)
+
+
+def to_numpy(tensor: Any) -> Array:
+    """A tensor as an array."""
+    torch = require("torch")
+    found = tensor.detach().cpu()
+    if found.dtype == torch.bfloat16:
+        from ml_dtypes import bfloat16
+
+        array: Array = found.contiguous().view(torch.uint16).numpy().view(bfloat16)
+        return array
+    result: Array = found.numpy()
+    return result

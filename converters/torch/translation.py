@@ -1,0 +1,89 @@
+"""`translation_table`: how torch's exporter writes operators of the domain."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from onnx_sparse.converters.torch.handlers import HANDLERS, Node, TorchHandler
+from onnx_sparse.converters.torch.lazy_imports import require
+
+
+def translation_table(*, masked_fill: bool = False) -> dict[Any, Callable[..., Any]]:
+    """The operators that become operators of the domain, for `torch.onnx.export`.
+
+        torch.onnx.export(model, args, "model.onnx", dynamo=True, custom_translation_table=translation_table())
+
+    Such a file runs in `onnx_sparse.InferenceSession`, or in any session with which the domain is registered.
+
+    Args:
+        masked_fill: Whether `masked_fill` becomes MaskedFill, too; torch's exporter writes Where.
+
+    Returns:
+        A function for each overload of an operator that this version of torch has.
+
+    Raises:
+        ConversionError: torch or onnxscript is not installed.
+    """
+    require("torch")
+    require("onnxscript")
+    table = {}
+    for name, handler in HANDLERS.items():
+        overload = overload_of(name)
+        if overload is not None and (masked_fill or not handler.opt_in):
+            table[overload] = _translation(overload, handler)
+    return table
+
+
+def overload_of(name: str) -> Any:
+    """The overload of an operator by its name, `aten.index_add.default`; None if this version of torch lacks it."""
+    found = require("torch").ops
+    for part in name.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            return None
+    return found
+
+
+def _translation(overload: Any, handler: TorchHandler) -> Callable[..., Any]:
+    from onnx_sparse.converters.torch.emitter import TorchEmitter
+
+    def translate(*positional: Any, **named: Any) -> Any:
+        emit = TorchEmitter()
+        node = Node(_bound(overload, positional, named, emit))
+        values = [emit.result(result) for result in handler.convert(node, emit)]
+        return values if len(values) > 1 else values[0]
+
+    return _untyped(translate, handler.op_type)
+
+
+def stand_in(overload: Any) -> Callable[..., Any]:
+    """A translation that says nothing about what an operator computes."""
+    from onnx_sparse.converters.torch.emitter import TorchEmitter
+
+    def translate(*positional: Any, **named: Any) -> Any:
+        emit = TorchEmitter()
+        values = [emit.result(emit.constant([])) for _ in overload._schema.returns]
+        return values if len(values) != 1 else values[0]
+
+    return _untyped(translate, str(overload))
+
+
+def _untyped(translate: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The exporter derives types of arguments from a signature, which these functions do by themselves."""
+    translate.__signature__ = inspect.Signature()  # type: ignore[attr-defined]
+    translate.__name__ = name.replace(".", "_")
+    return translate
+
+
+def _bound(overload: Any, positional: Sequence[Any], named: Mapping[str, Any], emit: Any) -> dict[str, Any]:
+    """The arguments by the names in the operator's schema, with values of the exporter as tensors."""
+    import onnx_ir as ir
+
+    arguments = {}
+    for place, declared in enumerate(overload._schema.arguments):
+        given = place < len(positional)
+        value = positional[place] if given else named.get(declared.name, declared.default_value)
+        arguments[declared.name] = emit.tensor(value) if isinstance(value, ir.Value) else value
+    return arguments

@@ -1,0 +1,90 @@
+"""What the tests of the converter from torch share: many calls in one module, because an export takes a second.
+
+torch is imported where it is used: without it, each module of tests is skipped, and this one is still read.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onnx_sparse
+
+Calls = Mapping[str, Callable[..., Any]]
+
+#: How far apart half floats may be: frameworks round at every step.
+TOLERANCES = {"float16": 4e-3, "bfloat16": 3e-2}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def torchlib() -> Iterator[None]:
+    """torch's exporter reads the source of its whole library at each export, which is half of the time."""
+    from torch.onnx._internal.exporter import _registration
+
+    library = _registration.onnxscript_apis
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "get_torchlib_ops", functools.cache(library.get_torchlib_ops))
+        yield
+
+
+def difference(want: np.ndarray, got: np.ndarray) -> str:
+    """What is different, in one line; empty if nothing is."""
+    if (want.dtype, want.shape) != (got.dtype, got.shape):
+        return f"{got.dtype}{got.shape}, not {want.dtype}{want.shape}"
+    tolerance = TOLERANCES.get(want.dtype.name, 1e-5)
+    if want.dtype.name in TOLERANCES:
+        want, got = want.astype(np.float64), got.astype(np.float64)
+    equal = np.allclose(got, want, rtol=tolerance, atol=tolerance, equal_nan=True)
+    return "" if equal else f"{got.tolist()}, not {want.tolist()}"
+
+
+@pytest.fixture(scope="session")
+def agree() -> Callable[..., Any]:
+    """`agree(calls, batches)` exports all calls at once, compares each with torch on each batch, returns the model.
+
+    Each call gets the module, whose buffers are the `tables`, and the inputs of a batch. The first batch is the example
+    for the export. All dimensions of the inputs are dynamic, or those that `dynamic` names.
+    """
+    import torch
+
+    from onnx_sparse.converters.torch import export
+    from onnx_sparse.converters.torch.source import to_numpy
+
+    class Module(torch.nn.Module):
+        def __init__(self, calls: Calls, tables: Mapping[str, Any]) -> None:
+            super().__init__()
+            self.calls = calls
+            for name, table in tables.items():
+                self.register_buffer(name, table)
+
+        def forward(self, *args: Any) -> tuple[Any, ...]:
+            return tuple(call(self, *args) for call in self.calls.values())
+
+    def agree(
+        calls: Calls,
+        batches: Sequence[tuple[Any, ...]],
+        *,
+        tables: Mapping[str, Any] | None = None,
+        dynamic: Sequence[Mapping[int, Any]] | None = None,
+        **options: Any,
+    ) -> Any:
+        module = Module(calls, tables or {}).eval()
+        if dynamic is None:
+            dynamic = [dict.fromkeys(range(argument.dim()), torch.export.Dim.DYNAMIC) for argument in batches[0]]
+        model = export(module, batches[0], dynamic_shapes=(tuple(dynamic),), **options)
+        session = onnx_sparse.InferenceSession(model)
+        names = [value.name for value in session.get_inputs()]
+        wrong = []
+        for place, batch in enumerate(batches):
+            results = session.run(None, dict(zip(names, map(to_numpy, batch), strict=True)))
+            for name, want, got in zip(calls, module(*batch), results, strict=True):
+                if found := difference(to_numpy(want), got):
+                    wrong.append(f"{name} on batch {place}: {found}")
+        assert not wrong, "\n".join(wrong)
+        return model
+
+    return agree
