@@ -1,0 +1,191 @@
+"""Exported torch modules in ONNX Runtime against torch itself, timed in one run.
+
+    python benchmarks/torch_models.py [--threads 1 2] [--only WORD] [--json]
+
+Every line is a case: the median time of a run of the exported model, torch's, and the first divided by the second
+(below 1 is faster). The answers are compared before anything is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import torch
+from contest import Result, contest, progress, show
+
+import onnx_sparse
+from onnx_sparse.converters.torch import export
+
+_MANY = torch.export.Dim.DYNAMIC
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the table.
+
+    Attributes:
+        name: The name of the case.
+        module: The module.
+        inputs: Makes its inputs, whose first dimensions are dynamic.
+        columns: The inputs whose second dimension is dynamic instead.
+    """
+
+    name: str
+    module: torch.nn.Module
+    inputs: Callable[[], tuple[torch.Tensor, ...]]
+    columns: tuple[int, ...] = ()
+
+    def contenders(self, threads: int) -> dict[str, Callable[[], object]]:
+        """The exported model and torch, both on these threads."""
+        given = self.inputs()
+        shapes = tuple({int(place in self.columns): _MANY} for place in range(len(given)))
+        model = export(self.module.eval(), given, dynamic_shapes=shapes)
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = onnx_sparse.InferenceSession(model, options)
+        feeds = {value.name: tensor.numpy() for value, tensor in zip(session.get_inputs(), given, strict=True)}
+        torch.set_num_threads(threads)
+
+        def run_torch() -> Any:
+            with torch.inference_mode():
+                return self.module(*given)
+
+        (got,) = session.run(None, feeds)
+        np.testing.assert_allclose(got, run_torch().numpy(), rtol=1e-3, atol=1e-3)
+        return {"onnx_sparse": lambda: session.run(None, feeds), "torch": run_torch}
+
+
+def _bags(
+    count: int,
+    each: int,
+    mode: str,
+    table: tuple[int, int],
+    weighted: bool = False,
+    matrix: bool = False,
+    **options: Any,
+) -> Case:
+    class Bags(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bags = torch.nn.EmbeddingBag(*table, mode=mode, **options)
+
+        def forward(self, ids: Any, offsets: Any = None, weights: Any = None) -> Any:
+            return self.bags(ids, offsets, weights)
+
+    def inputs() -> tuple[torch.Tensor, ...]:
+        random = torch.Generator().manual_seed(0)
+        ids = torch.randint(0, table[0], (count * each,), generator=random)
+        if matrix:
+            return (ids.view(count, each),)
+        offsets = torch.arange(0, count * each, each)
+        return (ids, offsets, torch.rand(count * each, generator=random)) if weighted else (ids, offsets)
+
+    more = "".join([", weighted" * weighted, ", a matrix" * matrix, ", padded" * bool(options)])
+    return Case(f"bags {mode}, {count:,} of {each} from {table[0]:,} x {table[1]}{more}", Bags(), inputs)
+
+
+def _scatter(name: str, call: Callable[..., Any], rows: int = 100_000, entries: int = 500_000, width: int = 64) -> Case:
+    class Scatter(torch.nn.Module):
+        def forward(self, x: torch.Tensor, ids: torch.Tensor, src: torch.Tensor) -> Any:
+            return call(x, ids, src)
+
+    def inputs() -> tuple[torch.Tensor, ...]:
+        random = torch.Generator().manual_seed(0)
+        ids = torch.randint(0, rows, (entries,), generator=random)
+        return torch.zeros(rows, width), ids, torch.randn(entries, width, generator=random)
+
+    return Case(f"{name}, {entries:,} x {width} into {rows:,}", Scatter(), inputs)
+
+
+def _columns(ids: torch.Tensor, src: torch.Tensor) -> torch.Tensor:
+    return ids.view(-1, 1).expand(-1, src.shape[1])
+
+
+class _Layer(torch.nn.Module):
+    """A layer of a graph network: linear maps of the nodes, messages along the edges, and their reduction.
+
+    Args:
+        aggregate: Reduces messages by target: sum, mean, max, or the mean weighted by attention.
+    """
+
+    def __init__(self, aggregate: str, width: int = 64) -> None:
+        super().__init__()
+        self.aggregate = aggregate
+        self.own, self.other, self.score = (torch.nn.Linear(width, out) for out in (width, width, 1))
+
+    def forward(self, x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+        source, target = edges[0], edges[1]
+        values = self.other(x)
+        messages = values.index_select(0, source)
+        zeros = torch.zeros_like(values)
+        if self.aggregate == "attention":
+            score = torch.nn.functional.leaky_relu(self.score(values)).index_select(0, source)
+            one = torch.full((x.shape[0], 1), -torch.inf)
+            score = score - one.scatter_reduce(0, target.view(-1, 1), score, "amax").index_select(0, target)
+            weight = score.exp()
+            total = torch.zeros_like(one).scatter_add(0, target.view(-1, 1), weight).index_select(0, target)
+            messages = messages * (weight / total)
+        kind = {"mean": "mean", "max": "amax"}.get(self.aggregate, "sum")
+        reduced = zeros.scatter_reduce(0, _columns(target, messages), messages, kind, include_self=kind == "sum")
+        return torch.relu(self.own(x) + reduced)
+
+
+def _graph(aggregate: str, nodes: int = 20_000, edges: int = 200_000) -> Case:
+    def inputs() -> tuple[torch.Tensor, ...]:
+        random = torch.Generator().manual_seed(0)
+        return torch.randn(nodes, 64, generator=random), torch.randint(0, nodes, (2, edges), generator=random)
+
+    return Case(f"graph layer, {aggregate}, {nodes:,} nodes, {edges:,} edges", _Layer(aggregate), inputs, columns=(1,))
+
+
+def cases() -> list[Case]:
+    """The table's lines."""
+    large, small = (1_000_000, 64), (10_000, 16)
+    reduce_lengths = torch.full((100_000,), 5)
+    return [
+        *(_bags(100_000, 5, mode, large) for mode in ("sum", "mean", "max")),
+        _bags(100_000, 5, "sum", large, weighted=True),
+        *(_bags(count, 20, "sum", small) for count in (128, 2_048)),
+        _bags(128, 20, "sum", small, padding_idx=0),
+        *(_bags(count, 20, "sum", small, matrix=True) for count in (128, 2_048)),
+        *(_bags(count, 5, "sum", small) for count in (100, 1_000, 4_000, 8_000)),
+        _scatter("index_add", lambda x, ids, src: x.index_add(0, ids, src)),
+        _scatter("scatter_add", lambda x, ids, src: x.scatter_add(0, _columns(ids, src), src)),
+        *(
+            _scatter(
+                f"scatter_reduce {kind}",
+                lambda x, ids, src, kind=kind: x.scatter_reduce(0, _columns(ids, src), src, kind, include_self=False),
+            )
+            for kind in ("mean", "amax")
+        ),
+        _scatter(
+            "scatter_add of elements", lambda x, ids, src: x.scatter_add(0, _columns(ids, src) + 0, src), 1000, 50_000
+        ),
+        _scatter("segment_reduce max", lambda x, ids, src: torch.segment_reduce(src, "max", lengths=reduce_lengths)),
+        *(_graph(aggregate) for aggregate in ("sum", "mean", "max", "attention")),
+    ]
+
+
+def main() -> None:
+    """Time the cases."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--only", default="", metavar="WORD", help="only the cases with this in their name")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    chosen = [case for case in cases() if arguments.only in case.name]
+    for threads in arguments.threads:
+        results: list[Result] = []
+        for case in chosen:
+            progress(case.name)
+            results.append(contest(case.name, case.contenders(threads)))
+        show(f"torch, {threads} thread{'s' * (threads > 1)}", results, arguments.json)
+
+
+if __name__ == "__main__":
+    main()
