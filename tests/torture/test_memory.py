@@ -24,8 +24,9 @@ def test_memory_may_run_out_at_any_line(road: str) -> None:
 
 
 def test_a_file_that_is_written_in_place_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from onnx_sparse import cli
     from torture.memory import torture
+
+    from onnx_sparse import cli
 
     main = cli.main
 
