@@ -132,4 +132,5 @@ def _openvino_coverage() -> str:
 if __name__ == "__main__":
     for path, text in files().items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        if not path.exists() or path.read_text("utf-8") != text:  # what is written anew is compiled anew
+            path.write_text(text, encoding="utf-8")

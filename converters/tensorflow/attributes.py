@@ -36,12 +36,18 @@ _CONVERTED = frozenset(
 )
 
 
+def every_node(graph_def: Any) -> Iterator[Any]:
+    """The nodes of a graph and of its functions."""
+    yield from graph_def.node
+    for function in graph_def.library.function:
+        yield from function.node_def
+
+
 def unknown_attributes(graph_def: Any) -> Iterator[UnsupportedNode]:
     """The nodes of a graph and of its functions with an attribute that would be dropped."""
     registry = require("tensorflow.python.framework.op_def_registry")
     attr_value = require("tensorflow.core.framework.attr_value_pb2").AttrValue
-    nodes = [*graph_def.node, *(node for function in graph_def.library.function for node in function.node_def)]
-    for node in nodes:
+    for node in every_node(graph_def):
         declared = registry.get(node.op)
         for attribute in declared.attr if declared is not None else ():
             name = attribute.name

@@ -10,6 +10,7 @@ from typing import Any
 from onnx import ModelProto
 
 from onnx_sparse.converters.graphs import graphs
+from onnx_sparse.converters.tensorflow.attributes import every_node
 
 #: Nodes that compute nothing.
 _NOT_COUNTED = ("Const", "Placeholder", "PlaceholderWithDefault", "Identity", "NoOp")
@@ -77,8 +78,7 @@ class Explanation:
 
 def count_source_nodes(graph_def: Any) -> int:
     """How many nodes of a GraphDef and of its functions compute something."""
-    nodes = [*graph_def.node, *(node for function in graph_def.library.function for node in function.node_def)]
-    return sum(map(computes, nodes))
+    return sum(map(computes, every_node(graph_def)))
 
 
 def computes(node: Any) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.tensorflow.attributes import every_node
 from onnx_sparse.converters.tensorflow.derived_tables import derive_tables
 from onnx_sparse.converters.tensorflow.freeze import inlinable
 from onnx_sparse.converters.tensorflow.graph_tables import Contents, GraphTables
@@ -143,7 +144,7 @@ def _without_colocation(graph_def: Any) -> Any:
 
 def _keep_loops(graph_def: Any) -> None:
     """Let TensorFlow's optimizer leave loops and branches whole: lowered to single nodes, they are not recognised."""
-    for node in (*graph_def.node, *(node for function in graph_def.library.function for node in function.node_def)):
+    for node in every_node(graph_def):
         if "_lower_using_switch_merge" in node.attr:
             node.attr["_lower_using_switch_merge"].b = False
 

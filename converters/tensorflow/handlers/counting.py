@@ -8,8 +8,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.coordinates import column, element, sparse_rank
-from onnx_sparse.converters.tensorflow.handlers.partitions import of_splits
+from onnx_sparse.converters.tensorflow.handlers.partitions import Rows, rows_of_dense, rows_of_ragged, rows_of_sparse
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 
 _COUNTED = ("int32", "int64", "float", "double")
@@ -19,20 +18,13 @@ _NOTES = "negative values are not counted; TensorFlow raises"
 @handles("Bincount", inputs=("arr", "size", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, notes=_NOTES)
 def bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """How often each value below `size` occurs, or the sum of its weights."""
-    return (_count(node, node["arr"], None, None, emit),)
+    return (_count(node, Rows(node["arr"]), emit),)
 
 
 @handles("DenseBincount", inputs=("input", "size", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, notes=_NOTES)
 def dense_bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Bincount of a vector, or of each row of a matrix."""
-    values = node["input"]
-    if values.rank < 2:
-        return (_count(node, values, None, None, emit),)
-    shape = emit.shape_of(values)
-    rows = element(shape, 0, emit)
-    numbers = emit.op("Range", emit.constant(0), rows, emit.constant(1))
-    row_of_each = emit.op("Unsqueeze", numbers, emit.constant([1]))
-    return (_count(node, values, row_of_each, rows, emit),)
+    return (_count(node, rows_of_dense(node["input"], emit), emit),)
 
 
 @handles(
@@ -44,10 +36,8 @@ def dense_bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 )
 def sparse_bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Bincount of the entries of a sparse vector, or of each row of a sparse matrix."""
-    indices, shape = node["indices"], node["dense_shape"]
-    if sparse_rank(indices, shape) < 2:
-        return (_count(node, node["values"], None, None, emit),)
-    return (_count(node, node["values"], column(indices, 0, emit), element(shape, 0, emit), emit),)
+    rows = rows_of_sparse(node["indices"], node["values"], node["dense_shape"], emit)
+    return (_count(node, rows, emit),)
 
 
 @handles(
@@ -59,12 +49,12 @@ def sparse_bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 )
 def ragged_bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Bincount of each row."""
-    rows = of_splits(node["splits"], emit)
-    return (_count(node, node["values"], rows.row, element(rows.rows, 0, emit), emit),)
+    return (_count(node, rows_of_ragged(node["splits"], node["values"], emit), emit),)
 
 
-def _count(node: Node, values: Tensor, row: Tensor | None, rows: Tensor | None, emit: Emitter) -> Tensor:
+def _count(node: Node, rows: Rows, emit: Emitter) -> Tensor:
     """Count values by row and value; without rows, all values are in one row."""
+    values = rows.values
     size, ids = emit.cast(node["size"], TensorProto.INT64), emit.cast(values, TensorProto.INT64)
     one = emit.like(1, node["weights"])
     binary = bool(node.attributes.get("binary_output"))
@@ -75,17 +65,17 @@ def _count(node: Node, values: Tensor, row: Tensor | None, rows: Tensor | None, 
     low = emit.op("GreaterOrEqual", ids, emit.constant(0))
     counted = emit.op("And", low, emit.op("Less", ids, size))
     total = size
-    if row is not None and rows is not None:
-        ids = emit.op("Add", ids, emit.op("Mul", row, size))
-        total = emit.op("Mul", rows, size)
+    if rows.row is not None and rows.count is not None:
+        ids = emit.op("Add", ids, emit.op("Mul", rows.row, size))
+        total = emit.op("Mul", rows.count, size)
     ids = emit.op("Where", counted, ids, emit.constant(-1))
     inputs = {"data": weights, "segment_ids": ids, "num_segments": total}
     (counts,) = emit.domain_op("UnsortedSegmentSum", inputs)
     if binary:
         counts = emit.op("Min", counts, one)
-    if rows is None:
+    if rows.count is None:
         return counts
-    shape = [emit.op("Unsqueeze", number, emit.constant([0])) for number in (rows, size)]
+    shape = [emit.op("Unsqueeze", number, emit.constant([0])) for number in (rows.count, size)]
     return emit.op("Reshape", counts, emit.op("Concat", *shape, axis=0), allowzero=1)
 
 

@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.coordinates import element
+from onnx_sparse.converters.tensorflow.handlers.coordinates import column, element, sparse_rank
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,43 @@ class Partition:
     longest: Tensor
     lengths: Tensor
     splits: Tensor
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Values in rows: those of a matrix, of a sparse or of a ragged tensor; the values of a vector are in no rows.
+
+    Attributes:
+        values: The values.
+        row: The row of each value, in a shape that broadcasts with theirs; None without rows.
+        count: The number of rows, a scalar; None without rows.
+    """
+
+    values: Tensor
+    row: Tensor | None = None
+    count: Tensor | None = None
+
+
+def rows_of_dense(values: Tensor, emit: Emitter) -> Rows:
+    """The rows of a vector or matrix."""
+    if values.rank < 2:
+        return Rows(values)
+    count = element(emit.shape_of(values), 0, emit)
+    numbers = emit.op("Range", emit.constant(0), count, emit.constant(1))
+    return Rows(values, emit.op("Unsqueeze", numbers, emit.constant([1])), count)
+
+
+def rows_of_sparse(indices: Tensor, values: Tensor, dense_shape: Tensor, emit: Emitter) -> Rows:
+    """The rows of a sparse vector or matrix."""
+    if sparse_rank(indices, dense_shape) < 2:
+        return Rows(values)
+    return Rows(values, column(indices, 0, emit), element(dense_shape, 0, emit))
+
+
+def rows_of_ragged(splits: Tensor, values: Tensor, emit: Emitter) -> Rows:
+    """The rows of a ragged tensor."""
+    partition = of_splits(splits, emit)
+    return Rows(values, partition.row, element(partition.rows, 0, emit))
 
 
 def splits_of(lengths: Tensor, emit: Emitter) -> Tensor:

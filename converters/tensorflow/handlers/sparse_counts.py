@@ -6,9 +6,9 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.coordinates import column, element, sparse_rank
+from onnx_sparse.converters.tensorflow.handlers.coordinates import element
 from onnx_sparse.converters.tensorflow.handlers.counting import weights_or_ones
-from onnx_sparse.converters.tensorflow.handlers.partitions import of_splits
+from onnx_sparse.converters.tensorflow.handlers.partitions import Rows, rows_of_dense, rows_of_ragged, rows_of_sparse
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 
 _COUNTED = ("int32", "int64", "float", "double")
@@ -18,13 +18,7 @@ _NOTES = "the element types are those of the counts; negative values are not cou
 @handles("DenseCountSparseOutput", inputs=("values", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, notes=_NOTES)
 def dense_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The distinct values of a vector, or of each row of a matrix, with their counts."""
-    values = node["values"]
-    if values.rank < 2:
-        return _counts(node, values, None, None, emit)
-    rows = element(emit.shape_of(values), 0, emit)
-    numbers = emit.op("Range", emit.constant(0), rows, emit.constant(1))
-    row = emit.op("Expand", emit.op("Unsqueeze", numbers, emit.constant([1])), emit.shape_of(values))
-    return _counts(node, values, row, rows, emit)
+    return _counts(node, rows_of_dense(node["values"], emit), emit)
 
 
 @handles(
@@ -36,10 +30,7 @@ def dense_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 )
 def sparse_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The distinct values of a sparse vector, or of each row of a sparse tensor, with their counts."""
-    indices, shape = node["indices"], node["dense_shape"]
-    if sparse_rank(indices, shape) < 2:
-        return _counts(node, node["values"], None, None, emit)
-    return _counts(node, node["values"], column(indices, 0, emit), element(shape, 0, emit), emit)
+    return _counts(node, rows_of_sparse(node["indices"], node["values"], node["dense_shape"], emit), emit)
 
 
 @handles(
@@ -51,15 +42,13 @@ def sparse_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 )
 def ragged_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The distinct values of each row with their counts."""
-    rows = of_splits(node["splits"], emit)
-    return _counts(node, node["values"], rows.row, element(rows.rows, 0, emit), emit)
+    return _counts(node, rows_of_ragged(node["splits"], node["values"], emit), emit)
 
 
-def _counts(
-    node: Node, values: Tensor, row: Tensor | None, rows: Tensor | None, emit: Emitter
-) -> tuple[Tensor, Tensor, Tensor]:
+def _counts(node: Node, rows: Rows, emit: Emitter) -> tuple[Tensor, Tensor, Tensor]:
     """A sparse tensor with the counts, by row and value; without rows, all values are in one row."""
-    attributes, weights = node.attributes, weights_or_ones(node["weights"], values, emit)
+    values, attributes = rows.values, node.attributes
+    weights = weights_or_ones(node["weights"], values, emit)
     flat = emit.constant([-1])
     weights, numbers = emit.op("Reshape", weights, flat), emit.cast(emit.op("Reshape", values, flat), TensorProto.INT64)
     longest = int(attributes.get("maxlength", -1))
@@ -75,7 +64,8 @@ def _counts(
     # Values are numbered first: their product with the number of a row might not fit into 64 bits.
     distinct, _, code, _ = _unique(numbers, emit)
     codes = emit.op("Max", emit.shape_of(distinct), emit.constant([1]))
-    if row is not None:
+    if rows.row is not None:
+        row = emit.op("Expand", rows.row, emit.shape_of(values))
         code = emit.op("Add", code, emit.op("Mul", _kept(row, counted, emit), codes))
     places, _, which, _ = _unique(code, emit)
     many = element(emit.shape_of(places), 0, emit)
@@ -83,10 +73,10 @@ def _counts(
     if attributes["binary_output"]:
         sums = emit.op("Expand", emit.like(1, sums), emit.shape_of(sums))
     indices = emit.op("Unsqueeze", emit.op("Gather", distinct, emit.op("Mod", places, codes)), emit.constant([1]))
-    if rows is None:
+    if rows.count is None:
         return indices, sums, width
     group = emit.op("Unsqueeze", emit.op("Div", places, codes), emit.constant([1]))
-    shape = emit.op("Concat", emit.op("Unsqueeze", rows, emit.constant([0])), width, axis=0)
+    shape = emit.op("Concat", emit.op("Unsqueeze", rows.count, emit.constant([0])), width, axis=0)
     return emit.op("Concat", group, indices, axis=1), sums, shape
 
 
