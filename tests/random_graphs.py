@@ -682,7 +682,9 @@ def _difference(got: np.ndarray, want: np.ndarray) -> str:
     if want.dtype.kind == "f":
         finite = want[np.isfinite(want)]
         scale = np.abs(finite).max(initial=1e-3)
-        equal = np.allclose(got, want, rtol=1e-4, atol=1e-5 * scale, equal_nan=True)
+        # Inputs are of the order of 1, and what is left of sums that cancel is their rounding.
+        atol = max(1e-5 * scale, 4 * np.finfo(np.float32).eps)
+        equal = np.allclose(got, want, rtol=1e-4, atol=atol, equal_nan=True)
     else:
         equal = np.array_equal(got, want)
     return "" if equal else f"{got.ravel()[:5]} for {want.ravel()[:5]}"
