@@ -98,6 +98,7 @@ def convert(
         simplify(model)
         nodes_before = count_nodes(model)
         attempts = rewrite(model)
+        model = _inferred(model)
         guard(model)
         tell("checking")
         model = _inferred(model, strict=True)

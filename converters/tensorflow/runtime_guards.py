@@ -3,8 +3,10 @@
 - A reduction along a negative axis keeps that axis: the sum of a [0, 4] along -1 has shape [0, 4] there, not [0].
 - A Split into a number of equal parts refuses a dimension of size 0; it takes explicit sizes.
 - A Transpose before a MatMul is fused with it, and the fused operator fails, gives what is in memory, or ends the
-  process if there is nothing to multiply. A Reshape that changes nothing between the two prevents that.
-- A MatMul does not broadcast a batch of one matrix to none.
+  process if there is nothing to multiply. A Reshape that changes nothing between the two prevents that, unless all
+  sizes are known, where it is removed: such a product is a constant.
+- A MatMul does not broadcast a batch of one matrix to none. If there is nothing to multiply, its result has the batch
+  of the first operand, or what is in memory.
 - A Gather of the elements of a Range becomes a Slice, in which an end of -1 is not before the first element.
 - A Gather of slices of strings copies only the first string of each.
 - An LSTM or GRU without rows, and a GRU without steps, ends the process; one row or step is added and taken off again.
@@ -75,7 +77,7 @@ class _Guard:
                     self._count_axes_from_the_front(node)
                 elif node.op_type == "Split" and len(node.input) < 2:
                     self._write_sizes(node)
-                elif node.op_type == "MatMul":
+                elif node.op_type == "MatMul" and not self._is_zero(node):
                     self._separate(node)
                 elif node.op_type == "Gather":
                     self._keep_range(node)
@@ -132,6 +134,17 @@ class _Guard:
         total = self._emit("Gather", [self._emit("Shape", [node.input[0]]), place])
         node.input.append(self._emit("Expand", [self._emit("Div", [total, number]), number]))
 
+    def _is_zero(self, node: NodeProto) -> bool:
+        """Write zeros if there is nothing to multiply in matrices whose sizes are all known."""
+        one, other = (self._known_sizes(name) for name in node.input)
+        if len(one) < 2 or len(other) < 2 or one[-1]:
+            return False
+        batch = np.broadcast_shapes(one[:-2], other[:-2])
+        sums = self._emit("ReduceSum", [node.input[0], self._constant(np.array([len(one) - 1]))], keepdims=1)
+        node.op_type = "Expand"
+        node.input[:] = [sums, self._constant(np.array([*batch, one[-2], other[-1]]))]
+        return True
+
     def _separate(self, node: NodeProto) -> None:
         shapes = [self._shapes.get(name) for name in node.input]
         if not all(shape is not None and all(shape) for shape in shapes):
@@ -141,13 +154,18 @@ class _Guard:
                 known = order or shape
                 if known and name in self._transposed and (order is None or _is_fused(order)):
                     node.input[k] = self._emit("Reshape", [name, self._constant(np.zeros(len(known), np.int64))])
-        batches = [None if shape is None else shape[:-2] for shape in shapes]
-        for k, (one, other) in enumerate((batches, batches[::-1])):
-            if not one or not other:
-                continue
-            missing: list[int | None] = [1] * max(0, len(other) - len(one))
-            if any(a == 1 and not b for a, b in zip([*missing, *one], other, strict=False)):
-                self._spread(node, k)
+        one, other = shapes
+        if one is None or other is None or min(len(one), len(other)) < 2:
+            return
+        rank = max(len(one), len(other))
+        ones: list[int | None] = [1] * rank
+        first, second = (ones[len(shape) :] + shape[:-2] for shape in (one, other))
+        if len(one) > 2 and any(a == 1 and not b for a, b in zip(first, second, strict=True)):
+            self._spread(node, 0)
+        elif not one[-1] and not other[-2] and any(a == 1 and b != 1 for a, b in zip(first, second, strict=True)):
+            self._share_batch(node, rank - len(one))
+        if len(other) > 2 and any(b == 1 and not a for a, b in zip(first, second, strict=True)):
+            self._spread(node, 1)
 
     def _keep_range(self, node: NodeProto) -> None:
         maker = self._makers.get(self._uncast(node.input[1]))
@@ -210,10 +228,30 @@ class _Guard:
         target = self._emit("Concat", [batch, ones], axis=0)
         node.input[position] = self._emit("Expand", [node.input[position], target])
 
+    def _share_batch(self, node: NodeProto, missing: int) -> None:
+        """Give the first operand the batch of both, but only where it has no elements: nothing is copied."""
+        given, zero, last = node.input[0], self._constant(np.array([0])), self._constant(np.array([-1]))
+        batch = self._emit("Slice", [self._emit("Shape", [node.input[1]]), zero, self._constant(np.array([-2]))])
+        target = self._emit("Concat", [batch, self._constant(np.array([1, 1]))], axis=0)
+        nothing = self._emit("Expand", [self._emit("Slice", [given, zero, zero, last]), target])
+        sizes = self._emit("Shape", [given])
+        own = sizes
+        if missing:
+            own = self._emit("Concat", [self._constant(np.ones(missing, np.int64)), sizes], axis=0)
+        is_empty = self._emit("Equal", [self._emit("Gather", [sizes, last]), zero])
+        shape = self._emit("Where", [is_empty, self._emit("Shape", [nothing]), own])
+        node.input[0] = self._emit("Reshape", [given, shape], allowzero=1)
+
     def _uncast(self, name: str) -> str:
         """The tensor before casts, which ONNX Runtime may move or remove."""
         maker = self._makers.get(name)
         return self._uncast(maker.input[0]) if maker is not None and maker.op_type == "Cast" else name
+
+    def _known_sizes(self, name: str) -> tuple[int, ...]:
+        """The sizes of a tensor if all are known."""
+        sizes = self._shapes.get(name) or []
+        known = tuple(size for size in sizes if size is not None)
+        return known if len(known) == len(sizes) else ()
 
     def _value(self, name: str) -> Array | None:
         return numpy_helper.to_array(self._constants[name]) if name in self._constants else None

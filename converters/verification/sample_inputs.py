@@ -223,7 +223,13 @@ class _Drawing:
             lengths = self.rng.integers(*per_row, self.batch_size)
             if kind == "with empty rows":
                 lengths[0], lengths[-1] = 2, 0
-        widths = [self._stated((name, 1)) for name in self.roles.shapes]
+        ends = {name: self.layout.ends_at((name, 1)) for name in self.roles.shapes}
+        # The number of entries is not known before the rows are.
+        widths = [
+            self._stated((name, 1))
+            for name, end in ends.items()
+            if isinstance(end, int) or end[0] not in self.roles.entries
+        ]
         narrowest = min((width for width in widths if width is not None), default=None)
         return lengths if narrowest is None else np.minimum(lengths, narrowest)
 
@@ -324,6 +330,8 @@ class _Drawing:
             return self.rng.choice([*roles.keys[name], max(roles.keys[name]) + 1], shape)
         if np.issubdtype(numpy_dtype(dtype), np.integer):
             bound = self._bound(name)
+            if bound == 0:  # there is no legal id
+                shape = [known or 0 for known in self._known_sizes(name)]
             free = _PROBED_IDS if self.kind == PROBE else _IDS
             return self.rng.integers(0, free if bound is None else max(bound, 1), shape)
         return self.rng.standard_normal(shape)

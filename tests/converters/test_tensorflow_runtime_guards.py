@@ -16,8 +16,9 @@ SIZES = (0, 1, 2)
 
 
 def session_of(nodes, ranks, result="y", dtype=TensorProto.FLOAT, guarded=True, **constants):
-    """A session with inputs of the given ranks and unknown sizes, and one output."""
-    inputs = [helper.make_tensor_value_info(name, dtype, [None] * rank) for name, rank in ranks.items()]
+    """A session with inputs of the given ranks and unknown sizes, or of the given sizes, and one output."""
+    sizes = {name: [None] * rank if isinstance(rank, int) else rank for name, rank in ranks.items()}
+    inputs = [helper.make_tensor_value_info(name, dtype, dims) for name, dims in sizes.items()]
     tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
     output = helper.make_tensor_value_info(result, dtype, None)
     graph = helper.make_graph(nodes, "graph", inputs, [output], tensors)
@@ -87,6 +88,48 @@ def test_products_of_transposed_matrices(rank, scaled):
                 moved, other = (left, right) if side == 0 else (right, left)
                 fed = np.ascontiguousarray(moved.transpose(np.argsort(order)))
                 assert_equal(session, left @ right * (0.5 if scaled else -1), a=fed, b=other)
+
+
+def used_memory_first(session, fill, **feeds):
+    """Run a session twice on larger matrices, so that there is something in the memory of its outputs."""
+    for _ in range(2):
+        session.run(["y"], {name: np.ones([size or fill for size in x.shape], x.dtype) for name, x in feeds.items()})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("ranks", list(itertools.product((2, 3, 4), repeat=2)), ids=str)
+def test_products_of_nothing(ranks, dtype):
+    """Of every two ranks; some sizes are known."""
+    rank, other = ranks
+    left, right = np.ones((3, 4, 5, 0)[4 - rank :], dtype), np.ones((3, 4, 0, 6)[4 - other :], dtype)
+    nodes = [helper.make_node("Neg", ["a"], ["n"]), helper.make_node("MatMul", ["n", "b"], ["p"])]
+    nodes.append(helper.make_node("Neg", ["p"], ["y"]))
+    for known in ((), (0,), (-1,), (-2,)):
+        sizes = {
+            name: [size if k - x.ndim in known or k in known else None for k, size in enumerate(x.shape)]
+            for name, x in {"a": left, "b": right}.items()
+        }
+        session = session_of(nodes, sizes, dtype=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+        if 0 not in itertools.chain(*sizes.values()):
+            used_memory_first(session, 1, a=left, b=right)
+        assert_equal(session, left @ right, a=left, b=right)
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_products_of_transposed_matrices_of_known_sizes(rank):
+    for order in itertools.permutations(range(rank)):
+        left, right = np.ones((3, 4, 0)[3 - rank :], np.float32), np.ones((3, 0, 5)[3 - rank :], np.float32)
+        fed = np.ascontiguousarray(left.transpose(np.argsort(order)))
+        for known in range(2 ** (2 * rank)):
+            sizes = [size if known >> k & 1 else None for k, size in enumerate((*fed.shape, *right.shape))]
+            transposed = helper.make_node("Transpose", ["f"], ["t"], perm=order)
+            nodes = [helper.make_node("Neg", ["a"], ["f"]), transposed, helper.make_node("MatMul", ["t", "b"], ["p"])]
+            nodes += [helper.make_node("Exp", ["c"], ["e"]), helper.make_node("ReduceSum", ["e"], ["s"], keepdims=0)]
+            nodes += [helper.make_node("Add", ["p", "s"], ["q"]), helper.make_node("Sub", ["q", "s"], ["y"])]
+            session = session_of(nodes, {"a": sizes[:rank], "b": sizes[rank:], "c": 1})
+            used = np.ones(3 * 4 * 5, np.float32)
+            for _ in range(3):
+                assert_equal(session, left @ right, a=fed, b=right, c=used)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What the verifications of all converters share: what counts as compared, sizes that are solved for, isolation."""
 
+import itertools
 import os
 import signal
 
@@ -10,8 +11,10 @@ from onnx import TensorProto, helper
 from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
 from onnx_sparse.converters.verification.comparison import Verdict
 from onnx_sparse.converters.verification.isolation import CAN_FORK, EndedError, Isolated
+from onnx_sparse.converters.verification.layout import GUESSED, ROWS
 from onnx_sparse.converters.verification.sample_inputs import (
     KINDS,
+    PROBE,
     CompositeSpecs,
     RaggedInput,
     Sampler,
@@ -176,6 +179,23 @@ class TestSolving:
         with_rows = [entry for entry in attempts if entry.batch.has_rows]
         assert len(with_rows) >= 4
         assert [str(entry.refusal) for entry in with_rows if entry.refusal] == []
+
+    def test_any_two_sizes_may_be_the_same(self):
+        """Those of a sparse tensor, of its dense shape, of a table and of ids in it."""
+        model = model_of(i=(INT64, None, 2), v=(FLOAT, None), s=(INT64, 2), t=(FLOAT, None, None), ids=(INT64, None))
+        model.graph.node.append(
+            helper.make_node("SparseFillEmptyRows", ["v", "s", "i", "d"], ["a"], domain="onnx_sparse")
+        )
+        sampler = Sampler(model)
+        assert sampler.roles.shapes == {"s"}
+        axes = [("i", 0), ("v", 0), ("s", 0), ("s", 1), ("t", 0), ("t", 1), ("ids", 0), ROWS]
+        for one, other, bound in itertools.product(axes, axes, [("v", 0), ("t", 0), ("t", 1), 0]):
+            for kind in (*KINDS, PROBE):
+                layout = GUESSED.with_bound("ids", bound)
+                layout = layout if one == other else layout.with_size(one, other)
+                feeds = sampler.batch(kind, 0, layout).feeds
+                limit = feeds[bound[0]].shape[bound[1]] if bound else 0
+                assert (feeds["ids"] < limit).all()
 
     @pytest.mark.parametrize(
         "message", ["", "no", "3 vs. 3", "[1,2] vs. [3,4]", "= 99999999999999999999 is not in [0, 0)"]
