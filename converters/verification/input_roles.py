@@ -13,7 +13,7 @@ from typing import Any
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from onnx_sparse.converters.graphs import graphs
-from onnx_sparse.converters.verification.tf_examples import ParsedFeature
+from onnx_sparse.converters.verification.tf_examples import ParsedFeature, merged
 
 #: The number of rows of a table that is an input of unknown size.
 TABLE_ROWS = 7
@@ -106,7 +106,8 @@ def find_roles(model: ModelProto) -> Roles:
             columns = [trace.array(name) for name in node.input[1:5]]  # keys, types, sizes, required
             known = [column for column in columns if column is not None]
             if len(known) == len(columns):
-                roles.examples[names[0]] = tuple(ParsedFeature(*feature) for feature in zip(*known, strict=True))
+                features = tuple(ParsedFeature(*feature) for feature in zip(*known, strict=True))
+                roles.examples[names[0]] = merged(roles.examples.get(names[0], ()), features)
         elif node.op_type.startswith("EmbeddingSegments"):
             roles.tables |= _known(names[0])
             roles.entries |= _known(names[1], names[5])

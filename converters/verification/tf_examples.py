@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +32,16 @@ class ParsedFeature:
     dtype: DType
     size: int
     required: bool
+
+
+def merged(*parts: Iterable[ParsedFeature]) -> tuple[ParsedFeature, ...]:
+    """The features that several parsers take from the same messages: of a key, the first of those that say most."""
+    found: dict[bytes, ParsedFeature] = {}
+    for feature in itertools.chain(*parts):
+        known = found.setdefault(feature.key, feature)
+        if (feature.required, feature.size >= 0) > (known.required, known.size >= 0):
+            found[feature.key] = feature
+    return tuple(found.values())
 
 
 def serialized_example(features: Mapping[bytes, tuple[DType, Values]]) -> bytes:

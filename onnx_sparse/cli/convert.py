@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--verify-with",
         action="append",
         default=[],
-        metavar="FILE.npz|NAME=FILE.npy|NAME=JSON",
+        metavar="FILE.npz|NAME=FILE|NAME=JSON",
         help="verify on these inputs, given as for `run`",
     )
 

@@ -2,7 +2,8 @@
 
 - Files are read without pickles. Strings are numpy's fixed-width strings (`U`) or bytes (`S`, as UTF-8; `V`, as they
   are).
-- tf.Example messages are also taken as JSON objects, with the values of features by key.
+- tf.Example messages are also taken as JSON objects, with the values of features by key, and from TFRecord files and
+  files of JSON lines.
 - An element type must be the model's own: a cast would hide a mistake. JSON values take the model's.
 - numpy has no bfloat16: float32 is rounded to it, and files that `np.save` wrote from `ml_dtypes.bfloat16` are taken.
 """
@@ -18,10 +19,11 @@ import numpy as np
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from onnx_sparse.cli.array_file import Array, read_npy, read_npz
+from onnx_sparse.cli.messages import json_leaves, messages_of_file, messages_of_json
 from onnx_sparse.cli.model_graph import required_inputs, shape_of, type_name, type_text
 from onnx_sparse.cli.output import CommandError, UsageError, printable
 from onnx_sparse.converters.verification.input_roles import find_roles
-from onnx_sparse.converters.verification.tf_examples import ParsedFeature, serialized_example
+from onnx_sparse.converters.verification.tf_examples import ParsedFeature
 from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
 
 #: An error message lists no more inputs than this: it stays one readable line.
@@ -29,20 +31,13 @@ _MOST_LISTED = 12
 #: How numpy's own file format writes bfloat16, a type that it does not know.
 _BFLOAT16_BYTES = np.dtype("V2")
 
-#: What JSON has for each element type of a tf.Example's features.
-_IN_MESSAGES: dict[int, type | tuple[type, ...]] = {
-    TensorProto.STRING: str,
-    TensorProto.INT64: int,
-    TensorProto.FLOAT: (int, float),
-}
-
 
 def read_feeds(model: ModelProto, sources: Sequence[str]) -> dict[str, Array]:
     """The feeds of one run.
 
     Args:
         model: The model that is fed.
-        sources: Each is `FILE.npz`, `NAME=FILE.npy` or `NAME=JSON`.
+        sources: Each is `FILE.npz`, `NAME=FILE.npy`, `NAME=FILE` (of messages) or `NAME=JSON`.
 
     Raises:
         CommandError: A file cannot be read, or an input is missing, unknown or not of the model's type or shape.
@@ -57,8 +52,12 @@ def read_feeds(model: ModelProto, sources: Sequence[str]) -> dict[str, Array]:
                 raise CommandError(f"the model has no input {name}; {_expected(model)}")
             if name in feeds:
                 raise UsageError(f"input {name} is given twice")
-            if name in parsed and isinstance(given, _Json) and any(isinstance(v, dict) for v in _leaves(given.value)):
-                given = _messages(printable(name), parsed[name], given.value)
+            if name in parsed:
+                given = _messages(declared[name], parsed[name], given)
+            if isinstance(given, Path):
+                raise UsageError(
+                    f"--input {source}: {given} is not a .npy file; only tf.Example messages are read from others"
+                )
             feeds[name] = _checked(declared[name], given)
     missing = [value.name for value in required_inputs(model) if value.name not in feeds]
     if missing:
@@ -89,22 +88,35 @@ class _Json:
         self.value = value
 
 
-def _read(source: str) -> Iterator[tuple[str, Array | _Json]]:
+#: What a source gives: an array, JSON, or a file that is not numpy's.
+_Given = Array | _Json | Path
+
+
+def _read(source: str) -> Iterator[tuple[str, _Given]]:
     name, equals, text = source.partition("=")
     if source.lower().endswith(".npz") and (not equals or Path(source).exists()):
         yield from read_npz(Path(source))
         return
     if not equals or not name:
-        raise UsageError(f"--input {source}: expected FILE.npz, NAME=FILE.npy or NAME=JSON")
+        raise UsageError(f"--input {source}: expected FILE.npz, NAME=FILE or NAME=JSON")
     if text.lower().endswith(".npy"):
         yield name, read_npy(Path(text))
         return
     try:
         yield name, _Json(json.loads(text))
     except ValueError as error:
-        raise UsageError(f"--input {source}: {text} is neither a .npy file nor JSON ({error})") from error
+        if not _exists(text):
+            raise UsageError(f"--input {source}: {text} is neither a file nor JSON ({error})") from error
+        yield name, Path(text)
     except RecursionError as error:
         raise UsageError(f"--input {name}: the JSON is nested too deeply") from error
+
+
+def _exists(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):  # a text that is too long for a name, or has a NUL
+        return False
 
 
 def _checked(declared: ValueInfoProto, given: Array | _Json) -> Array:
@@ -134,33 +146,13 @@ def _of_type(name: str, dtype: int, array: Array) -> Array:
     return array
 
 
-def _messages(name: str, features: Sequence[ParsedFeature], value: Any) -> Array:
-    """The messages of a list of JSON objects, or of a single one."""
-    from onnx_sparse import example_array
-
-    if isinstance(value, list):
-        return example_array([_message(name, features, item) for item in value])
-    return example_array(_message(name, features, value))
-
-
-def _message(name: str, features: Sequence[ParsedFeature], given: Any) -> bytes:
-    if not isinstance(given, dict):
-        raise CommandError(f"input {name}: {json.dumps(given)} does not fit; each message is an object")
-    types = {feature.key.decode(errors="replace"): feature for feature in features}
-    written = {}
-    for key, value in given.items():
-        if key not in types:
-            known = ", ".join(map(printable, list(types)[:_MOST_LISTED]))
-            raise CommandError(f"input {name}: the model parses no feature {printable(key)}; it parses {known}")
-        dtype, leaves = types[key].dtype, list(_leaves(value))
-        legal = _IN_MESSAGES[dtype]
-        for leaf in leaves:
-            if not isinstance(leaf, legal) or isinstance(leaf, bool):
-                what = f"feature {printable(key)} is {type_name(dtype)}"
-                raise CommandError(f"input {name}: {json.dumps(leaf)} does not fit; {what}")
-        content = [leaf.encode() for leaf in leaves] if dtype == TensorProto.STRING else leaves
-        written[types[key].key] = dtype, content
-    return serialized_example(written)
+def _messages(declared: ValueInfoProto, features: Sequence[ParsedFeature], given: _Given) -> _Given:
+    """Messages where a file of them is given, or JSON objects; else what is given."""
+    if isinstance(given, Path):
+        return messages_of_file(features, given, is_single=shape_of(declared) == [])
+    if isinstance(given, _Json) and any(isinstance(leaf, dict) for leaf in json_leaves(given.value)):
+        return messages_of_json(declared.name, features, given.value)
+    return given
 
 
 def _strings(name: str, array: Array) -> Array:
@@ -176,7 +168,7 @@ def _strings(name: str, array: Array) -> Array:
 
 def _from_json(declared: ValueInfoProto, value: Any) -> Array:
     name, dtype = printable(declared.name), declared.type.tensor_type.elem_type
-    leaves = list(_leaves(value))
+    leaves = list(json_leaves(value))
     legal: tuple[type, ...]
     if dtype == TensorProto.STRING:
         legal, words = (str,), "strings"
@@ -199,14 +191,6 @@ def _from_json(declared: ValueInfoProto, value: Any) -> Array:
         raise CommandError(f"input {name}: a number is out of the range of {type_name(dtype)}") from error
     except ValueError as error:
         raise CommandError(f"input {name}: the rows of a tensor must all have the same length ({error})") from error
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _leaves(item)
-    else:
-        yield value
 
 
 def _check_shape(declared: ValueInfoProto, array: Array) -> None:

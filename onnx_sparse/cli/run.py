@@ -2,9 +2,12 @@
 
 Inputs are given as an .npz archive with an array for each input, one by one as .npy files, or
 as JSON. Arrays must have the element types that the model declares; JSON values are given them.
-Strings are numpy `U`, `S` or `V` arrays; a tf.Example message may be a JSON object with the values of
-its features. A bfloat16 input is given as float32, which is rounded, and
+Strings are numpy `U`, `S` or `V` arrays. A bfloat16 input is given as float32, which is rounded, and
 a bfloat16 output is saved as float32. Pickled arrays are never loaded.
+
+Serialized tf.Example messages are also taken from a TFRecord file, plain or compressed with gzip or
+zlib; as JSON objects with the values of features by key, in which bytes may be {"b64": "..."}; and
+from a file named .jsonl with such an object in each line.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ onnx-sparse run model.onnx --input inputs.npz -o outputs.npz
 onnx-sparse run model.onnx --input ids=ids.npy --input segments='[0, 0, 2]'
 onnx-sparse run model.onnx --input inputs.npz --backend python --json
 onnx-sparse run model.onnx --input examples='[{"ids": [3, 4], "user": "x"}, {}]'
+onnx-sparse run model.onnx --input examples=part-00000.tfrecord.gz
 """
 
 #: `--json` holds the values of outputs up to this many elements; larger ones belong in a file.
@@ -41,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--input",
         action="append",
         default=[],
-        metavar="FILE.npz|NAME=FILE.npy|NAME=JSON",
+        metavar="FILE.npz|NAME=FILE|NAME=JSON",
         help="one or all inputs; may be given several times",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="OUT.npz", help="save the outputs")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 
@@ -10,11 +9,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
-
-import onnx_sparse
-from onnx_sparse.runtime import available_backends
-from onnx_sparse.schemas import DOMAIN
+from onnx import TensorProto, helper
 
 DATA = np.array([[1, 5], [4, 2], [3, 3]], np.float32)
 IDS = np.array([0, 0, 2], np.int64)
@@ -195,10 +190,10 @@ class TestWrongInput:
         assert "does not fit" in refused(1, 'data={"a": 1}')
 
     def test_neither_file_nor_json(self, refused):
-        assert "is neither a .npy file nor JSON" in refused(2, "data=hello")
+        assert "is neither a file nor JSON" in refused(2, "data=hello")
 
     def test_no_name(self, refused):
-        assert refused(2, "[1, 2]") == "--input [1, 2]: expected FILE.npz, NAME=FILE.npy or NAME=JSON"
+        assert refused(2, "[1, 2]") == "--input [1, 2]: expected FILE.npz, NAME=FILE or NAME=JSON"
 
     def test_twice(self, refused):
         assert refused(2, "segment_ids=[0]", "segment_ids=[0]") == "input segment_ids is given twice"
@@ -370,71 +365,3 @@ def test_names_of_files(cli, segment_max, feeds, tmp_path, command, name):
     given = ("--input", feeds) if command == "run" else ()
     assert cli(command, path, *given).code == 0
     assert cli(command, path, *given, "--json").json["model"]
-
-
-@pytest.fixture
-def parser(save):
-    """A model that parses a feature of each type from messages."""
-    initializers = {
-        "keys": np.array(["ids", "price", "user"], object),
-        "types": np.array([7, 1, 8]),
-        "sizes": np.array([-1, 1, 1]),
-        "required": np.array([False, True, False]),
-        "unset_is_empty": np.array([True, False, False]),
-        "sparse": np.array([True, False, False]),
-        "float_defaults": np.zeros(0, np.float32),
-        "int64_defaults": np.zeros(0, np.int64),
-        "string_defaults": np.array(["nobody"], object),
-    }
-    outputs = ["prices", "ids", "users", "row_splits", "coordinates"]
-    node = helper.make_node("ParseExample", ["examples", *initializers], outputs, domain=DOMAIN)
-    graph = helper.make_graph(
-        [node],
-        "g",
-        [helper.make_tensor_value_info("examples", TensorProto.STRING, ["n"])],
-        [
-            helper.make_tensor_value_info(name, dtype, None)
-            for name, dtype in zip(outputs, (1, 7, 8, 7, 7), strict=True)
-        ],
-        [numpy_helper.from_array(array, name) for name, array in initializers.items()],
-    )
-    imports = [helper.make_opsetid("", 18), helper.make_opsetid(DOMAIN, 1)]
-    return save(helper.make_model(graph, ir_version=10, opset_imports=imports))
-
-
-@pytest.mark.skipif("native" not in available_backends(), reason="the native library is not built")
-def test_messages_as_json(cli, parser):
-    given = '[{"ids": [3, -4], "price": 0.5, "user": ["ä"]}, {"price": [2]}]'
-    result = cli("run", parser, "--input", f"examples={given}", "--json")
-    assert result.code == 0
-    values = {output["name"]: output["values"] for output in json.loads(result.out)["outputs"]}
-    assert values == {
-        "prices": [0.5, 2.0],
-        "ids": [3, -4],
-        "users": ["ä", "nobody"],
-        "row_splits": [[0, 2, 2], [0, 1, 2], [0, 1, 2]],
-        "coordinates": [[0, 0], [0, 1]],
-    }
-
-
-@pytest.mark.skipif("native" not in available_backends(), reason="the native library is not built")
-def test_messages_in_a_file(cli, parser, tmp_path):
-    np.save(tmp_path / "messages.npy", onnx_sparse.example_array([b"", b""]))
-    result = cli("run", parser, "--input", f"examples={tmp_path / 'messages.npy'}")
-    assert result.code == 1
-    assert "serialized[0], feature 'price' is missing; it is required" in result.err
-
-
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [
-        ('[{"prize": 1}]', "the model parses no feature prize; it parses ids, price, user"),
-        ('[{"ids": 0.5}]', "0.5 does not fit; feature ids is int64"),
-        ('[{"user": true}]', "true does not fit; feature user is string"),
-        ('[{"ids": 1}, "b"]', '"b" does not fit; each message is an object'),
-    ],
-)
-def test_messages_that_do_not_fit(cli, parser, given, reason):
-    result = cli("run", parser, "--input", f"examples={given}")
-    assert result.code == 1
-    assert reason in result.err

@@ -76,6 +76,19 @@ def test_messages_are_given(saved):
         assert record.ok, record.note
 
 
+@pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
+def test_a_file_that_tensorflow_wrote(saved, tmp_path, capsys, compression):
+    path = tmp_path / "records"
+    with tf.io.TFRecordWriter(str(path), compression) as writer:
+        for age in (40, 50):
+            features = {"age": tf.train.Feature(float_list=tf.train.FloatList(value=[age, 0]))}
+            writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+    out = tmp_path / "model.onnx"
+    assert main(["convert", str(saved), "-o", str(out), "--verify-with", f"examples={path}"]) == 0
+    assert main(["run", str(out), "--input", f"examples={path}", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.partition("{")[2].join(["{", ""]))["outputs"][0]["shape"] == [2, 14]
+
+
 def test_on_the_command_line(saved, tmp_path, capsys):
     assert main(["convert", str(saved), "-o", str(tmp_path / "model.onnx"), "--verify", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
@@ -83,4 +96,4 @@ def test_on_the_command_line(saved, tmp_path, capsys):
     assert "ParseExample" in capsys.readouterr().err
     assert not (tmp_path / "portable.onnx").exists()
     assert main(["inspect", str(tmp_path / "model.onnx")]) == 0
-    assert "cuts serialized messages at their first zero byte" in capsys.readouterr().out
+    assert "cuts messages at their first zero byte" in capsys.readouterr().out

@@ -1,0 +1,137 @@
+"""tf.Example messages from the command line: as JSON objects with the values of features by key, or from files."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.cli.array_file import Array
+from onnx_sparse.cli.message_files import is_json_lines, read_json_lines, read_records
+from onnx_sparse.cli.model_graph import type_name
+from onnx_sparse.cli.output import CommandError, printable
+from onnx_sparse.converters.verification.tf_examples import ParsedFeature, Values, serialized_example
+from onnx_sparse.schemas.declaration import DType
+
+#: An error message lists no more features than this: it stays one readable line.
+_MOST_LISTED = 12
+
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
+
+
+def json_leaves(value: Any) -> Iterator[Any]:
+    """The values in nested JSON lists."""
+    if isinstance(value, list):
+        for item in value:
+            yield from json_leaves(item)
+    else:
+        yield value
+
+
+def messages_of_json(name: str, features: Sequence[ParsedFeature], value: Any) -> Array:
+    """The messages of a list of JSON objects, or of a single one.
+
+    Args:
+        name: The name of the model's input.
+        features: What the model takes from its messages.
+        value: An object, or a list of objects.
+
+    Raises:
+        CommandError: An object does not fit the features.
+    """
+    from onnx_sparse import example_array
+
+    where = f"input {printable(name)}"
+    if isinstance(value, list):
+        return example_array([_message(where, features, item) for item in value])
+    return example_array(_message(where, features, value))
+
+
+def messages_of_file(features: Sequence[ParsedFeature], path: Path, *, is_single: bool) -> Array:
+    """The messages of a TFRecord file, or of JSON lines.
+
+    Args:
+        features: What the model takes from its messages.
+        path: The file.
+        is_single: Whether the model takes a single message, not a batch.
+
+    Raises:
+        CommandError: The file cannot be read or is damaged, an object does not fit the features, or there are several
+            messages where the model takes one.
+    """
+    from onnx_sparse import example_array
+
+    if is_json_lines(path):
+        messages = [_message(where, features, value) for where, value in read_json_lines(path)]
+    else:
+        messages = read_records(path)
+    if not is_single:
+        return example_array(messages)
+    if len(messages) != 1:
+        raise CommandError(f"{path} has {len(messages)} messages; the model takes one")
+    return example_array(messages[0])
+
+
+def _message(where: str, features: Sequence[ParsedFeature], given: Any) -> bytes:
+    if not isinstance(given, dict):
+        raise CommandError(f"{where}: {_shown(given)} does not fit; each message is an object")
+    by_key = {feature.key.decode(errors="replace"): feature for feature in features}
+    written = {}
+    for key, value in given.items():
+        if key not in by_key:
+            known = ", ".join(map(printable, list(by_key)[:_MOST_LISTED]))
+            raise CommandError(f"{where}: the model parses no feature {printable(key)}; it parses {known}")
+        dtype = by_key[key].dtype
+        try:
+            written[by_key[key].key] = dtype, _values(dtype, list(json_leaves(value)))
+        except _Misfit as misfit:
+            what = f"feature {printable(key)} is {type_name(dtype)}"
+            raise CommandError(f"{where}: {misfit} does not fit; {what}") from None
+    return serialized_example(written)
+
+
+class _Misfit(Exception):  # noqa: N818 - it is caught where the message and the feature are known
+    """A JSON value is none of the type."""
+
+
+def _values(dtype: DType, leaves: Sequence[Any]) -> Values:
+    if dtype == TensorProto.STRING:
+        return [_bytes(leaf) for leaf in leaves]
+    return [_float(leaf) if dtype == TensorProto.FLOAT else _integer(leaf) for leaf in leaves]
+
+
+def _bytes(leaf: Any) -> bytes:
+    """A string's UTF-8, or any bytes, given as `{"b64": "..."}` as in TensorFlow Serving's REST API."""
+    try:
+        if isinstance(leaf, dict) and list(leaf) == ["b64"]:
+            return base64.b64decode(leaf["b64"], validate=True)
+        if isinstance(leaf, str):
+            return leaf.encode()
+    except (TypeError, ValueError, binascii.Error):  # half a surrogate pair among them
+        pass
+    raise _Misfit(_shown(leaf))
+
+
+def _integer(leaf: Any) -> int:
+    if isinstance(leaf, int) and not isinstance(leaf, bool) and -(2**63) <= leaf < 2**63:
+        return leaf
+    raise _Misfit(_shown(leaf))
+
+
+def _float(leaf: Any) -> float:
+    is_number = isinstance(leaf, (int, float)) and not isinstance(leaf, bool)
+    # A larger number would become infinite.
+    if is_number and (abs(leaf) <= _LARGEST_FLOAT or leaf in (math.inf, -math.inf) or leaf != leaf):
+        return float(leaf)
+    raise _Misfit(_shown(leaf))
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value)
