@@ -121,7 +121,8 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
     Raises:
         ValueError: There is no such backend, or the options hold another backend or another session's tensors; the
             model is of a later opset of the domain, or in memory without its external data. With the Python backend
-            also: it is not an ONNX model, or its nodes cannot be brought to canonical form.
+            also: it is not an ONNX model, its nodes cannot be brought to canonical form, or one of its operators has
+            no Python kernels.
         FileNotFoundError: No such model file, or the native backend is not installed.
         onnxruntime.capi.onnxruntime_pybind11_state.InvalidGraph: ONNX Runtime refuses the model.
     """

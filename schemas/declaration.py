@@ -189,6 +189,7 @@ class Op:
             None where standard ONNX cannot express the operator.
         body_notes: How the function body differs from the kernels, other than that it does not report errors; where
             there is none, what standard ONNX lacks.
+        no_python_kernels: Why onnxruntime-extensions cannot run the reference function; empty where it can.
         examples: Worked examples.
     """
 
@@ -202,6 +203,7 @@ class Op:
     attributes: tuple[Attribute, ...] = ()
     body: Callable[[Any], None] | None = None
     body_notes: str = ""
+    no_python_kernels: str = ""
     examples: tuple[Example, ...] = ()
 
     def __repr__(self) -> str:

@@ -11,6 +11,10 @@ _FLOAT, _INT64, _STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRI
 #: The element types of features, in the order of the outputs, with the names of their lists in a message.
 LISTS: dict[DType, str] = {_FLOAT: "a FloatList", _INT64: "an Int64List", _STRING: "a BytesList"}
 
+NO_PYTHON_KERNELS = (
+    "onnxruntime-extensions cuts messages at their first zero byte, and ends the process on bytes that are not UTF-8"
+)
+
 PARSE_EXAMPLE = Op(
     name="ParseExample",
     summary="Reads features from serialized tf.Example messages.",
@@ -43,12 +47,9 @@ Messages are read as TensorFlow reads them:
 - A nested message may announce more bytes than there are: it ends where the message around it ends.
 - Other malformed messages are errors. Features that are not in `keys` are not looked at.
 
-ONNX Runtime's C API takes any bytes. On other ways, messages may be changed before they reach the operator:
-
-- ONNX Runtime's Python API takes messages as they are only in arrays of numpy's type `void`, in which all have the same
-  number of bytes; `onnx_sparse.example_array` makes such an array. It cannot return strings that are not UTF-8.
-- onnxruntime-extensions cuts strings at their first zero byte before Python kernels see them, and ends the process on
-  bytes that are not UTF-8, so Python kernels hardly ever see a whole message. Native kernels see every byte.
+ONNX Runtime's C API takes any bytes. Its Python API takes messages as they are only in arrays of numpy's type `void`,
+in which all have the same number of bytes; `onnx_sparse.example_array` makes such an array. It cannot return strings
+that are not UTF-8.
 """.strip(),
     source="tf.raw_ops.ParseExampleV2, whose sparse, dense and ragged outputs follow from values and row splits",
     inputs=(
@@ -72,6 +73,7 @@ ONNX Runtime's C API takes any bytes. On other ways, messages may be changed bef
     ),
     types={},
     body_notes="It has no operator that reads the bytes of a string.",
+    no_python_kernels=NO_PYTHON_KERNELS,
     examples=(
         Example(
             "one value, one with a default, and any number of values",

@@ -29,7 +29,10 @@ def page(op: Op) -> str:
     if op.types:
         types = [(variable, element_types(legal)) for variable, legal in op.types.items()]
         sections += ["## Types", table(("variable", "element types"), types)]
-    sections += ["## Function body", _portable(op), "## Examples"]
+    sections += ["## Function body", _portable(op)]
+    if op.no_python_kernels:
+        sections += ["## Python kernels", f"None: {op.no_python_kernels}."]
+    sections.append("## Examples")
     for example in op.examples:
         sections += [f"**{_sentence(example.name)}**", f"```\n{example_text(op, example)}\n```"]
     return "\n\n".join(sections) + "\n"

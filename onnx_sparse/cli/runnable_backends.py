@@ -26,8 +26,6 @@ BACKENDS = {
     PORTABLE: "standard ONNX that the model carries, in any ONNX runtime",
 }
 
-_NO_MESSAGES = "onnxruntime-extensions cuts serialized messages at their first zero byte"
-
 
 def native_library() -> str | None:
     """The path of the native library; None where this installation has none."""
@@ -90,7 +88,7 @@ def obstacles(model: ModelProto, placed: PlacedNode) -> dict[str, list[str]]:
     if op is None:
         missing = [] if embedded else ["there is no such operator"]
         return dict.fromkeys(BACKENDS, missing)
-    python = [_NO_MESSAGES] if any(declared.values.kind == "message" for declared in op.inputs) else []
+    python = [op.no_python_kernels] if op.no_python_kernels else []
     plain = [f"not in canonical form: {gap}" for gap in canonical_gaps(placed.node)]
     plain += [
         f"no {type_name(dtype)} in Python kernels" for dtype in placed.type_binding(op).values() if dtype in HALF_FLOATS

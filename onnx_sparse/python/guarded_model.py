@@ -24,7 +24,7 @@ def guarded_model(model: ModelProto) -> tuple[ModelProto, str]:
         the model has no nodes of the domain, and no such input.
 
     Raises:
-        ValueError: As `onnx_sparse.canonicalize`.
+        ValueError: As `onnx_sparse.canonicalize`; or an operator has no Python kernels.
     """
     result = with_inferred_types(canonicalize(without_calls_of_functions(model)))
     moved = list(domain_nodes(result))
@@ -36,6 +36,11 @@ def guarded_model(model: ModelProto) -> tuple[ModelProto, str]:
     result.graph.input.append(helper.make_tensor_value_info(run_number, TensorProto.INT64, []))
     for found in moved:
         node = found.node
+        if found.op.no_python_kernels:
+            raise ValueError(
+                f"{found.label} has no Python kernels: {found.op.no_python_kernels}; use the native kernels "
+                "(backend='native'), or onnx's ReferenceEvaluator with onnx_sparse.reference_ops()"
+            )
         carried = found.binding().get("T", 0)
         carried = carried if carried in HALF_FLOATS else 0
         if carried:

@@ -4,6 +4,8 @@ onnxruntime-extensions calls a kernel from C++ that no exception may pass, check
 Python lists. The wrapper here works around all three: a kernel never raises, its dtypes are asserted, and its arrays
 are returned as arrays.
 
+Operators that it cannot pass their inputs to have no kernels; `onnx_sparse.InferenceSession` says why.
+
 The kernels are declared in two domains. In the public one they serve any `onnxruntime.InferenceSession`; no error can
 be raised there, so an error ends the process with its message rather than continue with wrong numbers. In the guarded
 one, which only `onnx_sparse.InferenceSession` uses, the error is kept for the run that it belongs to.
@@ -49,6 +51,8 @@ def declare() -> None:
         if _declared:
             return
         for op in OPS.values():
+            if op.no_python_kernels:
+                continue
             for binding in op.type_bindings():
                 # onnxruntime-extensions ends the process on a half float; without a kernel the model fails to load.
                 if not any(t in HALF_FLOATS for t in binding.values()):

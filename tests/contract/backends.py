@@ -121,7 +121,12 @@ REPORTING = tuple(name for name in BACKENDS if name != "ORT function body")
 EXPECTED_GAPS: dict[tuple[str, str, str | None], str] = {
     ("ORT function body", name, None): "standard ONNX does not look at the bytes of a string"
     for name in ("StringToHashBucketFast", "StringToHashBucketStrong", "ParseExample")
-}
+} | {("ORT Python", op.name, None): op.no_python_kernels for op in OPS.values() if op.no_python_kernels}
+
+
+def reporting(op: Op) -> list[str]:
+    """The backends that run an operator and report errors."""
+    return [backend for backend in REPORTING if (backend, op.name, None) not in EXPECTED_GAPS]
 
 
 def gap_marks(backend: str, op: Op, types: Mapping[str, int]) -> list[pytest.MarkDecorator]:

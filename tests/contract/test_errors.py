@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from contract.arguments import Arguments
-from contract.backends import BACKENDS, REPORTING, Call
+from contract.backends import BACKENDS, REPORTING, Call, reporting
 from contract.illegal import HUGE, Change, a_binding, as_arrays, changes, illegal_arguments, illegal_attributes
 from hypothesis import given, settings
 from onnx import TensorProto
@@ -32,11 +32,11 @@ def assert_refused(
 def each_change() -> Iterator[Any]:
     for op in OPS.values():
         for change in changes(op):
-            yield pytest.param(op, change, id=f"{op.name}: {change.name}")
+            for backend in reporting(op):
+                yield pytest.param(op, change, backend, id=f"{op.name}: {change.name}-{backend}")
 
 
-@each_backend
-@pytest.mark.parametrize(("op", "change"), list(each_change()))
+@pytest.mark.parametrize(("op", "change", "backend"), list(each_change()))
 def test_what_the_declaration_makes_illegal_is_refused(op: Op, change: Change, backend: str) -> None:
     binding = a_binding(op)
 
@@ -49,8 +49,10 @@ def test_what_the_declaration_makes_illegal_is_refused(op: Op, change: Change, b
     check()
 
 
-@each_backend
-@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+@pytest.mark.parametrize(
+    ("op", "backend"),
+    [pytest.param(op, backend, id=f"{op.name}-{backend}") for op in OPS.values() for backend in reporting(op)],
+)
 def test_illegal_attributes_are_refused(op: Op, backend: str) -> None:
     example = op.examples[0]
     binding = dict(example.types)

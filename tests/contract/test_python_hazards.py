@@ -12,13 +12,16 @@ import textwrap
 from typing import Any
 
 import numpy as np
+import onnxruntime as ort
 import pytest
+from contract.backends import Call, one_node_model
 from contract.models import SEGMENT_SUM, model
 
 import onnx_sparse
 from onnx_sparse import InferenceSession
 from onnx_sparse.python import kernels
 from onnx_sparse.reference import FUNCTIONS
+from onnx_sparse.schemas import OPS, Op
 
 PRELUDE = """
 import numpy as np, onnxruntime as ort, onnx_sparse
@@ -175,3 +178,14 @@ def test_omitted_inputs_and_outputs_are_filled_in_for_the_python_kernels() -> No
         "d": np.array(0, np.float32),
     }
     assert onnx_sparse.InferenceSession(m, backend="python").run(None, inputs)[0].tolist() == [[0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("op", [op for op in OPS.values() if op.no_python_kernels], ids=lambda op: op.name)
+def test_operators_without_kernels_are_refused_before_a_session_starts(op: Op) -> None:
+    """Their inputs would be changed on the way, or end the process."""
+    names = [i.name for i in op.inputs]
+    m = one_node_model(Call.of(op, {}, {}, dict.fromkeys(names, np.zeros(0))))
+    with pytest.raises(ValueError, match=r"has no Python kernels: .*; use the native kernels \(backend='native'\)"):
+        InferenceSession(m, backend="python")
+    with pytest.raises(Exception, match=f"onnx_sparse:{op.name}\\(-1\\) is not a registered function/op"):
+        ort.InferenceSession(m.SerializeToString(), onnx_sparse.session_options("python"))
