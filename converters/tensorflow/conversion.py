@@ -11,8 +11,9 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, defs
 
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
 from onnx_sparse.converters.graphs import graphs
+from onnx_sparse.converters.rewriting.explanation import count_nodes
 from onnx_sparse.converters.tensor import Array
-from onnx_sparse.converters.tensorflow.explanation import Explanation, count_nodes, count_source_nodes
+from onnx_sparse.converters.tensorflow.explanation import Explanation, count_source_nodes
 from onnx_sparse.converters.tensorflow.layouts import carry_transpositions
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.tensorflow.naming import name_inputs_and_outputs
@@ -111,7 +112,11 @@ def convert(
             derivation = frozen.derivation
             source_nodes = count_source_nodes(frozen.graph_def) + derivation.nodes
             every = (*derivation.attempts, *attempts)
-            explain(Explanation(source_nodes, nodes_before, count_nodes(model), every))
+            explain(
+                Explanation(
+                    source_nodes=source_nodes, nodes_before=nodes_before, nodes=count_nodes(model), attempts=every
+                )
+            )
     return model
 
 

@@ -21,8 +21,8 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from onnx_sparse.converters.graphs import subgraphs
+from onnx_sparse.converters.rewriting.graph import attribute
 from onnx_sparse.converters.tensor import Array
-from onnx_sparse.converters.tensorflow.rewriting.graph import attribute
 
 #: Operators past which ONNX Runtime does not move a Transpose.
 _NOT_PASSED = frozenset(

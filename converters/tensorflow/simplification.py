@@ -20,8 +20,8 @@ from onnx.reference import ReferenceEvaluator
 
 from onnx_sparse.converters.graphs import graphs, rename, subgraphs
 from onnx_sparse.converters.names import Names
+from onnx_sparse.converters.rewriting.graph import attribute
 from onnx_sparse.converters.tensor import Array
-from onnx_sparse.converters.tensorflow.rewriting.graph import attribute
 from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
 
 #: Operators that are computed when all their inputs are constants.

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from onnx import NodeProto, TensorProto
 
+from onnx_sparse.converters.rewriting.entries import column, one_more_than_the_last
+from onnx_sparse.converters.rewriting.graph import Graph, attribute, attributes
+from onnx_sparse.converters.rewriting.rule import Match, Rule
+from onnx_sparse.converters.rewriting.sizes import size_of, sizes
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.rewriting.entries import column, one_more_than_the_last
-from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute, attributes
 from onnx_sparse.converters.tensorflow.rewriting.lookups import REDUCTIONS
-from onnx_sparse.converters.tensorflow.rewriting.rule import Match, Rule
-from onnx_sparse.converters.tensorflow.rewriting.sizes import size_of, sizes
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class ZeroRow(Rule[Graph]):
     def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
         """A Where of a lookup's result by the indicator of empty rows."""
         lookup = graph.producer(node.input[2], *REDUCTIONS)
-        empty = _broadcast_rows(graph, node.input[0])
+        empty = broadcast_rows(graph, node.input[0])
         fill = graph.producer(empty, "SparseFillEmptyRows", "RaggedFillEmptyRows") if empty is not None else None
         if lookup is None or fill is None or fill.output[2] != empty:
             return None
@@ -117,7 +117,7 @@ class ZeroRow(Rule[Graph]):
 
     def check(self, graph: Graph, node: NodeProto, lookup: NodeProto, filled: _Filled) -> str | None:
         """Zeros must be selected, for the rows of the lookup."""
-        if not _is_zero(graph, node.input[1]):
+        if not is_zero(graph, node.input[1]):
             return "something other than 0 is selected for empty rows"
         if not _segments_are_of(graph, lookup, filled):
             return "the empty rows are those of other rows than the lookup's"
@@ -160,7 +160,7 @@ def _segments_are_of(graph: Graph, lookup: NodeProto, filled: _Filled) -> bool:
     return rows == filled.rows and count is not None and sizes(graph, lookup.input[3]) == count[:1]
 
 
-def _broadcast_rows(graph: Graph, name: str) -> str | None:
+def broadcast_rows(graph: Graph, name: str) -> str | None:
     """The vector with one element per row that is broadcast over the columns; None if there is none."""
     tile = graph.producer(name, "Tile", "Expand")
     if tile is not None:
@@ -175,7 +175,8 @@ def _broadcast_rows(graph: Graph, name: str) -> str | None:
     return node.input[0] if graph.integers(node.input[1]) == wanted else None
 
 
-def _is_zero(graph: Graph, name: str) -> bool:
+def is_zero(graph: Graph, name: str) -> bool:
+    """Whether a tensor is 0 everywhere."""
     node = graph.producer(name, "ConstantOfShape")
     if node is not None:
         value = attribute(node, "value")

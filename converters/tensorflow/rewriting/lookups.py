@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from onnx import NodeProto, TensorProto
 
+from onnx_sparse.converters.rewriting.entries import is_row_gather, spread
+from onnx_sparse.converters.rewriting.graph import Graph, attribute, attributes
+from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.tensorflow.handlers.partitions import number_of_segments
-from onnx_sparse.converters.tensorflow.rewriting.entries import is_row_gather, spread
-from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute, attributes
-from onnx_sparse.converters.tensorflow.rewriting.rule import Match, Rule
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import INDEX, dtype_name
 
@@ -127,6 +129,7 @@ class WeightedMean(Rule[Graph]):
 
     name = "weighted-mean"
     anchors = ("Where",)
+    sums: ClassVar[str] = "SegmentSum"
 
     def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
         """A Where that selects a quotient of a weighted sum if the divisor is not 0."""
@@ -135,7 +138,7 @@ class WeightedMean(Rule[Graph]):
         if zero is None or quotient is None or total is None or zero.input[0] != quotient.input[1]:
             return None
         root = graph.producer(quotient.input[1], "Sqrt")
-        summed = graph.producer(quotient.input[1] if root is None else root.input[0], "SegmentSum")
+        summed = graph.producer(quotient.input[1] if root is None else root.input[0], self.sums)
         return {"zero": zero, "total": total, "root": root, "summed": summed}
 
     def check(
@@ -157,7 +160,7 @@ class WeightedMean(Rule[Graph]):
         if weights is None:
             return "the divisor is a root, but not of a sum of squares"
         segments = graph.without_casts(summed.input[1])
-        if spread(graph, weights) != total.input[5] or segments != graph.without_casts(total.input[2]):
+        if spread(graph, weights) != _once(graph, total.input[5]) or segments != graph.without_casts(total.input[2]):
             return "the divisor sums other weights, or by other segments"
         return None
 
@@ -165,6 +168,12 @@ class WeightedMean(Rule[Graph]):
         """Let the reduction divide."""
         kind = "EmbeddingSegmentsMean" if root is None else "EmbeddingSegmentsSqrtN"
         graph.replace(node, kind, list(total.input), **attributes(total))
+
+
+def _once(graph: Graph, weights: str) -> str:
+    """The weights before they were expanded to one for each id."""
+    expanded = graph.producer(weights, "Expand")
+    return weights if expanded is None or graph.rank(expanded.input[0]) != 1 else expanded.input[0]
 
 
 def _squared(graph: Graph, name: str) -> str | None:

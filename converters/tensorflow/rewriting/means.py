@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from onnx import NodeProto, TensorProto
 
-from onnx_sparse.converters.tensorflow.rewriting.entries import spread
-from onnx_sparse.converters.tensorflow.rewriting.graph import Graph
-from onnx_sparse.converters.tensorflow.rewriting.rule import Match, Rule
+from onnx_sparse.converters.rewriting.entries import spread
+from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.schemas.declaration import dtype_name
 
 

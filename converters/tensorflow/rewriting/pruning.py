@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from onnx import NodeProto, TensorProto
 
-from onnx_sparse.converters.tensorflow.rewriting.entries import Column, column
-from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute
-from onnx_sparse.converters.tensorflow.rewriting.rule import Match, Rule
+from onnx_sparse.converters.rewriting.entries import Column, column
+from onnx_sparse.converters.rewriting.graph import Graph, attribute
+from onnx_sparse.converters.rewriting.rule import Match, Rule
 
 _COMPARISONS = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 

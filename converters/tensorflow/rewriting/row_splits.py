@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from onnx import NodeProto, TensorProto, numpy_helper
 
-from onnx_sparse.converters.tensorflow.rewriting.entries import FAR
-from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute
-from onnx_sparse.converters.tensorflow.rewriting.rule import Match, Rule
-from onnx_sparse.converters.tensorflow.rewriting.sizes import shape_sizes, size_of, sizes
+from onnx_sparse.converters.rewriting.entries import FAR
+from onnx_sparse.converters.rewriting.graph import Graph, attribute
+from onnx_sparse.converters.rewriting.rule import Match, Rule
+from onnx_sparse.converters.rewriting.sizes import shape_sizes, size_of, sizes
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 

@@ -7,9 +7,9 @@ from operator import or_
 
 from onnx import NodeProto
 
-from onnx_sparse.converters.tensorflow.rewriting.graph import Graph
-from onnx_sparse.converters.tensorflow.rewriting.rule import Match, Rule
-from onnx_sparse.converters.tensorflow.rewriting.sizes import Size, shape_sizes, size_of, sizes
+from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.converters.rewriting.rule import Match, Rule
+from onnx_sparse.converters.rewriting.sizes import Size, shape_sizes, size_of, sizes
 
 _FAR = 10**9  # tf2onnx's end of a slice without an end
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, NodeProto, TensorProto, TensorShapeProto, helper, numpy_helper
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.graphs import read_names, rename
@@ -18,35 +18,70 @@ from onnx_sparse.schemas.declaration import DType
 #: Constants up to this many elements are read; larger ones are tables.
 _SMALL = 1 << 16
 
+#: Constants up to this many elements are shared, so that equal nodes are recognised.
+_SHARED = 64
+
+#: The sets of operators that rules know.
+_KNOWN_DOMAINS = ("", "ai.onnx", DOMAIN)
+
+#: Names that some exporters give to every dimension that they do not know.
+_UNKNOWN_DIMENSIONS = ("", "?", "None", "none", "-1", "*")
+
+#: Operators of which two equal nodes have different results.
+_RANDOM = ("Random", "Multinomial", "Bernoulli", "Dropout")
+
+
+_Dims = tuple[int | str | None, ...]
+
 
 class Graph:
-    """One graph of a model, without its subgraphs."""
+    """One graph of a model, without its subgraphs.
 
-    def __init__(self, proto: GraphProto, outer: Graph | None = None) -> None:
+    Args:
+        proto: The graph.
+        names: The names of the model.
+        outer: The graph around it, whose constants it sees.
+    """
+
+    def __init__(self, proto: GraphProto, *, names: Names, outer: Graph | None = None) -> None:
         self.proto = proto
         self.nodes = list(proto.node)
         self.outputs = {value.name for value in proto.output}
+        self._names = names
+        self._shared: dict[tuple[Any, ...], str] = {}
         self._producers = {name: node for node in self.nodes for name in node.output if name}
         self._constants: dict[str, TensorProto] = dict(outer._constants) if outer else {}
-        self._constants |= {tensor.name: tensor for tensor in proto.initializer}
-        self._types: dict[str, tuple[DType, tuple[int | None, ...] | None]] = dict(outer._types) if outer else {}
+        given = {value.name for value in proto.input}  # a caller may give another value for their initializers
+        self._constants |= {tensor.name: tensor for tensor in proto.initializer if tensor.name not in given}
+        self._constants |= dict(_constants_of(self.nodes))
+        self._types: dict[str, tuple[DType, _Dims | None]] = dict(outer._types) if outer else {}
         for value in (*proto.input, *proto.output, *proto.value_info):
             kind = value.type.tensor_type
-            dims = tuple(d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim)
+            dims = tuple(map(_dimension, kind.shape.dim))
             self._types[value.name] = (kind.elem_type, dims if kind.HasField("shape") else None)
         for name, tensor in self._constants.items():
             self._types[name] = (tensor.data_type, tuple(tensor.dims))
-        self._names = Names({*self._producers, *self._types})
+        for node in self.nodes:
+            node.name = node.name or names.fresh(f"{node.op_type}_{next(filter(None, node.output), '')}")
+
+    def inner(self, body: GraphProto) -> Graph:
+        """The graph of a body inside this one."""
+        return Graph(body, names=self._names, outer=self)
 
     def producer(self, name: str, *op_types: str) -> NodeProto | None:
-        """The node that makes a tensor; None if it has none of the given types or is not in this graph."""
+        """The node that makes a tensor; None if it has none of the given types or is not in this graph.
+
+        Nodes of domains other than ONNX's and this project's are as good as none.
+        """
         node = self._producers.get(name)
-        return node if node is not None and (not op_types or node.op_type in op_types) else None
+        if node is None or node.domain not in _KNOWN_DOMAINS:
+            return None
+        return node if not op_types or node.op_type in op_types else None
 
     def constant(self, name: str) -> Array | None:
         """The value of a constant; None for anything else, and for large tables."""
         tensor = self._constants.get(name)
-        if tensor is None or int(np.prod(tensor.dims)) > _SMALL:
+        if tensor is None or int(np.prod(tensor.dims)) > _SMALL or tensor.data_location == TensorProto.EXTERNAL:
             return None
         return numpy_helper.to_array(tensor)
 
@@ -61,7 +96,15 @@ class Graph:
 
     def shape(self, name: str) -> tuple[int | None, ...] | None:
         """The shape of a tensor; None for an unknown rank or dimension."""
-        return self._types.get(name, (0, None))[1]
+        dims = self._types.get(name, (0, None))[1]
+        return None if dims is None else tuple(d if isinstance(d, int) else None for d in dims)
+
+    def same_size(self, one: str, axis: int, other: str, other_axis: int) -> bool:
+        """Whether two dimensions are known to have the same size: one number, or one symbol."""
+        dims = self._types.get(one, (0, None))[1], self._types.get(other, (0, None))[1]
+        if dims[0] is None or dims[1] is None:
+            return False
+        return dims[0][axis] is not None and dims[0][axis] == dims[1][other_axis]
 
     def rank(self, name: str) -> int | None:
         """The rank of a tensor; None if it is not known."""
@@ -96,11 +139,18 @@ class Graph:
             self._producers[result.name] = node
             self._types[result.name] = (result.dtype, result.shape)
 
-    def add_initializer(self, tensor: TensorProto) -> None:
-        """Add a constant."""
+    def add_constant(self, array: Array, dtype: DType, name: str, near: NodeProto) -> str:
+        """Add a constant for a node; one without a name is shared with others of equal value. Returns its name."""
+        key = (dtype, array.shape, array.tobytes()) if not name and array.size <= _SHARED else None
+        if key in self._shared:
+            return self._shared[key]
+        tensor = numpy_helper.from_array(array, name or self.fresh(near, "constant"))
         self.proto.initializer.append(tensor)
         self._constants[tensor.name] = tensor
         self._types[tensor.name] = (tensor.data_type, tuple(tensor.dims))
+        if key is not None:
+            self._shared[key] = tensor.name
+        return str(tensor.name)
 
     def replace(self, node: NodeProto, op_type: str, inputs: Sequence[Tensor | str], **attributes: Any) -> None:
         """Replace a node by another with the same outputs and name.
@@ -146,7 +196,8 @@ class Graph:
         kept = []
         for node in self.nodes:
             rename([node], renamed, reading_only=True)
-            if self.outputs.intersection(node.output) or "Random" in node.op_type:
+            is_known = node.domain in _KNOWN_DOMAINS and not node.op_type.startswith(_RANDOM)
+            if self.outputs.intersection(node.output) or not is_known:
                 kept.append(node)
                 continue
             key = NodeProto()
@@ -182,7 +233,7 @@ class Graph:
         self.proto.node.extend(nodes)
         del self.proto.value_info[:]
         self.proto.value_info.extend(typed)
-        used = read_names(self.proto.node) | self.outputs
+        used = read_names(self.proto.node) | self.outputs | {value.name for value in self.proto.input}
         for k in reversed(range(len(self.proto.initializer))):
             if self.proto.initializer[k].name not in used:
                 del self.proto.initializer[k]
@@ -190,6 +241,38 @@ class Graph:
     def fresh(self, near: NodeProto, what: str) -> str:
         """A new name for a tensor that is made for a node."""
         return self._names.fresh(f"{near.name}/{what}")
+
+
+def names_of(graphs: Iterable[GraphProto]) -> Names:
+    """The names that the graphs of a model have given to tensors and nodes."""
+    taken: set[str] = set()
+    for graph in graphs:
+        taken.update(value.name for value in (*graph.input, *graph.output, *graph.initializer))
+        taken.update(tensor.values.name for tensor in graph.sparse_initializer)
+        for node in graph.node:
+            taken.update((node.name, *node.input, *node.output))
+    return Names(taken)
+
+
+def _dimension(dim: TensorShapeProto.Dimension) -> int | str | None:
+    """The size or the symbol of a dimension; None where it has neither."""
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value)
+    return None if dim.dim_param in _UNKNOWN_DIMENSIONS else str(dim.dim_param)
+
+
+def _constants_of(nodes: Iterable[NodeProto]) -> Iterator[tuple[str, TensorProto]]:
+    """The results of Constant nodes, as tensors."""
+    for node in nodes:
+        if node.op_type != "Constant" or node.domain not in _KNOWN_DOMAINS or len(node.attribute) != 1:
+            continue
+        (name,), (written,) = node.output, node.attribute
+        value = helper.get_attribute_value(written)
+        if isinstance(value, TensorProto):
+            yield name, value
+        elif written.name.startswith(("value_int", "value_float")):
+            dtype = np.int64 if written.name.startswith("value_int") else np.float32
+            yield name, numpy_helper.from_array(np.array(value, dtype), name)
 
 
 class _Emitter(Emitter):
@@ -220,9 +303,7 @@ class _Emitter(Emitter):
         return results
 
     def _add_constant(self, array: Array, dtype: DType, name: str) -> str:
-        tensor = numpy_helper.from_array(array, name or self._graph.fresh(self._before, "constant"))
-        self._graph.add_initializer(tensor)
-        return str(tensor.name)
+        return self._graph.add_constant(array, dtype, name, self._before)
 
 
 def attributes(node: NodeProto) -> dict[str, Any]:

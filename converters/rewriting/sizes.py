@@ -9,7 +9,7 @@ import math
 
 from onnx import NodeProto, numpy_helper
 
-from onnx_sparse.converters.tensorflow.rewriting.graph import Graph, attribute
+from onnx_sparse.converters.rewriting.graph import Graph, attribute
 
 Size = tuple[int, tuple[tuple[str, int], ...]]
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
-from onnx_sparse.converters.tensorflow.explanation import Attempt
+from onnx_sparse.converters.rewriting.explanation import Attempt
 
 GraphType = TypeVar("GraphType")
 #: What a pattern binds, by name; `check` and `rewrite` receive it as arguments.

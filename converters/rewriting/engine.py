@@ -1,0 +1,52 @@
+"""Rules in their order, applied until none fires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from onnx import ModelProto
+
+from onnx_sparse.converters.graphs import graphs, subgraphs
+from onnx_sparse.converters.rewriting.explanation import Attempt
+from onnx_sparse.converters.rewriting.graph import Graph, names_of
+from onnx_sparse.converters.rewriting.rule import Rule
+
+#: Rules that are applied together until none fires.
+Phase = Sequence[Rule[Graph]]
+
+
+def rewrite(model: ModelProto, phases: Sequence[Phase]) -> list[Attempt]:
+    """Rewrite a model in place. The types of its tensors must have been inferred.
+
+    Returns:
+        The rules that fired, in order, and then, node by node, those that did not.
+    """
+    taken = names_of(graphs(model.graph))
+    return _rewrite(Graph(model.graph, names=taken), phases)
+
+
+def _rewrite(graph: Graph, phases: Sequence[Phase]) -> list[Attempt]:
+    inner = [graph.inner(body) for node in graph.nodes for body in subgraphs(node)]
+    attempts = [attempt for body in inner for attempt in _rewrite(body, phases)]
+    declined: dict[tuple[str, str], Attempt] = {}
+    for phase in phases:
+        while True:
+            tried = [*_sweep(graph, phase)]
+            fired = [attempt for attempt in tried if attempt.fired]
+            if not fired:
+                break
+            graph.tidy()
+            attempts += fired
+        declined |= {(attempt.rule, attempt.node): attempt for attempt in tried}
+    graph.write_back()
+    left = {node.name for node in graph.nodes}
+    return attempts + [attempt for attempt in declined.values() if attempt.node in left]
+
+
+def _sweep(graph: Graph, rules: Phase) -> Iterator[Attempt]:
+    """Offer every node to every rule once."""
+    for rule in rules:
+        for node in list(graph.nodes):
+            attempt = rule.attempt(graph, node) if node.op_type in rule.anchors else None
+            if attempt is not None:
+                yield attempt
