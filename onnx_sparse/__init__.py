@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from onnx_sparse.evaluator import reference_ops
     from onnx_sparse.example_arrays import example_array
     from onnx_sparse.function_bodies import embed_functions, lower
+    from onnx_sparse.fusing import fuse
     from onnx_sparse.runtime import InferenceSession, get_library_path, register, session_options
 
 __version__ = "0.1.0"
@@ -40,6 +41,7 @@ __all__ = [
     "canonicalize",
     "embed_functions",
     "example_array",
+    "fuse",
     "get_library_path",
     "lower",
     "reference_ops",
@@ -52,6 +54,7 @@ _HOMES = {
     "canonicalize": "canonical",
     "embed_functions": "function_bodies",
     "example_array": "example_arrays",
+    "fuse": "fusing",
     "get_library_path": "runtime",
     "lower": "function_bodies",
     "reference_ops": "evaluator",

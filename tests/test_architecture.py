@@ -18,6 +18,7 @@ ROOT = Path(onnx_sparse.__file__).parent
 FROM_CONVERTERS = {
     "onnx_sparse.converters.ascend.atb.replay": {"onnx_sparse"},
     "onnx_sparse.converters.graph_emitter": {"onnx_sparse"},
+    "onnx_sparse.converters.onnx.verify": {"onnx_sparse"},
     "onnx_sparse.converters.openvino.verify": {"onnx_sparse"},
     "onnx_sparse.converters.tensorflow.verify": {"onnx_sparse"},
     "onnx_sparse.converters.torch.verify": {"onnx_sparse"},

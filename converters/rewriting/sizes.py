@@ -105,7 +105,7 @@ def _repeated(graph: Graph, node: NodeProto) -> list[Size] | None:
 def _sliced(graph: Graph, node: NodeProto) -> list[Size] | None:
     taken = sizes(graph, node.input[0])
     bounds = [graph.integers(name) for name in node.input[1:]]
-    if taken is None or len(bounds) > 3 or any(bound is None or len(bound) != 1 for bound in bounds):
+    if taken is None or bounds[3:] not in ([], [[1]]) or any(bound is None or len(bound) != 1 for bound in bounds):
         return None  # unknown bounds, or steps
     start, end = ((bound or [0])[0] for bound in bounds[:2])
     return taken[start:end]

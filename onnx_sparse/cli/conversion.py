@@ -14,7 +14,7 @@ from onnx_sparse.cli import ascend_options, explanation, lookup_tables, output
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-#: What a source can be; each but the last has a package of that name among the converters.
+#: What a source can be; each has a package of that name among the converters.
 SOURCES = ("tensorflow", "torch", "ascend", "openvino", "onnx")
 
 
@@ -37,7 +37,8 @@ class Conversion:
     def convert(self, progress: output.Progress) -> ModelProto:
         """The model in canonical form."""
         if self.origin == "onnx":
-            return _from_onnx(self._source)
+            self._source = _from_onnx(self._source)
+            return _fused(self._source, self.report) if self._arguments.fuse else self._source
         converter = _converter(self.origin)
         more: dict[str, Any] = {}
         if self.origin == "ascend":
@@ -129,6 +130,15 @@ def _missing(origin: str, error: ImportError) -> output.CommandError:
     return output.CommandError(
         f"this needs a package that is not installed ({error}): pip install 'onnx_sparse[{origin}]'"
     )
+
+
+def _fused(model: ModelProto, report: explanation.ConversionReport) -> ModelProto:
+    import onnx_sparse
+
+    try:
+        return onnx_sparse.fuse(model, explain=report)
+    except ValueError as error:
+        raise output.CommandError(error) from error
 
 
 def _from_onnx(source: Path) -> ModelProto:

@@ -2,9 +2,10 @@
 
 The source is a TensorFlow SavedModel, GraphDef or Keras model, a program that torch.export has
 saved, an Ascend ATB or GE graph, an OpenVINO IR (the .xml, with its .bin beside it), or an ONNX
-file, which is brought to canonical form. The output file is written only when everything has
-succeeded, including verification; otherwise nothing is written, and an existing file stays as it
-was.
+file, which is brought to canonical form; with --fuse, what tf2onnx and torch's exporters have
+written in it for our operators becomes these operators, with the same answers. The output file is
+written only when everything has succeeded, including verification; otherwise nothing is written,
+and an existing file stays as it was.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ onnx-sparse convert saved_model/ -o model.onnx --verify-with inputs.npz
 onnx-sparse convert model.keras -o model.onnx --import my_layers
 onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs logits:0
 onnx-sparse convert model.onnx -o standard.onnx --lower
+onnx-sparse convert by_tf2onnx.onnx -o fused.onnx --fuse --explain --verify
 onnx-sparse convert layer.json -o layer.onnx --input-spec Layer_0_input_0:float16:2,3
 onnx-sparse convert model.xml -o model.onnx --verify
 onnx-sparse convert model.pt2 -o model.onnx --verify
@@ -73,6 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="MODULE",
         help="import a module first: one that defines layers of a Keras model, or registers operators",
+    )
+    parser.add_argument(
+        "--fuse",
+        action="store_true",
+        help="in an ONNX file of tf2onnx or torch, replace the standard nodes that are one of our operators",
     )
     ascend_options.add_arguments(parser)
     explanation.add_arguments(parser)
@@ -174,8 +181,10 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
         raise output.UsageError("--lookup-table is for TensorFlow's GraphDefs")
     if origin != "tensorflow" and arguments.imports:
         raise output.UsageError("--import is for TensorFlow's models")
-    if origin == "onnx" and _is_verified(arguments):
-        raise output.UsageError("--verify and --verify-with are for other sources than ONNX files")
+    if origin != "onnx" and arguments.fuse:
+        raise output.UsageError("--fuse is for ONNX files")
+    if origin == "onnx" and _is_verified(arguments) and not arguments.fuse:
+        raise output.UsageError("--verify and --verify-with are for other sources than ONNX files, and for --fuse")
     keep: list[str | Path] = []
     if origin != "onnx":  # an ONNX file may be converted in place
         keep = [*_parts(source), *read_files(arguments.verify_with)]

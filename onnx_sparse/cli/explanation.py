@@ -14,7 +14,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--explain",
         action="store_true",
-        help="list the rules that replaced many nodes by few, and where and why a rule did not apply (TensorFlow)",
+        help="list the rules that replaced many nodes by few, and where and why a rule did not apply (TensorFlow, "
+        "--fuse)",
     )
 
 
@@ -24,8 +25,8 @@ def check(origin: str, arguments: argparse.Namespace) -> None:
     Raises:
         UsageError: The source has no rules.
     """
-    if arguments.explain and origin != "tensorflow":
-        raise output.UsageError("--explain is for sources from TensorFlow")
+    if arguments.explain and origin != "tensorflow" and not arguments.fuse:
+        raise output.UsageError("--explain is for sources from TensorFlow, and for --fuse")
 
 
 class ConversionReport:
@@ -45,14 +46,17 @@ class ConversionReport:
             return {}
         declined = [{"rule": a.rule, "node": a.node, "reason": a.reason} for a in told.declined]
         rules = {"fired": dict(told.fired), "declined": declined}
-        return {"source_nodes": told.source_nodes, "nodes_before_rules": told.nodes_before, "rules": rules}
+        source = {"source_nodes": told.source_nodes} if hasattr(told, "source_nodes") else {}
+        return {**source, "nodes_before_rules": told.nodes_before, "rules": rules}
 
 
 def nodes_line(document: Mapping[str, Any]) -> str:
     """The number of nodes, and how many they were made from."""
-    if "source_nodes" not in document:
+    if "nodes_before_rules" not in document:
         return f"{document['nodes']}"
-    before = f"{document['source_nodes']} in TensorFlow, {document['nodes_before_rules']} before the rules"
+    before = f"{document['nodes_before_rules']} before the rules"
+    if "source_nodes" in document:
+        before = f"{document['source_nodes']} in TensorFlow, {before}"
     return f"{document['nodes']} (from {before})"
 
 

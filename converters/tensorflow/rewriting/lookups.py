@@ -160,7 +160,9 @@ class WeightedMean(Rule[Graph]):
         if weights is None:
             return "the divisor is a root, but not of a sum of squares"
         segments = graph.without_casts(summed.input[1])
-        if spread(graph, weights) != _once(graph, total.input[5]) or segments != graph.without_casts(total.input[2]):
+        if spread(graph, weights) != unexpanded(graph, total.input[5]) or segments != graph.without_casts(
+            total.input[2]
+        ):
             return "the divisor sums other weights, or by other segments"
         return None
 
@@ -170,7 +172,7 @@ class WeightedMean(Rule[Graph]):
         graph.replace(node, kind, list(total.input), **attributes(total))
 
 
-def _once(graph: Graph, weights: str) -> str:
+def unexpanded(graph: Graph, weights: str) -> str:
     """The weights before they were expanded to one for each id."""
     expanded = graph.producer(weights, "Expand")
     return weights if expanded is None or graph.rank(expanded.input[0]) != 1 else expanded.input[0]

@@ -8,23 +8,16 @@ from typing import TYPE_CHECKING
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.extrema import extremum_by_segment
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
 from onnx_sparse.converters.torch.handlers.segment_ids import index, never_negative
-from onnx_sparse.schemas.declaration import FLOATS, DType
+from onnx_sparse.schemas.declaration import FLOATS
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter
 
 _ROWS = "Row by row where all elements of a row have the same index, else element by element. "
-
-#: The types in which maxima and minima are found: the result for no element, and for -inf only, is their lowest finite
-#: number, which none of the elements can be; a Cast back makes it -inf.
-_WIDER: dict[DType, DType] = {
-    TensorProto.FLOAT16: TensorProto.FLOAT,
-    TensorProto.BFLOAT16: TensorProto.DOUBLE,
-    TensorProto.FLOAT: TensorProto.DOUBLE,
-}
 
 _REDUCTIONS = {"sum": "Sum", "mean": "Mean", "prod": "Prod", "amax": "Max", "amin": "Min"}
 _NAMES = {"add": "sum", "multiply": "prod"}
@@ -218,7 +211,7 @@ def _reduced(emit: TorchEmitter, rows: _Rows, reduction: str, include_self: bool
     if reduction == "mean":
         return _mean(emit, rows, include_self)
     if reduction in ("amax", "amin") and dtype in FLOATS:
-        reduced = _extremum(emit, rows, _REDUCTIONS[reduction])
+        reduced = extremum_by_segment(emit, _REDUCTIONS[reduction], rows.data, rows.ids, emit.scalar(rows.size))
     else:
         reduced = _segments(emit, _REDUCTIONS[reduction], rows, rows.data)
     if not include_self:
@@ -262,16 +255,3 @@ def _mean(emit: TorchEmitter, rows: _Rows, include_self: bool) -> Tensor:
     if include_self:
         return mean
     return emit.op("Where", touched, mean, start, shape=start.shape)
-
-
-def _extremum(emit: TorchEmitter, rows: _Rows, kind: str) -> Tensor:
-    """Maximum or minimum of floats; that of no element is -inf or inf."""
-    dtype = rows.start.dtype
-    if dtype in _WIDER:
-        return emit.cast(_segments(emit, kind, rows, emit.cast(rows.data, _WIDER[dtype])), dtype)
-    worst = emit.constant(float("-inf") if kind == "Max" else float("inf"), dtype)
-    other = emit.op("Not", emit.op("Equal", rows.data, worst, shape=rows.data.shape), shape=rows.data.shape)
-    any_other = _segments(emit, "Max", rows, emit.cast(other, TensorProto.UINT8))
-    shape = rows.start.shape
-    reduced = _segments(emit, kind, rows, rows.data)
-    return emit.op("Where", emit.cast(any_other, TensorProto.BOOL), reduced, worst, shape=shape)

@@ -1,0 +1,18 @@
+"""The rules for existing ONNX files, in their order."""
+
+from __future__ import annotations
+
+from onnx_sparse.converters.onnx.lookups import LookupOfUniqueRows, WeightedMeanOfRows
+from onnx_sparse.converters.onnx.scatters import ScatteredRows
+from onnx_sparse.converters.onnx.tf2onnx_empty_rows import DefaultOfFilledRows, MeanOfFilledRows, ZeroOfEmptyRows
+from onnx_sparse.converters.onnx.tf2onnx_segments import PaddedSegments, SegmentCounts
+from onnx_sparse.converters.rewriting.engine import Phase
+from onnx_sparse.converters.tensorflow.rewriting.means import MeanOfSlices
+
+#: Phases of rules. First reductions are found, then what they divide by, then the filled rows that they reduce.
+PHASES: tuple[Phase, ...] = (
+    (PaddedSegments(), SegmentCounts(), ScatteredRows()),
+    (LookupOfUniqueRows(),),
+    (WeightedMeanOfRows(), MeanOfFilledRows(), MeanOfSlices()),
+    (DefaultOfFilledRows(), ZeroOfEmptyRows()),
+)

@@ -1,0 +1,186 @@
+"""The rule for rows that are scattered with a reduction, as torch's exporters write it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from onnx import NodeProto
+
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.extrema import extremum_by_segment
+from onnx_sparse.converters.onnx.lookups import Lookup, counted_from_the_front, first_size
+from onnx_sparse.converters.onnx.tf2onnx_segments import fill
+from onnx_sparse.converters.rewriting.graph import Graph, attribute
+from onnx_sparse.converters.rewriting.rule import Match, Rule
+from onnx_sparse.converters.rewriting.sizes import Size, shape_sizes, size_of, sizes
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.schemas.declaration import INDEX, NUMBERS, dtype_name
+
+#: In rows of fewer numbers, ONNX Runtime's Gather and ScatterND are faster than a lookup.
+_WIDE = 16
+
+#: The reduction of the domain, and the operator that merges its result with what was there, by the scatter's reduction.
+_REDUCTIONS = {b"add": ("Sum", "Add"), b"mul": ("Prod", "Mul"), b"max": ("Max", "Max"), b"min": ("Min", "Min")}
+
+
+@dataclass(frozen=True)
+class _Ids:
+    """The row into which each row is reduced.
+
+    Attributes:
+        column: The ids, one for each row, in a tensor whose other dimensions are 1.
+        is_repeated: Whether they may be one id for all rows.
+    """
+
+    column: str
+    is_repeated: bool
+
+
+class ScatteredRows(Rule[Graph]):
+    """Rows that are added to others, or multiplied or compared with them, become a reduction by segment.
+
+    That of a table's rows becomes a lookup. Sums and products are equal up to rounding, maxima and minima to the bit.
+    NaN propagates, where ONNX Runtime's scatter keeps or loses it by the order of the rows.
+    """
+
+    name = "scattered-rows"
+    anchors = ("ScatterElements", "ScatterND")
+
+    def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
+        """A scatter with a reduction."""
+        reduction = attribute(node, "reduction", b"none")
+        if reduction not in _REDUCTIONS:
+            return None
+        rank, axis = graph.rank(node.input[0]), 0
+        if node.op_type == "ScatterElements" and rank:
+            axis = attribute(node, "axis", 0) % rank
+        return {"reduction": reduction, "axis": axis, "ids": _ids(graph, node, axis)}
+
+    def check(self, graph: Graph, node: NodeProto, reduction: bytes, axis: int, ids: _Ids | str) -> str | None:
+        """All elements of a row must have the same id, and be scattered."""
+        start, indices, rows = node.input
+        dtype = graph.dtype(start)
+        if dtype not in NUMBERS:
+            return f"the rows are {dtype_name(dtype)}"
+        if graph.dtype(indices) not in INDEX:
+            return f"the ids are {dtype_name(graph.dtype(indices))}"
+        if isinstance(ids, str):
+            return ids
+        if node.op_type == "ScatterND":
+            return _faster_as_it_is(graph, node, reduction)
+        others = [other for other in range(graph.rank(start) or 0) if other != axis]
+        expanded = _expanded_sizes(graph, indices)
+        for other in others:
+            is_known = expanded is not None and expanded[other] == (shape_sizes(graph, start) or [])[other]
+            if not is_known and not any(graph.same_size(start, other, name, other) for name in (indices, rows)):
+                return "it is not known that whole rows are scattered: their sizes may differ"
+        return None
+
+    def rewrite(self, graph: Graph, node: NodeProto, reduction: bytes, axis: int, ids: _Ids) -> None:
+        """Reduce the rows by their ids, and merge them with those that are there."""
+        emit = graph.emitter(node)
+        start, rows = (_to_front(emit, graph.tensor(node.input[k]), axis) for k in (0, 2))
+        size = first_size(emit, start)
+        vector = counted_from_the_front(graph, emit, _vector(graph, emit, ids, rows), size)
+        kind, merge = _REDUCTIONS[reduction]
+        lookup = Lookup.of(graph, rows.name) if kind == "Sum" else None
+        if lookup is not None:  # it refuses ids that are out of range
+            reduced = lookup.summed(graph, emit, vector, size)
+        else:
+            vector = _negative_refused(graph, emit, vector, size)
+            if kind in ("Max", "Min"):
+                reduced = extremum_by_segment(emit, kind, rows, vector, size)
+            else:
+                inputs = {"data": rows, "segment_ids": vector, "num_segments": size}
+                (reduced,) = emit.domain_op(f"UnsortedSegment{kind}", inputs)
+        if kind != "Sum" or fill(graph, start.name) != 0:
+            reduced = emit.op(merge, start, reduced, shape=start.shape)
+        graph.bypass(node, _from_front(emit, reduced, start, axis).name)
+
+
+def _ids(graph: Graph, node: NodeProto, axis: int) -> _Ids | str:
+    """The ids of rows, or why there are none."""
+    indices = node.input[1]
+    shape = graph.shape(indices)
+    if shape is None or graph.rank(node.input[0]) is None:
+        return "the ranks are not known"
+    if node.op_type == "ScatterND":
+        is_column = len(shape) == 2 and shape[1] == 1
+        return _Ids(indices, False) if is_column else "the indices are not one id for each row"
+    if not shape:
+        return "a scalar is scattered"
+    found, rank, seen = indices, len(shape), graph.producer(indices, "Expand", "Tile", "Identity", "Cast")
+    while True:
+        dims = graph.shape(found)
+        at = axis - rank
+        if dims is not None and len(dims) >= -at and all(d == 1 for k, d in enumerate(dims, -len(dims)) if k != at):
+            is_repeated = not graph.same_size(found, at, indices, axis) and not graph.same_size(
+                found, at, node.input[2], axis
+            )
+            return _Ids(found, is_repeated)
+        if seen is None:
+            return "the elements of a row have different indices"
+        found = seen.input[0]
+        seen = graph.producer(found, "Expand", "Tile", "Identity", "Cast")
+
+
+def _faster_as_it_is(graph: Graph, node: NodeProto, reduction: bytes) -> str | None:
+    """Why ONNX Runtime's scatter of rows is faster than the operator of the domain; None if it is not."""
+    start, _, rows = node.input
+    if reduction != b"add" or Lookup.of(graph, rows) is None:
+        return "the rows are not looked up in a table, and ONNX Runtime scatters whole rows faster"
+    width = math.prod(size or _WIDE for size in (graph.shape(start) or (0,))[1:])
+    return None if width >= _WIDE else f"ONNX Runtime scatters rows of fewer than {_WIDE} numbers faster"
+
+
+def _expanded_sizes(graph: Graph, indices: str) -> list[Size] | None:
+    """The sizes of ids that a column was expanded to; None if they are not known."""
+    node = graph.producer(indices, "Expand")
+    column, target = (
+        (shape_sizes(graph, node.input[0]), sizes(graph, node.input[1])) if node is not None else (None, None)
+    )
+    if column is None or target is None or len(column) > len(target):
+        return None
+    ones = [size_of(1)] * (len(target) - len(column))
+    return [wide if narrow == size_of(1) else narrow for narrow, wide in zip(ones + column, target, strict=True)]
+
+
+def _vector(graph: Graph, emit: Emitter, ids: _Ids, rows: Tensor) -> Tensor:
+    """One id for each row."""
+    column = graph.tensor(ids.column)
+    made = graph.producer(ids.column, "Unsqueeze", "Reshape")
+    if column.shape is not None and len(column.shape) == 1:
+        vector = column
+    elif made is not None and graph.rank(made.input[0]) == 1:
+        vector = graph.tensor(made.input[0])
+    else:
+        vector = emit.op("Reshape", column, emit.constant([-1]), shape=(None,))
+    if ids.is_repeated:
+        size = emit.op("Gather", emit.shape_of(rows), emit.constant([0]), shape=(1,), axis=0)
+        vector = emit.op("Expand", vector, size, shape=(None,))
+    return vector
+
+
+def _negative_refused(graph: Graph, emit: Emitter, ids: Tensor, size: Tensor) -> Tensor:
+    """The ids, but their limit in place of negative ones, which the operator would drop: out of range, so an error."""
+    if ids.value is not None and (ids.value >= 0).all():
+        return ids
+    negative = emit.op("Less", ids, emit.like(0, ids), shape=ids.shape)
+    return emit.op("Where", negative, emit.cast(size, ids.dtype), ids, shape=ids.shape)
+
+
+def _to_front(emit: Emitter, tensor: Tensor, axis: int) -> Tensor:
+    """The tensor with an axis before all others."""
+    if axis == 0:
+        return tensor
+    order = [axis, *(other for other in range(tensor.rank) if other != axis)]
+    shape = tuple(tensor.shape[other] for other in order) if tensor.shape is not None else None
+    return emit.op("Transpose", tensor, perm=order, shape=shape)
+
+
+def _from_front(emit: Emitter, tensor: Tensor, like: Tensor, axis: int) -> Tensor:
+    """The tensor with its first axis where it was."""
+    if axis == 0:
+        return tensor
+    return emit.op("Transpose", tensor, perm=[*range(1, axis + 1), 0, *range(axis + 1, like.rank)])

@@ -1,0 +1,75 @@
+"""`verify`: runs an ONNX file and what became of it on the same inputs and compares the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from onnx import ModelProto
+
+from onnx_sparse.converters.errors import first_line
+from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
+from onnx_sparse.converters.verification.comparison import Record, half_floats
+from onnx_sparse.converters.verification.isolation import Isolated
+from onnx_sparse.converters.verification.sample_inputs import KINDS
+
+
+def verify(
+    source: ModelProto,
+    model: ModelProto,
+    *,
+    feeds: Mapping[str, Array] | None = None,
+    seed: int = 0,
+    batch_count: int = len(KINDS),
+    described_by: ModelProto | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> list[Record]:
+    """Run a model and its fused form in ONNX Runtime on the same inputs and compare the outputs.
+
+    Data types and shapes must be equal, and so must integers and booleans. Floats may differ by 1e-5 of their value
+    (4e-3 if the model computes with float16, 3e-2 with bfloat16) plus a tenth of that fraction of the output's largest
+    value. NaN equals NaN. A batch that the old model refuses (tf2onnx's refuse batches without entries) is noted.
+
+    Args:
+        source: The model that was given to `onnx_sparse.fuse`.
+        model: The model that it returned.
+        feeds: The inputs of a single batch. If omitted, inputs are generated, of sizes and ids that the operators of
+            the fused model ask for.
+        seed: The same seed gives the same inputs.
+        batch_count: How many batches to run on generated inputs.
+        described_by: The fused model before it was lowered.
+        progress: Called with what is being run.
+
+    Returns:
+        One record per output.
+
+    Raises:
+        ConversionError: `feeds` lacks an input.
+    """
+    from onnx_sparse import InferenceSession
+
+    names = [value.name for value in model.graph.input]
+    outputs = [value.name for value in model.graph.output]
+    described = model if described_by is None else described_by
+
+    def runner(of: ModelProto) -> Callable[[], Callable[[Mapping[str, Array]], list[Array]]]:
+        def make() -> Callable[[Mapping[str, Array]], list[Array]]:
+            session = InferenceSession(of)
+            return lambda batch: [np.asarray(value) for value in session.run(outputs, dict(batch))]
+
+        return make
+
+    with Isolated(runner(source)) as run_old, Isolated(runner(model)) as run_new:
+
+        def run_source(kind: str, batch: Mapping[str, Array]) -> list[Array]:
+            if progress is not None:
+                progress(f"running the old model on the batch {kind!r}")
+            try:
+                results: list[Array] = run_old(batch)
+            except Exception as error:  # whatever ONNX Runtime raises
+                raise Refused("the old model", first_line(error)) from error
+            return results
+
+        attempts = attempt_batches(described, names, run_source, feeds=feeds, seed=seed, count=batch_count)
+        return compare_batches(attempts, dict.fromkeys(outputs, ""), run_new, computed=half_floats(described))
