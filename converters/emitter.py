@@ -147,4 +147,4 @@ class Emitter(ABC):
             arguments.append(given.get(declared.name) or self.constant(declared.sentinel_array(dtype), dtype))
         dtypes = [op.bind(output.type, types) for output in op.outputs]
         written = op.with_defaults(attributes or {})
-        return self.node(op_type, arguments, dtypes, domain_shapes(op, given), domain=DOMAIN, **written)
+        return self.node(op_type, arguments, dtypes, domain_shapes(op, given, written), domain=DOMAIN, **written)

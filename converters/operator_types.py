@@ -35,8 +35,13 @@ def bound_types(op: Op, inputs: Mapping[str, DType]) -> dict[str, DType]:
         raise Unsupported(f"{op.name}: {error}") from error
 
 
-def domain_shapes(op: Op, inputs: Mapping[str, Tensor]) -> list[Shape | None]:
+def domain_shapes(op: Op, inputs: Mapping[str, Tensor], attributes: Mapping[str, str]) -> list[Shape | None]:
     """The shapes of the results of an operator of the domain, as far as they are known.
+
+    Args:
+        op: The operator.
+        inputs: The given inputs by name.
+        attributes: The values of all attributes.
 
     Raises:
         Unsupported: The inputs' ranks, dimensions or constant sizes violate the semantics.
@@ -49,9 +54,9 @@ def domain_shapes(op: Op, inputs: Mapping[str, Tensor]) -> list[Shape | None]:
             values[declared.name] = given.value
     try:
         dimensions = Dimensions(op, shapes, values)
+        resolved = [dimensions.resolve(output.shape_with(attributes)) for output in op.outputs]
     except KernelError as error:
         raise Unsupported(f"{op.name}: {error}") from error
-    resolved = (dimensions.resolve(output.shape) for output in op.outputs)
     return [None if dims is None else tuple(d if isinstance(d, int) else None for d in dims) for dims in resolved]
 
 

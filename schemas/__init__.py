@@ -6,7 +6,16 @@ only. Schemas, shape inference, function bodies and documentation are derived he
 
 from __future__ import annotations
 
-from onnx_sparse.schemas import embedding, example_parsing, fill, hashing, segment, sparse, unsorted_segment
+from onnx_sparse.schemas import (
+    embedding,
+    embedding_bag,
+    example_parsing,
+    fill,
+    hashing,
+    segment,
+    sparse,
+    unsorted_segment,
+)
 from onnx_sparse.schemas.declaration import DOMAIN, OPSET_VERSION, Attribute, Example, Family, Input, Op, Output
 from onnx_sparse.schemas.registration import op_schema, register
 
@@ -27,7 +36,8 @@ __all__ = [
 
 #: The families in the order of the documentation.
 FAMILIES: tuple[Family, ...] = tuple(
-    module.FAMILY for module in (sparse, embedding, segment, unsorted_segment, fill, hashing, example_parsing)
+    module.FAMILY
+    for module in (sparse, embedding, embedding_bag, segment, unsorted_segment, fill, hashing, example_parsing)
 )
 
 #: Every operator by name.

@@ -8,6 +8,7 @@ Shapes are written as ONNX users write them: ``"K, ..."`` is a tensor of rank >=
 
 - ``K``: a dimension. The same letter is the same size everywhere; the name of a scalar input is that input's value.
 - ``dense_shape[0]``: a dimension that is the value of one element of an input.
+- ``B - 1``: a dimension that is one less than another.
 - ``...``: any number of dimensions, the same ones everywhere in one operator.
 - ``*S``: a named group of any number of dimensions; ``*dims``, with an input's name, has that input's values as sizes.
 """
@@ -80,6 +81,7 @@ class Values:
     - ``index``: integers in [low, of), `of` being a dimension of another input or a scalar input.
     - ``segment``: integers below the scalar input `of`, in any order.
     - ``sorted_segment``: integers >= 0 that do not decrease; those at or beyond the scalar input `of` are not used.
+    - ``offsets``: integers in [0, of] that do not decrease, the first of them 0.
     - ``size``: integers >= low that count something: sizes of the output, buckets.
     - ``coordinates``: column c of each row is in [0, of[c]).
     - ``flags``: 0 and 1.
@@ -141,13 +143,18 @@ class Input:
 
 @dataclass(frozen=True)
 class Output:
-    """One output."""
+    """One output. `shape_under` names attributes and their values under which it has another `shape`."""
 
     name: str
     type: str
     shape: str
     doc: str
     optional: bool = False
+    shape_under: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    def shape_with(self, attributes: Mapping[str, str]) -> str:
+        """The shape in a node with these attributes."""
+        return next((self.shape_under[item] for item in attributes.items() if item in self.shape_under), self.shape)
 
 
 @dataclass(frozen=True)

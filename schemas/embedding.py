@@ -16,12 +16,23 @@ from onnx_sparse.schemas.declaration import (
     Output,
     Values,
 )
-from onnx_sparse.schemas.function_body import Body, Value
-from onnx_sparse.schemas.segment_body import as_column, counts, first, scatter_reduce, sorted_segments
+from onnx_sparse.schemas.embedding_body import Entries, first_weights, write_quotient, write_sum
+from onnx_sparse.schemas.function_body import Body
+from onnx_sparse.schemas.segment_body import first, sorted_segments
+
+EMB_TABLE = Input("emb_table", "T", "V, ...", "The embedding table.")
+INDICES = Input("indices", "I", "K", "The rows to look up.", Values("index", of="V"))
+PER_SAMPLE_WEIGHTS = Input(
+    "per_sample_weights",
+    "T",
+    "K",
+    "The weight of each looked-up row; empty (the same as omitting it) means 1.",
+    sentinel=(),
+)
 
 _INPUTS = (
-    Input("emb_table", "T", "V, ...", "The embedding table."),
-    Input("indices", "I", "K", "The rows to look up.", Values("index", of="V")),
+    EMB_TABLE,
+    INDICES,
     Input(
         "segment_ids",
         "I",
@@ -39,18 +50,21 @@ _INPUTS = (
         Values("index", of="V", low=-1),
         sentinel=-1,
     ),
-    Input(
-        "per_sample_weights",
-        "T",
-        "K",
-        "The weight of each looked-up row; empty (the same as omitting it) means 1.",
-        sentinel=(),
-    ),
+    PER_SAMPLE_WEIGHTS,
 )
 _OUTPUT = Output("output", "T", "num_segments, ...", "One row per segment.")
 _ORDER = Attribute("segment_ids_order", ("sorted", "any"), "The order in which segment_ids may come.", default="sorted")
 
-_COMMON_SEMANTICS = """
+#: How sums are computed.
+ARITHMETIC = """
+- float16 and bfloat16 are computed in float32, including the products with weights, and rounded once.
+- In the reference, Python and native kernels, unweighted float and double results are bit-identical to those of
+  TensorFlow's SparseSegment ops on CPU: the first `n % 8` rows (8 for 0, 9 for 1) are added one by one, then blocks of
+  eight, each block summed first. The result does not depend on the number of threads.
+""".strip()
+
+_COMMON_SEMANTICS = (
+    """
 - With `segment_ids_order` = `sorted`, `segment_ids` must be sorted in non-decreasing order and not negative; anything
   else is an error. Entries of segments at or beyond `num_segments` are dropped, and their indices are not checked.
 - With `segment_ids_order` = `any`, `segment_ids` may be in any order; one outside [0, `num_segments`) is an error. The
@@ -59,70 +73,30 @@ _COMMON_SEMANTICS = """
 - An index outside [0, V) in an entry that is not dropped is an error; so is a `default_index` outside [-1, V), even if
   it is not used, and a negative `num_segments`.
 - An empty segment is 0, or `emb_table[default_index]` without a weight.
-- float16 and bfloat16 are computed in float32, including the products with weights, and rounded once.
-- In the reference, Python and native kernels, unweighted float and double results are bit-identical to those of
-  TensorFlow's SparseSegment ops on CPU: the first `n % 8` rows (8 for 0, 9 for 1) are added one by one, then blocks of
-  eight, each block summed first. The result does not depend on the number of threads.
-""".strip()
+""".lstrip()
+    + ARITHMETIC
+)
 
 
-def _reduce(b: Body) -> tuple[Value, Value, Value, Value, Value | None]:
-    """The (weighted) sums, the counts, the ids in use, the number of segments and the weights in use."""
+def _entries(b: Body) -> Entries:
     if b.attributes["segment_ids_order"] == "sorted":
         ids, kept, size = sorted_segments(b, "segment_ids", "num_segments")
     else:  # all are in use, and a scatter takes them in any order
         ids, kept = b.int64("segment_ids"), b.Shape("segment_ids")
         size = b.Reshape(b.int64("num_segments"), b.constant([1]))
-    dtype = b.compute_type("T")
-    rows = b.cast(b.Gather("emb_table", first(b, "indices", kept), axis=0), dtype)
-    weights = None
-    if "per_sample_weights" in b.given:
-        # An empty input means ones: the first K of the weights followed by K ones are the weights if there are any.
-        ones = b.Expand(b.constant(1, dtype), b.Shape("indices"))
-        weights = first(b, b.Concat(b.cast("per_sample_weights", dtype), ones, axis=0), kept)
-        rows = b.Mul(rows, as_column(b, weights, rows))
-    total = scatter_reduce(b, "add", rows, ids, size, b.constant(0, dtype))
-    return total, counts(b, ids, size), ids, size, weights
-
-
-def _finish(b: Body, reduced: Value, count: Value) -> None:
-    """Put the default row into empty segments and write the output."""
-    reduced = b.cast(reduced, b.types["T"])
-    if "default_index" in b.given:
-        index = b.Reshape(b.int64("default_index"), b.constant([1]))
-        row = b.Gather("emb_table", b.Compress(index, b.GreaterOrEqual(index, b.constant([0])), axis=0), axis=0)
-        zero = b.cast(
-            b.Expand(b.constant(0), b.Concat(b.constant([1]), b.Shape(reduced, start=1), axis=0)), b.types["T"]
-        )
-        candidates = b.Concat(reduced, zero, row, axis=0)  # the last of them is the default
-        own = b.Range(b.constant(0), b.Size(count), b.constant(1))
-        reduced = b.Gather(candidates, b.Where(b.cast(count, TensorProto.BOOL), own, b.constant(-1)), axis=0)
-    b.move("output", reduced)
+    return Entries(first(b, "indices", kept), ids, size, first_weights(b, kept))
 
 
 def _sum_body(b: Body) -> None:
-    total, count, *_ = _reduce(b)
-    _finish(b, total, count)
+    write_sum(b, _entries(b))
 
 
 def _mean_body(b: Body) -> None:
-    _divided_body(b, square=False)
+    write_quotient(b, _entries(b), square=False)
 
 
 def _sqrt_n_body(b: Body) -> None:
-    _divided_body(b, square=True)
-
-
-def _divided_body(b: Body, square: bool) -> None:
-    total, count, ids, size, weights = _reduce(b)
-    dtype = b.compute_type("T")
-    zero = b.constant(0, dtype)
-    if weights is None:
-        divisor = b.cast(count, dtype)
-    else:
-        divisor = scatter_reduce(b, "add", b.Mul(weights, weights) if square else weights, ids, size, zero)
-    column = as_column(b, b.Sqrt(divisor) if square else divisor, total)
-    _finish(b, b.Where(b.Equal(column, zero), zero, b.Div(total, column)), count)
+    write_quotient(b, _entries(b), square=True)
 
 
 _EXAMPLE_TYPES = {"T": TensorProto.FLOAT, "I": TensorProto.INT32}

@@ -91,8 +91,12 @@ def _parameter_table(parameters: Iterable[Input | Output]) -> str:
     rows = []
     for declared in parameters:
         name = f"`{declared.name}`" + (" (optional)" if declared.optional else "")
-        broadcasts = isinstance(declared, Input) and declared.broadcasts
-        shape = f"[{declared.shape}]" + (", broadcast" if broadcasts else "")
+        shape = f"[{declared.shape}]"
+        if isinstance(declared, Output):
+            others = declared.shape_under.items()
+            shape += "".join(f"; with {name} `{value}` [{other}]" for (name, value), other in others)
+        elif declared.broadcasts:
+            shape += ", broadcast"
         rows.append((name, declared.type, shape, declared.doc))
     return table(("name", "type", "shape", "meaning"), rows)
 

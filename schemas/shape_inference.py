@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, TypeProto, helper, numpy_helper
+from onnx import AttributeProto, TensorProto, TypeProto, helper, numpy_helper
 from onnx.shape_inference import InferenceError
 
 from onnx_sparse.schemas.declaration import Attribute, DType, Input, Op
@@ -37,7 +37,9 @@ def infer(op: Op, context: Any) -> None:
 
 
 def _infer(op: Op, context: Any) -> None:
-    check_attributes(op, {a.name: _attribute(context, a) for a in op.attributes})
+    attributes = {a.name: _attribute(context, a) for a in op.attributes}
+    check_attributes(op, attributes)
+    chosen = op.with_defaults({name: value for name, value in attributes.items() if isinstance(value, str)})
     types: dict[str, DType] = {}
     shapes: dict[str, Shape] = {}
     constants: dict[str, np.ndarray[Any, Any]] = {}
@@ -61,16 +63,21 @@ def _infer(op: Op, context: Any) -> None:
         element = binding.get(output.type, elements[0] if len(elements) == 1 else None)
         if element is None:
             continue
-        context.set_output_type(position, helper.make_tensor_type_proto(element, dims.resolve(output.shape)))
+        unknown = any(_is_passed_on(context.get_attribute(name)) for name, _ in output.shape_under)
+        shape = None if unknown else dims.resolve(output.shape_with(chosen))
+        context.set_output_type(position, helper.make_tensor_type_proto(element, shape))
 
 
 def _attribute(context: Any, declared: Attribute) -> object:
     attribute = context.get_attribute(declared.name)
     if attribute is None:
         return None
-    if attribute.ref_attr_name:  # in a function's body: the caller's value is checked where it is known
-        return declared.choices[0]
-    return attribute_value(attribute)
+    return declared.choices[0] if _is_passed_on(attribute) else attribute_value(attribute)
+
+
+def _is_passed_on(attribute: AttributeProto | None) -> bool:
+    """Whether an attribute of a node in a function's body is the caller's, which is checked where it is known."""
+    return attribute is not None and bool(attribute.ref_attr_name)
 
 
 def _read_type(declared: Input, tensor_type: TypeProto, types: dict[str, DType], shapes: dict[str, Shape]) -> None:

@@ -110,7 +110,11 @@ class Dimensions:
         self._check_elements()
 
     def resolve(self, declared: str) -> Shape | None:
-        """The shape that a declared output shape stands for; None where its rank is unknown."""
+        """The shape that a declared output shape stands for; None where its rank is unknown.
+
+        Raises:
+            KernelError: A dimension that is less than that of an input would be negative.
+        """
         shape: Shape = []
         for item in shape_items(declared):
             if is_group(item):
@@ -138,6 +142,13 @@ class Dimensions:
         if element:
             constant = self.values.get(element[1])
             return None if constant is None else int(constant[int(element[2])])
+        if less := re.fullmatch(r"(\w+) - (\d+)", item):
+            size, owner = self.sizes.get(less[1], (None, ""))
+            if not isinstance(size, int):
+                return None
+            if size < int(less[2]):
+                raise KernelError(f"{owner} has {size} elements; at least {less[2]} expected")
+            return size - int(less[2])
         if item in self.values:
             value = int(self.values[item])
             return value if value >= 0 else None

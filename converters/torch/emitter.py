@@ -12,14 +12,11 @@ from onnxscript.values import Op, Opset
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
-from onnx_sparse.converters.torch.lazy_imports import require
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType
 
 #: Operators that make a tensor by repeating a smaller one.
 _REPEATING = ("Expand", "Tile")
-#: Operators of torch that make a vector of a matrix.
-_FLATTENING = ("aten.reshape.default", "aten.view.default", "aten._unsafe_view.default")
 
 
 class TorchEmitter(Emitter):
@@ -101,32 +98,6 @@ class TorchEmitter(Emitter):
         if producer is None or producer.domain or producer.op_type not in _REPEATING or producer.inputs[0] is None:
             return None
         return self.tensor(producer.inputs[0])
-
-    def matrix_of(self, elements: Tensor, starts: Tensor) -> Tensor | None:
-        """The matrix that these are the elements of, if its rows begin at these starts: torch makes bags of it so.
-
-        What torch calls are the nodes of torch's graph that the exporter keeps beside its own.
-        """
-        flattened, counted = (self._torch_node(tensor) for tensor in (elements, starts))
-        if flattened is None or counted is None or str(counted.target) != "aten.arange.start_step":
-            return None
-        matrix, (start, end, step) = flattened.args[0], (*counted.args, 1)[:3]
-        shape: Sequence[Any] = matrix.meta["val"].shape if hasattr(matrix, "meta") else ()
-        if str(flattened.target) not in _FLATTENING or len(shape) != 2 or start != 0:
-            return None
-        producer = self.value(elements).producer()
-        assert producer is not None
-        numel, width = (size.meta["val"] if hasattr(size, "meta") else size for size in (end, step))
-        same = require("torch.fx.experimental.symbolic_shapes").statically_known_true
-        if not same(width == shape[1]) or not same(numel == shape[0] * shape[1]) or producer.inputs[0] is None:
-            return None
-        found = self.tensor(producer.inputs[0])
-        return found if found.shape is not None and len(found.shape) == 2 else None
-
-    def _torch_node(self, tensor: Tensor) -> Any:
-        """The node of torch's graph that a tensor is the result of."""
-        producer = self.value(tensor).producer()
-        return None if producer is None else producer.meta.get("node")
 
     def is_zeros(self, tensor: Tensor) -> bool:
         """Whether every element is known to be 0."""

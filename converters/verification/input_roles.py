@@ -14,6 +14,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.verification.tf_examples import ParsedFeature, merged
+from onnx_sparse.schemas import OPS
 
 #: The number of rows of a table that is an input of unknown size.
 TABLE_ROWS = 7
@@ -58,6 +59,7 @@ class Roles:
         entries: Inputs with one element (or slice) per entry: values, weights, ids, segment ids.
         segments: Sorted segment ids, one per entry.
         splits: Row splits of ragged tensors.
+        starts: Where each bag of entries begins.
         counts: Scalars that say how many segments or rows there are.
         tables: Embedding tables.
         bounds: Ids, with the number of rows of the table they index (unsorted segment ids: the number of segments).
@@ -76,6 +78,7 @@ class Roles:
     bounds: dict[str, int]
     indexed: dict[str, str] = field(default_factory=dict)
     splits: set[str] = field(default_factory=set)
+    starts: set[str] = field(default_factory=set)
     examples: dict[str, tuple[ParsedFeature, ...]] = field(default_factory=dict)
     keys: dict[str, list[int]] = field(default_factory=dict)
     most_segments: int | None = None
@@ -114,6 +117,13 @@ def find_roles(model: ModelProto) -> Roles:
             _add_segments(roles, trace, names[2], names[3])
             _index(roles, trace, names[1], node.input[0])
             roles.limit_segments(trace.constant(node.input[3]))
+        elif node.op_type.startswith("EmbeddingBagOffsets"):
+            given = dict(zip((i.name for i in OPS[node.op_type].inputs), names, strict=False))
+            roles.tables |= _known(names[0])
+            roles.entries |= _known(names[1], given.get("per_sample_weights"))
+            with_end = any(a.name == "include_last_offset" and a.s == b"true" for a in node.attribute)
+            (roles.splits if with_end else roles.starts).update(_known(names[2]))
+            _index(roles, trace, names[1], node.input[0])
         elif node.op_type.startswith("UnsortedSegment"):
             roles.entries |= trace.sources(node.input[0]) | _known(names[1])
             roles.counts |= _known(names[2])

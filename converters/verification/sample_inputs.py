@@ -137,7 +137,7 @@ class Sampler:
         self.splits = dict.fromkeys(self.roles.splits, 0)
         self.splits |= {name: depth for ragged in specs.ragged for depth, name in enumerate(ragged.splits)}
         #: The inputs that say where bags begin, and those that say how long they are.
-        self.starts = {bags.starts for bags in specs.bags if bags.starts is not None}
+        self.starts = self.roles.starts | {bags.starts for bags in specs.bags if bags.starts is not None}
         self.lengths = {bags.lengths for bags in specs.bags if bags.lengths is not None}
 
     def _add_composites(self, roles: Roles) -> None:

@@ -1,6 +1,7 @@
 // EmbeddingSegmentsSum, EmbeddingSegmentsMean, EmbeddingSegmentsSqrtN.
 
-#include "elements.h"
+#include "embedding.h"
+
 #include "kernels.h"
 #include "requirements.h"
 #include "segment_order.h"
@@ -33,56 +34,62 @@ bool reduce_in_any_order(const Call& call, SegmentReduction work, const Tensor& 
   });
 }
 
-void embedding_segments(const Call& call, Finalize unweighted, Finalize weighted) {
-  const Tensor& table = call.input(0);
-  const Tensor& indices = call.input(1);
+void embedding_segments(const Call& call, const Combiner& combiner) {
+  const Lookup lookup{call.input(0), call.input(1), call.input(4), call.input(5)};
   const Tensor& segment_ids = call.input(2);
-  const Tensor& default_index = call.input(4);
-  const Tensor& weights = call.input(5);
   const int64_t segments = call.input(3).integer();
   const bool sorted = check_segment_ids(call, segment_ids, segments);
-  auto* output = static_cast<char*>(call.allocate_rows(0, segments, table, 1, equation("num_segments", segments)));
+  auto* output =
+      static_cast<char*>(call.allocate_rows(0, segments, lookup.table, 1, equation("num_segments", segments)));
   const int64_t kept = sorted ? count_below(segment_ids, segments) : segment_ids.size();
-  const int64_t default_row = default_index ? default_index.integer() : -1;
-  if (default_row < -1 || default_row >= table.dims[0]) {
-    throw out_of_range("default_index", default_index, 0, default_row, "-1", table.dims[0]);
-  }
-
+  optional_row("default_index", lookup.default_index, lookup.table);
   if (segments == 0) return;  // however wide its rows
 
-  const auto width = static_cast<size_t>(table.size_from(1));
-  const std::vector<char> zeros = constant_row(table.type, Constant::zero, default_row < 0 ? width : 0);
-  const char* empty_row = default_row < 0
-                              ? zeros.data()
-                              : table.as<char>() + static_cast<size_t>(default_row) * width * size_of(table.type);
-  SegmentReduction work{};
-  work.reduction = weights ? Reduction::add_weighted : Reduction::add;
-  work.finalize = weights ? weighted : unweighted;
-  work.element = element_of(table.type);
-  work.width = width;
-  work.table = table.as<char>();
-  work.rows = table.dims[0];
-  work.index_width = indices.type == ORT_INT32 ? IndexWidth::int32 : IndexWidth::int64;
-  work.indices = indices.data;
-  work.weights = weights.as<char>();
-  work.empty_row = empty_row;
-  work.output = output;
-  const bool in_order = sorted || width == 0;  // without elements, only indices are checked
+  std::vector<char> zeros;
+  const SegmentReduction work = reduction_of(lookup, combiner, output, &zeros);
+  const bool in_order = sorted || work.width == 0;  // without elements, only indices are checked
   const bool in_range = in_order ? reduce_sorted(call, work, segment_ids, kept, segments)
                                  : reduce_in_any_order(call, work, segment_ids, segments);
   if (!in_range) {
-    require_in_range("indices", indices, kept, table.dims[0]);
+    require_in_range("indices", lookup.indices, kept, lookup.table.dims[0]);
   }
 }
 
 }  // namespace
 
-void embedding_segments_sum(const Call& call) { embedding_segments(call, Finalize::round, Finalize::round); }
-
-void embedding_segments_mean(const Call& call) { embedding_segments(call, Finalize::tf_mean, Finalize::weighted_mean); }
-
-void embedding_segments_sqrt_n(const Call& call) {
-  embedding_segments(call, Finalize::tf_sqrt_n, Finalize::weighted_sqrt_n);
+int64_t optional_row(std::string_view name, const Tensor& index, const Tensor& table) {
+  const int64_t row = index ? index.integer() : -1;
+  if (row < -1 || row >= table.dims[0]) throw out_of_range(name, index, 0, row, "-1", table.dims[0]);
+  return row;
 }
+
+SegmentReduction reduction_of(const Lookup& lookup, const Combiner& combiner, char* output, std::vector<char>* zeros) {
+  const Tensor& table = lookup.table;
+  const int64_t default_row = lookup.default_index ? lookup.default_index.integer() : -1;
+  SegmentReduction work{};
+  work.reduction = lookup.weights ? Reduction::add_weighted : combiner.reduction;
+  work.finalize = lookup.weights ? combiner.weighted : combiner.unweighted;
+  work.element = element_of(table.type);
+  work.width = static_cast<size_t>(table.size_from(1));
+  work.table = table.as<char>();
+  work.rows = table.dims[0];
+  work.index_width = lookup.indices.type == ORT_INT32 ? IndexWidth::int32 : IndexWidth::int64;
+  work.indices = lookup.indices.data;
+  work.weights = lookup.weights.as<char>();
+  if (default_row < 0) {
+    *zeros = constant_row(table.type, Constant::zero, work.width);
+    work.empty_row = zeros->data();
+  } else {
+    work.empty_row = work.table + static_cast<size_t>(default_row) * work.width * size_of(table.type);
+  }
+  work.output = output;
+  return work;
+}
+
+void embedding_segments_sum(const Call& call) { embedding_segments(call, kSum); }
+
+void embedding_segments_mean(const Call& call) { embedding_segments(call, kMean); }
+
+void embedding_segments_sqrt_n(const Call& call) { embedding_segments(call, kSqrtN); }
 
 }  // namespace onnx_sparse

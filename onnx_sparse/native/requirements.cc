@@ -57,8 +57,19 @@ void require_sorted(const Call& call, std::string_view name, const Tensor& ids) 
     if (id >= before) continue;
     if (id < 0) throw InvalidArgument{element(name, k) + " = " + std::to_string(id) + " must be >= 0"};
     throw InvalidArgument{element(name, k) + " = " + std::to_string(id) + " is less than " + element(name, k - 1) +
-                          " = " + std::to_string(before) + "; ids must be sorted"};
+                          " = " + std::to_string(before) + "; " + std::string(name.substr(name.rfind('_') + 1)) +
+                          " must be sorted"};
   }
+}
+
+void require_offsets(const Call& call, std::string_view name, const Tensor& offsets, int64_t count) {
+  require_sorted(call, name, offsets);
+  const int64_t size = offsets.size();
+  if (size == 0) return;
+  if (offsets.integer() != 0) {
+    throw InvalidArgument{element(name, 0) + " = " + std::to_string(offsets.integer()) + " must be 0"};
+  }
+  if (offsets.integer(static_cast<size_t>(size - 1)) > count) require_in_range(name, offsets, size, count + 1);
 }
 
 void require_in_range(std::string_view name, const Tensor& values, int64_t count, int64_t high) {

@@ -9,14 +9,17 @@
 
 namespace onnx_sparse {
 
-// Whether ids are sorted and not negative.
+// Whether ids or offsets are sorted and not negative.
 bool are_sorted(const Call& call, const Tensor& ids);
 
 // Whether values are in [0, high).
 bool are_in_range(const Call& call, const Tensor& values, int64_t high);
 
-// Throws an InvalidArgument unless ids are sorted and not negative.
+// Throws an InvalidArgument unless ids or offsets are sorted and not negative.
 void require_sorted(const Call& call, std::string_view name, const Tensor& ids);
+
+// Throws an InvalidArgument unless offsets into `count` entries begin with 0, do not decrease and are at most `count`.
+void require_offsets(const Call& call, std::string_view name, const Tensor& offsets, int64_t count);
 
 // Throws an InvalidArgument unless the first `count` values are in [0, high).
 void require_in_range(std::string_view name, const Tensor& values, int64_t count, int64_t high);

@@ -50,7 +50,7 @@ class SegmentOrder {
   // Reduces entries that are in this order. Returns whether every index is in range; if not, the output is not
   // complete.
   bool reduce(const SegmentReduction& reduction) const {
-    if (shift_ == 0) return reduce_ordered(call_, reduction, starts_.get(), segments_);
+    if (shift_ == 0) return reduce_ordered(call_, reduction, starts_.get(), segments_, kept());
     const int64_t count = kept();
     Tensor ids;
     ids.type = sizeof(Id) == sizeof(int32_t) ? ORT_INT32 : ORT_INT64;

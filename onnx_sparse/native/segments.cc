@@ -85,22 +85,21 @@ template <class Position>
 struct Starts {
   const Position* starts;
   int64_t segments;
+  int64_t end;  // of the last segment
 
-  int64_t entries() const { return starts[segments]; }
-  int64_t begin_of(int64_t segment) const { return starts[segment]; }
-  int64_t end_of(int64_t segment, int64_t) const { return starts[segment + 1]; }
+  int64_t entries() const { return end; }
+  int64_t begin_of(int64_t segment) const { return segment < segments ? starts[segment] : end; }
+  int64_t end_of(int64_t segment, int64_t) const { return begin_of(segment + 1); }
   int64_t starts_of(int64_t segment, int64_t most, int64_t entry, int64_t* some) const {
     int64_t count = 0;
     some[0] = entry;
     while (count < most && some[count] - entry < kBatchEntries) {
       ++count;
-      some[count] = starts[segment + count];
+      some[count] = begin_of(segment + count);
     }
     return count;
   }
-  int64_t segment_at(int64_t entry) const {
-    return std::upper_bound(starts, starts + segments + 1, entry) - starts - 1;
-  }
+  int64_t segment_at(int64_t entry) const { return std::upper_bound(starts, starts + segments, entry) - starts - 1; }
   int64_t split(int64_t wanted) const {
     return first_reaching(wanted, segments, [this](int64_t s) { return starts[s] + s; });
   }
@@ -348,12 +347,14 @@ int64_t count_below(const Tensor& ids, int64_t segments) {
                                : SortedIds<int64_t>{ids.as<int64_t>(), size, 0}.begin_of(segments);
 }
 
-bool reduce_ordered(const Call& call, const SegmentReduction& reduction, const int32_t* starts, int64_t segments) {
-  return run_reducer(call, reduction, Starts<int32_t>{starts, segments});
+bool reduce_ordered(const Call& call, const SegmentReduction& reduction, const int32_t* starts, int64_t segments,
+                    int64_t end) {
+  return run_reducer(call, reduction, Starts<int32_t>{starts, segments, end});
 }
 
-bool reduce_ordered(const Call& call, const SegmentReduction& reduction, const int64_t* starts, int64_t segments) {
-  return run_reducer(call, reduction, Starts<int64_t>{starts, segments});
+bool reduce_ordered(const Call& call, const SegmentReduction& reduction, const int64_t* starts, int64_t segments,
+                    int64_t end) {
+  return run_reducer(call, reduction, Starts<int64_t>{starts, segments, end});
 }
 
 }  // namespace onnx_sparse

@@ -32,9 +32,11 @@ struct SegmentReduction {
 bool reduce_sorted(const Call& call, const SegmentReduction& reduction, const Tensor& ids, int64_t kept,
                    int64_t segments);
 
-// The same, where segment s has the entries starts[s] ... starts[s + 1] - 1.
-bool reduce_ordered(const Call& call, const SegmentReduction& reduction, const int32_t* starts, int64_t segments);
-bool reduce_ordered(const Call& call, const SegmentReduction& reduction, const int64_t* starts, int64_t segments);
+// The same, where segment s has the entries starts[s] ... starts[s + 1] - 1, and the last one those before `end`.
+bool reduce_ordered(const Call& call, const SegmentReduction& reduction, const int32_t* starts, int64_t segments,
+                    int64_t end);
+bool reduce_ordered(const Call& call, const SegmentReduction& reduction, const int64_t* starts, int64_t segments,
+                    int64_t end);
 
 // How many of the sorted ids are less than `segments`.
 int64_t count_below(const Tensor& ids, int64_t segments);

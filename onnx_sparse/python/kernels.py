@@ -125,7 +125,7 @@ def _guarded_kernel(op: Op, binding: Mapping[str, DType]) -> Callable[..., Any]:
                 return _results(outputs)
             except BaseException as error:
                 run.fail(error)
-        return _results(_placeholders(op, binding, inputs))
+        return _results(_placeholders(op, binding, inputs, attributes))
 
     return kernel
 
@@ -149,12 +149,14 @@ def _assert_dtypes(op: Op, binding: Mapping[str, DType], outputs: tuple[Array, .
             raise TypeError(f"{op.name}: output {declared.name} is {array.dtype}; expected {dtype_name(expected)}")
 
 
-def _placeholders(op: Op, binding: Mapping[str, DType], inputs: Sequence[Array]) -> tuple[Array, ...]:
+def _placeholders(
+    op: Op, binding: Mapping[str, DType], inputs: Sequence[Array], attributes: Mapping[str, str]
+) -> tuple[Array, ...]:
     """Outputs for a failed run, in the declared shapes as far as they are known, because ONNX Runtime checks shapes."""
     named = {i.name: array for i, array in zip(op.inputs, inputs, strict=False)}
     try:
         dims = Dimensions(op, {name: list(array.shape) for name, array in named.items()}, named)
-        resolved = [dims.resolve(output.shape) or [0] for output in op.outputs]
+        resolved = [dims.resolve(output.shape_with(attributes)) or [0] for output in op.outputs]
         shapes = [[d if isinstance(d, int) and 0 <= d < 1000 else 0 for d in shape] for shape in resolved]
         shapes = [shape if math.prod(shape) < 10**6 else [0] * len(shape) for shape in shapes]
     except (ValueError, IndexError):

@@ -3,12 +3,22 @@
 `FUNCTIONS` maps an operator's name to its function, which checks its arguments and raises `onnx_sparse.KernelError`.
 """
 
-from onnx_sparse.reference import embedding, example_parsing, fill, hashing, segment, sparse, unsorted_segment
+from onnx_sparse.reference import (
+    embedding,
+    embedding_bag,
+    example_parsing,
+    fill,
+    hashing,
+    segment,
+    sparse,
+    unsorted_segment,
+)
 from onnx_sparse.reference.implementation import FUNCTIONS, evaluate
 
 __all__ = [
     "FUNCTIONS",
     "embedding",
+    "embedding_bag",
     "evaluate",
     "example_parsing",
     "fill",

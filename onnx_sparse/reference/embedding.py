@@ -25,8 +25,9 @@ def embedding_segments_sum(
     segment_ids_order: str = "sorted",
 ) -> Array:
     """Weighted sums of looked-up rows; see the semantics of EmbeddingSegmentsSum."""
-    bags = _look_up(emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order)
-    return _finish(bags.total, bags, emb_table, default_index)
+    return _entries(
+        emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order
+    ).sums()
 
 
 @implements(embedding.EMBEDDING_SEGMENTS_MEAN)
@@ -41,12 +42,9 @@ def embedding_segments_mean(
     segment_ids_order: str = "sorted",
 ) -> Array:
     """Weighted averages of looked-up rows; see the semantics of EmbeddingSegmentsMean."""
-    bags = _look_up(emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order)
-    if bags.weights is None:
-        mean = _divide_by_count(bags.total, bags.counts, bags.counts.astype(np.float64))
-    else:
-        mean = _divide(bags.total, _sum_weights(bags.weights, bags.counts))
-    return _finish(mean, bags, emb_table, default_index)
+    return _entries(
+        emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order
+    ).means()
 
 
 @implements(embedding.EMBEDDING_SEGMENTS_SQRT_N)
@@ -61,24 +59,12 @@ def embedding_segments_sqrt_n(
     segment_ids_order: str = "sorted",
 ) -> Array:
     """Sums of looked-up rows over the root of the summed squared weights; see EmbeddingSegmentsSqrtN's semantics."""
-    bags = _look_up(emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order)
-    if bags.weights is None:
-        scaled = _divide_by_count(bags.total, bags.counts, np.sqrt(bags.counts.astype(np.float64)))
-    else:
-        scaled = _divide(bags.total, np.sqrt(_sum_weights(np.square(bags.weights), bags.counts)))
-    return _finish(scaled, bags, emb_table, default_index)
+    return _entries(
+        emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order
+    ).scaled_sums()
 
 
-@dataclass(frozen=True)
-class _Bags:
-    """The sums [segments, width] in the compute dtype, the sizes of the segments, the weights in that dtype."""
-
-    total: Array
-    counts: Array
-    weights: Array | None
-
-
-def _look_up(
+def _entries(
     emb_table: Array,
     indices: Array,
     segment_ids: Array,
@@ -86,32 +72,98 @@ def _look_up(
     default_index: Array | None,
     per_sample_weights: Array | None,
     segment_ids_order: str,
-) -> _Bags:
+) -> Entries:
     order: Array | slice = slice(None)
     if segment_ids_order == "any":
         require_in_range("segment_ids", segment_ids, int(num_segments))
         order = np.argsort(segment_ids, kind="stable")
     counts = count_sorted(segment_ids[order], num_segments, emb_table)
-    if default_index is not None:
-        require_in_range("default_index", default_index, len(emb_table), low=-1)
+    require_row("default_index", default_index, emb_table)
     kept = indices[: counts.sum()]
     require_in_range("indices", kept, len(emb_table))
-    kept = kept[order]
-    width = row_width(emb_table.shape)
-    table = emb_table.reshape(len(emb_table), width)
-    dtype = compute_dtype(emb_table.dtype)
-    weights = None if per_sample_weights is None else per_sample_weights[order].astype(dtype, copy=False)
-
-    def rows(at: Array) -> Array:
-        looked_up = table.take(kept[at], axis=0).astype(dtype, copy=False)
-        return looked_up if weights is None else np.multiply(looked_up, weights[at, None], out=looked_up)
-
-    return _Bags(reduce_segments(np.add, rows, counts, width, dtype), counts, weights)
+    weights = None if per_sample_weights is None else per_sample_weights[order]
+    return Entries(emb_table, kept[order], counts, default_index, weights)
 
 
-def _sum_weights(weights: Array, counts: Array) -> Array:
-    """The sum of the weights of each segment, [segments, 1]."""
-    return reduce_segments(np.add, lambda at: weights[at, None], counts, 1, weights.dtype)
+def require_row(name: str, index: Array | None, emb_table: Array) -> None:
+    """An optional index is that of a row of the table, or -1.
+
+    Raises:
+        KernelError: It is not.
+    """
+    if index is not None:
+        require_in_range(name, index, len(emb_table), low=-1)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Looked-up rows of a table and their reductions by bag (or segment).
+
+    Attributes:
+        emb_table: The table [V, ...].
+        indices: The row of each entry [K], bag by bag.
+        counts: int64 [bags], how many entries each bag has.
+        default_index: The row that fills an empty bag; none means zeros.
+        per_sample_weights: The weight of each entry, and perhaps others after them; none means ones.
+    """
+
+    emb_table: Array
+    indices: Array
+    counts: Array
+    default_index: Array | None
+    per_sample_weights: Array | None = None
+
+    def sums(self) -> Array:
+        """The (weighted) sums."""
+        return self._filled(self._reduced(np.add))
+
+    def means(self) -> Array:
+        """The sums divided by those of the weights."""
+        weights, total = self._weights(), self._reduced(np.add)
+        if weights is None:
+            return self._filled(_divide_by_count(total, self.counts, self.counts.astype(np.float64)))
+        return self._filled(_divide(total, self._sum_of(weights)))
+
+    def scaled_sums(self) -> Array:
+        """The sums divided by the roots of the sums of the squared weights."""
+        weights, total = self._weights(), self._reduced(np.add)
+        if weights is None:
+            return self._filled(_divide_by_count(total, self.counts, np.sqrt(self.counts.astype(np.float64))))
+        return self._filled(_divide(total, np.sqrt(self._sum_of(np.square(weights)))))
+
+    def maxima(self) -> Array:
+        """The greatest element of each column."""
+        return self._filled(self._reduced(np.maximum))
+
+    def _weights(self) -> Array | None:
+        """The weights in the dtype to compute in."""
+        weights = self.per_sample_weights
+        return None if weights is None else weights.astype(compute_dtype(weights.dtype), copy=False)
+
+    def _reduced(self, reduce: np.ufunc) -> Array:
+        """The reduced rows [bags, width] in the dtype to compute in; an empty bag is 0."""
+        width = row_width(self.emb_table.shape)
+        table = self.emb_table.reshape(len(self.emb_table), width)
+        dtype = compute_dtype(table.dtype)
+        weights = self._weights()
+
+        def rows(at: Array) -> Array:
+            looked_up = table.take(self.indices[at], axis=0).astype(dtype, copy=False)
+            return looked_up if weights is None else np.multiply(looked_up, weights[at, None], out=looked_up)
+
+        return reduce_segments(reduce, rows, self.counts, width, dtype)
+
+    def _sum_of(self, weights: Array) -> Array:
+        """The sum of the weights of each bag, [bags, 1]."""
+        return reduce_segments(np.add, lambda at: weights[at, None], self.counts, 1, weights.dtype)
+
+    def _filled(self, rows: Array) -> Array:
+        """Round to the table's dtype and put the default row into empty bags."""
+        table = self.emb_table
+        output = rows.astype(table.dtype, copy=False).reshape(len(rows), *table.shape[1:])
+        if self.default_index is not None:
+            output[self.counts == 0] = table[int(self.default_index)]
+        return output
 
 
 def _divide(total: Array, divisor: Array) -> Array:
@@ -127,11 +179,3 @@ def _divide_by_count(total: Array, counts: Array, divisor: Array) -> Array:
     factor = np.where(short, one / divisor, one)
     scaled: Array = total * factor[:, None] / np.where(short, one, divisor)[:, None]
     return scaled
-
-
-def _finish(rows: Array, bags: _Bags, emb_table: Array, default_index: Array | None) -> Array:
-    """Round to the table's dtype and put the default row into empty segments."""
-    output = rows.astype(emb_table.dtype, copy=False).reshape(len(rows), *emb_table.shape[1:])
-    if default_index is not None:
-        output[bags.counts == 0] = emb_table[int(default_index)]
-    return output

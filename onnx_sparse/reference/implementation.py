@@ -67,7 +67,9 @@ def _check(op: Op, inputs: Sequence[Any], attributes: dict[str, str]) -> list[Ar
     check_attributes(op, attributes)
     bind_types(op, {name: element_type(array.dtype) for name, array in given.items()})
     sizes = {i.name: given[i.name] for i in op.inputs if i.values.kind == "size" and i.name in given}
-    Dimensions(op, {name: list(array.shape) for name, array in given.items()}, sizes)
+    dimensions = Dimensions(op, {name: list(array.shape) for name, array in given.items()}, sizes)
+    for output in op.outputs:
+        dimensions.resolve(output.shape_with(op.with_defaults(attributes)))
     return [None if i.is_sentinel(array) else array for i, array in zip(op.inputs, arrays, strict=True)]
 
 

@@ -28,7 +28,7 @@ def require_in_range(name: str, values: Array, high: int, low: int = 0, *, colum
 
 
 def require_sorted(name: str, ids: Array) -> None:
-    """The ids [K] are non-negative and do not decrease.
+    """The ids or offsets [K] are non-negative and do not decrease.
 
     Raises:
         KernelError: The first id that is negative or less than the one before.
@@ -40,7 +40,20 @@ def require_sorted(name: str, ids: Array) -> None:
         k = 0 if ids[0] < 0 else int(falls.argmax()) + 1
         if ids[k] < 0:
             raise KernelError(f"{name}[{k}] = {ids[k]} must be >= 0")
-        raise KernelError(f"{name}[{k}] = {ids[k]} is less than {name}[{k - 1}] = {ids[k - 1]}; ids must be sorted")
+        kind = name.rpartition("_")[2]
+        raise KernelError(f"{name}[{k}] = {ids[k]} is less than {name}[{k - 1}] = {ids[k - 1]}; {kind} must be sorted")
+
+
+def require_offsets(name: str, offsets: Array, count: int) -> None:
+    """The offsets [B] into `count` entries begin with 0, do not decrease and are not greater than `count`.
+
+    Raises:
+        KernelError: The first offset that breaks one of these.
+    """
+    require_sorted(name, offsets)
+    if offsets.size and offsets[0] != 0:
+        raise KernelError(f"{name}[0] = {offsets[0]} must be 0")
+    require_in_range(name, offsets, count + 1)
 
 
 def require_allocatable(shape: Sequence[int], dtype: np.dtype[Any], cause: str) -> None:

@@ -62,6 +62,7 @@ class _Draw:
         self.optional = optional
         self.op = op
         self.legal = {i.name: i.legal_values(attributes) for i in op.inputs}
+        self.output_shapes = [o.shape_with(op.with_defaults(attributes)) for o in op.outputs]
         self.binding = binding
         self.random = np.random.default_rng(draw(st.integers(0, 2**16)))
         self.special = draw(st.sampled_from([True, False]))  # NaN, infinities and extreme values among the data
@@ -112,10 +113,15 @@ class _Draw:
         return self.sizes[letter]
 
     def _fewest(self, letter: str) -> int:
-        """The least size of a dimension: an output dimension `dense_shape[0]` needs an element 0 of dense_shape."""
+        """The least size of a dimension.
+
+        An output dimension `dense_shape[0]` needs an element 0 of dense_shape, and `B - 1` needs a B of 1.
+        """
         named = {i.name for i in self.op.inputs if i.shape == letter}
-        elements = [re.findall(r"(\w+)\[(\d+)\]", output.shape) for output in self.op.outputs]
-        return max((int(k) + 1 for found in elements for name, k in found if name in named), default=0)
+        elements = [found for shape in self.output_shapes for found in re.findall(r"(\w+)\[(\d+)\]", shape)]
+        fewer = [found for shape in self.output_shapes for found in re.findall(r"(\w+) - (\d+)", shape)]
+        least = [int(k) + 1 for name, k in elements if name in named] + [int(k) for name, k in fewer if name == letter]
+        return max(least, default=0)
 
     def _nothing_to_refer_to(self) -> bool:
         """Whether entries could only refer to rows of an empty table or coordinates of an empty shape."""
@@ -146,6 +152,10 @@ class _Draw:
             return self.integers(-2, self.bound(of), shape, dtype)
         if kind == "sorted_segment":
             return self.sorted_ids(shape, dtype)
+        if kind == "offsets":
+            offsets = np.sort(self.random.integers(0, self.bound(of), shape, endpoint=True))
+            offsets[:1] = 0
+            return offsets.astype(dtype)
         if kind == "coordinates":
             columns = [self.integers(0, int(d), shape[:1], dtype) for d in self.values[of]]
             return np.stack(columns, axis=1) if columns else np.zeros(shape, dtype)

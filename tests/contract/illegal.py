@@ -69,13 +69,18 @@ def illegal_arguments(draw: st.DrawFn, op: Op, binding: Mapping[str, int], chang
 
 
 def _use_all_entries(op: Op, inputs: Arguments, attributes: Mapping[str, str]) -> None:
-    """Raise the number of segments to use every entry: entries of segments beyond it are not looked at."""
+    """Raise the number of segments to use every entry: entries of segments beyond it are not looked at.
+
+    Without bags, no entry is.
+    """
     for declared in op.inputs:
         legal = declared.legal_values(attributes)
         if legal.kind == "sorted_segment":
             ids, count = inputs[declared.name], inputs[legal.of]
             assume(not ids.size or ids[-1] < 100)
             inputs[legal.of] = np.array(max(int(count), *(ids + 1), 0), count.dtype)
+        if legal.kind == "offsets":
+            assume(inputs[declared.name].size > 0)
 
 
 def _element(name: str, position: tuple[int, ...]) -> str:
@@ -134,10 +139,33 @@ def _unsorted(op: Op, declared: Input, values: Values) -> Iterator[Change]:
         assume(candidates)
         k = draw(st.sampled_from(candidates))
         ids[k] = ids[k - 1] - 1
-        return f"{name}[{k}] = {ids[k]} is less than {name}[{k - 1}] = {ids[k - 1]}; ids must be sorted"
+        return (
+            f"{name}[{k}] = {ids[k]} is less than {name}[{k - 1}] = {ids[k - 1]}; {name.split('_')[-1]} must be sorted"
+        )
 
     yield Change(f"{name} negative", negative)
     yield Change(f"{name} not sorted", falling)
+
+
+def _wrong_offsets(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def late(draw: st.DrawFn, inputs: Arguments) -> str:
+        assume(inputs[name].size > 0)
+        first = draw(st.sampled_from([1, 2, 100]))
+        inputs[name] = np.maximum(inputs[name], first).astype(inputs[name].dtype)
+        return f"{name}[0] = {first} must be 0"
+
+    def beyond(draw: st.DrawFn, inputs: Arguments) -> str:
+        offsets, count = inputs[name], _bound(op, inputs, values.of)
+        assume(offsets.size > 1)
+        k = draw(st.integers(1, offsets.size - 1))
+        offsets[k:] = value = count + draw(st.sampled_from([1, 2, 100]))
+        return f"{name}[{k}] = {value} is out of range [0, {count + 1})"
+
+    yield from _unsorted(op, declared, values)
+    yield Change(f"{name} not from 0", late)
+    yield Change(f"{name} beyond the entries", beyond)
 
 
 def _illegal_size(op: Op, declared: Input, values: Values) -> Iterator[Change]:
@@ -250,6 +278,7 @@ _VALUE_CHANGES: dict[str, Callable[[Op, Input, Values], Iterator[Change]]] = {
     "index": _outside_a_range,
     "segment": _outside_a_range,
     "sorted_segment": _unsorted,
+    "offsets": _wrong_offsets,
     "size": _illegal_size,
     "coordinates": _outside_the_shape,
     "flags": _not_a_flag,

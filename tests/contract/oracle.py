@@ -6,6 +6,7 @@ with them comes the error that another order of additions and one rounding to th
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -183,27 +184,48 @@ def unsorted_reduction(kind: str, initial: Callable[[np.dtype[Any]], Any]) -> Ca
 
 def embedding_segments(combiner: str) -> Callable[..., Any]:
     def oracle(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-        table, indices, size = inputs["emb_table"], inputs["indices"], int(inputs["num_segments"])
-        weights = inputs.get("per_sample_weights")
-        default = inputs.get("default_index")
-        rows, _ = rows_of(table, len(table))
-        width = row_width(table.shape[1:])
-        values, tolerance = [], []
-        for entries in segments_of(inputs["segment_ids"], size):
-            weight = [python_value(weights[k]) if weights is not None and weights.size else 1 for k in entries]
-            for column in range(width):
-                if not entries:
-                    filled = default is not None and int(default) >= 0
-                    values.append(rows[int(default)][column] if filled else 0)
-                    tolerance.append(0.0)
-                    continue
-                looked_up = [rows[int(indices[k])][column] for k in entries]
-                value, error = weighted(combiner, looked_up, weight, table.dtype)
-                values.append(value)
-                tolerance.append(error)
-        return {"output": Expected(table.dtype, (size, *table.shape[1:]), values, tolerance)}
+        bags = segments_of(inputs["segment_ids"], int(inputs["num_segments"]))
+        return looked_up(combiner, inputs, bags)
 
     return oracle
+
+
+def embedding_bag_offsets(combiner: str) -> Callable[..., Any]:
+    def oracle(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+        indices, begins = [int(i) for i in inputs["indices"]], [int(b) for b in inputs["offsets"]]
+        padding = int(inputs.get("padding_index", -1))
+        if attributes.get("include_last_offset") != "true" and begins:
+            begins.append(len(indices))
+        bags = [range(begin, end) for begin, end in itertools.pairwise(begins)]
+        return looked_up(combiner, inputs, [[k for k in bag if indices[k] != padding] for bag in bags])
+
+    return oracle
+
+
+def looked_up(combiner: str, inputs: Inputs, bags: list[list[int]]) -> dict[str, Expected]:
+    """The rows of the entries of each bag, reduced."""
+    table, indices = inputs["emb_table"], inputs["indices"]
+    weights = inputs.get("per_sample_weights")
+    default = inputs.get("default_index")
+    rows, _ = rows_of(table, len(table))
+    width = row_width(table.shape[1:])
+    values, tolerance = [], []
+    for entries in bags:
+        weight = [python_value(weights[k]) if weights is not None and weights.size else 1 for k in entries]
+        for column in range(width):
+            if not entries:
+                filled = default is not None and int(default) >= 0
+                values.append(rows[int(default)][column] if filled else 0)
+                tolerance.append(0.0)
+                continue
+            elements_of_bag = [rows[int(indices[k])][column] for k in entries]
+            if combiner == "max":
+                value, error = fold("max", elements_of_bag, table.dtype)
+            else:
+                value, error = weighted(combiner, elements_of_bag, weight, table.dtype)
+            values.append(value)
+            tolerance.append(error)
+    return {"output": Expected(table.dtype, (len(bags), *table.shape[1:]), values, tolerance)}
 
 
 def weighted(combiner: str, values: list[Any], weights: list[Any], dtype: np.dtype[Any]) -> tuple[Any, float]:
@@ -353,6 +375,10 @@ ORACLES: dict[str, Callable[[Inputs, Mapping[str, str]], dict[str, Expected]]] =
     "EmbeddingSegmentsSum": embedding_segments("sum"),
     "EmbeddingSegmentsMean": embedding_segments("mean"),
     "EmbeddingSegmentsSqrtN": embedding_segments("sqrtn"),
+    "EmbeddingBagOffsetsSum": embedding_bag_offsets("sum"),
+    "EmbeddingBagOffsetsMean": embedding_bag_offsets("mean"),
+    "EmbeddingBagOffsetsSqrtN": embedding_bag_offsets("sqrtn"),
+    "EmbeddingBagOffsetsMax": embedding_bag_offsets("max"),
     "SegmentSum": segment_reduction("add", lambda dtype, attributes: 0),
     "SegmentProd": segment_reduction("mul", lambda dtype, attributes: 1),
     "SegmentMean": segment_mean,

@@ -93,6 +93,31 @@ def test_entries_in_any_order_are_added_as_if_sorted_stably(op_name: str, weight
 
 
 @pytest.mark.parametrize("backend", REPORTING)
+@pytest.mark.parametrize("padded", [False, True], ids=["", "padded"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("op_name", MODES)
+def test_bags_are_added_as_segments_are(op_name: str, weighted: bool, padded: bool, backend: str) -> None:
+    """Without the entries of the padding index, which are as if they were not there."""
+    inputs = cancelling_inputs(np.float32, width=3)
+    kept = inputs["indices"] != 7 if padded else np.ones(len(inputs["indices"]), bool)
+    if weighted:
+        weights = np.random.default_rng(4).uniform(0.5, 2, len(kept)).astype(np.float32)
+        inputs["per_sample_weights"] = weights
+    bags = {name: inputs[name] for name in inputs if name not in ("segment_ids", "num_segments")}
+    bags["offsets"] = np.searchsorted(inputs["segment_ids"], np.arange(len(LENGTHS)))
+    if padded:
+        bags["padding_index"] = np.array(7)
+    segments = {name: array[kept] if array.shape == kept.shape else array for name, array in inputs.items()}
+    types = {"T": TensorProto.FLOAT, "I": TensorProto.INT64}
+    bags_op = OPS[op_name.replace("Segments", "BagOffsets")]
+    outputs = [
+        BACKENDS[backend](Call.of(op, types, {}, given), given)[0]
+        for op, given in ((bags_op, bags), (OPS[op_name], segments))
+    ]
+    assert outputs[0].tobytes() == outputs[1].tobytes()
+
+
+@pytest.mark.parametrize("backend", REPORTING)
 @pytest.mark.parametrize("width", [1, 3, 8, 64])
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.__name__)
 @pytest.mark.parametrize("op_name", MODES)

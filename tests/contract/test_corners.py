@@ -113,6 +113,43 @@ def test_values_that_are_only_moved_keep_their_bits(dtype: DType, backend: str) 
         assert bits(output) == two
 
 
+each_bag_operator = pytest.mark.parametrize("op_name", [name for name in OPS if name.startswith("EmbeddingBagOffsets")])
+
+
+@each_backend
+@each_bag_operator
+def test_indices_of_no_bag_are_not_looked_at(op_name: str, backend: str) -> None:
+    """Those from the last offset on where it is the end of the last bag, and all where there are no bags."""
+    table = {"emb_table": np.array([[3.0], [4.0]]), "indices": np.array([1, -7, 9])}
+    bags = table | {"offsets": np.array([0, 0, 1])}
+    (output,) = run(backend, op_name, TensorProto.DOUBLE, bags, include_last_offset="true")
+    assert output.tolist() == [[0], [4]]
+    for none, last in (([0], "true"), ([], "false")):
+        bags = table | {"offsets": np.array(none, np.int64)}
+        (output,) = run(backend, op_name, TensorProto.DOUBLE, bags, include_last_offset=last)
+        assert output.shape == (0, 1)
+
+
+@each_backend
+@each_bag_operator
+def test_a_bag_of_padding_is_empty(op_name: str, backend: str) -> None:
+    bags = {"emb_table": np.array([[-3.0], [4.0]]), "indices": np.array([1, 1, 0, 1]), "offsets": np.array([0, 2])}
+    for default, empty in ((-1, 0), (1, 4), (0, -3)):
+        inputs = bags | {"default_index": np.array(default), "padding_index": np.array(1)}
+        (output,) = run(backend, op_name, TensorProto.DOUBLE, inputs)
+        assert output.tolist() == [[empty], [-3]]
+
+
+@each_backend
+@each_float
+def test_the_maximum_of_a_bag(dtype: DType, backend: str) -> None:
+    """NaN propagates wherever it stands; an infinity is not the value of an empty bag."""
+    table = np.array([[np.nan], [1], [-np.inf], [-2]], numpy_dtype(dtype))
+    bags = {"indices": np.array([0, 1, 1, 0, 2, 3, 2, 2]), "offsets": np.array([0, 2, 4, 6, 8])}
+    (output,) = run(backend, "EmbeddingBagOffsetsMax", dtype, {"emb_table": table, **bags})
+    np.testing.assert_array_equal(output.astype(float), [[np.nan], [np.nan], [-2], [-np.inf], [0]])
+
+
 @each_backend
 def test_row_stable_looks_at_rows_only(backend: str) -> None:
     """Columns may have any value, as in TensorFlow."""

@@ -81,7 +81,14 @@ LEGAL: dict[str, dict[str, Any]] = {
         "default_value": 0,
     },
     "SparseReshape": {"input_indices": [[0, 1]], "input_shape": [2, 3], "new_shape": [3, 2]},
-    "Embedding": {
+    "EmbeddingBagOffsets": {
+        "emb_table": [[1, 2], [3, 4], [5, 6]],
+        "indices": [0, 2, 1],
+        "offsets": [0, 2, 2],
+        "default_index": -1,
+        "padding_index": -1,
+    },
+    "EmbeddingSegments": {
         "emb_table": [[1, 2], [3, 4], [5, 6]],
         "indices": [0, 2, 1],
         "segment_ids": [0, 0, 2],
@@ -135,12 +142,45 @@ ILLEGAL = [
         for wrong, message in (
             ({"indices": [0, -1, 3]}, "indices[1] = -1 is out of range [0, 3)"),
             ({"indices": [0, 3, 1], "default_index": 3}, "default_index = 3 is out of range [-1, 3)"),
+        )
+    ),
+    *(
+        Illegal(op, wrong, message)
+        for op in of_family("EmbeddingBagOffsets")
+        for wrong, message in (
+            ({"offsets": [1, 2, 2]}, "offsets[0] = 1 must be 0"),
+            ({"offsets": [0, 2, 4]}, "offsets[2] = 4 is out of range [0, 4)"),
+            ({"offsets": [0, 2, 1]}, "offsets[2] = 1 is less than offsets[1] = 2; offsets must be sorted"),
+            ({"offsets": [0, HUGE, HUGE]}, f"offsets[1] = {HUGE} is out of range [0, 4)"),
+            ({"indices": [0, -1, 1], "padding_index": 1}, "indices[1] = -1 is out of range [0, 3)"),
+            ({"indices": [1, 0, 3], "padding_index": 1}, "indices[2] = 3 is out of range [0, 3)"),
+            ({"padding_index": 3}, "padding_index = 3 is out of range [-1, 3)"),
+            ({"padding_index": -2}, "padding_index = -2 is out of range [-1, 3)"),
+            ({"emb_table": np.zeros((3, 0)), "indices": [0, 3, 0]}, "indices[1] = 3 is out of range [0, 3)"),
+            ({"emb_table": np.zeros((0, 2)), "indices": [0]}, "offsets[1] = 2 is out of range [0, 2)"),
+            ({"emb_table": np.zeros((0, 2))}, "indices[0] = 0 is out of range [0, 0)"),
+        )
+    ),
+    *(
+        Illegal(op, wrong, message, {"include_last_offset": "true"})
+        for op in of_family("EmbeddingBagOffsets")
+        for wrong, message in (
+            ({"offsets": []}, "offsets has 0 elements; at least 1 expected"),
+            ({"offsets": [1]}, "offsets[0] = 1 must be 0"),
+            ({"offsets": [0, 2, 4]}, "offsets[2] = 4 is out of range [0, 4)"),
+            ({"indices": [0, 3, -1], "offsets": [0, 2]}, "indices[1] = 3 is out of range [0, 3)"),
+        )
+    ),
+    *(
+        Illegal(op, wrong, message)
+        for op in of_family("EmbeddingSegments")
+        for wrong, message in (
             ({"per_sample_weights": np.zeros((0, 2))}, "input per_sample_weights has rank 2; expected rank 1 [K]"),
         )
     ),
     *(
         Illegal(op, wrong, message, {"segment_ids_order": "any"})
-        for op in of_family("Embedding")
+        for op in of_family("EmbeddingSegments")
         for wrong, message in (
             ({"segment_ids": [0, 1, 3]}, "segment_ids[2] = 3 is out of range [0, 3)"),
             ({"segment_ids": [0, 3, 1]}, "segment_ids[1] = 3 is out of range [0, 3)"),

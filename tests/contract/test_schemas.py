@@ -121,6 +121,21 @@ def test_unsorted_segments_drop_the_dimensions_of_the_ids() -> None:
     assert inferred(with_constant(m, "n", np.array(5, np.int32)))["y"] == (TensorProto.FLOAT, [5, 4])
 
 
+BAGS = "(float[v,d] t, int64[k] i, int64[{}] o) => (y) {{ y = onnx_sparse.EmbeddingBagOffsetsSum {} (t, i, o) }}"
+TO_THE_END = '<include_last_offset = "true">'
+
+
+def test_an_included_last_offset_begins_no_bag() -> None:
+    assert inferred(model(f"g {BAGS.format('b', '')}"))["y"] == (TensorProto.FLOAT, ["b", "d"])
+    assert inferred(model(f"g {BAGS.format('5', '')}"))["y"] == (TensorProto.FLOAT, [5, "d"])
+    assert inferred(model(f"g {BAGS.format('5', TO_THE_END)}"))["y"] == (TensorProto.FLOAT, [4, "d"])
+    unknown = inferred(model(f"g {BAGS.format('b', TO_THE_END)}"))["y"][1]
+    assert unknown is not None
+    assert unknown[0] != "b"
+    with pytest.raises(shape_inference.InferenceError, match="offsets has 0 elements; at least 1 expected"):
+        inferred(model(f"g {BAGS.format('0', TO_THE_END)}"))
+
+
 def test_a_sparse_row_is_known_from_a_constant_dense_shape() -> None:
     m = model(
         "g (string[n] v, int64[2] shape, int64[n,2] i, string d) => (oi, ov, empty, rev) "

@@ -95,6 +95,21 @@ def segment(op: str, entries: int, segments: int, width: int, dtype: str) -> Inp
     return {"emb_table": np.ones((1, width), dtype), "indices": indices, "segment_ids": np.sort(ids), **sizes}
 
 
+def bags(op: str, entries: int, offsets: int, width: int, dtype: str, padded: bool) -> Inputs:
+    """Entries of two rows, half of them perhaps padding; there are as many offsets as asked for, or one."""
+    starts = np.sort(np.random.default_rng(0).integers(0, entries, offsets, endpoint=True))
+    starts[:1] = 0
+    given = {
+        "emb_table": np.ones((2, width), dtype),
+        "indices": np.arange(entries, dtype=np.int32) % 2,
+        "offsets": starts.astype(np.int32) if offsets else np.zeros(1, np.int32),
+        "default_index": np.array(-1, np.int32),
+        "per_sample_weights": np.ones(entries, dtype),
+        "padding_index": np.array(padded - 1, np.int32),
+    }
+    return {i.name: given[i.name] for i in OPS[op].inputs}
+
+
 def shuffled_entries(entries: int, segments: int, width: int, dtype: str) -> Inputs:
     given = segment("EmbeddingSegmentsSum", entries, max(segments, 1), width, dtype)
     given = {n: a.astype(np.int32) if n != "emb_table" else a for n, a in given.items()}
@@ -161,7 +176,15 @@ def cases() -> Iterator[Any]:
     input or an output has."""
     for op in OPS:
         made: list[tuple[str, int, Callable[..., Inputs]]] = []
-        if "Segment" in op:
+        if op.startswith("EmbeddingBagOffsets"):
+            for dtype in ("int8", "float16", "float64"):
+                if dtype != "int8" or op.endswith(("Sum", "Max")):
+                    for padded in (False, True):
+                        name = f"{dtype}{' padded' * padded}"
+                        made.append(
+                            (name, 3, lambda *s, op=op, dtype=dtype, padded=padded: bags(op, *s, dtype, padded))
+                        )
+        elif "Segment" in op:
             for dtype in ("int8", "float16", "float64"):
                 if dtype != "int8" or not op.startswith("EmbeddingSegments") or op.endswith("Sum"):
                     made.append((dtype, 3, lambda *s, op=op, dtype=dtype: segment(op, *s, dtype)))
@@ -192,7 +215,7 @@ def bound_of_time(op: str, modes: dict[str, str], inputs: Inputs, outputs: list[
     """The elements that the documented bound of time counts; a string counts as its bytes."""
     sizes = {name: size_of([a]) if a.dtype.type in (np.object_, np.void) else a.size for name, a in inputs.items()}
     linear = sum(sizes.values()) + sum(a.size for a in outputs)
-    if op.startswith("EmbeddingSegments"):
+    if op.startswith("Embedding"):
         linear += sizes["indices"] * math.prod(inputs["emb_table"].shape[1:])
         return linear * (math.log2(sizes["indices"] + 2) if modes.get("segment_ids_order") == "any" else 1)
     if op.startswith("UnsortedSegment"):
@@ -224,13 +247,13 @@ def test_steps_are_counted() -> None:
     assert steps > 1 << 16
 
 
-@pytest.mark.parametrize("op", [op for op in OPS if "Segment" in op])
+@pytest.mark.parametrize("op", [op for op in OPS if "Segment" in op or "Bag" in op])
 def test_rows_of_no_segment_are_not_made(op: str) -> None:
     """However wide they are: ONNX Runtime has such a tensor without taking memory for it."""
     width = 1 << 29
-    given = segment(op, 0, 0, 0, "float32")
+    given = bags(op, 0, 0, 0, "float32", False) if "Bag" in op else segment(op, 0, 0, 0, "float32")
     given = {n: np.empty((0, width), np.float32) if n in ("data", "emb_table") else v for n, v in given.items()}
-    modes = {a.name: a.choices[0] for a in OPS[op].attributes}
+    modes = {a.name: a.choices[-1] for a in OPS[op].attributes}  # one offset is then the end of no bag
     memory, steps, (output,) = cost(lambda: run(op, given, **modes))
     assert output.shape == (0, width)
     assert memory <= SLACK

@@ -96,6 +96,9 @@ class Fuzzer:
             values = np.asarray(self.random.integers(0, 2, shape) + self.bound)
         if kind == "sorted_segment":
             values = np.sort(values.reshape(-1)).reshape(shape)
+        if kind == "offsets":
+            values = np.sort(self.random.integers(0, self.sizes[legal.of] + 1, values.size)).reshape(shape)
+            values.reshape(-1)[:1] = 0
         if kind == "reshape" and values.size and self.random.random() < 0.7:
             values = values + 1
             values.reshape(-1)[self.random.integers(values.size)] = -1

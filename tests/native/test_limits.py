@@ -209,7 +209,16 @@ class TestEmptyTensorsOfWideRows:
     def test_no_segment_ids(self, inner: list[int]) -> None:
         assert _shape_of("onnx_sparse.SegmentSum (x, ids)", [0, *inner], ids=np.zeros(0, np.int64)) == [0, *inner]
 
-    @pytest.mark.parametrize("op", [op for op in OPS if op.startswith("Embedding")])
+    @pytest.mark.parametrize("op", [op for op in OPS if op.startswith("EmbeddingBagOffsets")])
+    def test_no_bags(self, op: str, inner: list[int]) -> None:
+        none = np.zeros(0, np.int64)
+        text = f"onnx_sparse.{op} (x, i, offsets)"
+        assert _shape_of(text, [0, *inner], i=none, offsets=none) == [0, *inner]
+        if 0 not in inner:
+            with pytest.raises(KernelError, match=rf"{op}: offsets of shape \[100000000\]: an output of shape"):
+                _shape_of(text, [0, *inner], i=none, offsets=np.zeros(10**8, np.int64))
+
+    @pytest.mark.parametrize("op", [op for op in OPS if op.startswith("EmbeddingSegments")])
     def test_no_lookups(self, op: str, inner: list[int]) -> None:
         none = np.zeros(0, np.int64)
         text = f"onnx_sparse.{op} (x, i, ids, n)"

@@ -49,6 +49,16 @@ def every_operator(threads: int) -> Iterator[tuple[str, list[Array]]]:
                         "num_segments": segments,
                         "per_sample_weights": data[:, 0].copy(),
                     }
+                elif op.startswith("EmbeddingBagOffsets") and (op.endswith(("Sum", "Max")) or dtype != np.int8):
+                    inputs = {
+                        "emb_table": data,
+                        "indices": random.integers(0, len(data), len(ids)),
+                        "offsets": np.searchsorted(ids, np.arange(int(segments))),
+                        "default_index": np.array(-1),
+                        **({} if op.endswith("Max") else {"per_sample_weights": data[:, 0].copy()}),
+                    }
+                    padded = inputs | {"padding_index": np.array(inputs["indices"][0])}
+                    yield f"{op} {skew} {width} padded", run(op, padded, threads=threads)
                 else:
                     continue
                 yield f"{op} {skew} {width}", run(op, inputs, threads=threads, **mode)
@@ -142,6 +152,15 @@ def test_large_inputs_give_what_the_reference_gives() -> None:
             "default_index": np.array(-1),
             "per_sample_weights": random.integers(-100, 100, len(ids)).astype(np.int32),
         }
+        bags = {name: looked_up[name] for name in ("emb_table", "indices", "default_index", "per_sample_weights")}
+        bags["offsets"] = np.searchsorted(ids, np.arange(int(segments)))
+        for padding in (-1, int(bags["indices"][0])):
+            for op in ("EmbeddingBagOffsetsSum", "EmbeddingBagOffsetsMax"):
+                given = bags | {"padding_index": np.array(padding)}
+                given = {i.name: given[i.name] for i in OPS[op].inputs}
+                expected = FUNCTIONS[op](*given.values(), include_last_offset="true")
+                (got,) = run(op, given, include_last_offset="true")
+                np.testing.assert_array_equal(got, expected, f"{op} {skew}")
         expected = FUNCTIONS["EmbeddingSegmentsSum"](*looked_up.values(), segment_ids_order="any")
         (got,) = run("EmbeddingSegmentsSum", looked_up, segment_ids_order="any")
         np.testing.assert_array_equal(got, expected, f"EmbeddingSegmentsSum {skew}")

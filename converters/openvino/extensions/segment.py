@@ -29,8 +29,7 @@ def _sorted(b: Subgraph, kind: str) -> list[Value]:
         count = b.where(ops.less(wanted, b.ints(0)), _last_and_one(b, segments), wanted)
     rows = b.wide(data)
     if kind in ("Max", "Min"):
-        start = _infinity(kind) if is_float(rows) else _worst(data, kind)
-        made = _extremum(b, kind, start, segments, rows, count)
+        made = extremum(b, kind, data, segments, rows, count)
         empty = ops.equal(b.column(b.counts(segments, count, rows), made), b.like(0, rows))
         fill = 0 if b.attribute("fill_mode") == "ZERO" else _worst(data, kind)
         made = b.where(empty, _constant(b, fill, rows), made)
@@ -49,7 +48,7 @@ def _unsorted(b: Subgraph, kind: str) -> list[Value]:
     rows = b.wide(ops.reshape(data, b.concat([b.size(segments), inner]), False))
     segments = b.where(ops.less(segments, b.integer(0)), count, segments)  # a negative id drops its slice
     if kind in ("Max", "Min"):
-        made = _extremum(b, kind, _worst(data, kind), segments, rows, count)
+        made = _extremum_from(b, kind, _worst(data, kind), segments, rows, count)
     else:
         made = _accumulated(b, kind, segments, rows, count, data)
     return [ops.convert_like(made, data)]
@@ -73,7 +72,16 @@ def _mean(b: Subgraph, segments: Value, rows: Value, count: Value, data: Value) 
     return ops.multiply(sign, b.quotient(ops.multiply(sign, total), divisor))
 
 
-def _extremum(b: Subgraph, kind: str, start: float, segments: Value, rows: Value, count: Value) -> Value:
+def extremum(b: Subgraph, kind: str, data: Value, segments: Value, rows: Value, count: Value) -> Value:
+    """The greatest (`Max`) or least (`Min`) elements by segment of rows, which are `wide` rows of `data`.
+
+    What an empty segment has is an infinity for floats, or the worst number of the type.
+    """
+    start = _infinity(kind) if is_float(rows) else _worst(data, kind)
+    return _extremum_from(b, kind, start, segments, rows, count)
+
+
+def _extremum_from(b: Subgraph, kind: str, start: float, segments: Value, rows: Value, count: Value) -> Value:
     ops = b.ops
     made = b.scatter(kind.lower(), _constant(b, start, rows), segments, rows, count)
     if not is_float(rows):

@@ -7,7 +7,9 @@ from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
 
-_REDUCTIONS = {"sum": "EmbeddingSegmentsSum", "mean": "EmbeddingSegmentsMean"}
+_REDUCTIONS = {"sum": "EmbeddingBagOffsetsSum", "mean": "EmbeddingBagOffsetsMean"}
+
+_OFFSETS = "The first offset must be 0, and offsets must not decrease."
 
 
 @handles("SparseFillEmptyRows-16", to="SparseFillEmptyRows")
@@ -51,61 +53,45 @@ def segment_max(node: Node, emit: Emitter) -> Tensor:
     return emit.domain_op("SegmentMax", inputs, {"fill_mode": mode.upper()})[0]
 
 
-@handles("EmbeddingBagOffsetsSum-3", to="EmbeddingSegmentsSum")
+@handles("EmbeddingBagOffsetsSum-3", to="EmbeddingBagOffsetsSum", notes=_OFFSETS)
 def embedding_bag_offsets_sum(node: Node, emit: Emitter) -> Tensor:
     """EmbeddingBagOffsetsSum-3."""
     return _offsets(node, emit, "sum")
 
 
-@handles("EmbeddingBagOffsets-15", to="EmbeddingSegmentsSum, EmbeddingSegmentsMean")
+@handles("EmbeddingBagOffsets-15", to="EmbeddingBagOffsetsSum, EmbeddingBagOffsetsMean", notes=_OFFSETS)
 def embedding_bag_offsets(node: Node, emit: Emitter) -> Tensor:
     """EmbeddingBagOffsets-15."""
     return _offsets(node, emit, node.choice("reduction", ("sum", "mean"), "sum"))
 
 
-@handles("EmbeddingBagPackedSum-3", to="EmbeddingSegmentsSum")
+@handles("EmbeddingBagPackedSum-3", to="EmbeddingBagOffsetsSum")
 def embedding_bag_packed_sum(node: Node, emit: Emitter) -> Tensor:
     """EmbeddingBagPackedSum-3."""
     return _packed(node, emit, "sum")
 
 
-@handles("EmbeddingBagPacked-15", to="EmbeddingSegmentsSum, EmbeddingSegmentsMean")
+@handles("EmbeddingBagPacked-15", to="EmbeddingBagOffsetsSum, EmbeddingBagOffsetsMean")
 def embedding_bag_packed(node: Node, emit: Emitter) -> Tensor:
     """EmbeddingBagPacked-15."""
     return _packed(node, emit, node.choice("reduction", ("sum", "mean"), "sum"))
 
 
 def _offsets(node: Node, emit: Emitter, reduction: str) -> Tensor:
-    """Bag b has indices[offsets[b]:offsets[b + 1]]; the segment of an index is the number of later bags begun by then.
-
-    That is a running count of all offsets but the first, which is 0. An offset equal to the number of indices, which
-    begins an empty bag at the end, is counted at a position after the last index.
-    """
-    table, indices, offsets = node[0], node[1], emit.int64(node[2])
-    length = emit.shape_of(indices)
-    one = emit.constant([1])
-    zeros = emit.op("Expand", emit.constant([0]), emit.op("Add", length, one))
-    later = emit.op("Slice", offsets, one, emit.constant([2**62]), emit.constant([0]))
-    where = emit.op("Unsqueeze", later, emit.constant([-1]))
-    ones = emit.op("Expand", one, emit.shape_of(later))
-    starts = emit.op("ScatterND", zeros, where, ones, reduction="add")
-    running = emit.op("CumSum", starts, emit.constant(0))
-    segments = emit.op("Slice", running, emit.constant([0]), length, emit.constant([0]))
-    count = emit.op("Size", offsets)
-    return _reduce(emit, reduction, table, indices, segments, count, node.optional(3), node.optional(4))
+    """Bag b has indices[offsets[b]:offsets[b + 1]]."""
+    return _reduce(emit, reduction, node[0], node[1], node[2], node.optional(3), node.optional(4))
 
 
 def _packed(node: Node, emit: Emitter, reduction: str) -> Tensor:
     """Every row of indices [batch, per bag] is a bag."""
-    table, indices, weights = node[0], node[1], node.optional(2)
+    indices, weights = node[1], node.optional(2)
     flat = emit.constant([-1])
-    rows = emit.op("Squeeze", emit.shape_of(indices, 0, 1), emit.constant([0]))
+    rows, columns = (emit.op("Squeeze", emit.shape_of(indices, k, k + 1), emit.constant([0])) for k in (0, 1))
     numbers = emit.op("Range", emit.constant(0), rows, emit.constant(1))
-    column = emit.op("Unsqueeze", numbers, emit.constant([1]))
-    segments = emit.op("Reshape", emit.op("Expand", column, emit.shape_of(indices)), flat)
     if weights is not None:
         weights = emit.op("Reshape", weights, flat)
-    return _reduce(emit, reduction, table, emit.op("Reshape", indices, flat), segments, rows, None, weights)
+    begins = emit.op("Mul", numbers, columns)
+    return _reduce(emit, reduction, node[0], emit.op("Reshape", indices, flat), begins, None, weights)
 
 
 def _reduce(
@@ -113,20 +99,17 @@ def _reduce(
     reduction: str,
     table: Tensor,
     indices: Tensor,
-    segments: Tensor,
-    count: Tensor,
+    offsets: Tensor,
     default: Tensor | None,
     weights: Tensor | None,
 ) -> Tensor:
     if weights is not None and reduction == "mean":
         raise Unsupported("weights with reduction mean, which the specification does not allow")
-    index = indices.dtype
     inputs = {
         "emb_table": table,
         "indices": indices,
-        "segment_ids": emit.cast(segments, index),
-        "num_segments": emit.cast(count, index),
-        "default_index": None if default is None else emit.scalar(emit.cast(default, index)),
+        "offsets": emit.cast(offsets, indices.dtype),
+        "default_index": None if default is None else emit.scalar(emit.cast(default, indices.dtype)),
         "per_sample_weights": weights,
     }
     return emit.domain_op(_REDUCTIONS[reduction], inputs)[0]

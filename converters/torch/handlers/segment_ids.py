@@ -43,14 +43,6 @@ def ids_of_starts(emit: TorchEmitter, starts: Tensor, entries: Tensor, dtype: DT
     return emit.op("Slice", sums, emit.constant([0]), count, shape=(known,))
 
 
-def ids_of_matrix(emit: TorchEmitter, matrix: Tensor, dtype: DType) -> Tensor:
-    """The row of each element of a matrix, one row after the other."""
-    rows = emit.op("Range", emit.constant(0), emit.scalar(emit.count(matrix, 0)), emit.constant(1), shape=(None,))
-    column = emit.op("Unsqueeze", emit.cast(rows, dtype), emit.constant([1]), shape=(None, 1))
-    ids = emit.op("Expand", column, emit.shape_of(matrix), shape=(None, None))
-    return emit.op("Reshape", ids, emit.constant([-1]), shape=(None,))
-
-
 def ids_of_lengths(emit: TorchEmitter, lengths: Tensor, entries: Tensor, dtype: DType) -> Tensor:
     """The segment of each entry, for segments of these lengths [segments] that follow each other.
 

@@ -1,0 +1,101 @@
+// EmbeddingBagOffsetsSum, -Mean, -SqrtN and -Max.
+
+#include <cstring>
+
+#include "embedding.h"
+#include "kernels.h"
+#include "requirements.h"
+
+namespace onnx_sparse {
+namespace {
+
+// The values, of so many bytes each and at any address, of the entries whose index is not `padding`.
+template <size_t bytes, class Id>
+std::unique_ptr<char[]> without_padding(const void* values, const Id* indices, int64_t count, Id padding) {
+  auto kept = uninitialized<char>(count * static_cast<int64_t>(bytes));
+  const auto* from = static_cast<const char*>(values);
+  char* to = kept.get();
+  for (int64_t k = 0; k < count; ++k, from += bytes) {
+    std::memcpy(to, from, bytes);  // no branch: padding would be mispredicted
+    to += indices[k] == padding ? 0 : bytes;
+  }
+  return kept;
+}
+
+template <class Id>
+std::unique_ptr<char[]> weights_without_padding(const void* weights, size_t weight_bytes, const Id* indices,
+                                                int64_t count, Id padding) {
+  switch (weight_bytes) {
+    case 1:
+      return without_padding<1>(weights, indices, count, padding);
+    case 2:
+      return without_padding<2>(weights, indices, count, padding);
+    case 4:
+      return without_padding<4>(weights, indices, count, padding);
+    default:
+      return without_padding<8>(weights, indices, count, padding);
+  }
+}
+
+// Reduces the entries of bags that begin at the offsets, the last of which ends at `end`, without those of the index
+// `padding`. Returns whether every index is in range; if not, the output is not complete.
+template <class Id>
+bool reduce_bags(const Call& call, SegmentReduction work, const Id* offsets, int64_t bags, int64_t end,
+                 int64_t padding) {
+  if (padding < 0) return reduce_ordered(call, work, offsets, bags, end);
+  const auto* indices = static_cast<const Id*>(work.indices);
+  const auto left_out = static_cast<Id>(padding);
+  const auto starts = uninitialized<Id>(bags);
+  int64_t entry = 0;
+  int64_t kept = 0;
+  for (int64_t bag = 0; bag < bags; ++bag) {
+    for (; entry < offsets[bag]; ++entry) kept += indices[entry] != left_out;
+    starts[static_cast<size_t>(bag)] = static_cast<Id>(kept);
+  }
+  for (; entry < end; ++entry) kept += indices[entry] != left_out;
+  const auto kept_indices = without_padding<sizeof(Id)>(indices, indices, end, left_out);
+  const auto kept_weights = work.weights == nullptr ? nullptr
+                                                    : weights_without_padding(work.weights, size_of(call.input(0).type),
+                                                                              indices, end, left_out);
+  work.indices = kept_indices.get();
+  work.weights = kept_weights.get();
+  return reduce_ordered(call, work, starts.get(), bags, kept);
+}
+
+void embedding_bag_offsets(const Call& call, const Combiner& combiner, const Tensor& weights, const Tensor& padding) {
+  const Lookup lookup{call.input(0), call.input(1), call.input(3), weights};
+  const Tensor& offsets = call.input(2);
+  const int64_t count = lookup.indices.size();
+  const int64_t offset_count = offsets.size();
+  const bool last_is_end = call.choice(0) == 1;
+  if (last_is_end && offset_count == 0) throw InvalidArgument{"offsets has 0 elements; at least 1 expected"};
+  require_offsets(call, "offsets", offsets, count);
+  const int64_t bags = offset_count - (last_is_end ? 1 : 0);
+  const std::string cause = "offsets of shape [" + std::to_string(offset_count) + "]";
+  auto* output = static_cast<char*>(call.allocate_rows(0, bags, lookup.table, 1, cause));
+  optional_row("default_index", lookup.default_index, lookup.table);
+  const int64_t padding_row = optional_row("padding_index", padding, lookup.table);
+  if (bags == 0) return;  // however wide its rows
+
+  std::vector<char> zeros;
+  const SegmentReduction work = reduction_of(lookup, combiner, output, &zeros);
+  const int64_t end = last_is_end ? offsets.integer(static_cast<size_t>(bags)) : count;
+  const bool in_range = offsets.type == ORT_INT32
+                            ? reduce_bags(call, work, offsets.as<int32_t>(), bags, end, padding_row)
+                            : reduce_bags(call, work, offsets.as<int64_t>(), bags, end, padding_row);
+  if (!in_range) require_in_range("indices", lookup.indices, end, lookup.table.dims[0]);
+}
+
+}  // namespace
+
+void embedding_bag_offsets_sum(const Call& call) { embedding_bag_offsets(call, kSum, call.input(4), call.input(5)); }
+
+void embedding_bag_offsets_mean(const Call& call) { embedding_bag_offsets(call, kMean, call.input(4), call.input(5)); }
+
+void embedding_bag_offsets_sqrt_n(const Call& call) {
+  embedding_bag_offsets(call, kSqrtN, call.input(4), call.input(5));
+}
+
+void embedding_bag_offsets_max(const Call& call) { embedding_bag_offsets(call, kMaximum, Tensor{}, call.input(4)); }
+
+}  // namespace onnx_sparse

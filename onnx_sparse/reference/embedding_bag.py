@@ -1,0 +1,103 @@
+"""EmbeddingBagOffsetsSum, -Mean, -SqrtN and -Max in numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_sparse.reference.embedding import Entries, require_row
+from onnx_sparse.reference.implementation import Array, implements
+from onnx_sparse.reference.requirements import require_allocatable, require_in_range, require_offsets
+from onnx_sparse.schemas import embedding_bag
+
+
+@implements(embedding_bag.EMBEDDING_BAG_OFFSETS_SUM)
+def embedding_bag_offsets_sum(
+    emb_table: Array,
+    indices: Array,
+    offsets: Array,
+    default_index: Array | None = None,
+    per_sample_weights: Array | None = None,
+    padding_index: Array | None = None,
+    *,
+    include_last_offset: str = "false",
+) -> Array:
+    """Weighted sums of looked-up rows; see the semantics of EmbeddingBagOffsetsSum."""
+    return _entries(
+        emb_table, indices, offsets, default_index, per_sample_weights, padding_index, include_last_offset
+    ).sums()
+
+
+@implements(embedding_bag.EMBEDDING_BAG_OFFSETS_MEAN)
+def embedding_bag_offsets_mean(
+    emb_table: Array,
+    indices: Array,
+    offsets: Array,
+    default_index: Array | None = None,
+    per_sample_weights: Array | None = None,
+    padding_index: Array | None = None,
+    *,
+    include_last_offset: str = "false",
+) -> Array:
+    """Weighted averages of looked-up rows; see the semantics of EmbeddingBagOffsetsMean."""
+    return _entries(
+        emb_table, indices, offsets, default_index, per_sample_weights, padding_index, include_last_offset
+    ).means()
+
+
+@implements(embedding_bag.EMBEDDING_BAG_OFFSETS_SQRT_N)
+def embedding_bag_offsets_sqrt_n(
+    emb_table: Array,
+    indices: Array,
+    offsets: Array,
+    default_index: Array | None = None,
+    per_sample_weights: Array | None = None,
+    padding_index: Array | None = None,
+    *,
+    include_last_offset: str = "false",
+) -> Array:
+    """Sums of looked-up rows over the root of the summed squared weights; see EmbeddingBagOffsetsSqrtN's semantics."""
+    return _entries(
+        emb_table, indices, offsets, default_index, per_sample_weights, padding_index, include_last_offset
+    ).scaled_sums()
+
+
+@implements(embedding_bag.EMBEDDING_BAG_OFFSETS_MAX)
+def embedding_bag_offsets_max(
+    emb_table: Array,
+    indices: Array,
+    offsets: Array,
+    default_index: Array | None = None,
+    padding_index: Array | None = None,
+    *,
+    include_last_offset: str = "false",
+) -> Array:
+    """Maxima of looked-up rows; see the semantics of EmbeddingBagOffsetsMax."""
+    return _entries(emb_table, indices, offsets, default_index, None, padding_index, include_last_offset).maxima()
+
+
+def _entries(
+    emb_table: Array,
+    indices: Array,
+    offsets: Array,
+    default_index: Array | None,
+    per_sample_weights: Array | None,
+    padding_index: Array | None,
+    include_last_offset: str,
+) -> Entries:
+    require_offsets("offsets", offsets, len(indices))
+    ends = offsets.astype(np.int64)
+    if include_last_offset == "false":
+        ends = np.append(ends, len(indices))
+    bags = len(ends) - 1
+    require_allocatable((bags, *emb_table.shape[1:]), emb_table.dtype, f"offsets of shape [{len(offsets)}]")
+    require_row("default_index", default_index, emb_table)
+    require_row("padding_index", padding_index, emb_table)
+    kept = indices[: ends[-1] if bags else 0]
+    require_in_range("indices", kept, len(emb_table))
+    if padding_index is None:
+        return Entries(emb_table, kept, np.diff(ends), default_index, per_sample_weights)
+    looked_up = kept != padding_index
+    weights = None if per_sample_weights is None else per_sample_weights[: len(kept)][looked_up]
+    before = np.append(0, np.cumsum(looked_up))
+    counts = np.diff(before[ends]) if bags else np.diff(ends)
+    return Entries(emb_table, kept[looked_up], counts, default_index, weights)

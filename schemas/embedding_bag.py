@@ -1,0 +1,234 @@
+"""EmbeddingBagOffsetsSum, -Mean, -SqrtN and -Max: look rows up and reduce them by bag, given where each bag begins."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from onnx_sparse.schemas.declaration import (
+    FLOATS,
+    INDEX,
+    NUMBERS,
+    Attribute,
+    Example,
+    Family,
+    Input,
+    Op,
+    Output,
+    Values,
+)
+from onnx_sparse.schemas.embedding import ARITHMETIC, EMB_TABLE, INDICES, PER_SAMPLE_WEIGHTS
+from onnx_sparse.schemas.embedding_body import Entries, first_weights, write_maximum, write_quotient, write_sum
+from onnx_sparse.schemas.function_body import Body
+from onnx_sparse.schemas.segment_body import first
+
+_LOOKUP = (
+    EMB_TABLE,
+    INDICES,
+    Input("offsets", "I", "B", "The position in indices at which each bag begins.", Values("offsets", of="K")),
+    Input(
+        "default_index",
+        "I",
+        "",
+        "The row that fills an empty bag; -1 (the same as omitting it) means zeros.",
+        Values("index", of="V", low=-1),
+        sentinel=-1,
+    ),
+)
+_PADDING = Input(
+    "padding_index",
+    "I",
+    "",
+    "The index whose entries are left out; -1 (the same as omitting it) means none.",
+    Values("index", of="V", low=-1),
+    sentinel=-1,
+)
+_INPUTS = (*_LOOKUP, PER_SAMPLE_WEIGHTS, _PADDING)
+_OUTPUT = Output(
+    "output", "T", "B, ...", "One row per bag.", shape_under={("include_last_offset", "true"): "B - 1, ..."}
+)
+_LAST_OFFSET = Attribute(
+    "include_last_offset",
+    ("false", "true"),
+    "Whether the last offset is the end of the last bag, and begins none.",
+    default="false",
+)
+
+_COMMON_SEMANTICS = """
+- Bag b has the entries at positions [`offsets[b]`, `offsets[b + 1]`). The last bag ends with `indices`; with
+  `include_last_offset` = `true` it ends at the last offset, which begins no bag, and there are B - 1 bags.
+- The first offset must be 0, offsets must not decrease, and none may be greater than K; anything else is an error. So
+  are no offsets with `include_last_offset` = `true`; with `false` they are no bags.
+- Entries of no bag are dropped, and their indices are not checked: those from the last offset on with
+  `include_last_offset` = `true`, all where there are no bags.
+- Entries whose index is `padding_index` are left out, as if their bag did not have them; a mean does not count them.
+- An index outside [0, V) in an entry that is not dropped is an error; so are a `default_index` and a `padding_index`
+  outside [-1, V), even if they are not used. Unlike in torch, a negative `padding_index` does not count from the end.
+- A bag that is empty, or has padding only, is 0, or `emb_table[default_index]` without a weight.
+""".lstrip()
+_SUMS = _COMMON_SEMANTICS + ARITHMETIC
+
+
+def _entries(b: Body) -> Entries:
+    offsets = b.int64("offsets")
+    entries, bags = b.Shape("indices"), b.Shape(offsets)
+    one = b.constant([1])
+    # The bag of an entry is the number of offsets up to its position, less one.
+    marks = b.Expand(b.constant(0), b.Add(entries, one))
+    ones = b.Expand(b.constant(1), bags)
+    marks = b.ScatterND(marks, b.Unsqueeze(offsets, b.constant([-1])), ones, reduction="add")
+    ids = b.Sub(b.CumSum(marks, b.constant(0)), one)
+    if b.attributes["include_last_offset"] == "true":
+        kept, bags = b.Slice(offsets, b.constant([-1]), b.constant([2**62])), b.Sub(bags, one)
+    else:
+        kept = b.Mul(entries, b.Min(bags, one))  # without bags, no entry has one
+    indices, ids, weights = first(b, "indices", kept), first(b, ids, kept), first_weights(b, kept)
+    if "padding_index" in b.given:
+        looked_up = b.Not(b.Equal(indices, "padding_index"))
+        indices, ids = b.Compress(indices, looked_up, axis=0), b.Compress(ids, looked_up, axis=0)
+        weights = None if weights is None else b.Compress(weights, looked_up, axis=0)
+    return Entries(indices, ids, bags, weights)
+
+
+def _sum_body(b: Body) -> None:
+    write_sum(b, _entries(b))
+
+
+def _mean_body(b: Body) -> None:
+    write_quotient(b, _entries(b), square=False)
+
+
+def _sqrt_n_body(b: Body) -> None:
+    write_quotient(b, _entries(b), square=True)
+
+
+def _max_body(b: Body) -> None:
+    write_maximum(b, _entries(b))
+
+
+_EXAMPLE_TYPES = {"T": TensorProto.FLOAT, "I": TensorProto.INT32}
+_OPENVINO_TABLE = [[-0.2, -0.6], [-0.1, -0.4], [-1.9, -1.8], [-1.0, 1.5], [0.8, -0.7]]
+_TABLE = [[1, 2], [3, 4], [5, 6]]
+
+EMBEDDING_BAG_OFFSETS_SUM = Op(
+    name="EmbeddingBagOffsetsSum",
+    summary="Looks up rows of a table and sums them by bag; offsets say where the bags begin.",
+    semantics="`output[b] = sum(per_sample_weights[k] * emb_table[indices[k]] for k in bag b)`.\n\n"
+    + _SUMS
+    + "\n- Integer sums and products wrap.",
+    source="torch.nn.functional.embedding_bag, mode sum; OpenVINO EmbeddingBagOffsets-15 and EmbeddingBagOffsetsSum-3",
+    inputs=_INPUTS,
+    outputs=(_OUTPUT,),
+    types={"T": NUMBERS, "I": INDEX},
+    attributes=(_LAST_OFFSET,),
+    body=_sum_body,
+    body_notes="Materialises the looked-up rows [K, ...]; float sums may be rounded in another order.",
+    examples=(
+        Example(
+            "EmbeddingBagOffsetsSum-3 XML example",
+            _EXAMPLE_TYPES,
+            {
+                "emb_table": _OPENVINO_TABLE,
+                "indices": [0, 2, 3, 4],
+                "offsets": [0, 2, 2],
+                "default_index": 0,
+                "per_sample_weights": [0.5, 0.5, 0.5, 0.5],
+            },
+            {"output": [[-1.05, -1.2], [-0.2, -0.6], [-0.1, 0.4]]},
+        ),
+        Example(
+            "padding and an end of the last bag",
+            _EXAMPLE_TYPES,
+            {
+                "emb_table": _TABLE,
+                "indices": [1, 0, 1, 1, 2, 0],
+                "offsets": [0, 2, 4, 5],
+                "default_index": -1,
+                "per_sample_weights": [1, 1, 1, 1, 10, 1],
+                "padding_index": 1,
+            },
+            {"output": [[1, 2], [0, 0], [50, 60]]},
+            {"include_last_offset": "true"},
+        ),
+    ),
+)
+
+EMBEDDING_BAG_OFFSETS_MEAN = Op(
+    name="EmbeddingBagOffsetsMean",
+    summary="Looks up rows of a table and averages them by bag, weighted or not; offsets say where the bags begin.",
+    semantics="`output[b] = Σ w[k] * emb_table[indices[k]] / Σ w[k]` over k in bag b; 0 where the divisor is 0.\n\n"
+    + _SUMS,
+    source="torch.nn.functional.embedding_bag, mode mean; OpenVINO EmbeddingBagOffsets-15, reduction mean",
+    inputs=_INPUTS,
+    outputs=(_OUTPUT,),
+    types={"T": FLOATS, "I": INDEX},
+    attributes=(_LAST_OFFSET,),
+    body=_mean_body,
+    body_notes="Materialises the looked-up rows [K, ...]; sums may be rounded in another order.",
+    examples=(
+        Example(
+            "padding is not counted",
+            _EXAMPLE_TYPES,
+            {"emb_table": _TABLE, "indices": [0, 2, 1, 1], "offsets": [0, 3], "padding_index": 1},
+            {"output": [[3, 4], [0, 0]]},
+        ),
+    ),
+)
+
+EMBEDDING_BAG_OFFSETS_SQRT_N = Op(
+    name="EmbeddingBagOffsetsSqrtN",
+    summary="Looks up rows of a table and sums them by bag, divided by the root of the sum of squared weights; "
+    "offsets say where the bags begin.",
+    semantics="`output[b] = Σ w[k] * emb_table[indices[k]] / √(Σ w[k]²)` over k in bag b; 0 where the divisor is 0.\n\n"
+    + _SUMS,
+    source="tf.nn.embedding_lookup_sparse of a RaggedTensor, combiner sqrtn",
+    inputs=_INPUTS,
+    outputs=(_OUTPUT,),
+    types={"T": FLOATS, "I": INDEX},
+    attributes=(_LAST_OFFSET,),
+    body=_sqrt_n_body,
+    body_notes="Materialises the looked-up rows [K, ...]; sums may be rounded in another order.",
+    examples=(
+        Example(
+            "four rows are divided by two",
+            _EXAMPLE_TYPES,
+            {"emb_table": [[1], [2]], "indices": [0, 1, 1, 0], "offsets": [0, 4]},
+            {"output": [[3]]},
+            {"include_last_offset": "true"},
+        ),
+    ),
+)
+
+EMBEDDING_BAG_OFFSETS_MAX = Op(
+    name="EmbeddingBagOffsetsMax",
+    summary="Looks up rows of a table and takes their maximum by bag; offsets say where the bags begin.",
+    semantics="`output[b] = max(emb_table[indices[k]] for k in bag b)`, element by element.\n\n"
+    + _COMMON_SEMANTICS
+    + "- NaN propagates; in torch that depends on the order of the rows. The maximum of a bag of -inf is -inf.\n"
+    "- The result does not depend on the number of threads.",
+    source="torch.nn.functional.embedding_bag, mode max",
+    inputs=(*_LOOKUP, _PADDING),
+    outputs=(_OUTPUT,),
+    types={"T": NUMBERS, "I": INDEX},
+    attributes=(_LAST_OFFSET,),
+    body=_max_body,
+    body_notes="Materialises the looked-up rows [K, ...].",
+    examples=(
+        Example(
+            "an empty bag is zero",
+            _EXAMPLE_TYPES,
+            {"emb_table": [[-1, 2], [-3, 4]], "indices": [0, 1], "offsets": [0, 0]},
+            {"output": [[0, 0], [-1, 4]]},
+        ),
+    ),
+)
+
+FAMILY = Family(
+    "embedding_bag",
+    (
+        EMBEDDING_BAG_OFFSETS_SUM,
+        EMBEDDING_BAG_OFFSETS_MEAN,
+        EMBEDDING_BAG_OFFSETS_SQRT_N,
+        EMBEDDING_BAG_OFFSETS_MAX,
+    ),
+    origin="`torch.nn.EmbeddingBag`, OpenVINO EmbeddingBagOffsets-15",
+)
