@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ FORMS = {
 
 def test_sum_mean_max_weights_and_padding(agree) -> None:
     model = agree(FORMS, batches(), tables=TABLES)
-    assert not {node.op_type for node in model.graph.node} & {"Loop", "If", "SequenceInsert"}
+    assert all(node.op_type.startswith("EmbeddingBagOffsets") for node in model.graph.node)
 
 
 @pytest.mark.slow
@@ -103,8 +104,7 @@ def test_a_matrix_of_indices(agree) -> None:
     calls["weighted"] = rows("sum", weighted=True)
     shapes = [(3, 2), (2, 5), (4, 1), (1, 3), (0, 3)]
     given = [(torch.randint(0, ROWS, shape), torch.randn(shape)) for shape in shapes]
-    model = agree(calls, given, tables=TABLES)
-    assert not any(node.op_type == "CumSum" for node in model.graph.node)
+    agree(calls, given, tables=TABLES)
     static = [(ids[:, :2], weights[:, :2]) for ids, weights in given if ids.shape[1] > 1]
     agree(calls, static, tables=TABLES, dynamic=[{0: torch.export.Dim.DYNAMIC}] * 2)
 
@@ -152,12 +152,12 @@ def test_a_decomposed_program(agree) -> None:
 
 
 WRONG = {
-    "a negative id": ([0, -1], [0, 1]),
-    "an id beyond the table": ([0, ROWS], [0, 1]),
-    "a first offset that is not 0": ([0, 1], [1, 2]),
-    "an offset beyond the ids": ([0, 1], [0, 3]),
-    "offsets that decrease": ([0, 1, 2], [0, 2, 1]),
-    "a negative offset": ([0, 1], [0, -1]),
+    "a negative id": ([0, -1], [0, 1], "indices[1] = -1 is out of range [0, 7)"),
+    "an id beyond the table": ([0, ROWS], [0, 1], "indices[1] = 7 is out of range [0, 7)"),
+    "a first offset that is not 0": ([0, 1], [1, 2], "offsets[0] = 1 must be 0"),
+    "an offset beyond the ids": ([0, 1], [0, 3], "offsets[1] = 3 is out of range [0, 3)"),
+    "offsets that decrease": ([0, 1, 2], [0, 2, 1], "offsets[2] = 1 is less than offsets[1] = 2"),
+    "a negative offset": ([0, 1], [0, -1], "offsets[1] = -1 must be >= 0"),
 }
 
 
@@ -169,20 +169,9 @@ def test_what_torch_refuses_is_refused(mode: str) -> None:
 
     dims = ({0: torch.export.Dim.DYNAMIC}, {0: torch.export.Dim.DYNAMIC})
     session = onnx_sparse.InferenceSession(export(Bags(), batch([2, 3])[:2], dynamic_shapes=dims))
-    for ids, offsets in WRONG.values():
-        with pytest.raises(
-            Exception, match=r"must be sorted|out of range|out of data bounds|must be >= 0|invalid indice"
-        ):
+    for ids, offsets, message in WRONG.values():
+        with pytest.raises(onnx_sparse.KernelError, match=re.escape(message)):
             session.run(None, {"ids": np.array(ids), "offsets": np.array(offsets)})
-
-
-def test_offsets_of_a_constant_number_are_checked() -> None:
-    ids, offsets, _ = batch([1, 1, 1])
-    session = onnx_sparse.InferenceSession(export(torch.nn.EmbeddingBag(ROWS, 2), (ids, offsets)))
-    names = [value.name for value in session.get_inputs()]
-    session.run(None, dict(zip(names, (ids.numpy(), offsets.numpy()), strict=True)))
-    with pytest.raises(onnx_sparse.KernelError, match="must be sorted"):
-        session.run(None, dict(zip(names, (ids.numpy(), np.array([0, 2, 1])), strict=True)))
 
 
 def test_results_for_the_gradient_are_refused() -> None:
