@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import INDEX, NUMBERS, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.declaration import (
+    FLOATS,
+    INDEX,
+    NUMBERS,
+    Attribute,
+    Example,
+    Family,
+    Input,
+    Op,
+    Output,
+    Values,
+)
 from onnx_sparse.schemas.function_body import Body, Value
 from onnx_sparse.schemas.segment_body import counts, divide_sum, extremum, first, highest, lowest, scatter_reduce
 
@@ -63,11 +75,13 @@ def _prod_body(b: Body) -> None:
 
 
 def _max_body(b: Body) -> None:
-    _extremum_body(b, "max", lowest(b.types["T"]))
+    dtype = b.types["T"]
+    _extremum_body(b, "max", -np.inf if b.attributes["initial"] == "NEG_INF" and dtype in FLOATS else lowest(dtype))
 
 
 def _min_body(b: Body) -> None:
-    _extremum_body(b, "min", highest(b.types["T"]))
+    dtype = b.types["T"]
+    _extremum_body(b, "min", np.inf if b.attributes["initial"] == "POS_INF" and dtype in FLOATS else highest(dtype))
 
 
 def _extremum_body(b: Body, reduction: str, initial: float) -> None:
@@ -127,12 +141,14 @@ UNSORTED_SEGMENT_MAX = Op(
     name="UnsortedSegmentMax",
     summary="Takes the maximum of the slices of each segment, with ids in any order.",
     semantics=_COMMON_SEMANTICS
-    + "\n- The reduction starts from the lowest finite value of T, which is also the result for an empty segment and "
-    "for a segment of -inf. NaN propagates.",
-    source="tf.raw_ops.UnsortedSegmentMax",
+    + "\n- The reduction starts from a value that is also the result for an empty segment. With `initial` = `LOWEST` "
+    "that is the lowest finite value of T, and so is the maximum of a segment of -inf. With `NEG_INF` it is -inf; for "
+    "integers, which have none, the lowest value.\n- NaN propagates.",
+    source="tf.raw_ops.UnsortedSegmentMax, which is initial LOWEST; torch's scatter_reduce starts from -inf",
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
     types=_TYPES,
+    attributes=(Attribute("initial", ("LOWEST", "NEG_INF"), "What the reduction starts from.", default="LOWEST"),),
     body=_max_body,
     examples=(
         Example(
@@ -141,6 +157,13 @@ UNSORTED_SEGMENT_MAX = Op(
             {"data": [[1, 2], [3, 0]], "segment_ids": [0, 0], "num_segments": 2},
             {"output": [[3, 2], [-128, -128]]},
         ),
+        Example(
+            "a reduction from -inf",
+            {"T": TensorProto.FLOAT, "I": TensorProto.INT64, "N": TensorProto.INT64},
+            {"data": [3, -np.inf], "segment_ids": [0, 1], "num_segments": 3},
+            {"output": [3, -np.inf, -np.inf]},
+            {"initial": "NEG_INF"},
+        ),
     ),
 )
 
@@ -148,12 +171,14 @@ UNSORTED_SEGMENT_MIN = Op(
     name="UnsortedSegmentMin",
     summary="Takes the minimum of the slices of each segment, with ids in any order.",
     semantics=_COMMON_SEMANTICS
-    + "\n- The reduction starts from the highest finite value of T, which is also the result for an empty segment and "
-    "for a segment of +inf. NaN propagates.",
-    source="tf.raw_ops.UnsortedSegmentMin",
+    + "\n- The reduction starts from a value that is also the result for an empty segment. With `initial` = `HIGHEST` "
+    "that is the highest finite value of T, and so is the minimum of a segment of +inf. With `POS_INF` it is +inf; for "
+    "integers, which have none, the highest value.\n- NaN propagates.",
+    source="tf.raw_ops.UnsortedSegmentMin, which is initial HIGHEST; torch's scatter_reduce starts from +inf",
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
     types=_TYPES,
+    attributes=(Attribute("initial", ("HIGHEST", "POS_INF"), "What the reduction starts from.", default="HIGHEST"),),
     body=_min_body,
     examples=(
         Example(

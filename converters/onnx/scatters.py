@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from onnx import NodeProto
 
 from onnx_sparse.converters.emitter import Emitter
-from onnx_sparse.converters.extrema import extremum_by_segment
 from onnx_sparse.converters.onnx.lookups import Lookup, counted_from_the_front, first_size
 from onnx_sparse.converters.onnx.tf2onnx_segments import fill
 from onnx_sparse.converters.rewriting.graph import Graph, attribute
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.rewriting.sizes import Size, shape_sizes, size_of, sizes
+from onnx_sparse.converters.segment_reductions import reduced_by_segment
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import INDEX, NUMBERS, dtype_name
 
@@ -89,11 +89,7 @@ class ScatteredRows(Rule[Graph]):
             reduced = lookup.summed(graph, emit, vector, size)
         else:
             vector = _negative_refused(graph, emit, vector, size)
-            if kind in ("Max", "Min"):
-                reduced = extremum_by_segment(emit, kind, rows, vector, size)
-            else:
-                inputs = {"data": rows, "segment_ids": vector, "num_segments": size}
-                (reduced,) = emit.domain_op(f"UnsortedSegment{kind}", inputs)
+            reduced = reduced_by_segment(emit, kind, rows, vector, size)
         if kind != "Sum" or fill(graph, start.name) != 0:
             reduced = emit.op(merge, start, reduced, shape=start.shape)
         graph.bypass(node, _from_front(emit, reduced, start, axis).name)

@@ -13,11 +13,11 @@ import numpy as np
 from onnx import NodeProto, TensorProto, numpy_helper
 
 from onnx_sparse.converters.emitter import Emitter
-from onnx_sparse.converters.extrema import extremum_by_segment
 from onnx_sparse.converters.onnx.lookups import Lookup
 from onnx_sparse.converters.rewriting.entries import is_row_gather, spread
 from onnx_sparse.converters.rewriting.graph import Graph, attribute
 from onnx_sparse.converters.rewriting.rule import Match, Rule
+from onnx_sparse.converters.segment_reductions import reduced_by_segment
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import NUMBERS, dtype_name, numpy_dtype
 
@@ -109,16 +109,13 @@ class PaddedSegments(Rule[Graph]):
         emit = graph.emitter(node)
         data, ids, size = padded.input[0], graph.tensor(widened(graph, found.ids)), scalar(graph, emit, count)
         kind = _KINDS[node.op_type]
-        if kind in ("Max", "Min"):
-            result = extremum_by_segment(emit, kind, graph.tensor(data), ids, size)
+        # Where the number of segments is given, the ids may be those of unsorted_segment_sum, which drops rows.
+        is_sum = kind == "Sum" and is_one_more(graph, size.name, found.ids)
+        lookup = Lookup.of(graph, data) if is_sum else None
+        if lookup is not None:
+            result = lookup.summed(graph, emit, ids, size)
         else:
-            # Where the number of segments is given, the ids may be those of unsorted_segment_sum, which drops rows.
-            is_sum = kind == "Sum" and is_one_more(graph, size.name, found.ids)
-            lookup = Lookup.of(graph, data) if is_sum else None
-            if lookup is not None:
-                result = lookup.summed(graph, emit, ids, size)
-            else:
-                result = _reduced(emit, kind, graph.tensor(data), ids, size)
+            result = reduced_by_segment(emit, kind, graph.tensor(data), ids, size)
         graph.bypass(node, result.name)
 
 
@@ -215,12 +212,7 @@ def counts_of(graph: Graph, emit: Emitter, ids: Tensor, count: Tensor) -> Tensor
     """How many rows each segment has, int64."""
     one = np.array([1], numpy_dtype(TensorProto.INT64))
     ones = emit.op("Expand", emit.constant(one), emit.shape_of(ids), shape=ids.shape)
-    return _reduced(emit, "Sum", ones, ids, count)
-
-
-def _reduced(emit: Emitter, kind: str, data: Tensor, ids: Tensor, count: Tensor) -> Tensor:
-    inputs = {"data": data, "segment_ids": ids, "num_segments": count}
-    return emit.domain_op(f"UnsortedSegment{kind}", inputs)[0]
+    return reduced_by_segment(emit, "Sum", ones, ids, count)
 
 
 def widened(graph: Graph, name: str) -> str:

@@ -8,7 +8,7 @@ namespace {
 
 // A row of one of `constants`, which are in the order of Constant.
 template <class T>
-std::vector<char> row(const T (&constants)[4], Constant value, size_t width) {
+std::vector<char> row(const T (&constants)[kConstantCount], Constant value, size_t width) {
   const T element = constants[static_cast<size_t>(value)];
   std::vector<char> made(width * sizeof(T));
   for (size_t i = 0; i < width; ++i) std::memcpy(made.data() + i * sizeof(T), &element, sizeof(T));
@@ -18,7 +18,11 @@ std::vector<char> row(const T (&constants)[4], Constant value, size_t width) {
 template <class T>
 std::vector<char> row_of(Constant value, size_t width) {
   using Limits = std::numeric_limits<T>;
-  return row<T>({T{0}, T{1}, Limits::lowest(), Limits::max()}, value, width);
+  if constexpr (Limits::has_infinity) {
+    return row<T>({0, 1, Limits::lowest(), Limits::max(), -Limits::infinity(), Limits::infinity()}, value, width);
+  } else {
+    return row<T>({0, 1, Limits::lowest(), Limits::max(), Limits::lowest(), Limits::max()}, value, width);
+  }
 }
 
 }  // namespace
@@ -55,9 +59,9 @@ Element element_of(OrtElementType type) {
 std::vector<char> constant_row(OrtElementType type, Constant value, size_t width) {
   switch (element_of(type)) {
     case Element::float16:
-      return row<uint16_t>({0, 0x3c00, 0xfbff, 0x7bff}, value, width);
+      return row<uint16_t>({0, 0x3c00, 0xfbff, 0x7bff, 0xfc00, 0x7c00}, value, width);
     case Element::bfloat16:
-      return row<uint16_t>({0, 0x3f80, 0xff7f, 0x7f7f}, value, width);
+      return row<uint16_t>({0, 0x3f80, 0xff7f, 0x7f7f, 0xff80, 0x7f80}, value, width);
     case Element::float32:
       return row_of<float>(value, width);
     case Element::float64:

@@ -12,8 +12,9 @@ namespace onnx_sparse {
 
 Element element_of(OrtElementType type);
 
-// A row of one value; `lowest` and `highest` are finite.
-enum class Constant { zero, one, lowest, highest };
+// A row of one value; `lowest` and `highest` are finite. The infinities of an integer type are its limits.
+enum class Constant { zero, one, lowest, highest, negative_infinity, positive_infinity };
+constexpr size_t kConstantCount = 6;
 std::vector<char> constant_row(OrtElementType type, Constant value, size_t width);
 
 // Memory that is not filled with zeros first, as a vector's is.

@@ -61,8 +61,12 @@ void unsorted_segment_mean(const Call& call) {
 
 void unsorted_segment_prod(const Call& call) { unsorted_segment(call, Reduction::multiply, Constant::one); }
 
-void unsorted_segment_max(const Call& call) { unsorted_segment(call, Reduction::maximum, Constant::lowest); }
+void unsorted_segment_max(const Call& call) {
+  unsorted_segment(call, Reduction::maximum, call.choice(0) == 0 ? Constant::lowest : Constant::negative_infinity);
+}
 
-void unsorted_segment_min(const Call& call) { unsorted_segment(call, Reduction::minimum, Constant::highest); }
+void unsorted_segment_min(const Call& call) {
+  unsorted_segment(call, Reduction::minimum, call.choice(0) == 0 ? Constant::highest : Constant::positive_infinity);
+}
 
 }  // namespace onnx_sparse

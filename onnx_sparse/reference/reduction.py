@@ -41,6 +41,16 @@ def highest(dtype: np.dtype[Any]) -> Any:
     return compute_dtype(dtype).type(_limits(dtype).max)
 
 
+def negative_infinity(dtype: np.dtype[Any]) -> Any:
+    """-inf in the dtype that a dtype is computed in; the lowest value of an integer dtype."""
+    return lowest(dtype) if dtype.kind in "iu" else compute_dtype(dtype).type(-np.inf)
+
+
+def positive_infinity(dtype: np.dtype[Any]) -> Any:
+    """+inf in the dtype that a dtype is computed in; the highest value of an integer dtype."""
+    return highest(dtype) if dtype.kind in "iu" else compute_dtype(dtype).type(np.inf)
+
+
 def _limits(dtype: np.dtype[Any]) -> Any:
     limits: Any = iinfo if dtype.kind in "iu" else finfo  # ml_dtypes has no type hints for them
     return limits(dtype)

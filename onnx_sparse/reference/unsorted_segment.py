@@ -13,6 +13,8 @@ from onnx_sparse.reference.reduction import (
     divide_by_counts,
     highest,
     lowest,
+    negative_infinity,
+    positive_infinity,
     reduce_segments,
     row_width,
 )
@@ -39,15 +41,17 @@ def unsorted_segment_prod(data: Array, segment_ids: Array, num_segments: Array) 
 
 
 @implements(unsorted_segment.UNSORTED_SEGMENT_MAX)
-def unsorted_segment_max(data: Array, segment_ids: Array, num_segments: Array) -> Array:
+def unsorted_segment_max(data: Array, segment_ids: Array, num_segments: Array, *, initial: str = "LOWEST") -> Array:
     """Maxima by ids in any order; see the semantics of UnsortedSegmentMax."""
-    return _reduce(np.maximum, data, segment_ids, num_segments, lowest(data.dtype))
+    start = lowest(data.dtype) if initial == "LOWEST" else negative_infinity(data.dtype)
+    return _reduce(np.maximum, data, segment_ids, num_segments, start)
 
 
 @implements(unsorted_segment.UNSORTED_SEGMENT_MIN)
-def unsorted_segment_min(data: Array, segment_ids: Array, num_segments: Array) -> Array:
+def unsorted_segment_min(data: Array, segment_ids: Array, num_segments: Array, *, initial: str = "HIGHEST") -> Array:
     """Minima by ids in any order; see the semantics of UnsortedSegmentMin."""
-    return _reduce(np.minimum, data, segment_ids, num_segments, highest(data.dtype))
+    start = highest(data.dtype) if initial == "HIGHEST" else positive_infinity(data.dtype)
+    return _reduce(np.minimum, data, segment_ids, num_segments, start)
 
 
 def _reduce(

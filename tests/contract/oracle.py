@@ -54,6 +54,16 @@ def highest(dtype: np.dtype[Any]) -> Any:
     return int(np.iinfo(dtype).max) if is_integer(dtype) else float(ml_dtypes.finfo(dtype).max)
 
 
+def greatest_of_nothing(dtype: np.dtype[Any], attributes: Mapping[str, str]) -> Any:
+    infinite = attributes.get("initial") == "NEG_INF" and not is_integer(dtype)
+    return -math.inf if infinite else lowest(dtype)
+
+
+def least_of_nothing(dtype: np.dtype[Any], attributes: Mapping[str, str]) -> Any:
+    infinite = attributes.get("initial") == "POS_INF" and not is_integer(dtype)
+    return math.inf if infinite else highest(dtype)
+
+
 def python_value(value: Any) -> Any:
     """An element as a Python int, float, bool or str."""
     if not isinstance(value, np.generic):
@@ -169,10 +179,10 @@ def mean_of_slices(data: Array, ids: Array, size: int) -> dict[str, Expected]:
     return {"output": Expected(data.dtype, (size, *data.shape[ids.ndim :]), means, tolerance)}
 
 
-def unsorted_reduction(kind: str, initial: Callable[[np.dtype[Any]], Any]) -> Callable[..., Any]:
+def unsorted_reduction(kind: str, initial: Callable[[np.dtype[Any], Mapping[str, str]], Any]) -> Callable[..., Any]:
     def oracle(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
         data, ids, size = inputs["data"], inputs["segment_ids"], int(inputs["num_segments"])
-        start = initial(data.dtype)
+        start = initial(data.dtype, attributes)
         rows, _ = rows_of(data, ids.size)
         width = row_width(data.shape[ids.ndim :])
         positions = [[*p, len(rows)] for p in segments_of(ids, size)]
@@ -384,11 +394,11 @@ ORACLES: dict[str, Callable[[Inputs, Mapping[str, str]], dict[str, Expected]]] =
     "SegmentMean": segment_mean,
     "SegmentMax": segment_reduction("max", lambda d, a: lowest(d) if a["fill_mode"] == "LOWEST" else 0),
     "SegmentMin": segment_reduction("min", lambda d, a: highest(d) if a["fill_mode"] == "HIGHEST" else 0),
-    "UnsortedSegmentSum": unsorted_reduction("add", lambda dtype: 0),
+    "UnsortedSegmentSum": unsorted_reduction("add", lambda dtype, attributes: 0),
     "UnsortedSegmentMean": unsorted_segment_mean,
-    "UnsortedSegmentProd": unsorted_reduction("mul", lambda dtype: 1),
-    "UnsortedSegmentMax": unsorted_reduction("max", lowest),
-    "UnsortedSegmentMin": unsorted_reduction("min", highest),
+    "UnsortedSegmentProd": unsorted_reduction("mul", lambda dtype, attributes: 1),
+    "UnsortedSegmentMax": unsorted_reduction("max", greatest_of_nothing),
+    "UnsortedSegmentMin": unsorted_reduction("min", least_of_nothing),
     "Fill": fill,
     "MaskedFill": masked_fill,
     "StringToHashBucketFast": string_to_hash_bucket_fast,

@@ -64,6 +64,21 @@ def test_an_unsorted_reduction_starts_from_the_finite_limit(
 
 @each_backend
 @each_float
+@pytest.mark.parametrize(
+    ("op_name", "initial", "start"),
+    [("UnsortedSegmentMax", "NEG_INF", -np.inf), ("UnsortedSegmentMin", "POS_INF", np.inf)],
+)
+def test_an_unsorted_reduction_may_start_from_an_infinity(
+    op_name: str, initial: str, start: float, dtype: DType, backend: str
+) -> None:
+    data = np.array([start, 1, start], numpy_dtype(dtype))
+    inputs = {"data": data, "segment_ids": np.array([0, 2, 2]), "num_segments": np.array(3)}
+    (output,) = run(backend, op_name, dtype, inputs, initial=initial)
+    assert [python_value(v) for v in output] == [start, start, 1]
+
+
+@each_backend
+@each_float
 @pytest.mark.parametrize("op_name", ["UnsortedSegmentSum", "UnsortedSegmentMean"])
 def test_an_unsorted_sum_starts_from_zero(op_name: str, dtype: DType, backend: str) -> None:
     """So a segment of negative zeros gives a positive one, as in TensorFlow."""

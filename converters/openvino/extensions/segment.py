@@ -48,7 +48,10 @@ def _unsorted(b: Subgraph, kind: str) -> list[Value]:
     rows = b.wide(ops.reshape(data, b.concat([b.size(segments), inner]), False))
     segments = b.where(ops.less(segments, b.integer(0)), count, segments)  # a negative id drops its slice
     if kind in ("Max", "Min"):
-        made = _extremum_from(b, kind, _worst(data, kind), segments, rows, count)
+        if b.attribute("initial").endswith("_INF"):
+            made = extremum(b, kind, data, segments, rows, count)
+        else:
+            made = _extremum_from(b, kind, _worst(data, kind), segments, rows, count)
     else:
         made = _accumulated(b, kind, segments, rows, count, data)
     return [ops.convert_like(made, data)]

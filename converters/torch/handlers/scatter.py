@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.extrema import extremum_by_segment
+from onnx_sparse.converters.segment_reductions import reduced_by_segment
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
 from onnx_sparse.converters.torch.handlers.segment_ids import index, never_negative
@@ -210,10 +210,7 @@ def _reduced(emit: TorchEmitter, rows: _Rows, reduction: str, include_self: bool
         return emit.cast(_reduced(emit, _Rows(start, data, rows.ids, rows.size), reduction, include_self), dtype)
     if reduction == "mean":
         return _mean(emit, rows, include_self)
-    if reduction in ("amax", "amin") and dtype in FLOATS:
-        reduced = extremum_by_segment(emit, _REDUCTIONS[reduction], rows.data, rows.ids, emit.scalar(rows.size))
-    else:
-        reduced = _segments(emit, _REDUCTIONS[reduction], rows, rows.data)
+    reduced = _segments(emit, _REDUCTIONS[reduction], rows, rows.data)
     if not include_self:
         touched = emit.op("Greater", _counts(emit, rows), emit.constant(0))
         return emit.op("Where", emit.column(touched, start), reduced, start, shape=start.shape)
@@ -225,9 +222,7 @@ def _reduced(emit: TorchEmitter, rows: _Rows, reduction: str, include_self: bool
 
 def _segments(emit: TorchEmitter, reduction: str, rows: _Rows, data: Tensor) -> Tensor:
     """The reduction of data by the rows' ids."""
-    inputs = {"data": data, "segment_ids": rows.ids, "num_segments": emit.scalar(rows.size)}
-    (reduced,) = emit.domain_op(f"UnsortedSegment{reduction}", inputs)
-    return reduced
+    return reduced_by_segment(emit, reduction, data, rows.ids, emit.scalar(rows.size))
 
 
 def _counts(emit: TorchEmitter, rows: _Rows) -> Tensor:
