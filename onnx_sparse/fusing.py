@@ -37,7 +37,7 @@ def fuse(model: ModelProto, *, explain: Callable[[Rewriting], None] | None = Non
 
     @around_large_tensors
     def fused(whole: ModelProto) -> ModelProto:
-        result = with_inferred_types(with_default_opset(without_calls_of_functions(whole)))
+        result = with_inferred_types(with_default_opset(without_calls_of_functions(whole)), data_prop=True)
         before = count_nodes(result)
         with as_value_errors(whole):
             attempts = rewrite(result, PHASES)

@@ -13,15 +13,19 @@ from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.validation import KernelError
 
 
-def with_inferred_types(model: ModelProto) -> ModelProto:
+def with_inferred_types(model: ModelProto, *, data_prop: bool = False) -> ModelProto:
     """A copy of the model with the types that shape inference finds.
+
+    Args:
+        model: The model.
+        data_prop: Whether sizes are followed through the nodes that compute shapes with them.
 
     Raises:
         KernelError: The graph already shows that a node of the domain violates the operator's semantics.
         ValueError: The model is malformed.
     """
     with as_value_errors(model):
-        return shape_inference.infer_shapes(model)
+        return shape_inference.infer_shapes(model, data_prop=data_prop)
 
 
 @contextmanager

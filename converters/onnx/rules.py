@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from onnx_sparse.converters.onnx.lookups import LookupOfUniqueRows, WeightedMeanOfRows
 from onnx_sparse.converters.onnx.scatters import ScatteredRows
-from onnx_sparse.converters.onnx.tf2onnx_empty_rows import DefaultOfFilledRows, MeanOfFilledRows, ZeroOfEmptyRows
+from onnx_sparse.converters.onnx.tf2onnx_empty_rows import (
+    DefaultOfFilledRows,
+    FilledRows,
+    MeanOfFilledRows,
+    ZeroOfEmptyRows,
+)
 from onnx_sparse.converters.onnx.tf2onnx_segments import PaddedSegments, SegmentCounts
 from onnx_sparse.converters.rewriting.engine import Phase
 from onnx_sparse.converters.tensorflow.rewriting.means import MeanOfSlices
@@ -14,5 +19,5 @@ PHASES: tuple[Phase, ...] = (
     (PaddedSegments(), SegmentCounts(), ScatteredRows()),
     (LookupOfUniqueRows(),),
     (WeightedMeanOfRows(), MeanOfFilledRows(), MeanOfSlices()),
-    (DefaultOfFilledRows(), ZeroOfEmptyRows()),
+    (DefaultOfFilledRows(), ZeroOfEmptyRows(), FilledRows()),
 )

@@ -97,28 +97,23 @@ class ScatteredRows(Rule[Graph]):
 
 def _ids(graph: Graph, node: NodeProto, axis: int) -> _Ids | str:
     """The ids of rows, or why there are none."""
-    indices = node.input[1]
-    shape = graph.shape(indices)
-    if shape is None or graph.rank(node.input[0]) is None:
-        return "the ranks are not known"
+    indices, rank = node.input[1], graph.rank(node.input[0])
+    if rank is None:
+        return "the rank is not known"
     if node.op_type == "ScatterND":
-        is_column = len(shape) == 2 and shape[1] == 1
+        is_column = (graph.shape(indices) or ())[1:] == (1,)
         return _Ids(indices, False) if is_column else "the indices are not one id for each row"
-    if not shape:
+    if rank == 0:
         return "a scalar is scattered"
-    found, rank, seen = indices, len(shape), graph.producer(indices, "Expand", "Tile", "Identity", "Cast")
-    while True:
-        dims = graph.shape(found)
-        at = axis - rank
+    found: str | None = indices
+    while found is not None:
+        dims, at = graph.shape(found), axis - rank
         if dims is not None and len(dims) >= -at and all(d == 1 for k, d in enumerate(dims, -len(dims)) if k != at):
-            is_repeated = not graph.same_size(found, at, indices, axis) and not graph.same_size(
-                found, at, node.input[2], axis
-            )
-            return _Ids(found, is_repeated)
-        if seen is None:
-            return "the elements of a row have different indices"
-        found = seen.input[0]
-        seen = graph.producer(found, "Expand", "Tile", "Identity", "Cast")
+            is_whole = any(graph.same_size(found, at, name, axis) for name in node.input[1:])
+            return _Ids(found, not is_whole)
+        repeating = graph.producer(found, "Expand", "Tile", "Identity", "Cast")
+        found = None if repeating is None else repeating.input[0]
+    return "the elements of a row have different indices"
 
 
 def _faster_as_it_is(graph: Graph, node: NodeProto, reduction: bytes) -> str | None:

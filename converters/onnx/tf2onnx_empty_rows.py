@@ -86,6 +86,25 @@ class _Filled:
         return cls(empty, joined.input[0], padded.input[0])
 
 
+class FilledRows(Rule[Graph]):
+    """Coordinates whose empty rows were filled stay: it is said why."""
+
+    name = "filled-rows"
+    anchors = ("Concat",)
+
+    def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
+        """Coordinates, followed by those of empty rows."""
+        filled = _Filled.coordinates(graph, node.output[0])
+        return None if filled is None else {"filled": filled}
+
+    def check(self, graph: Graph, node: NodeProto, filled: _Filled) -> str | None:
+        """They always stay."""
+        return "empty rows come after all others here, and in order in SparseFillEmptyRows"
+
+    def rewrite(self, graph: Graph, node: NodeProto, filled: _Filled) -> None:
+        """Nothing."""
+
+
 class MeanOfFilledRows(MeanBySegment):
     """A sum divided by the number of rows becomes a mean where the segments are rows that were filled.
 

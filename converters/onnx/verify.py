@@ -12,6 +12,7 @@ from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
 from onnx_sparse.converters.verification.comparison import Record, half_floats
 from onnx_sparse.converters.verification.isolation import Isolated
+from onnx_sparse.converters.verification.layout import Axis, Layout, Size
 from onnx_sparse.converters.verification.sample_inputs import KINDS
 
 
@@ -71,5 +72,20 @@ def verify(
                 raise Refused("the old model", first_line(error)) from error
             return results
 
-        attempts = attempt_batches(described, names, run_source, feeds=feeds, seed=seed, count=batch_count)
+        attempts = attempt_batches(
+            described, names, run_source, feeds=feeds, seed=seed, count=batch_count, layout=_layout(source)
+        )
         return compare_batches(attempts, dict.fromkeys(outputs, ""), run_new, computed=half_floats(described))
+
+
+def _layout(model: ModelProto) -> Layout:
+    """The dimensions of inputs that have the size of another one, as they have its symbol."""
+    symbols: dict[str, Axis] = {}
+    sizes: dict[Axis, Size] = {}
+    for value in model.graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if dim.dim_param:
+                first = symbols.setdefault(dim.dim_param, (value.name, axis))
+                if first != (value.name, axis):
+                    sizes[value.name, axis] = first
+    return Layout(sizes=sizes)

@@ -8,7 +8,7 @@ from onnx import ModelProto
 
 from onnx_sparse.converters.graphs import graphs, subgraphs
 from onnx_sparse.converters.rewriting.explanation import Attempt
-from onnx_sparse.converters.rewriting.graph import Graph, names_of
+from onnx_sparse.converters.rewriting.graph import KNOWN_DOMAINS, Graph, names_of
 from onnx_sparse.converters.rewriting.rule import Rule
 
 #: Rules that are applied together until none fires.
@@ -47,6 +47,7 @@ def _sweep(graph: Graph, rules: Phase) -> Iterator[Attempt]:
     """Offer every node to every rule once."""
     for rule in rules:
         for node in list(graph.nodes):
-            attempt = rule.attempt(graph, node) if node.op_type in rule.anchors else None
+            is_anchor = node.op_type in rule.anchors and node.domain in KNOWN_DOMAINS
+            attempt = rule.attempt(graph, node) if is_anchor else None
             if attempt is not None:
                 yield attempt

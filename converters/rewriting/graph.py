@@ -22,7 +22,7 @@ _SMALL = 1 << 16
 _SHARED = 64
 
 #: The sets of operators that rules know.
-_KNOWN_DOMAINS = ("", "ai.onnx", DOMAIN)
+KNOWN_DOMAINS = ("", "ai.onnx", DOMAIN)
 
 #: Names that some exporters give to every dimension that they do not know.
 _UNKNOWN_DIMENSIONS = ("", "?", "None", "none", "-1", "*")
@@ -74,7 +74,7 @@ class Graph:
         Nodes of domains other than ONNX's and this project's are as good as none.
         """
         node = self._producers.get(name)
-        if node is None or node.domain not in _KNOWN_DOMAINS:
+        if node is None or node.domain not in KNOWN_DOMAINS:
             return None
         return node if not op_types or node.op_type in op_types else None
 
@@ -196,7 +196,7 @@ class Graph:
         kept = []
         for node in self.nodes:
             rename([node], renamed, reading_only=True)
-            is_known = node.domain in _KNOWN_DOMAINS and not node.op_type.startswith(_RANDOM)
+            is_known = node.domain in KNOWN_DOMAINS and not node.op_type.startswith(_RANDOM)
             if self.outputs.intersection(node.output) or not is_known:
                 kept.append(node)
                 continue
@@ -264,7 +264,7 @@ def _dimension(dim: TensorShapeProto.Dimension) -> int | str | None:
 def _constants_of(nodes: Iterable[NodeProto]) -> Iterator[tuple[str, TensorProto]]:
     """The results of Constant nodes, as tensors."""
     for node in nodes:
-        if node.op_type != "Constant" or node.domain not in _KNOWN_DOMAINS or len(node.attribute) != 1:
+        if node.op_type != "Constant" or node.domain not in KNOWN_DOMAINS or len(node.attribute) != 1:
             continue
         (name,), (written,) = node.output, node.attribute
         value = helper.get_attribute_value(written)

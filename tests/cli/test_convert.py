@@ -18,6 +18,17 @@ from onnx_sparse.cli.verification import failure
 from onnx_sparse.converters import tensorflow
 from onnx_sparse.converters.verification.comparison import Record, Verdict
 
+SCATTER = """
+    <ir_version: 8, opset_import: ["" : 18]>
+    g (float[s, 3] start, int64[k] ids, int64[k, 3] matrix, float[k, 3] rows) => (float[s, 3] output)
+    <int64[1] axis = {1}>
+    {
+      shape = Shape (rows)
+      columns = Unsqueeze (ids, axis)
+      indices = Expand (columns, shape)
+      output = ScatterElements <axis = 0, reduction = "add"> (start, indices, rows)
+    }"""
+
 
 class TestFromOnnx:
     def test_canonical_form(self, cli, segment_max, tmp_path):
@@ -46,6 +57,25 @@ class TestFromOnnx:
         out = tmp_path / "out.onnx"
         assert "none: any ONNX runtime can run it" in cli("convert", segment_max, "-o", out, "--lower").out
         assert {node.domain for node in onnx.load(out).graph.node} == {""}
+
+    def test_fuse(self, cli, tmp_path):
+        source, out = tmp_path / "old.onnx", tmp_path / "out.onnx"
+        onnx.save(onnx.parser.parse_model(SCATTER), source)
+        plain = cli("convert", source, "-o", out, "--fuse", "--explain", "--verify")
+        assert plain.code == 0
+        assert "scattered-rows" in plain.out
+        assert "from 4 before the rules" in plain.out
+        document = cli("convert", source, "-o", out, "--fuse", "--explain", "--json").json
+        assert document["our_nodes"] == {"UnsortedSegmentSum": 1}
+        assert document["rules"] == {"fired": {"scattered-rows": 1}, "declined": []}
+        assert [node.op_type for node in onnx.load(out).graph.node][-1] == "Add"
+
+    def test_fuse_says_what_it_leaves(self, cli, tmp_path):
+        source, out = tmp_path / "old.onnx", tmp_path / "out.onnx"
+        onnx.save(onnx.parser.parse_model(SCATTER.replace("(columns, shape)", "(matrix, shape)")), source)
+        result = cli("convert", source, "-o", out, "--fuse", "--explain")
+        assert result.code == 0
+        assert "the elements of a row have different indices" in " ".join(result.out.split())
 
     def test_in_place(self, cli, segment_max):
         assert cli("convert", segment_max, "-o", segment_max).code == 0
@@ -329,6 +359,11 @@ class TestFromTensorflow:
         assert "did not fire at" in result.out
         declined = cli(*arguments, "--json").json["rules"]["declined"]
         assert [entry["rule"] for entry in declined] == ["clipped-rows"]
+
+    def test_fuses_only_onnx_files(self, cli, saved_model, tmp_path):
+        result = cli("convert", saved_model, "-o", tmp_path / "out.onnx", "--fuse")
+        assert result.code == 2
+        assert result.error == "--fuse is for ONNX files"
 
     def test_explains_only_what_is_rewritten(self, cli, tmp_path):
         (tmp_path / "m.onnx").write_bytes(b"")
