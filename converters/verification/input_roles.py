@@ -113,7 +113,7 @@ def find_roles(model: ModelProto) -> Roles:
                 roles.examples[names[0]] = merged(roles.examples.get(names[0], ()), features)
         elif node.op_type.startswith("EmbeddingSegments"):
             roles.tables |= _known(names[0])
-            roles.entries |= _known(names[1], names[5])
+            roles.entries |= _known(names[1], trace.before_expansion(node.input[5]))
             _add_segments(roles, trace, names[2], names[3])
             _index(roles, trace, names[1], node.input[0])
             roles.limit_segments(trace.constant(node.input[3]))
@@ -188,12 +188,24 @@ class _Trace:
         while name not in self._inputs:
             node, position = self._producers.get(name, (None, 0))
             carried = _CARRIERS.get(node.op_type) if node is not None else None
+            if node is not None and node.op_type == "Where" and self._counts_from_the_front(node):
+                carried = 2
             if isinstance(carried, tuple):
                 carried = carried[position] if position < len(carried) else None
             if node is None or carried is None:
                 return None
             name = node.input[carried]
         return name
+
+    def _counts_from_the_front(self, where: NodeProto) -> bool:
+        """Whether a Where changes only ids that are negative."""
+        test, _ = self._producers.get(where.input[0], (None, 0))
+        return test is not None and test.op_type == "Less" and test.input[0] == where.input[2]
+
+    def before_expansion(self, name: str) -> str | None:
+        """The graph input that a tensor's elements are taken from, perhaps repeated."""
+        node, _ = self._producers.get(name, (None, 0))
+        return self.origin(node.input[0] if node is not None and node.op_type == "Expand" else name)
 
     def sources(self, name: str) -> set[str]:
         """The graph inputs that a tensor is computed from element by element; in rows * weights also the weights."""
