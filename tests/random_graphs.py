@@ -596,7 +596,7 @@ def scatter(c: Composition, x: Made, _: list[Made]) -> Made | None:
 
 @dataclass(frozen=True)
 class Finding:
-    """What went wrong with a graph: its kind, the operators, and what happened."""
+    """What went wrong with what a seed makes: its kind, the steps, and what happened."""
 
     seed: int
     kind: str
@@ -686,12 +686,13 @@ def _differences(
         want = wanted[name].numpy()
         if not concrete.structured_outputs[name].shape.is_compatible_with(want.shape):
             continue  # TensorFlow contradicts itself
-        if difference := _difference(np.asarray(got), want, rounding):
-            return f"{name}: {difference}"
+        if what := difference(np.asarray(got), want, rounding):
+            return f"{name}: {what}"
     return ""
 
 
-def _difference(got: np.ndarray, want: np.ndarray, rounding: float) -> str:
+def difference(got: np.ndarray, want: np.ndarray, rounding: float = 0) -> str:
+    """How an output is not TensorFlow's beyond rounding, or "" if it is."""
     if got.dtype != want.dtype or got.shape != want.shape:
         return f"{got.dtype}{list(got.shape)} for {want.dtype}{list(want.shape)}"
     if want.dtype.kind == "f":
@@ -703,7 +704,10 @@ def _difference(got: np.ndarray, want: np.ndarray, rounding: float) -> str:
     return "" if equal else f"{got.ravel()[:5]} for {want.ravel()[:5]}"
 
 
-def _work(first: int, count: int) -> None:
+Examine = Callable[[int], tuple[Finding | None, int]]
+
+
+def _work(examine: Examine, first: int, count: int) -> None:
     for seed in range(first, first + count):
         print(json.dumps(["at", seed]), flush=True)
         finding, compared = examine(seed)
@@ -713,20 +717,27 @@ def _work(first: int, count: int) -> None:
             print(json.dumps(["found", seed, finding.kind, finding.steps, finding.what]), flush=True)
 
 
-def main() -> None:
-    """Run graphs in processes of their own and print what was found."""
-    parser = argparse.ArgumentParser(description="Compare random graphs with TensorFlow.")
+def main(script: str, examine: Examine, what: str, at_once: int) -> None:
+    """Examine what seeds make, in processes of their own, and print what was found.
+
+    Args:
+        script: The file that calls this.
+        examine: Examines what a seed makes: what went wrong, and how many runs were compared.
+        what: What is made, for the help.
+        at_once: How many a process examines.
+    """
+    parser = argparse.ArgumentParser(description=f"Compare random {what} with TensorFlow.")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--count", type=int, default=100, help="how many graphs")
+    parser.add_argument("--count", type=int, default=100, help=f"how many {what}")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work:
-        _work(given.seed, given.count)
+        _work(examine, given.seed, given.count)
         return
     outcomes: Counter[str] = Counter()
-    seed, end = given.seed, given.seed + given.count
+    runs, seed, end = 0, given.seed, given.seed + given.count
     while seed < end:
-        command = [sys.executable, __file__, "--work", "--seed", str(seed), "--count", str(min(_AT_ONCE, end - seed))]
+        command = [sys.executable, script, "--work", "--seed", str(seed), "--count", str(min(at_once, end - seed))]
         environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0"}  # with oneDNN, TensorFlow writes past its matrices
         process = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         last = seed - 1
@@ -734,6 +745,7 @@ def main() -> None:
             kind, last, *rest = json.loads(line)
             if kind == "equal":
                 outcomes["equal" if rest[0] else "nothing compared"] += 1
+                runs += rest[0]
             elif kind == "found":
                 outcomes[rest[0]] += 1
                 print(Finding(last, rest[0], tuple(rest[1]), rest[2]), flush=True)
@@ -743,8 +755,8 @@ def main() -> None:
             outcomes["process ended"] += 1
             print(Finding(last, "process ended", (), f"exit status {process.returncode}"), flush=True)
         seed = last + 1
-    print(", ".join(f"{kind}: {number}" for kind, number in outcomes.most_common()))
+    print(", ".join(f"{kind}: {number}" for kind, number in outcomes.most_common()), f"({runs} equal runs)")
 
 
 if __name__ == "__main__":
-    main()
+    main(__file__, examine, "graphs of standard operators", _AT_ONCE)

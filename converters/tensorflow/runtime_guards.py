@@ -1,6 +1,7 @@
 """Keeps a model from what ONNX Runtime gets wrong, also in sessions with its default optimizations.
 
 - A reduction along a negative axis keeps that axis: the sum of a [0, 4] along -1 has shape [0, 4] there, not [0].
+- A Reshape of an empty tensor to a shape with a 0 and a -1 fails if the sizes that are not 0 do not divide each other.
 - A Split into a number of equal parts refuses a dimension of size 0; it takes explicit sizes.
 - A Transpose before a MatMul is fused with it, and the fused operator fails, gives what is in memory, or ends the
   process if there is nothing to multiply. A Reshape that changes nothing between the two prevents that, unless all
@@ -14,6 +15,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,6 +79,8 @@ class _Guard:
                     self._count_axes_from_the_front(node)
                 elif node.op_type == "Split" and len(node.input) < 2:
                     self._write_sizes(node)
+                elif node.op_type == "Reshape":
+                    self._infer_size(node)
                 elif node.op_type == "MatMul" and not self._is_zero(node):
                     self._separate(node)
                 elif node.op_type == "Gather":
@@ -144,6 +148,26 @@ class _Guard:
         node.op_type = "Expand"
         node.input[:] = [sums, self._constant(np.array([*batch, one[-2], other[-1]]))]
         return True
+
+    def _infer_size(self, node: NodeProto) -> None:
+        """Compute the size that a -1 stands for where another size is 0: the sizes that are not 0, divided."""
+        maker = self._makers.get(self._uncast(node.input[1]))
+        if not attribute(node, "allowzero", 0) or maker is None or maker.op_type != "Concat":
+            return
+        values = [self._value(name) for name in maker.input]
+        known = [size for value in values if value is not None for size in value.tolist()]
+        divisor = math.prod(size for size in known if size > 0)
+        if -1 not in known or math.prod(filter(None, self._shapes.get(node.input[0]) or ())) % divisor == 0:
+            return
+        target, one, zero = node.input[1], self._constant(np.array(1)), self._constant(np.array(0))
+        counts = [
+            self._emit("ReduceProd", [self._emit("Max", [sizes, one])], keepdims=0)
+            for sizes in (self._emit("Shape", [node.input[0]]), target)
+        ]
+        has_zero = self._emit("Equal", [self._emit("ReduceProd", [target], keepdims=0), zero])
+        is_open = self._emit("Equal", [target, self._constant(np.array(-1))])
+        inferred = self._emit("And", [is_open, has_zero])
+        node.input[1] = self._emit("Where", [inferred, self._emit("Div", counts), target])
 
     def _separate(self, node: NodeProto) -> None:
         shapes = [self._shapes.get(name) for name in node.input]

@@ -10,7 +10,18 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from contract.example_messages import FLOAT, INT64, STRING, entry, feature, field, message, varint  # noqa: E402
+from contract.example_messages import (  # noqa: E402
+    FLOAT,
+    INT64,
+    STRING,
+    entry,
+    feature,
+    field,
+    message,
+    mutated,
+    random_value,
+    varint,
+)
 
 import onnx_sparse  # noqa: E402
 from onnx_sparse.converters import ConversionError  # noqa: E402
@@ -181,36 +192,6 @@ def random_message(random: np.random.Generator) -> bytes:
     if random.random() < 0.1:
         whole = field(0x12, random.bytes(5)) + whole + b"\x10" + varint(700)
     return mutated(random, whole) if random.random() < 0.6 else whole
-
-
-def random_value(random: np.random.Generator, dtype: int) -> bytes:
-    if dtype == FLOAT:
-        return random.bytes(4)
-    if dtype == INT64:
-        return varint(int(random.choice([0, 1, 300, 2**31, 2**64 - 1])))
-    return random.choice([b"", b"word", "naïve".encode(), b"x" * 130])
-
-
-def mutated(random: np.random.Generator, content: bytes) -> bytes:
-    """A message with one or two bytes changed, lost or added, or cut off."""
-    changed = bytearray(content)
-    for _ in range(random.integers(1, 3)):
-        at, byte = (
-            int(random.integers(len(changed) + 1)),
-            int(random.choice([*b"\0\x08\x0a\x0d\x12\x1a\x7f\x80\xff", 1])),
-        )
-        kind = random.integers(5)
-        if kind == 0:
-            changed[at : at + 1] = bytes([byte])
-        elif kind == 1:
-            del changed[at : at + 1]
-        elif kind == 2:
-            changed.insert(at, byte)
-        elif kind == 3:
-            del changed[at:]
-        else:
-            changed[at : at + 1] = bytes((b + int(random.choice([-1, 1]))) % 256 for b in changed[at : at + 1])
-    return bytes(changed)
 
 
 def outcome(run: Any, *refusals: type[Exception]) -> Any:

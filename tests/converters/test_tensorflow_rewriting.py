@@ -66,11 +66,11 @@ class TestNodeCounts:
         ("options", "count"),
         [
             ({}, 5),
-            ({"weights": True}, 5),
+            ({"weights": True}, 7),
             ({"safe": True}, 6),
             ({"safe": True, "default_id": 3}, 6),
-            ({"safe": True, "weights": True}, 9),
-            ({"safe": True, "weights": True, "default_id": 0}, 9),
+            ({"safe": True, "weights": True}, 11),
+            ({"safe": True, "weights": True, "default_id": 0}, 11),
         ],
         ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
     )
@@ -309,6 +309,22 @@ class TestRowOrder:
                 feeds["weights"] = np.abs(feeds["weights"])  # a divisor of 0 is another matter
             (actual,) = run(model, **feeds).values()
             np.testing.assert_allclose(actual, weighted(*feeds.values()).numpy(), rtol=1e-5, atol=1e-5)
+
+    @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+    @pytest.mark.parametrize("safe", [False, True], ids=["", "safe"])
+    def test_too_few_weights_are_an_error(self, run, combiner, safe):
+        """Also where there are none, or the ones that are there are pruned."""
+        weighted = lookup(safe=safe, weights=True, combiner=combiner)
+        model = convert(weighted)
+        for ids in ([4], [4, 9], [-1, 9][: 2 * safe]):
+            for weights in ([], [-1.0], [0.5])[: len(ids)]:
+                feeds = {"indices": INDICES[: len(ids)], "ids": np.array(ids, np.int64), "shape": SHAPE}
+                feeds["weights"] = np.float32(weights)
+                with pytest.raises(Exception, match=r"cannot be reshaped|broadcast"):
+                    run(model, **feeds)
+                if safe and len(ids) > 1:  # else a single weight is for all ids, and no weights drop a single id
+                    with pytest.raises(tf.errors.InvalidArgumentError):
+                        weighted(*feeds.values())
 
     def test_in_standard_onnx(self):
         looked_up, rng = lookup(safe=True), np.random.default_rng(4)

@@ -63,6 +63,29 @@ def test_reductions_along_negative_axes(op_type, keep, known):
                 assert_equal(session, function(x, axis=axis, keepdims=bool(keep), **start), x=x)
 
 
+@pytest.mark.parametrize("is_guarded", [True, False])
+def test_reshapes_to_a_size_of_0_and_one_that_is_inferred(is_guarded):
+    """As in TensorFlow, where the sizes that are not 0 are divided, without what is left."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"]),
+        helper.make_node("Slice", ["sizes", "zero", "one"], ["rows"]),
+        helper.make_node("Concat", ["rows", "rest"], ["target"], axis=0),
+        helper.make_node("Reshape", ["x", "target"], ["y"], allowzero=1),
+    ]
+    session = session_of(nodes, {"x": 2}, guarded=is_guarded, zero=[0], one=[1], rest=[-1, 2])
+    for rows, columns in itertools.product((0, 1, 3), (0, 2, 3, 4)):
+        if rows and columns == 3:
+            continue
+        if not is_guarded and rows == 0 and columns in (0, 3):
+            with pytest.raises(Exception, match="cannot be reshaped"):
+                session.run(["y"], {"x": numbers(rows, columns)})
+        else:
+            x = numbers(rows, columns)
+            assert_equal(
+                session, x.reshape(rows, columns // 2, 2) if rows else x.reshape(0, max(columns, 1) // 2, 2), x=x
+            )
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1, -2])
 def test_equal_parts(axis):
     session = session_of([helper.make_node("Split", ["x"], ["y", "z"], axis=axis, num_outputs=2)], {"x": 2})

@@ -30,7 +30,7 @@ BUCKETS = columns.bucketized_column(AGE, [18.0, 30.0, 65.0])
 MODELS = {
     "linear": (["ids"], lambda f: columns.linear_model(f, [IDS]), 11),
     "embedding": (["ids"], lambda f: columns.input_layer(f, [columns.embedding_column(IDS, 4)]), 7),
-    "weighted": (["ids", "weights"], lambda f: columns.input_layer(f, [columns.embedding_column(WEIGHTED, 4)]), 10),
+    "weighted": (["ids", "weights"], lambda f: columns.input_layer(f, [columns.embedding_column(WEIGHTED, 4)]), 12),
     "bucketized": (["age"], lambda f: columns.input_layer(f, [BUCKETS]), 11),
     "linear and bucketized": (["age"], lambda f: columns.linear_model(f, [BUCKETS]), 37),
     "indicator": (["ids"], lambda f: columns.input_layer(f, [columns.indicator_column(IDS)]), 8),

@@ -172,6 +172,37 @@ class WeightedMean(Rule[Graph]):
         graph.replace(node, kind, list(total.input), **attributes(total))
 
 
+class WeightPerId(Rule[Graph]):
+    """A lookup gets as many weights as ids: with no weights at all an EmbeddingSegments operator would take each for 1.
+
+    In TensorFlow, ids without weights are an error, because weights are gathered like their ids. Equal.
+    """
+
+    name = "weight-per-id"
+    anchors = REDUCTIONS
+
+    def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
+        """A lookup with weights that may be too few; ids and weights before they were pruned by the same mask."""
+        user, position, ids = node, 5, graph.without_casts(node.input[1])
+        while True:
+            kept, pruned = (graph.producer(name, "Compress") for name in (ids, user.input[position]))
+            if kept is None or pruned is None or kept.input[1] != pruned.input[1]:
+                break
+            user, position, ids = pruned, 0, graph.without_casts(kept.input[0])
+        weights = user.input[position]
+        shape, shaped = graph.shape(weights), graph.producer(weights, "Reshape")
+        of_ids = graph.producer(shaped.input[1], "Shape") if shaped is not None else None
+        if (shape is not None and None not in shape) or (of_ids is not None and of_ids.input[0] == ids):
+            return None
+        return {"user": user, "position": position, "ids": ids}
+
+    def rewrite(self, graph: Graph, node: NodeProto, user: NodeProto, position: int, ids: str) -> None:
+        """Reshape the weights to the shape of the ids, which is an error where they are more or fewer."""
+        emit, tensor = graph.emitter(user), graph.tensor(ids)
+        weights = graph.tensor(user.input[position])
+        user.input[position] = emit.op("Reshape", weights, emit.shape_of(tensor), shape=tensor.shape).name
+
+
 def unexpanded(graph: Graph, weights: str) -> str:
     """The weights before they were expanded to one for each id."""
     expanded = graph.producer(weights, "Expand")

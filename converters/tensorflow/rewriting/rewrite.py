@@ -9,7 +9,7 @@ from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Rule
 from onnx_sparse.converters.tensorflow.rewriting.empty_rows import DefaultRow, ZeroRow
-from onnx_sparse.converters.tensorflow.rewriting.lookups import DirectLookup, WeightedMean, WeightedSum
+from onnx_sparse.converters.tensorflow.rewriting.lookups import DirectLookup, WeightedMean, WeightedSum, WeightPerId
 from onnx_sparse.converters.tensorflow.rewriting.means import MeanOfSlices
 from onnx_sparse.converters.tensorflow.rewriting.pruning import (
     AndTrue,
@@ -22,7 +22,8 @@ from onnx_sparse.converters.tensorflow.rewriting.row_splits import RowsOfSplits
 from onnx_sparse.converters.tensorflow.rewriting.same import KnownShape, SameShape, SameSparseShape, WholeSlice
 
 #: Phases of rules; those of one phase are applied together until none fires. First lookups take in their weights, while
-#: ids and weights are still filled alike; then filled rows are removed, then the remains of pruning.
+#: ids and weights are still filled alike; then filled rows are removed, then the remains of pruning; in the end lookups
+#: get as many weights as ids.
 PHASES: tuple[tuple[Rule[Graph], ...], ...] = (
     (WholeSlice(), KnownShape(), DirectLookup(), WeightedSum(), SameShape(), SameSparseShape()),
     (WeightedMean(), MeanOfSlices()),
@@ -38,6 +39,7 @@ PHASES: tuple[tuple[Rule[Graph], ...], ...] = (
         SameShape(),
         SameSparseShape(),
     ),
+    (WeightPerId(),),
 )
 
 
