@@ -14,6 +14,7 @@ from onnx_sparse.schemas import (
     hashing,
     segment,
     sparse,
+    strings,
     unsorted_segment,
 )
 from onnx_sparse.schemas.declaration import DOMAIN, OPSET_VERSION, Attribute, Example, Family, Input, Op, Output
@@ -37,7 +38,7 @@ __all__ = [
 #: The families in the order of the documentation.
 FAMILIES: tuple[Family, ...] = tuple(
     module.FAMILY
-    for module in (sparse, embedding, embedding_bag, segment, unsorted_segment, fill, hashing, example_parsing)
+    for module in (sparse, embedding, embedding_bag, segment, unsorted_segment, fill, hashing, strings, example_parsing)
 )
 
 #: Every operator by name.

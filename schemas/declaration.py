@@ -90,6 +90,8 @@ class Values:
     - ``element_type``: element types of the features of a tf.Example.
     - ``message``: serialized tf.Example messages.
     - ``default``: values for messages without a feature.
+    - ``row_splits``: integers that begin with 0, do not decrease and end with the size of the dimension `of`.
+    - ``position``: positions in the strings of the input `of`; negative ones count from the end.
 
     Illegal values are reported, and a test draws some for every input, unless they are not `checked`.
     """

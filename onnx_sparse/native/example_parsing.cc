@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <limits>
+#include <optional>
 
 #include "example_messages.h"
 #include "kernels.h"
@@ -189,7 +190,7 @@ class Parser {
     call_.for_parts(rows, bytes, [&](int64_t first, int64_t end) {
       for (auto b = static_cast<size_t>(first); b < static_cast<size_t>(end); ++b) write_values(b);
     });
-    if (OrtStatus* status = failed_.load()) call_.check(status);
+    strings_->finish();
   }
 
   // Finds the lists of a message and the number of their values, which row_splits holds until they are added up.
@@ -306,7 +307,7 @@ class Parser {
     floats_ = static_cast<float*>(call_.allocate(0, {totals[0]}, sizeof(float), cause));
     integers_ = static_cast<int64_t*>(call_.allocate(1, {totals[1]}, sizeof(int64_t), cause));
     coordinates_ = static_cast<int64_t*>(call_.allocate(kCoordinates, {places, 2}, sizeof(int64_t), cause));
-    strings_ = call_.allocate_value(2, {totals[2]}, size_of(ORT_STRING), cause);
+    strings_.emplace(call_, call_.allocate_value(2, {totals[2]}, size_of(ORT_STRING), cause));
   }
 
   [[noreturn]] static void too_many(const std::string& cause) {
@@ -345,7 +346,7 @@ class Parser {
           example_messages::Reader values(list.bytes);
           std::string_view value;
           for (size_t k = 0; k < count_of_values && values.skip_tag(example_messages::kFirstField); ++k) {
-            if (values.string(value)) put(static_cast<size_t>(first) + k, value);
+            if (values.string(value)) strings_->put(static_cast<size_t>(first) + k, value);
           }
       }
     }
@@ -363,21 +364,8 @@ class Parser {
         break;
       default:
         for (size_t k = 0; k < size; ++k) {
-          put(static_cast<size_t>(first) + k, string_defaults_[feature.first_default + k]);
+          strings_->put(static_cast<size_t>(first) + k, string_defaults_[feature.first_default + k]);
         }
-    }
-  }
-
-  // Writes a string, in a task. The first failure is kept.
-  void put(size_t position, std::string_view text) {
-    if (strings_ == nullptr) return;
-    char* buffer = nullptr;
-    const OrtApi& api = call_.api();
-    if (OrtStatus* status = api.GetResizedStringTensorElementBuffer(strings_, position, text.size(), &buffer)) {
-      OrtStatus* none = nullptr;
-      if (!failed_.compare_exchange_strong(none, status)) api.ReleaseStatus(status);
-    } else if (!text.empty()) {
-      std::memcpy(buffer, text.data(), text.size());
     }
   }
 
@@ -395,8 +383,7 @@ class Parser {
   float* floats_ = nullptr;
   int64_t* integers_ = nullptr;
   int64_t* coordinates_ = nullptr;
-  OrtValue* strings_ = nullptr;
-  std::atomic<OrtStatus*> failed_{nullptr};
+  std::optional<StringWriter> strings_;
 };
 
 }  // namespace

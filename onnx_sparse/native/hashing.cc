@@ -8,9 +8,6 @@
 namespace onnx_sparse {
 namespace {
 
-// An empty string costs as much as moving this many bytes.
-constexpr size_t kStringBytes = 64;
-
 // The hash of each string, modulo the number of buckets.
 template <typename Hash>
 void put_in_buckets(const Call& call, Hash hash) {
@@ -20,8 +17,7 @@ void put_in_buckets(const Call& call, Hash hash) {
   auto* output = static_cast<int64_t*>(
       call.allocate(0, shape, sizeof(int64_t), "input of shape " + text_of(input.dims, input.rank)));
   const Strings texts(call, input);
-  const auto bytes = static_cast<int64_t>(texts.size() * kStringBytes + texts.length());
-  call.for_parts(static_cast<int64_t>(texts.size()), bytes, [&](int64_t first, int64_t end) {
+  call.for_parts(static_cast<int64_t>(texts.size()), texts.cost(), [&](int64_t first, int64_t end) {
     for (int64_t i = first; i < end; ++i) {
       output[i] = static_cast<int64_t>(hash(texts[static_cast<size_t>(i)]) % buckets);
     }

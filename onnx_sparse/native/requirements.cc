@@ -79,6 +79,23 @@ void require_in_range(std::string_view name, const Tensor& values, int64_t count
   }
 }
 
+void require_row_splits(std::string_view name, const Tensor& splits, int64_t size) {
+  const int64_t count = splits.size();
+  if (count == 0) throw InvalidArgument{std::string(name) + " has 0 elements; at least 1 expected"};
+  const auto* values = splits.as<int64_t>();
+  if (values[0] != 0) throw InvalidArgument{element(name, 0) + " = " + std::to_string(values[0]) + " must be 0"};
+  for (int64_t k = 1; k < count; ++k) {
+    if (values[k] < values[k - 1]) {
+      throw InvalidArgument{element(name, k) + " = " + std::to_string(values[k]) + " is less than " +
+                            element(name, k - 1) + " = " + std::to_string(values[k - 1])};
+    }
+  }
+  if (values[count - 1] != size) {
+    throw InvalidArgument{element(name, count - 1) + " = " + std::to_string(values[count - 1]) + " must be " +
+                          std::to_string(size) + ", the number of values"};
+  }
+}
+
 InvalidArgument out_of_range(std::string_view name, const Tensor& tensor, int64_t position, int64_t value,
                              const std::string& low, int64_t high) {
   std::vector<int64_t> coordinates(tensor.rank);

@@ -19,4 +19,25 @@ void put_string(const Call& call, OrtValue* output, size_t position, std::string
   if (!text.empty()) std::memcpy(buffer, text.data(), text.size());
 }
 
+char* StringWriter::resize(size_t position, size_t size) {
+  if (output_ == nullptr) return nullptr;
+  char* buffer = nullptr;
+  const OrtApi& api = call_.api();
+  if (OrtStatus* status = api.GetResizedStringTensorElementBuffer(output_, position, size, &buffer)) {
+    OrtStatus* none = nullptr;
+    if (!failed_.compare_exchange_strong(none, status)) api.ReleaseStatus(status);
+    return nullptr;
+  }
+  return buffer;
+}
+
+void StringWriter::put(size_t position, std::string_view text) {
+  char* buffer = resize(position, text.size());
+  if (buffer != nullptr && !text.empty()) std::memcpy(buffer, text.data(), text.size());
+}
+
+void StringWriter::finish() {
+  if (OrtStatus* status = failed_.exchange(nullptr)) call_.check(status);
+}
+
 }  // namespace onnx_sparse

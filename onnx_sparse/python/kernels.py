@@ -161,8 +161,9 @@ def _placeholders(
         shapes = [shape if math.prod(shape) < 10**6 else [0] * len(shape) for shape in shapes]
     except (ValueError, IndexError):
         shapes = [[0]] * len(op.outputs)
+    dtypes = [numpy_dtype(op.bind(output.type, binding)) for output in op.outputs]
     return tuple(
-        np.zeros(shape, numpy_dtype(op.bind(o.type, binding))) for o, shape in zip(op.outputs, shapes, strict=True)
+        np.full(shape, "" if dtype.kind == "O" else 0, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)
     )
 
 

@@ -11,6 +11,7 @@ from onnx_sparse.reference import (
     hashing,
     segment,
     sparse,
+    strings,
     unsorted_segment,
 )
 from onnx_sparse.reference.implementation import FUNCTIONS, evaluate
@@ -25,5 +26,6 @@ __all__ = [
     "hashing",
     "segment",
     "sparse",
+    "strings",
     "unsorted_segment",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 from onnx_sparse.reference import example_messages as messages
 from onnx_sparse.reference.implementation import Array, implements
 from onnx_sparse.reference.requirements import require_allocatable
+from onnx_sparse.reference.string_tensor import bytes_of, text_of
 from onnx_sparse.schemas import example_parsing as declarations
 from onnx_sparse.schemas.declaration import dtype_name, numpy_dtype
 from onnx_sparse.schemas.validation import KernelError
@@ -47,12 +48,12 @@ def parse_example(
         The float values, float[P], the int64 values, int64[Q], and the string values, object[S], as text in which a
         surrogate stands for a byte that is not UTF-8; row_splits, int64[F, B+1]; coordinates, int64[C, 2].
     """
-    names = _bytes(keys)
+    names = bytes_of(keys)
     _check_features(names, types)
-    all_defaults = {_FLOAT: float_defaults, _INT64: int64_defaults, _STRING: _text(_bytes(string_defaults))}
+    all_defaults = {_FLOAT: float_defaults, _INT64: int64_defaults, _STRING: text_of(bytes_of(string_defaults))}
     defaults = _defaults_of_features(types, sizes, required, all_defaults)
     rows: list[list[Array]] = [[] for _ in names]
-    for b, message in enumerate(_bytes(serialized)):
+    for b, message in enumerate(bytes_of(serialized)):
         found = _features(b, message, {name: f for f, name in enumerate(names)}, unset_is_empty)
         for f, name in enumerate(names):
             where = f"serialized[{b}], feature '{_shown(name)}'"
@@ -74,10 +75,6 @@ def parse_example(
         flat.append(np.concatenate([np.zeros(0, numpy_dtype(dtype)), *of_type]))
     places = [(b, k) for row in lengths[sparse] for b, length in enumerate(row) for k in range(length)]
     return (*flat, row_splits, np.array(places, np.int64).reshape(-1, 2))
-
-
-def _bytes(strings: Array) -> list[bytes]:
-    return [s if isinstance(s, bytes) else str(s).encode("utf-8", "surrogateescape") for s in strings]
 
 
 def _shown(name: bytes) -> str:
@@ -153,11 +150,7 @@ def _integers(feature: bytes) -> Array:
 
 
 def _strings(feature: bytes) -> Array:
-    return _text(messages.strings(feature))
-
-
-def _text(strings: Sequence[bytes]) -> Array:
-    return np.array([string.decode("utf-8", "surrogateescape") for string in strings], object)
+    return text_of(messages.strings(feature))
 
 
 _READ = {_FLOAT: _floats, _INT64: _integers, _STRING: _strings}

@@ -7,6 +7,7 @@ import numpy as np
 from onnx_sparse.reference.farmhash import fingerprint64
 from onnx_sparse.reference.implementation import Array, implements
 from onnx_sparse.reference.siphash import siphash
+from onnx_sparse.reference.string_tensor import bytes_of
 from onnx_sparse.schemas import hashing as declarations
 
 
@@ -18,7 +19,7 @@ def string_to_hash_bucket_fast(strings: Array, num_buckets: Array) -> Array:
         strings: Text, which is hashed as UTF-8, or bytes.
         num_buckets: int64[].
     """
-    return _buckets(fingerprint64(_bytes(strings)), strings, num_buckets)
+    return _buckets(fingerprint64(bytes_of(strings)), strings, num_buckets)
 
 
 @implements(declarations.STRING_TO_HASH_BUCKET_STRONG)
@@ -32,11 +33,7 @@ def string_to_hash_bucket_strong(strings: Array, num_buckets: Array, key_0: Arra
         key_1: The second half, int64[].
     """
     key = (int(key_0) % 2**64, int(key_1) % 2**64)
-    return _buckets(siphash(_bytes(strings), key), strings, num_buckets)
-
-
-def _bytes(strings: Array) -> list[bytes]:
-    return [s if isinstance(s, bytes) else str(s).encode() for s in strings.reshape(-1)]
+    return _buckets(siphash(bytes_of(strings), key), strings, num_buckets)
 
 
 def _buckets(hashes: Array, strings: Array, num_buckets: Array) -> Array:

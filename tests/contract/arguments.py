@@ -25,7 +25,7 @@ LONG = 40
 OPTIONAL = ("absent", "sentinel", "given")
 
 #: The possible sizes of dimensions that are not numbers of entries.
-SIZES = {"R": (2, 1, 3, 0), "Q": (2, 1, 3, 0), "V": (6, 1, 4, 0)}
+SIZES = {"R": (2, 1, 3, 0), "Q": (2, 1, 3, 0), "V": (6, 1, 4, 0), "L": (4, 2, 9, LONG), "D": (2,), "W": (1, 2, 3, 0)}
 
 
 @st.composite
@@ -159,6 +159,12 @@ class _Draw:
         if kind == "coordinates":
             columns = [self.integers(0, int(d), shape[:1], dtype) for d in self.values[of]]
             return np.stack(columns, axis=1) if columns else np.zeros(shape, dtype)
+        if kind == "row_splits":
+            inner = np.sort(self.integers(0, self.size(of) + 1, (shape[0] - 2,), dtype))
+            return np.concatenate([[0], inner, [self.size(of)]]).astype(dtype)
+        if kind == "position":
+            sizes = [len(text) for text in self.values[of].reshape(-1)]
+            return np.array([self.random.integers(-n, n + 1) for n in sizes], dtype).reshape(shape)
         assert kind == "reshape", kind
         return self.reshaped(self.values[of], shape[0])
 
@@ -204,8 +210,24 @@ class _Draw:
 
     def data(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         if dtype.kind == "O":
-            words = ["", "a", "ß", "日本語", "b" * 50, "ß日" * 5, "d" * 200]
-            return np.array([words[k] for k in self.random.integers(0, 7, math.prod(shape))], object).reshape(shape)
+            words = [
+                "",
+                "a",
+                "ß",
+                "日本語",
+                "b" * 50,
+                "ß日" * 5,
+                "d" * 200,
+                " ",
+                "\ta  b ß\n",
+                "a-b, a\u3000c",
+                "aaba aa",
+            ]
+            if any(legal.kind == "position" for legal in self.legal.values()):
+                # A part of a character is no text, which sessions in Python cannot return.
+                words = [word for word in words if word.isascii()]
+            drawn = self.random.integers(0, len(words), math.prod(shape))
+            return np.array([words[k] for k in drawn], object).reshape(shape)
         if dtype.kind == "b":
             return self.random.integers(0, 2, shape).astype(bool)
         if dtype.kind in "iu":

@@ -273,6 +273,46 @@ def _too_many(op: Op, declared: Input, values: Values) -> Iterator[Change]:
     yield Change(f"{name} too many", one_more)
 
 
+def _damaged_splits(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def not_zero(draw: st.DrawFn, inputs: Arguments) -> str:
+        inputs[name][0] = value = draw(st.sampled_from([1, -1, HUGE]))
+        return f"{name}[0] = {value} must be 0"
+
+    def falling(draw: st.DrawFn, inputs: Arguments) -> str:
+        k = draw(st.integers(1, len(inputs[name]) - 1))
+        inputs[name][k] = inputs[name][k - 1] - draw(st.sampled_from([1, 100]))
+        return f"{name}[{k}] = {inputs[name][k]} is less than {name}[{k - 1}] = {inputs[name][k - 1]}"
+
+    def another_end(draw: st.DrawFn, inputs: Arguments) -> str:
+        size = inputs[name][-1]
+        inputs[name][-1] += draw(st.sampled_from([1, 100]))
+        return f"{name}[{len(inputs[name]) - 1}] = {inputs[name][-1]} must be {size}, the number of values"
+
+    def none(draw: st.DrawFn, inputs: Arguments) -> str:
+        inputs[name] = inputs[name][:0]
+        return f"{name} has 0 elements; at least 1 expected"
+
+    yield Change(f"{name} not beginning with 0", not_zero)
+    yield Change(f"{name} falling", falling)
+    yield Change(f"{name} with another end", another_end)
+    yield Change(f"{name} without elements", none)
+
+
+def _outside_the_string(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def outside(draw: st.DrawFn, inputs: Arguments, sign: int) -> str:
+        at = _position(draw, inputs[name])
+        size = len(inputs[values.of][at].encode())
+        inputs[name][at] = value = sign * (size + draw(st.sampled_from([1, 100, HUGE])))
+        return f"{_element(name, at)} = {value} is out of range [{-size}, {size + 1})"
+
+    yield Change(f"{name} behind the end", lambda draw, inputs: outside(draw, inputs, 1))
+    yield Change(f"{name} before the beginning", lambda draw, inputs: outside(draw, inputs, -1))
+
+
 _VALUE_CHANGES: dict[str, Callable[[Op, Input, Values], Iterator[Change]]] = {
     "any": _nothing,
     "index": _outside_a_range,
@@ -287,6 +327,8 @@ _VALUE_CHANGES: dict[str, Callable[[Op, Input, Values], Iterator[Change]]] = {
     "element_type": _another_element_type,
     "message": _a_damaged_message,
     "default": _too_many,
+    "row_splits": _damaged_splits,
+    "position": _outside_the_string,
 }
 
 

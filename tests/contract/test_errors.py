@@ -102,6 +102,18 @@ LEGAL: dict[str, dict[str, Any]] = {
     "Fill": {"dims": [2, 3], "value": 1},
     "StringToHashBucketFast": {"input": ["a", ""], "num_buckets": 10},
     "StringToHashBucketStrong": {"input": ["a", ""], "num_buckets": 10, "key_0": 1, "key_1": -2},
+    "ReplaceCharacters": {"input": ["a", ""], "ranges": [[97, 98]], "rewrite": ["c"]},
+    "StringNGrams": {
+        "data": ["a", "b"],
+        "data_splits": [0, 2],
+        "ngram_widths": [2],
+        "separator": " ",
+        "left_pad": "<",
+        "right_pad": ">",
+        "pad_width": -1,
+        "preserve_short_sequences": False,
+    },
+    "Substr": {"input": ["日本", ""], "pos": [0, 0], "len": [1, 1]},
 }
 
 
@@ -224,6 +236,21 @@ ILLEGAL = [
         Illegal(name, {"num_buckets": -HUGE, "input": []}, "num_buckets = -4611686018427387904 must")
         for name in of_family("StringToHashBucket")
     ),
+    Illegal(
+        "ReplaceCharacters",
+        {"ranges": [[97, 98, 99]]},
+        "dimension 1 of ranges is 3; expected 2",
+        {"matches": "run"},
+    ),
+    Illegal("StringNGrams", {"ngram_widths": [HUGE]}, "cannot be allocated"),
+    Illegal("StringNGrams", {"ngram_widths": [HUGE, HUGE, HUGE]}, "cannot be allocated"),
+    Illegal(
+        "StringNGrams",
+        {"ngram_widths": [2 * HUGE - 1], "pad_width": HUGE, "preserve_short_sequences": True},
+        "cannot be allocated",
+    ),
+    Illegal("Substr", {"pos": [3, 0]}, "pos[0] = 3 is out of range [-2, 3)", {"unit": "UTF8_CHAR"}),
+    Illegal("Substr", {"pos": [-2, -1]}, "pos[1] = -1 is out of range [0, 1)", {"unit": "UTF8_CHAR"}),
 ]
 
 

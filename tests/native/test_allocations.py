@@ -30,6 +30,7 @@ import onnx_sparse
 from onnx_sparse import KernelError
 from onnx_sparse.runtime import available_backends
 from onnx_sparse.schemas import OPS, Example, Op
+from onnx_sparse.schemas.strings import FAMILY as TEXT
 
 Inputs = dict[str, Array]
 
@@ -148,6 +149,28 @@ def strings(op: str, count: int, length: int) -> Inputs:
     return {"input": np.array(["x" * length] * count, object), "num_buckets": np.array(7), **keys}
 
 
+def text(op: str, count: int, length: int) -> Inputs:
+    words, by, none = (np.array(t, object) for t in (["x, y" * (length // 4)] * count, ", ", ""))
+    splits, numbers = np.array([0, count // 2, count]), np.zeros(count, np.int64)
+    ngrams = {"data": words, "data_splits": splits, "ngram_widths": np.array([1, 2]), "separator": by}
+    pads = {"left_pad": none, "right_pad": none, "pad_width": np.array(0), "preserve_short_sequences": np.array(True)}
+    replaced = {"input": words, "ranges": np.array([[44, 44]]), "rewrite": np.array(["; "], object)}
+    encoded = {"input_values": numbers.astype(np.int32), "input_splits": splits}
+    stand_in = {"replacement_char": np.array(63, np.int32)}
+    inputs: dict[str, Inputs] = {
+        "RaggedStringSplit": {"input": words, "separator": by, "max_splits": np.array(-1)},
+        "RaggedReduceJoin": {"values": words, "row_splits": splits, "separator": by},
+        "ReplaceCharacters": replaced,
+        "StringNGrams": ngrams | pads,
+        "StringLength": {"input": words},
+        "Substr": {"input": words, "pos": numbers, "len": numbers + 3},
+        "StringStrip": {"input": words},
+        "UnicodeDecode": {"input": words} | stand_in,
+        "UnicodeEncode": encoded | stand_in,
+    }
+    return inputs[op]
+
+
 def parsed(features: int, messages: int, length: int) -> Inputs:
     """Features of one value, some of them missing, and a list."""
     entries = [entry(b"%d" % f, feature(INT64, [b"\1"])) for f in range(features) if f % 3]
@@ -197,6 +220,8 @@ def cases() -> Iterator[Any]:
             made.extend(("narrow" if n else "whole", 2, lambda *s, n=n: masked(*s, n)) for n in (False, True))
         elif op.startswith("StringToHashBucket"):
             made.append(("", 2, functools.partial(strings, op)))
+        elif any(op == declared.name for declared in TEXT.ops):
+            made.append(("", 2, functools.partial(text, op)))
         elif op == "ParseExample":
             made.append(("", 3, parsed))
         else:

@@ -39,7 +39,7 @@ class Fuzzer:
         """An operator, its attributes, and inputs with legal types but perhaps wrong ranks and values."""
         op = self._choose(tuple(OPS.values()))
         binding = {variable: self._choose(types) for variable, types in op.types.items()}
-        self.sizes = {letter: int(self._choose((0, 1, 2, 3, 7, 40))) for letter in "KNRVQBFXYZ"}
+        self.sizes = {letter: int(self._choose((0, 1, 2, 3, 7, 40))) for letter in "KNRVQBFXYZLCW"} | {"D": 2}
         self.sizes["R"] = min(self.sizes["R"], 3)
         self.sizes["Q"] = min(self.sizes["Q"], 3)
         self.inner = tuple(int(d) for d in self.random.integers(0, 5, self.random.integers(0, 3)))
@@ -99,6 +99,11 @@ class Fuzzer:
         if kind == "offsets":
             values = np.sort(self.random.integers(0, self.sizes[legal.of] + 1, values.size)).reshape(shape)
             values.reshape(-1)[:1] = 0
+        if kind in ("row_splits", "position"):
+            values = np.sort(values.reshape(-1)).reshape(shape)
+        if kind == "row_splits" and values.size and self.random.random() < 0.9:
+            values = np.minimum(values, self.sizes[legal.of])
+            values[0], values[-1] = 0, self.sizes[legal.of]
         if kind == "reshape" and values.size and self.random.random() < 0.7:
             values = values + 1
             values.reshape(-1)[self.random.integers(values.size)] = -1

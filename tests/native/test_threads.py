@@ -11,7 +11,7 @@ from contract.example_messages import legal_inputs
 from native.sessions import Array, run
 
 from onnx_sparse import KernelError
-from onnx_sparse.reference import FUNCTIONS
+from onnx_sparse.reference import FUNCTIONS, evaluate
 from onnx_sparse.schemas import OPS
 
 pytestmark = pytest.mark.slow
@@ -106,9 +106,40 @@ def _other_operators(random: Any, threads: int) -> Iterator[tuple[str, list[Arra
     yield "StringToHashBucketFast", run("StringToHashBucketFast", hashed, threads=threads)
     hashed |= {"key_0": np.array(1), "key_1": np.array(2)}
     yield "StringToHashBucketStrong", run("StringToHashBucketStrong", hashed, threads=threads)
+    for name, inputs in strings_of(random):
+        outputs = run(name, inputs, threads=threads, **{a.name: a.choices[-1] for a in OPS[name].attributes})
+        yield name, [o.astype(str) if o.dtype == object else o for o in outputs]
     outputs = run("ParseExample", legal_inputs(np.random.default_rng(8), 4, 3_000), threads=threads)
     yield "ParseExample", [o.astype(str) if o.dtype == object else o for o in outputs]
     yield "Fill", run("Fill", {"dims": np.array([700, 1001]), "value": np.array(3, np.int16)}, threads=threads)
+
+
+def strings_of(random: Any) -> Iterator[tuple[str, dict[str, Array]]]:
+    """The operators on text, on some thousand strings."""
+    words = np.array(["a ßb, 日" * int(n) for n in random.integers(0, 20, 9_000)], object)
+    splits, by, zeros = np.arange(0, 9_001, 3), np.array(", "), np.zeros(9_000, np.int64)
+    yield "RaggedStringSplit", {"input": words, "separator": by, "max_splits": np.array(-1)}
+    yield "RaggedReduceJoin", {"values": words, "row_splits": splits, "separator": by}
+    ranges = np.array([[32, 32], [200, 2**40]])
+    yield "ReplaceCharacters", {"input": words, "ranges": ranges, "rewrite": np.array(["<", ">"], object)}
+    ngrams = {"data": words, "data_splits": splits, "ngram_widths": np.array([1, 2]), "separator": by, "left_pad": by}
+    more = {"right_pad": by, "pad_width": np.array(1), "preserve_short_sequences": np.array(True)}
+    yield "StringNGrams", ngrams | more
+    yield "StringLength", {"input": words}
+    yield "Substr", {"input": words, "pos": zeros, "len": zeros + 4}
+    yield "StringStrip", {"input": words}
+    yield "UnicodeDecode", {"input": words, "replacement_char": np.array(63, np.int32)}
+    numbers = random.integers(-5, 2**17, 9_000).astype(np.int32)
+    stand_in = np.array(63, np.int32)
+    yield "UnicodeEncode", {"input_values": numbers, "input_splits": splits, "replacement_char": stand_in}
+
+
+def test_many_strings_taken_apart_and_put_together_give_what_the_reference_gives() -> None:
+    for name, inputs in strings_of(np.random.default_rng(3)):
+        attributes = {a.name: a.choices[-1] for a in OPS[name].attributes}
+        expected = evaluate(OPS[name], list(inputs.values()), attributes)
+        for got, wanted in zip(run(name, inputs, **attributes), expected, strict=True):
+            np.testing.assert_array_equal(got, wanted, name)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from typing import Any
 
 from onnx_sparse.converters.openvino.extensions import embedding, fill, segment, sparse
 from onnx_sparse.converters.openvino.extensions.subgraph import Subgraph, Write
-from onnx_sparse.schemas import DOMAIN, OPS, Op
+from onnx_sparse.schemas import DOMAIN, OPS, Op, example_parsing, hashing, strings
 
 __all__ = ["extensions"]
 
@@ -24,7 +24,7 @@ WRITERS: dict[str, Write] = {**embedding.WRITERS, **fill.WRITERS, **segment.WRIT
 
 #: The operators that OpenVINO's operators cannot express, with the reason.
 NOT_EXPRESSIBLE = dict.fromkeys(
-    ("StringToHashBucketFast", "StringToHashBucketStrong", "ParseExample"),
+    (op.name for family in (hashing, strings, example_parsing) for op in family.FAMILY.ops),
     "OpenVINO's operators do not look at the bytes of a string",
 )
 
