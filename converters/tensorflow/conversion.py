@@ -27,6 +27,8 @@ _LARGEST_PROTO = 2**31 - 1
 
 _IR_VERSION = 10
 
+#: The opsets from which on there are some operators on strings.
+_STRING_OPERATORS = {"StringConcat": 20, "RegexFullMatch": 20}
 #: The opset from which on Equal takes strings.
 _EQUAL_STRINGS = 19
 
@@ -92,6 +94,7 @@ def convert(
         model.producer_name, model.producer_version = "onnx_sparse", ""
         model.graph.name, model.graph.doc_string = frozen.name, ""
         _drop_unused_imports(model)
+        _admit_string_operators(model)
         model = _inferred(model)
         simplify(model)
         model = _inferred(model)  # more is known now that constants are folded
@@ -150,6 +153,14 @@ def _drop_unused_imports(model: ModelProto) -> None:
     model.opset_import.extend(imports)
 
 
+def _admit_string_operators(model: ModelProto) -> None:
+    """Raise the opset to that which has the operators on strings; for other operators nothing changes with it."""
+    for graph in graphs(model.graph):
+        for node in graph.node:
+            if node.domain == "":
+                _raise_opset(model, _STRING_OPERATORS.get(node.op_type, 0))
+
+
 def _admit_equal_strings(model: ModelProto) -> None:
     """Raise the opset to that in which Equal takes strings, if a node does; nothing else changes with it."""
     strings = set()
@@ -158,8 +169,12 @@ def _admit_equal_strings(model: ModelProto) -> None:
         strings |= {tensor.name for tensor in graph.initializer if tensor.data_type == TensorProto.STRING}
     nodes = (node for graph in graphs(model.graph) for node in graph.node)
     if any(node.op_type == "Equal" and not strings.isdisjoint(node.input) for node in nodes):
-        (default,) = (entry for entry in model.opset_import if entry.domain == "")
-        default.version = max(default.version, _EQUAL_STRINGS)
+        _raise_opset(model, _EQUAL_STRINGS)
+
+
+def _raise_opset(model: ModelProto, least: int) -> None:
+    (default,) = (entry for entry in model.opset_import if entry.domain == "")
+    default.version = max(default.version, least)
 
 
 def _check(model: ModelProto) -> None:

@@ -29,6 +29,7 @@ from onnx_sparse.converters.tensorflow.handlers import (  # noqa: F401 - importe
     sparse_math,
     sparse_sums,
     strings,
+    text,
 )
 from onnx_sparse.converters.tensorflow.handlers.registry import HANDLERS, Handler
 

@@ -1,36 +1,105 @@
-"""tf.raw_ops.SparseCross, RaggedCross, hashed: crossed feature columns, tf.sparse.cross_hashed, HashedCrossing."""
+"""tf.raw_ops.SparseCross, SparseCrossV2, RaggedCross: crossed feature columns, tf.sparse.cross, HashedCrossing."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
-from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.coordinates import column
 from onnx_sparse.converters.tensorflow.handlers.partitions import Partition, of_rowids, of_splits, splits_of
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.tensorflow.handlers.text import concatenated
 
 _U64 = TensorProto.UINT64
 _MULTIPLIER = 0xC6A4A7935BD1E995  # of TensorFlow's FingerprintCat64
 
 
+#: What TensorFlow puts between features that it joins.
+_SEPARATOR = b"_X_"
+
+
+class _Crossed(ABC):
+    """What stands for a combination of features: each next feature is mixed into those before."""
+
+    @abstractmethod
+    def first(self, features: Tensor) -> Tensor:
+        """What stands for the features of the first column."""
+
+    @abstractmethod
+    def joined(self, before: Tensor, features: Tensor) -> Tensor:
+        """What stands for combinations with those of another column."""
+
+    @abstractmethod
+    def result(self, combined: Tensor) -> Tensor:
+        """The values of the result."""
+
+
+class _Buckets(_Crossed):
+    """Fingerprints, and in the end their buckets."""
+
+    def __init__(self, node: Node, emit: Emitter) -> None:
+        self._emit = emit
+        self._start = emit.constant(node.attributes["hash_key"], _U64)
+        self._buckets = emit.constant(node.attributes["num_buckets"] or np.iinfo(np.int64).max, _U64)
+
+    def first(self, features: Tensor) -> Tensor:
+        return self.joined(self._start, features)
+
+    def joined(self, before: Tensor, features: Tensor) -> Tensor:
+        return _mixed(before, _fingerprints(features, self._emit), self._emit)
+
+    def result(self, combined: Tensor) -> Tensor:
+        return self._emit.cast(self._emit.op("Mod", combined, self._buckets), TensorProto.INT64)
+
+
+class _Texts(_Crossed):
+    """The features as text, with a separator between them."""
+
+    def __init__(self, separator: Tensor, emit: Emitter) -> None:
+        self._emit = emit
+        self._separator = separator
+
+    def first(self, features: Tensor) -> Tensor:
+        return self._emit.cast(features, TensorProto.STRING)
+
+    def joined(self, before: Tensor, features: Tensor) -> Tensor:
+        return concatenated(before, self._separator, self.first(features), emit=self._emit)
+
+    def result(self, combined: Tensor) -> Tensor:
+        return combined
+
+
+def _crossed_by(node: Node, emit: Emitter) -> _Crossed:
+    if node.attributes["hashed_output"]:
+        return _Buckets(node, emit)
+    return _Texts(emit.constant(np.array(_SEPARATOR, object), TensorProto.STRING), emit)
+
+
 @handles("SparseCross", inputs=("inputs*",), to="StringToHashBucketFast", dtypes=("int64", "string"))
 def sparse_cross(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """A bucket for every combination of one feature from each column, row by row; the last column varies fastest."""
-    attributes = node.attributes
-    if not attributes["hashed_output"]:
-        raise Unsupported("ONNX does not join strings; tf.sparse.cross_hashed is converted")
-    given, count = node.all("inputs"), int(attributes["N"])
+    return _sparse_cross(node, _crossed_by(node, emit), emit)
+
+
+@handles("SparseCrossV2", inputs=("inputs*", "sep"), to="StringConcat", dtypes=("int64", "string"))
+def sparse_cross_v2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The features of every combination joined."""
+    return _sparse_cross(node, _Texts(node["sep"], emit), emit)
+
+
+def _sparse_cross(node: Node, crossed: _Crossed, emit: Emitter) -> tuple[Tensor, ...]:
+    given, count = node.all("inputs"), int(node.attributes["N"])
     indices, values, shapes, dense = (given[k * count : None if k == 3 else (k + 1) * count] for k in range(4))
-    start = emit.constant(attributes["hash_key"], TensorProto.UINT64)
     if not count and all(features.shape is not None and features.shape[1] == 1 for features in dense):
-        fingerprints = start
-        for features in dense:
-            fingerprints = _joined(fingerprints, _fingerprints(_flat(features, emit), emit), emit)
+        first, *others = (_flat(features, emit) for features in dense)
+        combined = crossed.first(first)
+        for features in others:
+            combined = crossed.joined(combined, features)
         rows = emit.size(dense[0], 0)
         row = _numbers(rows, emit)
         place, longest = emit.op("Mul", row, emit.constant(0)), emit.op("Min", rows, emit.constant(1))
@@ -39,19 +108,16 @@ def sparse_cross(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         partitions = [of_rowids(column(where, 0, emit), rows, emit) for where in indices]
         partitions += [_each_row(features, rows, emit) for features in dense]
         columns = [*values, *(_flat(features, emit) for features in dense)]
-        partition, fingerprints = _every_combination(start, partitions, columns, rows, emit)
+        partition, combined = _every_combination(crossed, partitions, columns, rows, emit)
         row, place, longest = partition.row, partition.place, partition.longest
-    crossed = _buckets(node, fingerprints, emit)
     places = [emit.op("Unsqueeze", vector, emit.constant([1])) for vector in (row, place)]
-    return emit.op("Concat", *places, axis=1), crossed, emit.op("Concat", rows, longest, axis=0)
+    return emit.op("Concat", *places, axis=1), crossed.result(combined), emit.op("Concat", rows, longest, axis=0)
 
 
 @handles("RaggedCross", inputs=("inputs*",), to="StringToHashBucketFast", dtypes=("int64", "string"))
 def ragged_cross(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """A bucket for every combination of one feature from each column, row by row; the last column varies fastest."""
-    attributes = node.attributes
-    if not attributes["hashed_output"]:
-        raise Unsupported("ONNX does not join strings; tf.ragged.cross_hashed is converted")
+    attributes, crossed = node.attributes, _crossed_by(node, emit)
     order = attributes["input_order"].decode()
     given, count, sparse = iter(node.all("inputs")), order.count("R"), order.count("S")
     ragged_values, splits = ([next(given) for _ in range(count)] for _ in range(2))
@@ -71,39 +137,32 @@ def ragged_cross(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         "D": [(_each_row(features, rows, emit), _flat(features, emit)) for features in dense],
     }
     partitions, features = zip(*(columns[kind].pop(0) for kind in order), strict=True)
-    start = emit.constant(attributes["hash_key"], TensorProto.UINT64)
-    partition, fingerprints = _every_combination(start, partitions, features, rows, emit)
-    out = emit.cast(partition.splits, int(attributes["out_row_splits_type"]))
-    return _buckets(node, fingerprints, emit), out
+    partition, combined = _every_combination(crossed, partitions, features, rows, emit)
+    return crossed.result(combined), emit.cast(partition.splits, int(attributes["out_row_splits_type"]))
 
 
 def _every_combination(
-    start: Tensor, partitions: Sequence[Partition], features: Sequence[Tensor], rows: Tensor, emit: Emitter
+    crossed: _Crossed, partitions: Sequence[Partition], features: Sequence[Tensor], rows: Tensor, emit: Emitter
 ) -> tuple[Partition, Tensor]:
-    """The fingerprints of the combinations, and the rows in which they are."""
-    (partition, *others), (first, *rest) = partitions, (_fingerprints(each, emit) for each in features)
-    fingerprints = _joined(start, first, emit)
+    """What stands for the combinations, and the rows in which they are."""
+    (partition, *others), (first, *rest) = partitions, features
+    combined = crossed.first(first)
     for other, each in zip(others, rest, strict=True):
-        partition, fingerprints = _product(partition, fingerprints, other, each, rows, emit)
-    return partition, fingerprints
-
-
-def _buckets(node: Node, fingerprints: Tensor, emit: Emitter) -> Tensor:
-    buckets = emit.constant(node.attributes["num_buckets"] or np.iinfo(np.int64).max, TensorProto.UINT64)
-    return emit.cast(emit.op("Mod", fingerprints, buckets), TensorProto.INT64)
+        partition, before, taken = _product(partition, combined, other, each, rows, emit)
+        combined = crossed.joined(before, taken)
+    return partition, combined
 
 
 def _product(
-    partition: Partition, fingerprints: Tensor, others: Partition, features: Tensor, rows: Tensor, emit: Emitter
-) -> tuple[Partition, Tensor]:
-    """Combine every fingerprint with every feature of its row."""
+    partition: Partition, combined: Tensor, others: Partition, features: Tensor, rows: Tensor, emit: Emitter
+) -> tuple[Partition, Tensor, Tensor]:
+    """Every combination of what there is with a feature of its row: the rows, the former and the latter."""
     counts = emit.op("Gather", others.lengths, partition.row)
     pairs = of_splits(splits_of(counts, emit), emit)
     row = emit.op("Gather", partition.row, pairs.row)
     chosen = emit.op("Add", emit.op("Gather", others.splits, row), pairs.place)
     taken = emit.op("Gather", features, chosen)
-    joined = _joined(emit.op("Gather", fingerprints, pairs.row), taken, emit)
-    return of_rowids(row, rows, emit), joined
+    return of_rowids(row, rows, emit), emit.op("Gather", combined, pairs.row), taken
 
 
 def _fingerprints(features: Tensor, emit: Emitter) -> Tensor:
@@ -124,7 +183,7 @@ def _fingerprints(features: Tensor, emit: Emitter) -> Tensor:
     return emit.op("Add", emit.cast(lower, _U64), shifted)
 
 
-def _joined(left: Tensor, right: Tensor, emit: Emitter) -> Tensor:
+def _mixed(left: Tensor, right: Tensor, emit: Emitter) -> Tensor:
     """TensorFlow's FingerprintCat64, which mixes one fingerprint into another."""
     by = emit.constant(_MULTIPLIER, TensorProto.UINT64)
     mixed = emit.op("Mul", _folded(emit.op("Mul", right, by), emit), by)

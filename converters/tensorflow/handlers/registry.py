@@ -69,20 +69,14 @@ _NOT_PARSED = (
     "of serialized messages, only tf.Example is parsed in ONNX; convert a signature whose inputs are the features, "
     "or of a frozen graph the part behind the parser, by the inputs that are given"
 )
-_NOT_JOINED = "text is not put together in ONNX; do that before the model"
-_NOT_SPLIT = "text is not taken apart in ONNX; do that before the model"
 _NOT_COMPLEX = "ONNX Runtime has no complex tensors"
 
 #: Why some operators that might be expected to be converted are not.
 REFUSALS: dict[str, str] = {
     **dict.fromkeys(("ParseSequenceExample", "ParseSequenceExampleV2", "ParseSingleSequenceExample"), _NOT_PARSED),
     "DecodeProtoV2": _NOT_PARSED,
-    **dict.fromkeys(("StringJoin", "ReduceJoin", "UnsortedSegmentJoin", "StringFormat", "StringNGrams"), _NOT_JOINED),
-    **dict.fromkeys(("StringSplit", "StringSplitV2", "Substr", "StringStrip", "StringLength"), _NOT_SPLIT),
-    **dict.fromkeys(("RegexReplace", "StaticRegexReplace", "RegexFullMatch", "StaticRegexFullMatch"), _NOT_SPLIT),
     **dict.fromkeys(("Complex", "Real", "Imag", "Conj", "Angle", "FFT", "FFT2D", "FFT3D"), _NOT_COMPLEX),
     **dict.fromkeys(("IFFT", "IFFT2D", "IFFT3D", "RFFT", "RFFT2D", "RFFT3D", "IRFFT", "IRFFT2D"), _NOT_COMPLEX),
-    "SparseCrossV2": "text is not put together in ONNX; tf.sparse.cross_hashed is converted",
     "StringToHashBucket": f"TensorFlow may change its hash from version to version; {_OTHERS_ARE_CONVERTED}",
 }
 

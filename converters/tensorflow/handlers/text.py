@@ -1,0 +1,295 @@
+"""Text taken apart, put together and replaced: tf.strings.split, join, ngrams, regex_replace, substr, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.partitions import coordinates_of, dense_shape_of, of_rowids, of_splits
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.tensorflow.patterns import CharacterPattern, LiteralPattern, pattern_of, rewrite_of
+
+_STRING = TensorProto.STRING
+_OPSET_20 = "the model has opset 20"
+
+
+@handles("StringSplitV2", inputs=("input", "sep"), to="RaggedStringSplit", dtypes=("string",))
+def string_split_v2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The pieces and their coordinates."""
+    limit = emit.constant(node.attributes.get("maxsplit", -1))
+    values, splits = _split(node["input"], emit.scalar(node["sep"]), limit, emit)
+    return _sparse(values, splits, emit)
+
+
+@handles("StringSplit", inputs=("input", "delimiter"), to="RaggedStringSplit", dtypes=("string",))
+def string_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Splits at each byte of the delimiter; empty pieces are left out afterwards."""
+    delimiters = _bytes(node["delimiter"], "the delimiter")
+    if not delimiters:
+        raise Unsupported(
+            "an empty delimiter takes characters of several bytes apart; tf.strings.unicode_split does not"
+        )
+    if not delimiters.isascii():
+        raise Unsupported(f"the delimiter {delimiters!r} has bytes that are not ASCII, of which each is a delimiter")
+    words, first = node["input"], delimiters[:1]
+    if len(set(delimiters)) > 1:
+        words = _replaced(words, [(byte, byte) for byte in delimiters], [first], "character", emit)
+    values, splits = _split(words, _text(first, emit), emit.constant(-1), emit)
+    if node.attributes.get("skip_empty", 1):
+        kept = emit.op("Not", _is_empty(values, emit))
+        row = emit.op("Compress", of_splits(splits, emit).row, kept, axis=0)
+        values = emit.op("Compress", values, kept, axis=0)
+        splits = of_rowids(row, emit.shape_of(words), emit).splits
+    return _sparse(values, splits, emit)
+
+
+@handles("StringJoin", inputs=("inputs*",), to="StringConcat", dtypes=("string",), notes=_OPSET_20)
+def string_join(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The inputs, which may be scalars, with the separator between them."""
+    joined, *others = node.all("inputs")
+    separator = node.attributes.get("separator", b"")
+    for other in others:
+        joined = concatenated(joined, *([_text(separator, emit)] if separator else []), other, emit=emit)
+    return (joined,)
+
+
+@handles("ReduceJoin", inputs=("inputs", "reduction_indices"), to="RaggedReduceJoin", dtypes=("string",))
+def reduce_join(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Joins along axes; of several, the first varies fastest."""
+    words, given = node["inputs"], node["reduction_indices"]
+    if words.rank is None or given.value is None:
+        raise Unsupported("the rank of the strings, and the axes, must be known")
+    axes = [int(axis) % max(words.rank, 1) for axis in given.value.reshape(-1)]
+    if not axes:
+        return (words,)
+    kept = [axis for axis in range(words.rank) if axis not in axes]
+    order = [*kept, *reversed(axes)]
+    shape = emit.shape_of(words)
+    if order != sorted(order):
+        words = emit.op("Transpose", words, perm=order)
+    count, rows = (
+        emit.op("ReduceProd", emit.op("Gather", shape, emit.constant(np.array(some, np.int64))), keepdims=0)
+        if some
+        else emit.constant(1)
+        for some in (axes, kept)
+    )
+    numbers = emit.op("Range", emit.constant(0), emit.op("Add", rows, emit.constant(1)), emit.constant(1))
+    joined = _joined_rows(
+        emit.op("Reshape", words, emit.constant([-1])),
+        emit.op("Mul", numbers, count),
+        node.attributes.get("separator", b""),
+        emit,
+    )
+    if node.attributes.get("keep_dims", 0):
+        reduced = emit.constant(np.isin(np.arange(node["inputs"].rank), axes))
+        shape = emit.op("Where", reduced, emit.constant(1), shape)
+    else:
+        shape = emit.op("Gather", shape, emit.constant(np.array(kept, np.int64)))
+    return (emit.op("Reshape", joined, shape, allowzero=1),)
+
+
+@handles(
+    "UnsortedSegmentJoin",
+    inputs=("inputs", "segment_ids", "num_segments"),
+    to="RaggedReduceJoin",
+    dtypes=("string",),
+    notes="ids must not be negative",
+)
+def unsorted_segment_join(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Joins the strings of each id, in their order; TensorFlow drops empty ones at the beginning, with separators."""
+    words, ids = node["inputs"], emit.cast(node["segment_ids"], TensorProto.INT64)
+    if words.rank != 1 or ids.rank != 1:
+        raise Unsupported("strings and ids must be vectors")
+    by_id, order = emit.node("TopK", [ids, emit.shape_of(ids)], [TensorProto.INT64] * 2, largest=0, axis=0)
+    rows = emit.op("Reshape", emit.cast(node["num_segments"], TensorProto.INT64), emit.constant([1]))
+    words, separator = emit.op("Gather", words, order), node.attributes.get("separator", b"")
+    partition = of_rowids(by_id, rows, emit)
+    if separator:
+        has_text = emit.op("Not", _is_empty(words, emit))
+        counted = emit.op("CumSum", emit.cast(has_text, TensorProto.INT64), emit.constant(0))
+        before = emit.op("Concat", emit.constant([0]), counted, axis=0)
+        begun = emit.op("Greater", counted, emit.op("Gather", before, emit.op("Gather", partition.splits, by_id)))
+        words = emit.op("Compress", words, begun, axis=0)
+        partition = of_rowids(emit.op("Compress", by_id, begun, axis=0), rows, emit)
+    return (_joined_rows(words, partition.splits, separator, emit),)
+
+
+@handles("StringNGrams", inputs=("data", "data_splits"), dtypes=("string",))
+def string_n_grams(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The same operator; the attributes are inputs."""
+    attributes = node.attributes
+    ngrams, splits = emit.domain_op(
+        "StringNGrams",
+        {
+            "data": node["data"],
+            "data_splits": emit.cast(node["data_splits"], TensorProto.INT64),
+            "ngram_widths": emit.constant(np.array(attributes["ngram_widths"], np.int64)),
+            **{name: _text(attributes[name], emit) for name in ("separator", "left_pad", "right_pad")},
+            "pad_width": emit.constant(attributes["pad_width"]),
+            "preserve_short_sequences": emit.constant(bool(attributes["preserve_short_sequences"]), TensorProto.BOOL),
+        },
+    )
+    return ngrams, emit.cast(splits, node["data_splits"].dtype)
+
+
+_PATTERNS = (
+    "patterns that are a literal text, a class of characters (`[.,]`, `[^a-z]`, `\\s`), or a run of these (`\\s+`)"
+)
+
+
+@handles("StaticRegexReplace", inputs=("input",), to="ReplaceCharacters", dtypes=("string",), notes=_PATTERNS)
+@handles(
+    "RegexReplace",
+    inputs=("input", "pattern", "rewrite"),
+    to="ReplaceCharacters",
+    dtypes=("string",),
+    notes=_PATTERNS,
+)
+def regex_replace(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Characters are replaced; a text is replaced by splitting at it and joining the pieces."""
+    words, once = node["input"], not node.attributes.get("replace_global", 1)
+    if node.op_type == "RegexReplace":
+        given, rewrite = _bytes(node["pattern"], "the pattern"), _bytes(node["rewrite"], "the rewrite")
+    else:
+        given, rewrite = node.attributes["pattern"], node.attributes["rewrite"]
+    pattern, pieces = pattern_of(given), rewrite_of(rewrite)
+    if pattern is None:
+        raise Unsupported(f"regular expressions are not replaced in ONNX ({given!r}); converted are {_PATTERNS}")
+    if pieces is None:
+        raise Unsupported(f"the rewrite {rewrite!r} has groups that the pattern does not have")
+    if isinstance(pattern, CharacterPattern):
+        if once:
+            raise Unsupported("only the first match is replaced (replace_global=False); a text can be replaced so")
+        matches = "run" if pattern.is_run else "character"
+        return (_replaced(words, pattern.ranges, pieces, matches, emit),)
+    assert isinstance(pattern, LiteralPattern)
+    flat = emit.op("Reshape", words, emit.constant([-1]))
+    parts, splits = _split(flat, _text(pattern.text, emit), emit.constant(1 if once else -1), emit)
+    joined = _joined_rows(parts, splits, pattern.text.join(pieces), emit)
+    return (emit.op("Reshape", joined, emit.shape_of(words), allowzero=1),)
+
+
+@handles("StaticRegexFullMatch", inputs=("input",), to="RegexFullMatch", dtypes=("string",), notes=_OPSET_20)
+@handles("RegexFullMatch", inputs=("input", "pattern"), dtypes=("string",), notes=_OPSET_20)
+def regex_full_match(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The same operator, of the same library (RE2)."""
+    pattern = node.attributes["pattern"] if "pattern" not in node.inputs else _bytes(node["pattern"], "the pattern")
+    return emit.node("RegexFullMatch", [node["input"]], [TensorProto.BOOL], [node["input"].shape], pattern=pattern)
+
+
+@handles("StringLength", inputs=("input",), dtypes=("string",))
+def string_length(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The same operator."""
+    return emit.domain_op("StringLength", {"input": node["input"]}, _unit(node))
+
+
+@handles("Substr", inputs=("input", "pos", "len"), dtypes=("string",))
+def substr(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The same operator; positions and lengths get the shape of the strings."""
+    words = node["input"]
+    shape = emit.shape_of(words)
+    places = {}
+    for name in ("pos", "len"):
+        if words.rank is None or node[name].rank is None or node[name].rank > words.rank:
+            raise Unsupported("the strings must have at least the rank of pos and len")
+        places[name] = emit.op("Expand", emit.cast(node[name], TensorProto.INT64), shape)
+    return emit.domain_op("Substr", {"input": words, **places}, _unit(node))
+
+
+@handles("StringStrip", inputs=("input",), dtypes=("string",))
+def string_strip(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The same operator."""
+    return emit.domain_op("StringStrip", {"input": node["input"]})
+
+
+@handles("UnicodeDecode", "UnicodeDecodeWithOffsets", inputs=("input",), to="UnicodeDecode", dtypes=("string",))
+def unicode_decode(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The same operator, of UTF-8."""
+    if node.attributes.get("replace_control_characters", 0):
+        raise Unsupported("control characters are not replaced: replace_control_characters must be omitted")
+    flat = emit.op("Reshape", node["input"], emit.constant([-1]))
+    splits, characters, starts = emit.domain_op(
+        "UnicodeDecode", {"input": flat, "replacement_char": _stand_in(node, emit)}, _unicode(node, "input_encoding")
+    )
+    splits = emit.cast(splits, node.dtypes[0])
+    return (splits, characters, starts)[: len(node.dtypes)]
+
+
+@handles("UnicodeEncode", inputs=("input_values", "input_splits"), dtypes=("int32",))
+def unicode_encode(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The same operator, to UTF-8."""
+    given = {
+        "input_values": node["input_values"],
+        "input_splits": emit.cast(node["input_splits"], TensorProto.INT64),
+        "replacement_char": _stand_in(node, emit),
+    }
+    return emit.domain_op("UnicodeEncode", given, _unicode(node, "output_encoding"))
+
+
+def _stand_in(node: Node, emit: Emitter) -> Tensor:
+    return emit.constant(node.attributes.get("replacement_char", 0xFFFD), TensorProto.INT32)
+
+
+def _unicode(node: Node, encoding: str) -> dict[str, str]:
+    """The attributes of UnicodeDecode and UnicodeEncode."""
+    name, errors = node.attributes[encoding].decode(), node.attributes.get("errors", b"replace").decode()
+    if name.upper() not in ("UTF-8", "UTF8"):
+        raise Unsupported(f"the encoding {name}; ONNX Runtime's strings are UTF-8")
+    if errors not in ("replace", "ignore"):
+        raise Unsupported(f"errors are not reported in ONNX: errors must be replace or ignore, not {errors}")
+    return {"errors": errors}
+
+
+def _unit(node: Node) -> dict[str, str]:
+    return {"unit": node.attributes.get("unit", b"BYTE").decode()}
+
+
+def _is_empty(words: Tensor, emit: Emitter) -> Tensor:
+    return emit.node("Equal", [words, _text(b"", emit)], [TensorProto.BOOL])[0]
+
+
+def _split(words: Tensor, separator: Tensor, limit: Tensor, emit: Emitter) -> tuple[Tensor, ...]:
+    return emit.domain_op("RaggedStringSplit", {"input": words, "separator": separator, "max_splits": limit})
+
+
+def _sparse(values: Tensor, splits: Tensor, emit: Emitter) -> tuple[Tensor, ...]:
+    """Coordinates, values and dense shape."""
+    partition = of_splits(splits, emit)
+    return coordinates_of([partition], emit), values, dense_shape_of([partition], emit)
+
+
+def _joined_rows(values: Tensor, splits: Tensor, separator: bytes, emit: Emitter) -> Tensor:
+    inputs = {"values": values, "row_splits": splits, "separator": _text(separator, emit)}
+    return emit.domain_op("RaggedReduceJoin", inputs)[0]
+
+
+def _replaced(
+    words: Tensor, ranges: Sequence[tuple[int, int]], rewrite: Sequence[bytes], matches: str, emit: Emitter
+) -> Tensor:
+    inputs = {
+        "input": words,
+        "ranges": emit.constant(np.array(ranges, np.int64).reshape(-1, 2)),
+        "rewrite": emit.constant(np.array(rewrite, object), _STRING),
+    }
+    return emit.domain_op("ReplaceCharacters", inputs, {"matches": matches})[0]
+
+
+def concatenated(first: Tensor, *others: Tensor, emit: Emitter) -> Tensor:
+    """Strings one after another; shapes are broadcast."""
+    for other in others:
+        (first,) = emit.node("StringConcat", [first, other], [_STRING])
+    return first
+
+
+def _text(text: bytes, emit: Emitter) -> Tensor:
+    return emit.constant(np.array(text, object), _STRING)
+
+
+def _bytes(tensor: Tensor, what: str) -> bytes:
+    text = tensor.constant(what).reshape(-1)[0]
+    return text if isinstance(text, bytes) else str(text).encode()
