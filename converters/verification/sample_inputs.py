@@ -223,6 +223,8 @@ class _Drawing:
             lengths = self.rng.integers(*per_row, self.batch_size)
             if kind == "with empty rows":
                 lengths[0], lengths[-1] = 2, 0
+                if len(lengths) > 3:  # also between others, where it counts even if the number of rows is inferred
+                    lengths[1:3] = 0, 1
         ends = {name: self.layout.ends_at((name, 1)) for name in self.roles.shapes}
         # The number of entries is not known before the rows are.
         widths = [
@@ -255,7 +257,8 @@ class _Drawing:
         fixed = max(filter(None, known), default=0)
         if not fixed and wanted is not None and self.kind != PROBE:
             return wanted
-        size = fixed or wanted or int(self.rng.integers(FEWEST_SEGMENTS, 6))
+        fewest = 4 if self.kind == "with empty rows" else FEWEST_SEGMENTS
+        size = fixed or wanted or int(self.rng.integers(fewest, 6))
         most = self.roles.most_segments
         size = size if most is None else max(1, min(size, most))
         if not fixed:

@@ -7,12 +7,14 @@ One module per command. A command is a module with `NAME`, `SUMMARY`, `EXAMPLES`
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import re
 import sys
 import textwrap
 import traceback
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from onnx_sparse import __version__
 from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, output, replay, run
@@ -31,6 +33,7 @@ _EPILOG = """
 new here:
   onnx-sparse demo                           convert a TensorFlow model to ONNX and get the same answer
   onnx-sparse doctor                         see what is installed and whether it works
+  onnx-sparse help convert                   see what a command does, with examples
 
 exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage
 """
@@ -62,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = False
     try:
         try:
-            arguments = _parser().parse_args(argv)
+            arguments = _parsed(sys.argv[1:] if argv is None else argv)
         except SystemExit as stop:  # argparse has printed its message
             code = stop.code if isinstance(stop.code, int) else output.FAILED
             if code == output.USAGE and "--json" in (sys.argv[1:] if argv is None else argv):
@@ -147,8 +150,37 @@ def _ran_out_of_memory(error: BaseException | None) -> bool:
     return error is not None
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that names what a misspelled word may have meant."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(message + _suggestion(message, self.format_usage()))
+
+
+def _suggestion(message: str, usage: str) -> str:
+    chosen = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
+    unknown = re.match(r"unrecognized arguments: (?:.* )?(-[^\s=]+)", message)
+    if chosen:
+        word, known = chosen[1], re.findall(r"[\w-]+", chosen[2])
+    elif unknown:
+        word, known = unknown[1], re.findall(r"--[\w-]+", usage)
+    else:
+        return ""
+    meant = difflib.get_close_matches(word, known, 1)
+    return f"; did you mean {meant[0]}?" if meant else ""
+
+
+def _parsed(argv: Sequence[str]) -> argparse.Namespace:
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:2], "--help"]
+    arguments, unknown = _parser().parse_known_args(argv)
+    if unknown:  # said with the usage of the command
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return arguments
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="onnx-sparse",
         description=_DESCRIPTION.strip(),
         epilog=_EPILOG,
@@ -169,7 +201,7 @@ def _parser() -> argparse.ArgumentParser:
         child.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG_HELP)
         child.add_argument("--json", action="store_true", help="print one JSON document instead of text")
         command.add_arguments(child)
-        child.set_defaults(command=command)
+        child.set_defaults(command=command, parser=child)
     return parser
 
 

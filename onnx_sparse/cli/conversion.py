@@ -37,8 +37,9 @@ class Conversion:
     def convert(self, progress: output.Progress) -> ModelProto:
         """The model in canonical form."""
         if self.origin == "onnx":
-            self._source = _from_onnx(self._source)
-            return _fused(self._source, self.report) if self._arguments.fuse else self._source
+            path, self._source = self._source, _read_onnx(self._source)
+            canonical = _canonical(self._source, path)
+            return _fused(canonical, self.report) if self._arguments.fuse else canonical
         converter = _converter(self.origin)
         more: dict[str, Any] = {}
         if self.origin == "ascend":
@@ -141,14 +142,19 @@ def _fused(model: ModelProto, report: explanation.ConversionReport) -> ModelProt
         raise output.CommandError(error) from error
 
 
-def _from_onnx(source: Path) -> ModelProto:
-    import onnx_sparse
+def _read_onnx(path: Path) -> ModelProto:
     from onnx_sparse.cli.check import refuse_domain_errors
     from onnx_sparse.cli.model_file import load_model
 
-    model = load_model(source, external_data=True)
-    refuse_domain_errors(model, source)
+    model = load_model(path, external_data=True)
+    refuse_domain_errors(model, path)
+    return model
+
+
+def _canonical(model: ModelProto, path: Path) -> ModelProto:
+    import onnx_sparse
+
     try:
         return onnx_sparse.canonicalize(model)
     except Exception as error:
-        raise output.CommandError(f"{source}: {error}") from error
+        raise output.CommandError(f"{path}: {error}") from error

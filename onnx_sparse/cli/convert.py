@@ -11,6 +11,7 @@ and an existing file stays as it was.
 from __future__ import annotations
 
 import argparse
+import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,8 @@ onnx-sparse convert saved_model/ -o model.onnx --verify --portable --explain
 onnx-sparse convert saved_model/ -o model.onnx --verify-with inputs.npz
 onnx-sparse convert model.keras -o model.onnx --import my_layers
 onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs logits:0
-onnx-sparse convert model.onnx -o standard.onnx --lower
+onnx-sparse convert model.onnx -o standard.onnx --lower --verify
+onnx-sparse convert saved_model/ -o models/
 onnx-sparse convert by_tf2onnx.onnx -o fused.onnx --fuse --explain --verify
 onnx-sparse convert layer.json -o layer.onnx --input-spec Layer_0_input_0:float16:2,3
 onnx-sparse convert model.xml -o model.onnx --verify
@@ -62,7 +64,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a SavedModel folder, .pb, .pbtxt, .keras, .h5, .pt2 (torch), .json, .air, .txt (ge_proto), "
         ".xml (OpenVINO) or .onnx",
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.onnx", help="the file to write")
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="OUT.onnx",
+        help="the file to write, or a folder for one named like SRC",
+    )
     parser.add_argument("--from", dest="origin", choices=SOURCES, help="what SRC is (default: from its name)")
     parser.add_argument("--signature", help="the SavedModel's signature (default: serving_default)")
     parser.add_argument("--inputs", type=_names, metavar="A:0,B:0", help="the graph's inputs, for a GraphDef")
@@ -113,10 +121,20 @@ def _names(text: str) -> list[str]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert and write the model."""
+    arguments.output = _destination(arguments.output, arguments.source)
     origin = _checked_origin(arguments)
     if not _is_verified(arguments):
         return _convert(origin, arguments, lambda stage: None)
     return watched(lambda tell: _convert(origin, arguments, tell))
+
+
+def _destination(output_name: str, source: Path) -> Path:
+    """The file to write: in a folder, it has the name of the source."""
+    path = Path(output_name)
+    if not path.is_dir() and not output_name.endswith(("/", os.sep)):
+        return path
+    name = Path(os.path.realpath(source)).name
+    return path / f"{name if source.is_dir() else Path(name).stem}.onnx"
 
 
 def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) -> int:
@@ -183,8 +201,6 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
         raise output.UsageError("--import is for TensorFlow's models")
     if origin != "onnx" and arguments.fuse:
         raise output.UsageError("--fuse is for ONNX files")
-    if origin == "onnx" and _is_verified(arguments) and not arguments.fuse:
-        raise output.UsageError("--verify and --verify-with are for other sources than ONNX files, and for --fuse")
     keep: list[str | Path] = []
     if origin != "onnx":  # an ONNX file may be converted in place
         keep = [*_parts(source), *read_files(arguments.verify_with)]

@@ -124,7 +124,7 @@ def _show(described: dict[str, Any]) -> None:
     if described["other_nodes"]:
         counts = (f"{name} x{count}" if count > 1 else name for name, count in described["other_nodes"].items())
         output.write_line()
-        output.write_line(f"Other nodes: {', '.join(counts)}")
+        output.paragraph(f"Other nodes: {', '.join(counts)}")
 
 
 def _show_nodes(described: dict[str, Any]) -> None:
@@ -138,7 +138,7 @@ def _show_nodes(described: dict[str, Any]) -> None:
         ]
         for node in described["nodes"]
     ]
-    output.table(["our operator", "node", "types", "attributes", "canonical"], rows, styles=_STYLES)
+    output.table(["our operator", "node", "types", "attributes", "canonical"], rows, styles=_STYLES, paths=["node"])
     output.write_line()
     backends = [
         [name.replace("_", " "), "yes" if backend["runs"] else "no", "; ".join(backend["why_not"]) or backend["what"]]

@@ -24,6 +24,8 @@ _PIPE_WIDTH = 10_000
 _NARROWEST = 72
 #: Cells up to this long are never wrapped, and other columns never become narrower than this.
 _SHORT, _LEAST = 16, 10
+#: Names that are shortened keep this many characters.
+_SHORTENED = 24
 #: Prose is never wider than this.
 PROSE_WIDTH = 100
 
@@ -160,7 +162,20 @@ def heading(text: str) -> None:
     show(Text(printable(text), style="bold"))
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, styles: Mapping[str, str] | None = None) -> None:
+def paragraph(text: str) -> None:
+    """Write text, wrapped on a terminal."""
+    from rich.text import Text
+
+    show(Text(printable(text)))
+
+
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    styles: Mapping[str, str] | None = None,
+    paths: Sequence[str] = (),
+) -> None:
     """Write a table.
 
     The first column and those of short cells are never wrapped; a terminal that is too narrow even for them breaks the
@@ -170,24 +185,36 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, styles: M
         columns: The names of the columns; one whose name starts with ">" is aligned to the right.
         rows: The cells.
         styles: Colours of cells by their text: `{"ok": "green"}`.
+        paths: Columns of long names whose ends tell most; their beginnings are left out where the table is too wide.
     """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     cells = [[printable(cell) for cell in row] for row in rows]
+    for path in paths:
+        _shorten(cells, columns.index(path), columns, max(console(sys.stdout).width, _NARROWEST))
     made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="bold")
     needed = 2 * (len(columns) - 1)
     for position, column in enumerate(columns):
         justify: Literal["left", "right"] = "right" if column.startswith(">") else "left"
         name = column.removeprefix(">")
         longest = max(map(len, (*name.split("\n"), *(row[position] for row in cells))))
-        whole = position == 0 or longest <= _SHORT
+        whole = position == 0 or longest <= _SHORT or name in paths
         needed += longest if whole else _LEAST
         made.add_column(name, justify=justify, overflow="fold", no_wrap=whole)
     for row in cells:
         made.add_row(*(Text(cell, style=(styles or {}).get(cell, "")) for cell in row))
     show(made, width=max(console(sys.stdout).width, needed))
+
+
+def _shorten(cells: list[list[str]], position: int, columns: Sequence[str], width: int) -> None:
+    """Leave out the beginnings of a column's cells, as far as the table is wider than the console."""
+    longest = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    room = max(width - (sum(longest) - longest[position] + 2 * (len(columns) - 1)), _SHORTENED)
+    for row in cells:
+        if len(row[position]) > room:
+            row[position] = "\N{HORIZONTAL ELLIPSIS}" + row[position][1 - room :]
 
 
 @contextmanager

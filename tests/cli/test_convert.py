@@ -58,6 +58,30 @@ class TestFromOnnx:
         assert "none: any ONNX runtime can run it" in cli("convert", segment_max, "-o", out, "--lower").out
         assert {node.domain for node in onnx.load(out).graph.node} == {""}
 
+    def test_lower_in_place_and_verify(self, cli, segment_max):
+        document = cli("convert", segment_max, "-o", segment_max, "--lower", "--verify", "--json").json
+        assert [record["verdict"] for record in document["verification"]] == ["ok"]
+        assert {node.domain for node in onnx.load(segment_max).graph.node} == {""}
+
+    def test_verification_against_the_file_itself(self, cli, segment_max, tmp_path, monkeypatch):
+        """A canonical form that computes something else is not written."""
+
+        def wrong(model):
+            changed = onnx.ModelProto.FromString(model.SerializeToString())
+            changed.graph.node[-1].attribute[0].s = b"LOWEST"  # not ZERO
+            return changed
+
+        monkeypatch.setattr(onnx_sparse, "canonicalize", wrong)
+        assert cli("convert", segment_max, "-o", tmp_path / "out.onnx", "--verify").code == 1
+        assert not (tmp_path / "out.onnx").exists()
+
+    def test_into_a_folder(self, cli, segment_max, tmp_path):
+        (tmp_path / "models").mkdir()
+        for folder in (tmp_path / "models", f"{tmp_path}/models/"):
+            assert cli("convert", segment_max, "-o", folder).code == 0
+        assert [path.name for path in (tmp_path / "models").iterdir()] == [segment_max.name]
+        assert "there is no directory" in cli("convert", segment_max, "-o", f"{tmp_path}/others/").error
+
     def test_fuse(self, cli, tmp_path):
         source, out = tmp_path / "old.onnx", tmp_path / "out.onnx"
         onnx.save(onnx.parser.parse_model(SCATTER), source)
@@ -153,9 +177,6 @@ class TestRefusals:
         path = save(make_model([domain_node("SegmentMux", ["x"], ["y"])], {"x": value}, {"y": value}))
         assert "SegmentMux" in refused(1, path, *form)
 
-    def test_tensorflow_options_for_onnx(self, refused, segment_max):
-        assert "are for other sources than ONNX files" in refused(2, segment_max, "--verify")
-
     def test_a_converter_that_lacks_its_package(self, refused, tmp_path, monkeypatch):
         (tmp_path / "m.pb").touch()
 
@@ -172,7 +193,9 @@ class TestOutputPath:
         assert error == f"cannot write {tmp_path}/no/out.onnx: there is no directory {tmp_path}/no"
 
     def test_a_directory(self, cli, segment_max, tmp_path):
-        assert cli("convert", segment_max, "-o", tmp_path).error == f"cannot write {tmp_path}: it is a directory"
+        taken = tmp_path / "models" / segment_max.name
+        taken.mkdir(parents=True)
+        assert cli("convert", segment_max, "-o", taken.parent).error == f"cannot write {taken}: it is a directory"
 
     @pytest.mark.parametrize(
         ("source", "out"),

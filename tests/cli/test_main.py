@@ -37,6 +37,35 @@ def test_help_of_a_command_shows_examples(cli, command):
     assert f"examples:\n  onnx-sparse {command}" in result.out
 
 
+def test_help_as_a_command(cli):
+    assert cli("help").out == cli("--help").out
+    assert cli("help", "run").out == cli("run", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "usage", "meant"),
+    [
+        (["conver", "x"], "onnx-sparse", "convert"),
+        (["inspect", "m.onnx", "--jsn"], "onnx-sparse inspect", "--json"),
+        (["convert", "x", "-o", "y", "--verfy"], "onnx-sparse convert", "--verify"),
+        (["convert", "x", "-o", "y", "--lowr=1", "more"], "onnx-sparse convert", "--lower"),
+        (["convert", "x", "-o", "y", "--from", "tensorflo"], "onnx-sparse convert", "tensorflow"),
+    ],
+)
+def test_a_misspelled_word(cli, arguments, usage, meant):
+    result = cli(*arguments)
+    assert result.code == 2
+    assert result.err.startswith(f"usage: {usage} [")
+    assert result.err.endswith(f"; did you mean {meant}?\n")
+
+
+@pytest.mark.parametrize("arguments", [["xyz"], ["inspect", "m.onnx", "--xyz"], ["inspect", "m.onnx", "more"]])
+def test_a_word_that_is_like_no_other(cli, arguments):
+    result = cli(*arguments)
+    assert result.code == 2
+    assert "did you mean" not in result.err
+
+
 def test_version(cli):
     assert cli("--version").out.startswith("onnx-sparse 0.")
 
@@ -230,6 +259,21 @@ def test_short_cells_are_not_wrapped(capsys, monkeypatch):
     first, *others = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()[2:]
     assert re.split("  +", first)[:-1] == short
     assert re.split("  +", first)[-1] + "".join(map(str.strip, others)) == "n" * 30
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_long_names_keep_their_ends(capsys, monkeypatch, wide):
+    monkeypatch.setenv("COLUMNS", "200" if wide else "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    name = f"{'scope/' * 20}Fill_0"
+    output.table(["operator", "node", "types"], [["Fill", name, "T=float"], ["Fill", "Fill_1", ""]], paths=["node"])
+    *_, first, second = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    assert second.split() == ["Fill", "Fill_1"]
+    if wide:
+        assert first.split() == ["Fill", name, "T=float"]
+    else:
+        assert len(first) <= 80
+        assert re.fullmatch(r"Fill +…\S{50,}/Fill_0 +T=float", first)
 
 
 def test_no_colours_in_a_pipe():
