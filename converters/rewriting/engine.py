@@ -32,10 +32,10 @@ def _rewrite(graph: Graph, phases: Sequence[Phase]) -> list[Attempt]:
     for phase in phases:
         while True:
             tried = [*_sweep(graph, phase)]
+            graph.tidy()
             fired = [attempt for attempt in tried if attempt.fired]
             if not fired:
                 break
-            graph.tidy()
             attempts += fired
         declined |= {(attempt.rule, attempt.node): attempt for attempt in tried}
     graph.write_back()
