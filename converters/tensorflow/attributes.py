@@ -32,6 +32,8 @@ _CONVERTED = frozenset(
     | {"include_batch_in_index", "input_mode", "is_training", "keep_dims", "max", "maxlength", "merge_repeated"}
     | {"method", "min", "minlength", "mode", "narrow_range", "new_axis_mask", "num_bits", "pad_per_class"}
     | {"pad_to_max_output_size", "range_given", "reverse", "rnn_mode", "shrink_axis_mask", "signed_input", "sorted"}
+    | {"errors", "maxsplit", "replace_control_characters", "replace_global", "replacement_char", "separator"}
+    | {"skip_empty", "unit"}
     | {"squeeze_dims", "transpose_a", "transpose_b", "use_peephole", "width"}
 )
 

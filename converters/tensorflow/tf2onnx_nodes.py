@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
@@ -96,4 +96,6 @@ class GraphEmitter(Emitter):
 
     def _add_constant(self, array: Array, dtype: DType, name: str) -> str:
         made = self._graph.make_const(self._name(f"{self._scope}/const"), array, skip_conversion=True)
+        if dtype == TensorProto.STRING:  # of bytes, make_const loses zeros at the end
+            made.set_attr("value", numpy_helper.from_array(array, made.name))
         return str(made.output[0])

@@ -6,6 +6,7 @@
 - Where TensorFlow does not know a shape, it guesses one: both values of a Select would have the same shape.
 - It takes bounds of a strided slice that a mask tells to ignore, and bits of a mask that stand for no bounds.
 - It compares the fed bounds of a strided slice as float32, which rounds large ones.
+- It cuts zero bytes off the end of constant strings.
 - It uses names that numpy 2 no longer has.
 """
 
@@ -17,7 +18,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.schemas import DOMAIN, OPS
@@ -41,6 +42,7 @@ def repaired() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         if not hasattr(np, "product"):
             stack.enter_context(mock.patch.object(np, "product", np.prod, create=True))
+        stack.enter_context(mock.patch.object(tf_utils, "tf_to_onnx_tensor", _constant))
         stack.enter_context(mock.patch.dict(tf_utils.TF_TO_ONNX_DTYPE, {bfloat16: TensorProto.BFLOAT16}))
         numpy_names = {TensorProto.BFLOAT16: numpy_dtype(TensorProto.BFLOAT16).type}
         stack.enter_context(mock.patch.dict(utils.ONNX_TO_NUMPY_DTYPE, numpy_names))
@@ -52,6 +54,20 @@ def repaired() -> Iterator[None]:
         for guess in ("infer_shape_for_op", "infer_shape_for_op_legacy"):
             stack.enter_context(mock.patch.object(inference, guess, return_value=False))
         yield
+
+
+def _constant(tensor: Any, name: str = "") -> TensorProto:
+    """A constant of TensorFlow as one of ONNX.
+
+    Raises:
+        ValueError: It has strings that are not UTF-8.
+    """
+    array = require("tf2onnx.tf_utils").get_tf_tensor_data(tensor)
+    try:
+        texts = [text.decode() for text in array.reshape(-1)] if array.dtype == object else []
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the constant {name} has strings that are not UTF-8") from error
+    return numpy_helper.from_array(np.array(texts, object).reshape(array.shape) if texts else array, name)
 
 
 def _extremum(graph: Any, op_type: str, inputs: list[str], outputs: list[str]) -> Any:

@@ -11,7 +11,6 @@ from tensorflow_functions import function  # noqa: E402
 
 keras = pytest.importorskip("keras")
 
-from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
 
 WORDS = ["a", "grün", "a word of twenty two.", "long " * 30, ""]
@@ -83,10 +82,21 @@ def test_keras_layer(agree, spec):
     agree(cross, given[:0, None], given[:0, None])
 
 
-def test_strings_are_not_joined():
-    cross = tf.function(lambda x, y: tf.sparse.cross([x, y]).values, input_signature=[WORD, WORD])
-    with pytest.raises(ConversionError, match="text is not put together in ONNX"):
-        convert(cross)
+@pytest.mark.parametrize(
+    "specs",
+    [(WORD, NUMBER), (STRINGS, INTEGERS, STRINGS), (STRINGS, NUMBER), (WORD,)],
+    ids=["dense", "sparse", "both", "one"],
+)
+def test_features_joined_as_text(specs):
+    def cross(*features):
+        options = {"separator": ", "} if len(specs) == 2 else {}
+        made = tf.sparse.cross(list(features), **options)
+        return {"indices": made.indices, "hashes": tf.strings.to_hash_bucket_fast(made.values, 2**63 - 1)}
+
+    crossed = tf.function(cross, input_signature=list(specs))
+    for record in verify(crossed, convert(crossed), batch_count=10):
+        assert record.ok, record.note
+        assert not record.note
 
 
 def test_crosses_of_ragged_tensors(agree):
@@ -102,6 +112,8 @@ def test_crosses_of_ragged_tensors(agree):
         for columns, buckets, key in (*cases, ([third, second], 0, 1), ([second], 5, None)):
             cross = tf.ragged.cross_hashed(columns, buckets, hash_key=key)
             results += [cross.values, cross.row_splits]
+        joined = tf.ragged.cross([first, third, second])
+        results += [joined.values, joined.row_splits]
         return tuple(results)
 
     words = np.array(["red", "", "日本語", "red", "a"], object)

@@ -150,18 +150,3 @@ def test_case_of_other_letters_is_refused():
     )
     with pytest.raises(ConversionError, match="only ASCII is changed"):
         convert(lower)
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (lambda words: tf.strings.join([words, words]), "text is not put together in ONNX"),
-        (lambda words: tf.strings.split(words, "|").values, "text is not taken apart in ONNX"),
-        (lambda words: tf.strings.regex_replace(words, "a", "b"), "text is not taken apart in ONNX"),
-    ],
-    ids=["join", "split", "regex"],
-)
-def test_work_on_text_is_refused(change, reason):
-    work = tf.function(lambda words: change(words), input_signature=[tf.TensorSpec([None], tf.string)])
-    with pytest.raises(ConversionError, match=reason):
-        convert(work)

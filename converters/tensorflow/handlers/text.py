@@ -40,11 +40,14 @@ def string_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     if len(set(delimiters)) > 1:
         words = _replaced(words, [(byte, byte) for byte in delimiters], [first], "character", emit)
     values, splits = _split(words, _text(first, emit), emit.constant(-1), emit)
+    row = of_splits(splits, emit).row
     if node.attributes.get("skip_empty", 1):
-        kept = emit.op("Not", _is_empty(values, emit))
-        row = emit.op("Compress", of_splits(splits, emit).row, kept, axis=0)
-        values = emit.op("Compress", values, kept, axis=0)
-        splits = of_rowids(row, emit.shape_of(words), emit).splits
+        empty = _is_empty(values, emit)
+    else:
+        empty = emit.op("Gather", _is_empty(words, emit), row)  # an empty string has no pieces
+    kept = emit.op("Not", empty)
+    row, values = (emit.op("Compress", each, kept, axis=0) for each in (row, values))
+    splits = of_rowids(row, emit.shape_of(words), emit).splits
     return _sparse(values, splits, emit)
 
 
