@@ -22,6 +22,8 @@ constexpr int64_t kBlockSumBytes = 1 << 20;
 // How many bytes of looked-up rows are prefetched ahead of the row that is read.
 constexpr int64_t kPrefetchBytes = 8192;
 constexpr int64_t kMostPrefetched = 64;
+// The rows of a table of so many bytes stay in the second-level cache, and prefetches would only take time.
+constexpr int64_t kCachedBytes = 1 << 20;
 
 // The first number below `end` whose value is at least `wanted`, or `end`; values do not decrease.
 template <class ValueOf>
@@ -174,13 +176,15 @@ class Reducer {
   }
 
   SegmentBatch batch(const Columns& columns) const {
-    const bool looked_up = reduction_.index_width != IndexWidth::own;
+    const int64_t rows = reduction_.rows < 0 ? entries_ : reduction_.rows;
+    const bool in_cache = rows <= kCachedBytes / std::max(row_bytes_, int64_t{1});
+    const bool prefetch = reduction_.index_width != IndexWidth::own && !in_cache;
     const size_t offset = columns.first * size_;
     SegmentBatch made{};
     made.table = reduction_.table + offset;
     made.row_stride = static_cast<size_t>(row_bytes_);
     made.prefetch_distance =
-        looked_up ? std::clamp(kPrefetchBytes / std::max(row_bytes_, int64_t{1}), int64_t{8}, kMostPrefetched) : 0;
+        prefetch ? std::clamp(kPrefetchBytes / std::max(row_bytes_, int64_t{1}), int64_t{8}, kMostPrefetched) : 0;
     made.width = columns.count;
     made.finalize = reduction_.finalize;
     made.empty_row = reduction_.empty_row + offset;
