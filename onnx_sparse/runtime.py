@@ -205,8 +205,14 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
             feed = {name: bfloat16.to_ort_value(value) for name, value in input_feed.items()}
             names = output_names or [output.name for output in self.get_outputs()]
             return bfloat16.to_numpy(self.run_with_ort_values(names, feed, run_options))
-        with self._run(run_options) as (options, number):
-            return super().run(output_names, {**input_feed, **number}, options)
+        if self._run_input:
+            with self._run(run_options) as (options, number):
+                return super().run(output_names, {**input_feed, **number}, options)
+        try:  # without a context manager, which takes a third of the time of a small model
+            return super().run(output_names, input_feed, run_options)
+        except Exception as error:
+            raise_kernel_error(error)
+            raise
 
     def run_with_ort_values(self, output_names: Any, input_dict_ort_values: Any, run_options: Any = None) -> Any:
         """As ONNX Runtime's; raises as `run`."""
