@@ -4,8 +4,8 @@
 - A Reshape of an empty tensor to a shape with a 0 and a -1 fails if the sizes that are not 0 do not divide each other.
 - A Split into a number of equal parts refuses a dimension of size 0; it takes explicit sizes.
 - A Transpose before a MatMul is fused with it, and the fused operator fails, gives what is in memory, or ends the
-  process if there is nothing to multiply. A Reshape that changes nothing between the two prevents that, unless all
-  sizes are known, where it is removed: such a product is a constant.
+  process if there is nothing to multiply. A Reshape that changes nothing between the two prevents that, unless
+  sizes are known, where it is removed: zeros are written.
 - A MatMul does not broadcast a batch of one matrix to none. If there is nothing to multiply, its result has the batch
   of the first operand, or what is in memory.
 - A Gather of the elements of a Range becomes a Slice, in which an end of -1 is not before the first element.
@@ -139,14 +139,18 @@ class _Guard:
         node.input.append(self._emit("Expand", [self._emit("Div", [total, number]), number]))
 
     def _is_zero(self, node: NodeProto) -> bool:
-        """Write zeros if there is nothing to multiply in matrices whose sizes are all known."""
-        one, other = (self._known_sizes(name) for name in node.input)
-        if len(one) < 2 or len(other) < 2 or one[-1]:
+        """Write zeros if it is known that there is nothing to multiply."""
+        one, other = (self._shapes.get(name) or [] for name in node.input)
+        if len(one) < 2 or len(other) < 2 or 0 not in (one[-1], other[-2]):
             return False
-        batch = np.broadcast_shapes(one[:-2], other[:-2])
         sums = self._emit("ReduceSum", [node.input[0], self._constant(np.array([len(one) - 1]))], keepdims=1)
+        sizes = self._emit("Shape", [node.input[1]])
+        rank, row, column = (self._constant(np.array([k])) for k in (len(other), -2, -1))
+        batch = self._emit("Slice", [sizes, self._constant(np.array([0])), row])
+        columns = self._emit("Slice", [sizes, column, rank])
+        shape = self._emit("Concat", [batch, self._constant(np.array([1])), columns], axis=0)
         node.op_type = "Expand"
-        node.input[:] = [sums, self._constant(np.array([*batch, one[-2], other[-1]]))]
+        node.input[:] = [sums, shape]
         return True
 
     def _infer_size(self, node: NodeProto) -> None:
@@ -270,12 +274,6 @@ class _Guard:
         """The tensor before casts, which ONNX Runtime may move or remove."""
         maker = self._makers.get(name)
         return self._uncast(maker.input[0]) if maker is not None and maker.op_type == "Cast" else name
-
-    def _known_sizes(self, name: str) -> tuple[int, ...]:
-        """The sizes of a tensor if all are known."""
-        sizes = self._shapes.get(name) or []
-        known = tuple(size for size in sizes if size is not None)
-        return known if len(known) == len(sizes) else ()
 
     def _value(self, name: str) -> Array | None:
         return numpy_helper.to_array(self._constants[name]) if name in self._constants else None

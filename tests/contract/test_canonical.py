@@ -103,7 +103,11 @@ def test_a_model_too_large_for_protocol_buffers(
     m.graph.initializer.append(onnx.numpy_helper.from_array(np.arange(400, dtype=np.float32).reshape(100, 4), "t"))
     seen = []
     infer_shapes = onnx.shape_inference.infer_shapes
-    monkeypatch.setattr(onnx.shape_inference, "infer_shapes", lambda m: seen.append(m.ByteSize()) or infer_shapes(m))
+    monkeypatch.setattr(
+        onnx.shape_inference,
+        "infer_shapes",
+        lambda m, **options: seen.append(m.ByteSize()) or infer_shapes(m, **options),
+    )
     monkeypatch.setattr(large_models, "_SMALL", 1000)
     monkeypatch.setattr(large_models.detach_large_tensors, "__defaults__", (1000,))
     result = rewrite(m)
