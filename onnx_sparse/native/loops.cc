@@ -18,17 +18,19 @@ bool is_sorted(const T* ids, size_t count, T before) {
   return !falls;
 }
 
+// A number that is out of range, or its distance from the last one in range, is negative: no comparison is needed, for
+// which not every machine has vector instructions.
 template <class T>
 bool is_in_range(const T* values, size_t count, int64_t high) {
   using Unsigned = std::make_unsigned_t<T>;
   constexpr auto most = static_cast<int64_t>(static_cast<Unsigned>(-1) / 2);
-  bool outside = false;
-  if (high > most) {
-    for (size_t k = 0; k < count; ++k) outside |= values[k] < 0;
-  } else {
-    for (size_t k = 0; k < count; ++k) outside |= static_cast<Unsigned>(values[k]) >= static_cast<Unsigned>(high);
+  const auto last = static_cast<Unsigned>(high > most ? most : high - 1);
+  Unsigned signs = 0;
+  for (size_t k = 0; k < count; ++k) {
+    const auto value = static_cast<Unsigned>(values[k]);
+    signs |= value | (last - value);
   }
-  return !outside;
+  return static_cast<T>(signs) >= 0;
 }
 
 bool are_flags(const uint8_t* bytes, size_t count) {

@@ -106,35 +106,6 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin,
   for (size_t v = 0; v < vectors; ++v) std::memcpy(output + column_of(v), &result[v], sizeof(V));
 }
 
-// Reduces one segment's rows, in vectors of `lanes` where the rows are not narrower.
-template <class R, size_t lanes>
-ONNX_SPARSE_INLINE void reduce_row(const SegmentBatch& batch, int64_t begin, int64_t end, typename R::Compute* output) {
-  const size_t width = batch.width;
-  if (width < lanes) {
-    if constexpr (lanes > 1) reduce_row<R, lanes / 2>(batch, begin, end, output);
-    return;
-  }
-  size_t column = 0;
-  if constexpr (lanes * sizeof(typename R::Compute) == kVectorBytes) {
-    for (; width - column > 4 * lanes; column += 4 * lanes) {
-      reduce_columns<R, lanes, 4>(batch, begin, end, column, column + 3 * lanes, output);
-    }
-    switch ((width - column + lanes - 1) / lanes) {
-      case 4:
-        return reduce_columns<R, lanes, 4>(batch, begin, end, column, width - lanes, output);
-      case 3:
-        return reduce_columns<R, lanes, 3>(batch, begin, end, column, width - lanes, output);
-      default:
-        break;
-    }
-  }
-  if (width - column > lanes) {
-    reduce_columns<R, lanes, 2>(batch, begin, end, column, width - lanes, output);
-  } else {
-    reduce_columns<R, lanes, 1>(batch, begin, end, column, width - lanes, output);
-  }
-}
-
 // The sum of the (squared) weights, in the order in which rows are summed.
 template <class R, bool squared>
 ONNX_SPARSE_INLINE typename R::Compute sum_weights(const SegmentBatch& batch, int64_t begin, int64_t end) {
@@ -198,10 +169,11 @@ ONNX_SPARSE_INLINE void divide_integers(C* row, size_t width, int64_t count) {
   }
 }
 
-// Finalizes a segment's reduced row; half floats are rounded into the output, others stay in place.
+// Finalizes a segment's reduced row; half floats are rounded into the output, others stay in place. It is called from
+// many places, most often by none of them: inlined, it would be most of the code.
 template <class R>
-ONNX_SPARSE_INLINE void finish_row(const SegmentBatch& batch, typename R::Compute* row, int64_t begin, int64_t end,
-                                   char* output) {
+__attribute__((noinline)) void finish_row(const SegmentBatch& batch, typename R::Compute* row, int64_t begin,
+                                          int64_t end, char* output) {
   using T = typename R::Element;
   using C = typename R::Compute;
   if (batch.finalize == Finalize::keep) return;
@@ -238,22 +210,84 @@ ONNX_SPARSE_INLINE void finish_row(const SegmentBatch& batch, typename R::Comput
   if constexpr (R::is_half) store_halves(row, batch.width, reinterpret_cast<T*>(output));
 }
 
-template <class R>
-void reduce_batch(const SegmentBatch& batch) {
+// Reduces segments; reduce_row(begin, end, row) reduces the rows of one.
+template <class R, class ReduceRow>
+ONNX_SPARSE_INLINE void reduce_segments(const SegmentBatch& batch, const ReduceRow& reduce_row) {
   using C = typename R::Compute;
   C half_floats_row[R::is_half ? kMostColumns : 1];
+  const bool in_place = !R::is_half || batch.finalize == Finalize::keep;
+  const bool finished = in_place && (batch.finalize == Finalize::keep || batch.finalize == Finalize::round);
   char* output = batch.output;
+  int64_t begin = batch.starts[0];
   for (size_t s = 0; s < batch.segments; ++s, output += batch.output_stride) {
-    const int64_t begin = batch.starts[s];
     const int64_t end = batch.starts[s + 1];
     if (begin == end) {
       std::memcpy(output, batch.empty_row, batch.width * sizeof(typename R::Element));
       continue;
     }
-    C* row = R::is_half && batch.finalize != Finalize::keep ? half_floats_row : reinterpret_cast<C*>(output);
-    reduce_row<R, kVectorBytes / sizeof(C)>(batch, begin, end, row);
-    finish_row<R>(batch, row, begin, end, output);
+    C* row = in_place ? reinterpret_cast<C*>(output) : half_floats_row;
+    reduce_row(begin, end, row);
+    if (!finished) finish_row<R>(batch, row, begin, end, output);
+    begin = end;
   }
+}
+
+// Reduces segments of rows that take `vectors` vectors, of which the last may overlap with the one before.
+template <class R, size_t lanes, size_t vectors>
+ONNX_SPARSE_INLINE void reduce_narrow(const SegmentBatch& batch) {
+  const size_t last = batch.width - lanes;
+  reduce_segments<R>(batch, [&](int64_t begin, int64_t end, typename R::Compute* row) __attribute__((always_inline)) {
+    reduce_columns<R, lanes, vectors>(batch, begin, end, 0, last, row);
+  });
+}
+
+// Reduces segments of rows that take more than four vectors: four at a time, and the rest.
+template <class R, size_t lanes>
+ONNX_SPARSE_INLINE void reduce_wide(const SegmentBatch& batch) {
+  const size_t width = batch.width;
+  const size_t last = width - lanes;
+  reduce_segments<R>(batch, [&](int64_t begin, int64_t end, typename R::Compute* row) __attribute__((always_inline)) {
+    size_t column = 0;
+    for (; width - column > 4 * lanes; column += 4 * lanes) {
+      reduce_columns<R, lanes, 4>(batch, begin, end, column, column + 3 * lanes, row);
+    }
+    switch ((width - column + lanes - 1) / lanes) {
+      case 4:
+        return reduce_columns<R, lanes, 4>(batch, begin, end, column, last, row);
+      case 3:
+        return reduce_columns<R, lanes, 3>(batch, begin, end, column, last, row);
+      case 2:
+        return reduce_columns<R, lanes, 2>(batch, begin, end, column, last, row);
+      default:
+        return reduce_columns<R, lanes, 1>(batch, begin, end, column, last, row);
+    }
+  });
+}
+
+// Reduces segments in vectors of `lanes` where the rows are not narrower. What follows from the width is decided here,
+// once for all of them: of short segments with narrow rows, that would take longer than the rows.
+template <class R, size_t lanes>
+ONNX_SPARSE_INLINE void reduce_in_vectors(const SegmentBatch& batch) {
+  const size_t width = batch.width;
+  if (width < lanes) {
+    if constexpr (lanes > 1) reduce_in_vectors<R, lanes / 2>(batch);
+    return;
+  }
+  if constexpr (lanes * sizeof(typename R::Compute) == kVectorBytes) {
+    if (width > 4 * lanes) return reduce_wide<R, lanes>(batch);
+    if (width > 3 * lanes) return reduce_narrow<R, lanes, 4>(batch);
+    if (width > 2 * lanes) return reduce_narrow<R, lanes, 3>(batch);
+  }
+  if (width > lanes) {
+    reduce_narrow<R, lanes, 2>(batch);
+  } else {
+    reduce_narrow<R, lanes, 1>(batch);
+  }
+}
+
+template <class R>
+void reduce_batch(const SegmentBatch& batch) {
+  reduce_in_vectors<R, kVectorBytes / sizeof(typename R::Compute)>(batch);
 }
 
 template <class R>
