@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-#: The tag of a field that no tf.Example has.
-_UNKNOWN_FIELD = b"\x12"
+#: The tag of a field that neither tf.Example nor tf.SequenceExample has.
+_UNKNOWN_FIELD = b"\x1a"
 
 
 def example_array(messages: bytes | Iterable[bytes]) -> np.ndarray[Any, Any]:
-    """Serialized tf.Example messages as an input of a session.
+    """Serialized tf.Example or tf.SequenceExample messages as an input of a session.
 
     ONNX Runtime's Python API takes strings with zero bytes, or bytes that are not UTF-8, only in arrays of numpy's type
     void, whose elements have the same number of bytes. So all but the longest messages get a field before them that

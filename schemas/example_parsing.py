@@ -1,4 +1,4 @@
-"""ParseExample: the features in serialized tf.Example messages."""
+"""ParseExample and ParseSequenceExample: the features in serialized tf.Example and tf.SequenceExample messages."""
 
 from __future__ import annotations
 
@@ -105,4 +105,94 @@ that are not UTF-8.
     ),
 )
 
-FAMILY = Family("example_parsing", (PARSE_EXAMPLE,), origin="`tf.io.parse_example`, serving signatures")
+PARSE_SEQUENCE_EXAMPLE = Op(
+    name="ParseSequenceExample",
+    summary="Reads features and lists of features from serialized tf.SequenceExample messages.",
+    semantics="""
+Feature f has the name `keys[f]` and values of the element type `types[f]`. It is a list of lists: where it is
+`in_lists`, the message's feature list of that name, whose lists are its steps; else one list, the feature of the
+message's context. All values of the features of one type are in one output: feature after feature, and for each
+feature message after message and list after list. Those of feature f in message b are in its lists number
+`list_splits[f, b]` to `list_splits[f, b+1] - 1`; `lengths` has the number of values in each list, feature after
+feature. A Split of `lengths` by `list_splits[:, B]`, and one of the values, take the outputs apart.
+
+- `sizes[f]` >= 0 is the number of values that each list must have; with -k the number is any multiple of k, so -1
+  allows any number. Another number is an error.
+- A message without the feature has no lists of it where it is `in_lists`. In the context it has one list: its default
+  values where `sizes[f]` >= 0, and no values otherwise. If the feature is `required`, it is an error.
+- The defaults of one type are in one input: `sizes[f]` values for each feature f of this type that is neither required
+  nor `in_lists` and has `sizes[f]` >= 0. More or fewer are an error.
+- A key that is twice among the features of the context or among the feature lists, and an element type other than
+  float (1), int64 (7) and string (8) are errors.
+- A list of another type than the feature's is an error, unless it is of no known feature.
+
+Messages are read as TensorFlow reads them:
+
+- Of several entries with the same key the last counts; the others are not looked at. An entry has its key first, then
+  its content, and nothing else.
+- A feature that has no list at all is an empty list. Behind the first list of a feature nothing is looked at in the
+  context; in a feature list the next feature begins there. An empty list there ends with its length.
+- Values may be packed or not. Of a packed list the first piece counts; pieces of floats have whole floats.
+- Fields of a message other than its context and its feature lists are skipped; other fields inside these are an error.
+- A nested message may announce more bytes than there are: it ends where the message around it ends.
+- Other malformed messages are errors. Features that are not in `keys` are not looked at.
+
+How messages are given is said with ParseExample.
+""".strip(),
+    source="tf.raw_ops.ParseSequenceExampleV2, whose sparse, dense and ragged outputs follow from values and lengths",
+    inputs=(
+        Input("serialized", "string", "B", "The messages.", Values("message")),
+        Input("keys", "string", "F", "The names of the features.", Values("distinct")),
+        Input("types", "int64", "F", "The element type of each feature, as in TensorProto.", Values("element_type")),
+        Input("sizes", "int64", "F", "How many values a list of each feature has."),
+        Input("required", "bool", "F", "Whether each message must have the feature."),
+        Input("in_lists", "bool", "F", "Whether the feature is a feature list, not one of the context."),
+        Input("float_defaults", "float", "X", "The defaults of the float features.", Values("default")),
+        Input("int64_defaults", "int64", "Y", "The defaults of the int64 features.", Values("default")),
+        Input("string_defaults", "string", "Z", "The defaults of the string features.", Values("default")),
+    ),
+    outputs=(
+        Output("float_values", "float", "P", "The values of the float features."),
+        Output("int64_values", "int64", "Q", "The values of the int64 features."),
+        Output("string_values", "string", "S", "The values of the string features."),
+        Output("list_splits", "int64", "F, L", "For each feature, where its lists of each message begin; L = B + 1."),
+        Output("lengths", "int64", "N", "The number of values in each list."),
+    ),
+    types={},
+    body_notes="It has no operator that reads the bytes of a string.",
+    no_python_kernels=NO_PYTHON_KERNELS,
+    examples=(
+        Example(
+            "an age in the context, and words of each step",
+            {},
+            {
+                "serialized": [
+                    "\n\r\n\x0b\n\x03age\x12\x04\x1a\x02\x08*"
+                    "\x12 \n\x1e\n\x05words\x12\x15\n\x0b\n\t\n\x02to\n\x03see\n\x06\n\x04\n\x02be",
+                    "",
+                ],
+                "keys": ["age", "words"],
+                "types": [_INT64, _STRING],
+                "sizes": [1, -1],
+                "required": [False, False],
+                "in_lists": [False, True],
+                "float_defaults": [],
+                "int64_defaults": [18],
+                "string_defaults": [],
+            },
+            {
+                "float_values": [],
+                "int64_values": [42, 18],
+                "string_values": ["to", "see", "be"],
+                "list_splits": [[0, 1, 2], [0, 2, 2]],
+                "lengths": [1, 1, 2, 1],
+            },
+        ),
+    ),
+)
+
+FAMILY = Family(
+    "example_parsing",
+    (PARSE_EXAMPLE, PARSE_SEQUENCE_EXAMPLE),
+    origin="`tf.io.parse_example`, `tf.io.parse_sequence_example`, serving signatures",
+)

@@ -23,6 +23,7 @@ from onnx_sparse.converters.tensorflow.attributes import unknown_attributes
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS
 from onnx_sparse.converters.tensorflow.handlers.example_parsing import DENSE_SHAPES
 from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS
+from onnx_sparse.converters.tensorflow.handlers.sequence_parsing import CONTEXT_SHAPES, LIST_SHAPES
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.loops import convert_loop
 from onnx_sparse.converters.tensorflow.source import Frozen
@@ -165,9 +166,11 @@ def _with_dense_shapes(graph_def: Any) -> Any:
     """The graph with the shapes of parsed features as text, because tf2onnx drops an attribute of several shapes."""
     for nodes in (graph_def.node, *(function.node_def for function in graph_def.library.function)):
         for node in nodes:
-            if "dense_shapes" in node.attr:
-                shapes = [[dim.size for dim in shape.dim] for shape in node.attr["dense_shapes"].list.shape]
-                node.attr[DENSE_SHAPES].s = json.dumps(shapes).encode()
+            for name in (DENSE_SHAPES, CONTEXT_SHAPES, LIST_SHAPES):
+                given = name.removeprefix("_")
+                if given in node.attr:
+                    shapes = [[dim.size for dim in shape.dim] for shape in node.attr[given].list.shape]
+                    node.attr[name].s = json.dumps(shapes).encode()
     return graph_def
 
 

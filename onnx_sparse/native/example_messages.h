@@ -1,4 +1,5 @@
-// Reading serialized tf.Example messages (tensorflow/core/example/feature.proto), as leniently as TensorFlow does.
+// Reading serialized tf.Example and tf.SequenceExample messages (tensorflow/core/example/*.proto) as TensorFlow does.
+// It has a reader of its own for each of the two; the one of sequences is stricter in some places, and laxer in others.
 // Nothing here allocates or throws: what cannot be read is a false.
 
 #pragma once
@@ -17,11 +18,18 @@ constexpr uint32_t kFirstField = 0x0A;
 constexpr uint32_t kSecondField = 0x12;
 constexpr uint32_t kFixed32 = 0x0D;
 constexpr uint32_t kVarint = 0x08;
+// The tags of the lists in a feature.
+constexpr uint8_t kBytesList = 0x0A;
+constexpr uint8_t kFloatList = 0x12;
+constexpr uint8_t kInt64List = 0x1A;
 
 // A part of a message, read from its first byte to its last.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
+
+  // The next byte, where there is one.
+  uint8_t next() const { return static_cast<uint8_t>(*at_); }
 
   size_t left() const { return static_cast<size_t>(end_ - at_); }
   bool at_end() const { return at_ == end_; }
@@ -88,6 +96,16 @@ class Reader {
     uint32_t count = 0;
     return length(count) && take(count < left() ? count : left(), bytes);
   }
+
+  // As much of a part of so many bytes as there is.
+  Reader part(uint32_t count) {
+    std::string_view bytes;
+    take(count < left() ? count : left(), bytes);
+    return Reader(bytes);
+  }
+
+  // Goes back to where the reading of a part has ended.
+  void continue_from(const Reader& part) { at_ = part.at_; }
 
   // Goes past a field that is not known; one that should be longer than the rest ends with it.
   bool skip_field() {
@@ -213,6 +231,60 @@ inline int64_t read_integers(std::string_view feature, List& list) {
   for (uint64_t value = 0; !values.at_end(); ++count) {
     if (!values.skip_tag(kVarint) || !values.varint(value)) return -1;
   }
+  return count;
+}
+
+// Calls visit(is_list, key, content) for each entry of the two maps of a message: features of the context, and feature
+// lists. Returns whether the message is a tf.SequenceExample.
+template <class Visit>
+bool for_entries_of_sequence(std::string_view message, const Visit& visit) {
+  Reader reader(message);
+  while (!reader.at_end()) {
+    const bool is_context = reader.skip_tag(kFirstField);
+    if (!is_context && !reader.skip_tag(kSecondField)) {
+      if (!reader.skip_field()) return false;
+      continue;
+    }
+    std::string_view part;
+    if (!reader.nested(part)) return false;
+    Reader entries(part);
+    while (!entries.at_end()) {
+      if (!entries.skip_tag(kFirstField) || !entries.nested(part)) return false;
+      Reader entry(part);
+      std::string_view key, content;
+      if (!entry.skip_tag(kFirstField) || !entry.string(key)) return false;
+      if (!entry.skip_tag(kSecondField) || !entry.string(content) || !entry.at_end()) return false;
+      visit(!is_context, key, content);
+    }
+  }
+  return true;
+}
+
+// Reads a list of a tf.SequenceExample's feature, whose tag is gone; goes to where the reading ends, which need not be
+// the list's end. Returns the number of its values, -1 where it is damaged.
+inline int64_t read_list_of_sequence(Reader& feature, uint8_t tag, List& list) {
+  list.packed = false;
+  if (!feature.nested(list.bytes)) return -1;
+  Reader values(list.bytes);
+  int64_t count = 0;
+  if (tag == kBytesList) {
+    for (std::string_view value; !values.at_end(); ++count) {
+      if (!values.skip_tag(kFirstField) || !values.string(value)) return -1;
+    }
+  } else if (values.skip_tag(kFirstField)) {
+    list.packed = true;
+    if (!values.nested(list.bytes)) return -1;
+    const auto size = static_cast<int64_t>(list.bytes.size());
+    count = tag == kInt64List ? count_varints(list.bytes) : size % 4 == 0 ? size / 4 : -1;
+  } else {
+    std::string_view value;
+    for (uint64_t integer = 0; !values.at_end(); ++count) {
+      const bool read = tag == kInt64List ? values.skip_tag(kVarint) && values.varint(integer)
+                                          : values.skip_tag(kFixed32) && values.take(4, value);
+      if (!read) return -1;
+    }
+  }
+  feature.continue_from(values);
   return count;
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from contract.example_messages import legal_inputs
+from contract.example_messages import legal_inputs, legal_sequence_inputs
 from hypothesis import strategies as st
 
 from onnx_sparse.schemas import Input, Op
@@ -72,7 +72,8 @@ class _Draw:
 
     def arguments(self) -> Arguments:
         if any(declared.values.kind == "message" for declared in self.op.inputs):
-            return legal_inputs(self.random)
+            is_sequence = self.op.name == "ParseSequenceExample"
+            return legal_sequence_inputs(self.random) if is_sequence else legal_inputs(self.random)
         # Sizes and shapes that other inputs refer to come first.
         turns = {"size": 0, "any": 1, "flags": 2}
         for declared in sorted(self.op.inputs, key=lambda i: turns.get(self.legal[i.name].kind, 3)):

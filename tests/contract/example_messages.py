@@ -1,4 +1,5 @@
-"""tf.Example messages: writing them byte by byte, drawing legal inputs of ParseExample, and reading by protobuf.
+"""tf.Example and tf.SequenceExample messages: writing them byte by byte, drawing legal inputs of the operators that
+parse them, and reading by protobuf.
 
 The messages that are drawn have neither zero bytes nor bytes beyond ASCII, so that every backend sees them whole.
 """
@@ -79,6 +80,48 @@ def legal_inputs(random: np.random.Generator, count: int | None = None, batch: i
     }
 
 
+def legal_sequence_inputs(random: np.random.Generator, count: int | None = None, batch: int | None = None) -> Any:
+    """Legal inputs of ParseSequenceExample, with so many features and messages."""
+    inputs = legal_inputs(random, count, 0)
+    del inputs["unset_is_empty"], inputs["sparse"]
+    keys, types, sizes, required = (inputs[name] for name in ("keys", "types", "sizes", "required"))
+    batch = int(random.choice([2, 1, 7, 0])) if batch is None else batch
+    in_lists = random.random(len(keys)) < 0.5
+    in_lists[-1:] = in_lists[:1]  # with another's key, the last one is illegal
+    messages = [_legal_sequence(random, keys.tolist(), types, sizes, required, in_lists) for _ in range(batch)]
+    with_defaults = ~required & (sizes >= 0) & ~in_lists
+    for dtype, name in {FLOAT: "float", INT64: "int64", STRING: "string"}.items():
+        needed = int(sizes[with_defaults & (types == dtype)].sum())
+        inputs[f"{name}_defaults"] = inputs[f"{name}_defaults"][:needed]
+    return {
+        "serialized": np.array([m.decode() for m in messages], object),
+        **{name: inputs[name] for name in ("keys", "types", "sizes", "required")},
+        "in_lists": in_lists,
+        **{name: value for name, value in inputs.items() if name.endswith("defaults")},
+    }
+
+
+def _legal_sequence(
+    random: np.random.Generator, keys: Sequence[str], types: Array, sizes: Array, required: Array, in_lists: Array
+) -> bytes:
+    fields = []
+    for f in random.permutation(len(keys)):
+        dtype, size = int(types[f]), int(sizes[f])
+        if not required[f] and (size == 0 or random.random() < 0.2):
+            continue
+        for _ in range(int(random.integers(1, 3))):  # the last one counts
+            features = []
+            for _ in range(int(random.integers(1, 3)) if in_lists[f] else 1):
+                length = size if size > 0 else -size * int(random.integers(1, 3))
+                values = [_ascii_value(random, dtype) for _ in range(length)]
+                features.append(feature(dtype, values, bool(random.random() < 0.5)))
+            content = b"".join(field(0x0A, each) for each in features) if in_lists[f] else features[0]
+            fields.append(field(0x12 if in_lists[f] else 0x0A, entry(keys[f].encode(), content)))
+    if random.random() < 0.3:
+        fields.insert(int(random.integers(len(fields) + 1)), b"\x1a\x03any" if random.random() < 0.5 else b"\x10\x07")
+    return b"".join(fields)
+
+
 def _legal_message(
     random: np.random.Generator, keys: Sequence[str], types: Array, sizes: Array, required: Array
 ) -> bytes:
@@ -137,9 +180,18 @@ def mutated(random: np.random.Generator, content: bytes) -> bytes:
     return bytes(changed)
 
 
-@functools.cache
 def example_class() -> Any:
     """protobuf's class for tf.Example messages."""
+    return message_factory.GetMessageClass(_pool().FindMessageTypeByName("contract.Example"))
+
+
+def sequence_example_class() -> Any:
+    """protobuf's class for tf.SequenceExample messages."""
+    return message_factory.GetMessageClass(_pool().FindMessageTypeByName("contract.SequenceExample"))
+
+
+@functools.cache
+def _pool() -> Any:
     file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="contract", syntax="proto3")
     kinds = descriptor_pb2.FieldDescriptorProto
 
@@ -153,13 +205,19 @@ def example_class() -> Any:
     for number, (name, kind) in enumerate(lists, 1):
         add(file.message_type.add(name=name), "value", 1, kind, repeated=True)
         add(whole, name, number, kinds.TYPE_MESSAGE, f".contract.{name}").oneof_index = 0
-    features = file.message_type.add(name="Features")
-    pair = features.nested_type.add(name="FeatureEntry")
-    pair.options.map_entry = True
-    add(pair, "key", 1, kinds.TYPE_STRING)
-    add(pair, "value", 2, kinds.TYPE_MESSAGE, ".contract.Feature")
-    add(features, "feature", 1, kinds.TYPE_MESSAGE, ".contract.Features.FeatureEntry", repeated=True)
+    steps = file.message_type.add(name="FeatureList")
+    add(steps, "feature", 1, kinds.TYPE_MESSAGE, ".contract.Feature", repeated=True)
+    for name, held, value in (("Features", "feature", "Feature"), ("FeatureLists", "feature_list", "FeatureList")):
+        features = file.message_type.add(name=name)
+        pair = features.nested_type.add(name=f"{value}Entry")
+        pair.options.map_entry = True
+        add(pair, "key", 1, kinds.TYPE_STRING)
+        add(pair, "value", 2, kinds.TYPE_MESSAGE, f".contract.{value}")
+        add(features, held, 1, kinds.TYPE_MESSAGE, f".contract.{name}.{value}Entry", repeated=True)
     add(file.message_type.add(name="Example"), "features", 1, kinds.TYPE_MESSAGE, ".contract.Features")
+    sequence = file.message_type.add(name="SequenceExample")
+    add(sequence, "context", 1, kinds.TYPE_MESSAGE, ".contract.Features")
+    add(sequence, "feature_lists", 2, kinds.TYPE_MESSAGE, ".contract.FeatureLists")
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("contract.Example"))
+    return pool

@@ -252,12 +252,12 @@ def _another_element_type(op: Op, declared: Input, values: Values) -> Iterator[C
 
 
 def _a_damaged_message(op: Op, declared: Input, values: Values) -> Iterator[Change]:
-    name = declared.name
+    name, message = declared.name, f"tf.{op.name.removeprefix('Parse')}"
 
     def damaged(draw: st.DrawFn, inputs: Arguments) -> str:
         at = _position(draw, inputs[name])
         inputs[name][at] += draw(st.sampled_from(["\x0f", "\x0b", "\n", "\x12", "\n\x01\n", "\n\x02\n\x01", "\r\x01"]))
-        return f"{_element(name, at)} is not a tf.Example"
+        return f"{_element(name, at)} is not a {message}"
 
     yield Change(f"{name} damaged", damaged)
 

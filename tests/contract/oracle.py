@@ -15,7 +15,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from contract.example_messages import FLOAT, INT64, STRING, example_class
+from contract.example_messages import FLOAT, INT64, STRING, example_class, sequence_example_class
 from contract.fingerprint import fingerprint64
 from contract.siphash import siphash
 
@@ -499,6 +499,42 @@ def unicode_encode(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, E
     return {"output": Expected.exactly(object, [len(texts)], texts)}
 
 
+def parse_sequence_example(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+    """By protobuf's own parser."""
+    lists = {FLOAT: "FloatList", INT64: "Int64List", STRING: "BytesList"}
+    names = {FLOAT: "float", INT64: "int64", STRING: "string"}
+    parsed = [sequence_example_class().FromString(text.encode()) for text in inputs["serialized"]]
+    values: dict[int, list[Any]] = {dtype: [] for dtype in lists}
+    splits: list[int] = []
+    lengths: list[int] = []
+    position = dict.fromkeys(lists, 0)
+    for f, key in enumerate(inputs["keys"]):
+        dtype, size, in_lists = int(inputs["types"][f]), int(inputs["sizes"][f]), bool(inputs["in_lists"][f])
+        default: list[Any] = []
+        if size >= 0 and not inputs["required"][f] and not in_lists:
+            default = elements(inputs[f"{names[dtype]}_defaults"])[position[dtype] :][:size]
+            position[dtype] += size
+        splits.append(0)
+        for example in parsed:
+            if in_lists:
+                steps = example.feature_lists.feature_list
+                found = [getattr(step, lists[dtype]).value for step in steps[key].feature] if key in steps else []
+            else:
+                features = example.context.feature
+                found = [getattr(features[key], lists[dtype]).value if key in features else default]
+            for step in found:
+                values[dtype] += [value.decode() if isinstance(value, bytes) else value for value in step]
+                lengths.append(len(step))
+            splits.append(splits[-1] + len(found))
+    return {
+        "float_values": Expected.exactly(np.float32, [len(values[FLOAT])], values[FLOAT]),
+        "int64_values": Expected.exactly(np.int64, [len(values[INT64])], values[INT64]),
+        "string_values": Expected.exactly(object, [len(values[STRING])], values[STRING]),
+        "list_splits": Expected.exactly(np.int64, (len(inputs["keys"]), len(parsed) + 1), splits),
+        "lengths": Expected.exactly(np.int64, [len(lengths)], lengths),
+    }
+
+
 ORACLES: dict[str, Callable[[Inputs, Mapping[str, str]], dict[str, Expected]]] = {
     "SparseFillEmptyRows": sparse_fill_empty_rows,
     "RaggedFillEmptyRows": ragged_fill_empty_rows,
@@ -534,6 +570,7 @@ ORACLES: dict[str, Callable[[Inputs, Mapping[str, str]], dict[str, Expected]]] =
     "UnicodeDecode": unicode_decode,
     "UnicodeEncode": unicode_encode,
     "ParseExample": parse_example,
+    "ParseSequenceExample": parse_sequence_example,
 }
 
 

@@ -267,6 +267,22 @@ def test_errors_name_the_message_and_the_feature(everything, broken, reason):
         function(tf.constant([MESSAGES[0], broken]))
 
 
+@pytest.mark.parametrize("given", [[], ["a", "b"], ["a"]], ids=str)
+def test_names_must_be_as_many_as_messages(given):
+    """Also where there may be none."""
+    function = parser(
+        {"age": FEATURES["age"]}, parse=lambda s, f: tf.io.parse_example(s, f, tf.constant(given, tf.string))
+    )
+    session = onnx_sparse.InferenceSession(convert(function), backend="native")
+    if len(given) == 1:
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            function(tf.constant(MESSAGES[1:]))
+        with pytest.raises(Exception, match="cannot be reshaped"):
+            results(session, MESSAGES[1:])
+    else:
+        assert results(session, MESSAGES[1:])[0].tolist() == [5, 0]
+
+
 def refusal(**changes: Any) -> str:
     """Why a parser is refused."""
     arguments = {
@@ -294,7 +310,7 @@ def refusal(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"names": tf.constant(["a", "b"])}, "names, which appear in error messages only, are not empty"),
+        ({"names": tf.constant("a")}, "the names are not as many as the messages"),
         ({"dense_shapes": [[1]]}, "feature 'x' of shape [1] has a default of shape [2]"),
         ({"dense_shapes": [[None]]}, "feature 'x' is padded with a tensor of shape [2]"),
         (

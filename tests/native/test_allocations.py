@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 import pytest
-from contract.example_messages import INT64, STRING, entry, feature, message
+from contract.example_messages import INT64, STRING, entry, feature, field, message
 from contract.illegal import Change, a_binding, as_arrays, changes, illegal_arguments, illegal_attributes
 from hypothesis import HealthCheck, given, settings
 from native.sessions import Array, one_node, run
@@ -190,6 +190,23 @@ def parsed(features: int, messages: int, length: int) -> Inputs:
     }
 
 
+def sequences(messages: int, steps: int, length: int) -> Inputs:
+    """A number in the context, one that is missing, and a feature list."""
+    step = field(0x0A, feature(STRING, [b"x" * 9] * length))
+    content = message(entry(b"age", feature(INT64, [b"\1"]))) + field(0x12, entry(b"list", step * steps))
+    return {
+        "serialized": onnx_sparse.example_array([content] * messages),
+        "keys": np.array(["age", "other", "list"], object),
+        "types": np.array([INT64, INT64, STRING]),
+        "sizes": np.array([1, 1, -1]),
+        "required": np.zeros(3, bool),
+        "in_lists": np.array([False, False, True]),
+        "float_defaults": np.zeros(0, np.float32),
+        "int64_defaults": np.arange(2),
+        "string_defaults": np.zeros(0, object),
+    }
+
+
 def filled(rows: int, columns: int) -> Inputs:
     return {"dims": np.array([rows, columns]), "value": np.array(2, np.int8)}
 
@@ -224,6 +241,8 @@ def cases() -> Iterator[Any]:
             made.append(("", 2, functools.partial(text, op)))
         elif op == "ParseExample":
             made.append(("", 3, parsed))
+        elif op == "ParseSequenceExample":
+            made.append(("", 3, sequences))
         else:
             made.append(("", 2, filled))
         for name, count, inputs in made:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from contract.example_messages import legal_inputs
+from contract.example_messages import legal_inputs, legal_sequence_inputs
 from native.sessions import Array, run
 
 from onnx_sparse import KernelError
@@ -111,6 +111,8 @@ def _other_operators(random: Any, threads: int) -> Iterator[tuple[str, list[Arra
         yield name, [o.astype(str) if o.dtype == object else o for o in outputs]
     outputs = run("ParseExample", legal_inputs(np.random.default_rng(8), 4, 3_000), threads=threads)
     yield "ParseExample", [o.astype(str) if o.dtype == object else o for o in outputs]
+    outputs = run("ParseSequenceExample", legal_sequence_inputs(np.random.default_rng(11), 4, 3_000), threads=threads)
+    yield "ParseSequenceExample", [o.astype(str) if o.dtype == object else o for o in outputs]
     yield "Fill", run("Fill", {"dims": np.array([700, 1001]), "value": np.array(3, np.int16)}, threads=threads)
 
 
@@ -262,9 +264,12 @@ def test_unsorted_rows_between_two_parts_are_sorted() -> None:
         np.testing.assert_array_equal(values, np.roll(np.arange(count), -fall))
 
 
-def test_many_messages_give_what_the_reference_gives() -> None:
-    inputs = legal_inputs(np.random.default_rng(9), 6, 2_000)
-    for got, expected in zip(run("ParseExample", inputs), FUNCTIONS["ParseExample"](*inputs.values()), strict=True):
+@pytest.mark.parametrize(
+    ("op", "draw"), [("ParseExample", legal_inputs), ("ParseSequenceExample", legal_sequence_inputs)]
+)
+def test_many_messages_give_what_the_reference_gives(op: str, draw: Callable[..., dict[str, Array]]) -> None:
+    inputs = draw(np.random.default_rng(9), 6, 2_000)
+    for got, expected in zip(run(op, inputs), FUNCTIONS[op](*inputs.values()), strict=True):
         np.testing.assert_array_equal(got, expected)
 
 

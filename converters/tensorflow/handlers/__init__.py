@@ -21,6 +21,7 @@ from onnx_sparse.converters.tensorflow.handlers import (  # noqa: F401 - importe
     scatter,
     segment,
     selection,
+    sequence_parsing,
     sets,
     shaping,
     sparse,

@@ -23,7 +23,8 @@ from onnx_sparse.schemas.example_parsing import LISTS
 DENSE_SHAPES = "_dense_shapes"
 
 _TYPES = tuple(dtype_name(dtype) for dtype in LISTS)
-_NOTES = "names, which appear in error messages only, must be empty"
+#: What becomes of the names of messages.
+NAMES_NOTE = "names, which appear in error messages only, are not shown: there the messages are numbered"
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,13 @@ class _Dense:
 _Feature = _Sparse | _Dense | _Ragged
 
 
-@handles("ParseExample", inputs=("inputs*",), to="ParseExample", dtypes=_TYPES, notes=_NOTES)
+@handles("ParseExample", inputs=("inputs*",), to="ParseExample", dtypes=_TYPES, notes=NAMES_NOTE)
 def parse_example(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The keys are tensors of their own."""
     sparse, dense = int(node.attributes["Nsparse"]), int(node.attributes["Ndense"])
     serialized, names, *given = node.all("inputs")
-    _require_no_names(names)
-    keys = [_strings(key, "a key")[0] for key in given[: sparse + dense]]
+    serialized = with_names(serialized, names, emit)
+    keys = [keys_of(key, "a key")[0] for key in given[: sparse + dense]]
     features: list[_Feature] = [
         *_sparse_features(node, keys[:sparse]),
         *_dense_features(node, keys[sparse:], given[sparse + dense :]),
@@ -89,19 +90,18 @@ def parse_example(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("serialized", "names", "sparse_keys", "dense_keys", "ragged_keys", "dense_defaults*"),
     to="ParseExample",
     dtypes=_TYPES,
-    notes=_NOTES,
+    notes=NAMES_NOTE,
 )
 def parse_example_v2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The keys are vectors; there are ragged features, too, and `serialized` may be a scalar."""
-    _require_no_names(node["names"])
-    sparse, dense, ragged = (_strings(node[f"{kind}_keys"], f"{kind}_keys") for kind in ("sparse", "dense", "ragged"))
+    sparse, dense, ragged = (keys_of(node[f"{kind}_keys"], f"{kind}_keys") for kind in ("sparse", "dense", "ragged"))
     types = zip(ragged, node.attributes["ragged_value_types"], node.attributes["ragged_split_types"], strict=True)
     features: list[_Feature] = [
         *_sparse_features(node, sparse),
         *_dense_features(node, dense, node.all("dense_defaults")),
         *(_Ragged(*feature) for feature in types),
     ]
-    return _parsed(node["serialized"], features, emit)
+    return _parsed(with_names(node["serialized"], node["names"], emit), features, emit)
 
 
 @handles("ParseSingleExample", inputs=("serialized", "dense_defaults*"), to="ParseExample", dtypes=_TYPES)
@@ -114,13 +114,20 @@ def parse_single_example(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return _parsed(node["serialized"], features, emit)
 
 
-def _strings(tensor: Tensor, what: str) -> list[bytes]:
+def keys_of(tensor: Tensor, what: str) -> list[bytes]:
+    """The keys in a constant."""
     return [s if isinstance(s, bytes) else str(s).encode() for s in tensor.constant(what).reshape(-1)]
 
 
-def _require_no_names(names: Tensor) -> None:
-    if names.shape != (0,):
-        raise Unsupported("names, which appear in error messages only, are not empty")
+def with_names(serialized: Tensor, names: Tensor, emit: Emitter) -> Tensor:
+    """The messages, which are refused if there are names, but more or fewer."""
+    if names.shape == (0,) or serialized.rank == 0 == names.rank:
+        return serialized
+    if serialized.rank != 1 or names.rank != 1:
+        raise Unsupported("the names are not as many as the messages")
+    if names.shape is None or None in names.shape:
+        raise Unsupported("the number of names is not known before the model runs")
+    return emit.op("Reshape", serialized, emit.constant(list(names.dims)), shape=serialized.shape)
 
 
 def _sparse_features(node: Node, keys: Sequence[bytes]) -> list[_Sparse]:
@@ -185,7 +192,7 @@ def _parsed(serialized: Tensor, features: Sequence[_Feature], emit: Emitter) -> 
             # Of a scalar, TensorFlow gives no row splits.
             made = emit.cast(splits, feature.splits) if is_batch else emit.constant([], feature.splits)
             ragged.append((flat, made))
-    return (*_by_part(sparse, 3), *dense, *_by_part(ragged, 2))
+    return (*by_part(sparse, 3), *dense, *by_part(ragged, 2))
 
 
 def _is_required(feature: _Feature) -> bool:
@@ -195,6 +202,11 @@ def _is_required(feature: _Feature) -> bool:
 def _defaults(features: Sequence[_Feature], dtype: DType, emit: Emitter) -> Tensor:
     """The defaults of all features of a type, one after another."""
     given = [feature.default for feature in features if feature.dtype == dtype and feature.default is not None]
+    return defaults_of(given, dtype, emit)
+
+
+def defaults_of(given: Sequence[Tensor], dtype: DType, emit: Emitter) -> Tensor:
+    """Tensors of a type, one after another."""
     if all(default.value is not None for default in given):
         values = [value for default in given if default.value is not None for value in default.value.reshape(-1)]
         return emit.constant(np.array(values, object if dtype == TensorProto.STRING else None), dtype)
@@ -263,6 +275,6 @@ def _single_sparse(values: Tensor, emit: Emitter) -> tuple[Tensor, ...]:
     return emit.op("Unsqueeze", numbers, emit.constant([1])), values, count
 
 
-def _by_part(results: Sequence[tuple[Tensor, ...]], parts: int) -> list[Tensor]:
+def by_part(results: Sequence[tuple[Tensor, ...]], parts: int) -> list[Tensor]:
     """First the first part of each feature, then the second of each, and so on."""
     return [result[part] for part in range(parts) for result in results]

@@ -66,14 +66,13 @@ class Handler(registry.Handler):
 _OTHERS_ARE_CONVERTED = "tf.strings.to_hash_bucket_fast and _strong (Keras: Hashing) are converted"
 
 _NOT_PARSED = (
-    "of serialized messages, only tf.Example is parsed in ONNX; convert a signature whose inputs are the features, "
-    "or of a frozen graph the part behind the parser, by the inputs that are given"
+    "of serialized messages, only tf.Example and tf.SequenceExample are parsed in ONNX; convert a signature whose "
+    "inputs are the features, or of a frozen graph the part behind the parser, by the inputs that are given"
 )
 _NOT_COMPLEX = "ONNX Runtime has no complex tensors"
 
 #: Why some operators that might be expected to be converted are not.
 REFUSALS: dict[str, str] = {
-    **dict.fromkeys(("ParseSequenceExample", "ParseSequenceExampleV2", "ParseSingleSequenceExample"), _NOT_PARSED),
     "DecodeProtoV2": _NOT_PARSED,
     **dict.fromkeys(("Complex", "Real", "Imag", "Conj", "Angle", "FFT", "FFT2D", "FFT3D"), _NOT_COMPLEX),
     **dict.fromkeys(("IFFT", "IFFT2D", "IFFT3D", "RFFT", "RFFT2D", "RFFT3D", "IRFFT", "IRFFT2D"), _NOT_COMPLEX),
