@@ -29,23 +29,48 @@ class Lookup:
     weights: str | None = None
 
     @classmethod
-    def of(cls, graph: Graph, rows: str) -> Lookup | None:
-        """The lookup that rows come from; None if they come from anything else, or are used elsewhere as well."""
+    def of(cls, graph: Graph, rows: str, *, used_once: bool = True) -> Lookup | None:
+        """The lookup that rows come from.
+
+        Args:
+            graph: The graph.
+            rows: The rows.
+            used_once: Whether rows that are used elsewhere as well are as good as none, as they are made anyway.
+
+        Returns:
+            The lookup; None if the rows come from anything else.
+        """
         found = _gathered(graph, rows)
         if found is not None:
-            return cls(*found) if _is_used_once(graph, rows) else None
+            return cls(*found) if not used_once or _is_used_once(graph, rows) else None
         product = graph.producer(rows, "Mul")
         if product is None or graph.dtype(rows) not in (TensorProto.FLOAT, TensorProto.DOUBLE):
             return None
         for side, other in zip(product.input, reversed(product.input), strict=True):
             found, weights = _gathered(graph, side), spread(graph, other)
             has_weights = graph.rank(weights) == 1 and (weights != other or graph.rank(rows) == 1)
-            if found is not None and has_weights and all(_is_used_once(graph, name) for name in (rows, side)):
-                return cls(*found, weights)
+            is_sole = not used_once or all(_is_used_once(graph, name) for name in (rows, side))
+            if found is not None and has_weights and is_sole:
+                return cls(*found, None if graph.uniform(weights) == 1 else weights)
         return None
 
-    def summed(self, graph: Graph, emit: Emitter, ids: Tensor, count: Tensor) -> Tensor:
-        """The sum of each segment's rows. An id outside [0, count) is an error."""
+    def rows(self, graph: Graph, emit: Emitter) -> Tensor:
+        """The rows without their weights."""
+        return emit.op("Gather", graph.tensor(self.table), graph.tensor(self.indices), axis=0)
+
+    def reduced(
+        self, graph: Graph, emit: Emitter, kind: str, ids: Tensor, count: Tensor, *, order: str = "any"
+    ) -> Tensor:
+        """The sum or the mean of each segment's rows.
+
+        Args:
+            graph: The graph.
+            emit: Receives the nodes.
+            kind: `Sum` or `Mean`.
+            ids: The segment of each row. In any order, an id outside [0, count) is an error; in order, a negative one.
+            count: The number of segments.
+            order: `any` or `sorted`.
+        """
         table, indices = graph.tensor(self.table), graph.tensor(self.indices)
         dtype = TensorProto.INT32 if {indices.dtype, ids.dtype} == {TensorProto.INT32} else TensorProto.INT64
         weights = None if self.weights is None else one_per_row(graph, emit, self.weights, indices)
@@ -56,7 +81,7 @@ class Lookup:
             "num_segments": emit.cast(count, dtype),
             "per_sample_weights": weights,
         }
-        return emit.domain_op("EmbeddingSegmentsSum", inputs, {"segment_ids_order": "any"})[0]
+        return emit.domain_op(f"EmbeddingSegments{kind}", inputs, {"segment_ids_order": order})[0]
 
 
 def first_size(emit: Emitter, tensor: Tensor) -> Tensor:

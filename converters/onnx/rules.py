@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onnx_sparse.converters.onnx.bags import BagsInLoop, BagsInSequence
 from onnx_sparse.converters.onnx.lookups import LookupOfUniqueRows, WeightedMeanOfRows
 from onnx_sparse.converters.onnx.scatters import ScatteredRows
 from onnx_sparse.converters.onnx.tf2onnx_empty_rows import (
@@ -16,7 +17,7 @@ from onnx_sparse.converters.tensorflow.rewriting.means import MeanOfSlices
 
 #: Phases of rules. First reductions are found, then what they divide by, then the filled rows that they reduce.
 PHASES: tuple[Phase, ...] = (
-    (PaddedSegments(), SegmentCounts(), ScatteredRows()),
+    (PaddedSegments(), SegmentCounts(), ScatteredRows(), BagsInSequence(), BagsInLoop()),
     (LookupOfUniqueRows(),),
     (WeightedMeanOfRows(), MeanOfFilledRows(), MeanOfSlices()),
     (DefaultOfFilledRows(), ZeroOfEmptyRows(), FilledRows()),

@@ -9,7 +9,6 @@ from onnx import NodeProto
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.onnx.lookups import Lookup, counted_from_the_front, first_size
-from onnx_sparse.converters.onnx.tf2onnx_segments import fill
 from onnx_sparse.converters.rewriting.graph import Graph, attribute
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.rewriting.sizes import Size, shape_sizes, size_of, sizes
@@ -86,11 +85,11 @@ class ScatteredRows(Rule[Graph]):
         kind, merge = _REDUCTIONS[reduction]
         lookup = Lookup.of(graph, rows.name) if kind == "Sum" else None
         if lookup is not None:  # it refuses ids that are out of range
-            reduced = lookup.summed(graph, emit, vector, size)
+            reduced = lookup.reduced(graph, emit, kind, vector, size)
         else:
             vector = _negative_refused(graph, emit, vector, size)
             reduced = reduced_by_segment(emit, kind, rows, vector, size)
-        if kind != "Sum" or fill(graph, start.name) != 0:
+        if kind != "Sum" or graph.uniform(start.name) != 0:
             reduced = emit.op(merge, start, reduced, shape=start.shape)
         graph.bypass(node, _from_front(emit, reduced, start, axis).name)
 

@@ -12,7 +12,7 @@ from typing import Any
 from onnx import NodeProto, TensorProto
 
 from onnx_sparse.converters.onnx.lookups import before_counting, counted_from_the_front, first_size, one_per_row
-from onnx_sparse.converters.onnx.tf2onnx_segments import MeanBySegment, fill, is_one_more, scalar
+from onnx_sparse.converters.onnx.tf2onnx_segments import MeanBySegment, is_one_more, scalar
 from onnx_sparse.converters.rewriting.entries import column
 from onnx_sparse.converters.rewriting.graph import Graph, attribute, attributes
 from onnx_sparse.converters.rewriting.rule import Match, Rule
@@ -44,7 +44,7 @@ class _Empty:
         if node is None or unique is None or matrix is None or true is None:
             return None
         is_flat = attribute(unique, "axis") is None and attribute(node, "axis", 0) == 0
-        is_set = fill(graph, node.input[0]) is True and fill(graph, node.input[2]) is False
+        is_set = graph.uniform(node.input[0]) is True and graph.uniform(node.input[2]) is False
         is_plain = unique.output[0] == node.input[1] and attribute(node, "reduction", b"none") == b"none"
         return cls(matrix, true.input[0]) if is_flat and is_set and is_plain else None
 

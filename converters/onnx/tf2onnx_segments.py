@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto, TensorProto, numpy_helper
+from onnx import NodeProto, TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.onnx.lookups import Lookup
@@ -75,7 +75,7 @@ class PaddedSegments(Rule[Graph]):
             return None
         matrix = graph.producer(places.input[0], "ConstantOfShape")
         shape = graph.producer(matrix.input[0], "Concat") if matrix is not None else None
-        if matrix is None or shape is None or len(shape.input) != 2 or fill(graph, places.input[0]) != -1:
+        if matrix is None or shape is None or len(shape.input) != 2 or graph.uniform(places.input[0]) != -1:
             return None
         return {"padded": padded, "places": places, "count": shape.input[0], "longest": shape.input[1]}
 
@@ -96,7 +96,7 @@ class PaddedSegments(Rule[Graph]):
             return f"the rows are {dtype_name(dtype)}"
         if attribute(padded, "axis") != 0 or not _is_one_row(graph, filler):
             return "the rows are not followed by one that fills the matrix"
-        if fill(graph, filler) != _neutral(node.op_type, dtype):
+        if graph.uniform(filler) != _neutral(node.op_type, dtype):
             return "what fills the matrix changes the result"
         return None
 
@@ -113,7 +113,7 @@ class PaddedSegments(Rule[Graph]):
         is_sum = kind == "Sum" and is_one_more(graph, size.name, found.ids)
         lookup = Lookup.of(graph, data) if is_sum else None
         if lookup is not None:
-            result = lookup.summed(graph, emit, ids, size)
+            result = lookup.reduced(graph, emit, kind, ids, size)
         else:
             result = reduced_by_segment(emit, kind, graph.tensor(data), ids, size)
         graph.bypass(node, result.name)
@@ -135,7 +135,7 @@ class SegmentCounts(Rule[Graph]):
 
     def check(self, graph: Graph, node: NodeProto, ids: str) -> str | None:
         """The counts must be put where there were zeros."""
-        if fill(graph, node.input[0]) != 0 or graph.rank(node.input[0]) != 1:
+        if graph.uniform(node.input[0]) != 0 or graph.rank(node.input[0]) != 1:
             return "the counts are not put into a vector of zeros"
         if attribute(node, "reduction", b"none") != b"none":
             return "the counts are reduced"
@@ -192,7 +192,7 @@ class MeanBySegment(Rule[Graph]):
         segments = total.input[2:4] if is_lookup else total.input[1:3]
         if [graph.without_casts(n) for n in segments] != [graph.without_casts(n) for n in count.input[1:3]]:
             return "the divisor is of other segments"
-        if fill(graph, count.input[0]) != 1 or graph.rank(count.output[0]) != 1:
+        if graph.uniform(count.input[0]) != 1 or graph.rank(count.output[0]) != 1:
             return "the divisor does not count rows"
         if is_lookup and graph.shape(total.input[5]) != (0,):
             return "the rows are weighted"
@@ -298,21 +298,6 @@ def _is_one_row(graph: Graph, name: str) -> bool:
     """Whether the first dimension of a tensor is 1."""
     made = graph.producer(name, "Unsqueeze")
     return (made is not None and _axes(graph, made) == [0]) or (graph.shape(name) or (None,))[0] == 1
-
-
-def fill(graph: Graph, name: str) -> float | None:
-    """The value of all elements of a tensor; None where they differ or are not known."""
-    node = graph.producer(name, "ConstantOfShape", "Unsqueeze", "Reshape", "Expand", "Identity")
-    if node is not None and node.op_type != "ConstantOfShape":
-        return fill(graph, node.input[0])
-    value: Any = graph.constant(name)
-    if node is not None:
-        given = attribute(node, "value")
-        value = np.zeros(1) if given is None else numpy_helper.to_array(given)
-    if value is None or value.size == 0 or not (value == value.flat[0]).all():
-        return None
-    number: float = value.flat[0].item()
-    return number
 
 
 def _neutral(op_type: str, dtype: int) -> float:

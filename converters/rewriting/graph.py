@@ -90,6 +90,20 @@ class Graph:
         array = self.constant(name)
         return None if array is None or array.dtype.kind not in "iu" else [int(v) for v in array.ravel()]
 
+    def uniform(self, name: str) -> float | None:
+        """The value of all elements of a tensor; None where they differ or are not known."""
+        node = self.producer(name, "ConstantOfShape", "Unsqueeze", "Reshape", "Expand", "Identity")
+        if node is not None and node.op_type != "ConstantOfShape":
+            return self.uniform(node.input[0])
+        value: Any = self.constant(name)
+        if node is not None:
+            given = attribute(node, "value")
+            value = np.zeros(1) if given is None else numpy_helper.to_array(given)
+        if value is None or value.size == 0 or not (value == value.flat[0]).all():
+            return None
+        number: float = value.flat[0].item()
+        return number
+
     def dtype(self, name: str) -> DType:
         """The element type of a tensor; 0 if it is not known."""
         return self._types.get(name, (0, None))[0]
