@@ -237,7 +237,7 @@ class Reducer {
       case IndexWidth::int64: {
         const int64_t* indices = static_cast<const int64_t*>(reduction_.indices) + first;
         if (reduction_.rows >= 0 && !loops().in_range64(indices, size, reduction_.rows)) return nullptr;
-        if (there == count + more) return indices;
+        if (there == count + more && count > 0) return indices;  // an empty tensor's address may be null
         std::copy_n(indices, there, own);
         break;
       }

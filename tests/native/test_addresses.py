@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 from contract.arguments import Arguments, calls
@@ -80,3 +81,29 @@ def test_an_output_at_an_odd_address() -> None:
     binding.bind_output("y", "cpu", 0, np.float32, output.shape, output.ctypes.data)
     session.run_with_iobinding(binding)
     assert output.tolist() == [[4, 6], [0, 0], [5, 6]]
+
+
+@pytest.mark.parametrize("index", ["int32", "int64"])
+@pytest.mark.parametrize("op", [op for op in OPS if op.startswith("Embedding")])
+def test_empty_inputs_that_a_node_has_computed(op: str, index: str) -> None:
+    """Their address is null."""
+    bags = "offsets" in {declared.name for declared in OPS[op].inputs}
+    text = f"""
+    <ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1]>
+    g (float[v, 4] table, {index}[k] given, {index}[b] groups, {index} count, int64[1] kept) => (float[s, 4] output)
+    <int64[1] zero = {{0}}>
+    {{
+      indices = Slice (given, zero, kept)
+      output = onnx_sparse.{op} (table, indices, groups{"" if bags else ", count"})
+    }}"""
+    session = InferenceSession(onnx.parser.parse_model(text), backend="native")
+    full = {"table": np.ones((3, 4), np.float32), "given": np.array([0, 1, 2, 2], index), "count": np.array(3, index)}
+    groups = np.array([0, 1, 3] if bags else [0, 0, 1, 2], index)
+    for _ in range(3):  # the memory of the first result is used again
+        (result,) = session.run(None, {**full, "groups": groups, "kept": np.array([4])})
+        assert result.all()
+        del result
+        none = np.zeros(3 if bags else 0, index)
+        (result,) = session.run(None, {**full, "groups": none, "kept": np.array([0])})
+        assert result.shape == (3, 4)
+        assert not result.any()
