@@ -8,7 +8,7 @@ from onnx import NodeProto, TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.onnx.expressions import Expression, Expressions, matched
-from onnx_sparse.converters.onnx.lookups import Lookup, first_size
+from onnx_sparse.converters.onnx.lookups import Lookup
 from onnx_sparse.converters.rewriting.entries import FAR
 from onnx_sparse.converters.rewriting.graph import Graph, attribute
 from onnx_sparse.converters.rewriting.rule import Match, Rule
@@ -28,14 +28,14 @@ class _Bags:
         lookup: The rows.
         starts: Where bags begin, a vector.
         has_end: Whether its last element is the end of the last bag.
-        is_empty_zero: Whether an empty bag is 0; otherwise its maximum is -inf.
+        ends: Where bags end, if the maximum of an empty one is -inf and not 0.
     """
 
     kind: str
     lookup: Lookup
     starts: str
     has_end: bool
-    is_empty_zero: bool
+    ends: str | None = None
 
 
 # What the body of the dynamo exporter's loop computes. Input 2 is the number of the bag, input 3 the results so far.
@@ -161,12 +161,12 @@ def _bags(graph: Graph, kind: str, found: dict[str, Expression]) -> _Bags | str:
     if joined is not None and len(joined.input) == 2 and _is_size(graph, joined.input[1], lookup.indices):
         count = graph.producer(bags, "Size")
         if count is not None and count.input[0] == joined.input[0]:
-            return _Bags(kind, lookup, joined.input[0], has_end=False, is_empty_zero=True)
+            return _Bags(kind, lookup, joined.input[0], has_end=False)
     less = graph.producer(bags, "Sub")
     count = graph.producer(less.input[0], "Size") if less is not None else None
     is_one_less = less is not None and count is not None and graph.integers(less.input[1]) == [1]
     if kind == "Sum" and is_one_less and count is not None and count.input[0] == bounds:
-        return _Bags(kind, lookup, bounds, has_end=True, is_empty_zero=True)
+        return _Bags(kind, lookup, bounds, has_end=True)
     return "it is not known that the bounds are those of all bags"
 
 
@@ -191,7 +191,7 @@ def _looped(graph: Graph, loop: NodeProto) -> _Bags | str:
             joined = graph.producer(bounds, "Concat")
             has_end = joined is None or sizes(graph, joined.input[-1]) != shape_sizes(graph, ids)
             starts = bounds if joined is None or has_end else joined.input[0]
-            return _Bags(kind, lookup, starts, has_end=has_end, is_empty_zero=kind != "Max")
+            return _Bags(kind, lookup, starts, has_end=has_end, ends=ends if kind == "Max" else None)
     return "the loop does something else with each bag than to sum, average or compare rows between two bounds"
 
 
@@ -230,8 +230,6 @@ def _difference(graph: Graph, bags: _Bags) -> str | None:
         return f"the table is {dtype_name(dtype)}"
     if graph.rank(bags.lookup.table) != 2 or graph.rank(bags.starts) != 1 or graph.dtype(bags.starts) not in INDEX:
         return "the ranks are not those of a table and of bounds"
-    if bags.kind == "Max" and dtype == TensorProto.DOUBLE and not bags.is_empty_zero:
-        return "the table is double, of which no wider type has a lowest number to stand for -inf"
     if bags.kind != "Sum" and bags.lookup.weights is not None:
         return "the rows are weighted"
     return None
@@ -239,40 +237,14 @@ def _difference(graph: Graph, bags: _Bags) -> str | None:
 
 def _reduced(graph: Graph, emit: Emitter, bags: _Bags) -> Tensor:
     """The reduction of each bag."""
-    indices = emit.cast(graph.tensor(bags.lookup.indices), TensorProto.INT64)
     starts = emit.cast(graph.tensor(bags.starts), TensorProto.INT64)
-    ids = _ids(emit, starts, first_size(emit, indices))
-    count = first_size(emit, starts)
+    inputs = {**bags.lookup.inputs(graph, emit, TensorProto.INT64), "offsets": starts}
+    last = {"include_last_offset": "true" if bags.has_end else "false"}
+    (reduced,) = emit.domain_op(f"EmbeddingBagOffsets{bags.kind}", inputs, last)
+    if bags.ends is None:
+        return reduced
+    ends = emit.cast(graph.tensor(bags.ends), TensorProto.INT64)
     if bags.has_end:
-        count = emit.op("Sub", count, emit.constant(1), shape=())
-    if bags.kind == "Max":
-        rows = bags.lookup.rows(graph, emit)
-        if bags.is_empty_zero:
-            return _segments(emit, "SegmentMax", rows, ids, count, fill_mode="ZERO")
-        # The lowest double, which an empty bag is, becomes -inf.
-        wide = _segments(emit, "SegmentMax", emit.cast(rows, TensorProto.DOUBLE), ids, count, fill_mode="LOWEST")
-        return emit.cast(wide, rows.dtype)
-    return bags.lookup.reduced(graph, emit, bags.kind, ids, count, order="sorted")
-
-
-def _ids(emit: Emitter, starts: Tensor, count: Tensor) -> Tensor:
-    """The bag of each entry: how many bags begin at or before it, less one.
-
-    A first bag that does not begin at 0 leaves a negative id, a start beyond the entries is out of range, and starts
-    that decrease are refused by a reduction into no segments: all are errors when the model runs.
-    """
-    checked = {"data": starts, "segment_ids": starts, "num_segments": emit.constant(0)}
-    (nothing,) = emit.domain_op("SegmentSum", checked)
-    legal = emit.op("Concat", starts, nothing, axis=0, shape=(None,))
-    ones = emit.op("Expand", emit.constant([1]), emit.shape_of(legal), shape=(None,))
-    places = emit.op("Add", count, emit.constant(1), shape=())  # a bag may begin behind the last entry
-    counted = {"data": ones, "segment_ids": legal, "num_segments": places}
-    (begun,) = emit.domain_op("UnsortedSegmentSum", counted)
-    sums = emit.op("CumSum", begun, emit.constant(0), shape=(None,))
-    length = emit.op("Reshape", count, emit.constant([1]), shape=(1,))
-    return emit.op("Sub", emit.op("Slice", sums, emit.constant([0]), length), emit.constant(1), shape=(None,))
-
-
-def _segments(emit: Emitter, op_type: str, rows: Tensor, ids: Tensor, count: Tensor, **attributes: str) -> Tensor:
-    inputs = {"data": rows, "segment_ids": ids, "num_segments": count}
-    return emit.domain_op(op_type, inputs, attributes)[0]
+        starts = emit.op("Slice", starts, emit.constant([0]), emit.constant([-1]), shape=ends.shape)
+    is_empty = emit.op("Reshape", emit.op("Equal", starts, ends), emit.constant([-1, 1]), shape=(None, 1))
+    return emit.op("Where", is_empty, emit.constant(float("-inf"), reduced.dtype), reduced, shape=reduced.shape)

@@ -11,7 +11,7 @@ from onnx_sparse.converters.rewriting.entries import is_row_gather, spread
 from onnx_sparse.converters.rewriting.graph import Graph, attribute
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.rewriting.lookups import DirectLookup, WeightedMean
-from onnx_sparse.schemas.declaration import INDEX, NUMBERS
+from onnx_sparse.schemas.declaration import INDEX, NUMBERS, DType
 
 
 @dataclass(frozen=True)
@@ -54,34 +54,22 @@ class Lookup:
                 return cls(*found, None if graph.uniform(weights) == 1 else weights)
         return None
 
-    def rows(self, graph: Graph, emit: Emitter) -> Tensor:
-        """The rows without their weights."""
-        return emit.op("Gather", graph.tensor(self.table), graph.tensor(self.indices), axis=0)
+    def summed(self, graph: Graph, emit: Emitter, ids: Tensor, count: Tensor) -> Tensor:
+        """The sum of each segment's rows. An id outside [0, count) is an error."""
+        is_narrow = {graph.dtype(self.indices), ids.dtype} == {TensorProto.INT32}
+        dtype = TensorProto.INT32 if is_narrow else TensorProto.INT64
+        segments = {"segment_ids": emit.cast(ids, dtype), "num_segments": emit.cast(count, dtype)}
+        inputs = {**self.inputs(graph, emit, dtype), **segments}
+        return emit.domain_op("EmbeddingSegmentsSum", inputs, {"segment_ids_order": "any"})[0]
 
-    def reduced(
-        self, graph: Graph, emit: Emitter, kind: str, ids: Tensor, count: Tensor, *, order: str = "any"
-    ) -> Tensor:
-        """The sum or the mean of each segment's rows.
-
-        Args:
-            graph: The graph.
-            emit: Receives the nodes.
-            kind: `Sum` or `Mean`.
-            ids: The segment of each row. In any order, an id outside [0, count) is an error; in order, a negative one.
-            count: The number of segments.
-            order: `any` or `sorted`.
-        """
+    def inputs(self, graph: Graph, emit: Emitter, dtype: DType) -> dict[str, Tensor | None]:
+        """The inputs of an operator that looks the rows up, with indices of a type."""
         table, indices = graph.tensor(self.table), graph.tensor(self.indices)
-        dtype = TensorProto.INT32 if {indices.dtype, ids.dtype} == {TensorProto.INT32} else TensorProto.INT64
-        weights = None if self.weights is None else one_per_row(graph, emit, self.weights, indices)
-        inputs = {
+        return {
             "emb_table": table,
             "indices": emit.cast(counted_from_the_front(graph, emit, indices, first_size(emit, table)), dtype),
-            "segment_ids": emit.cast(ids, dtype),
-            "num_segments": emit.cast(count, dtype),
-            "per_sample_weights": weights,
+            "per_sample_weights": None if self.weights is None else one_per_row(graph, emit, self.weights, indices),
         }
-        return emit.domain_op(f"EmbeddingSegments{kind}", inputs, {"segment_ids_order": order})[0]
 
 
 def first_size(emit: Emitter, tensor: Tensor) -> Tensor:

@@ -85,7 +85,7 @@ class ScatteredRows(Rule[Graph]):
         kind, merge = _REDUCTIONS[reduction]
         lookup = Lookup.of(graph, rows.name) if kind == "Sum" else None
         if lookup is not None:  # it refuses ids that are out of range
-            reduced = lookup.reduced(graph, emit, kind, vector, size)
+            reduced = lookup.summed(graph, emit, vector, size)
         else:
             vector = _negative_refused(graph, emit, vector, size)
             reduced = reduced_by_segment(emit, kind, rows, vector, size)

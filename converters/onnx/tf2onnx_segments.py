@@ -113,7 +113,7 @@ class PaddedSegments(Rule[Graph]):
         is_sum = kind == "Sum" and is_one_more(graph, size.name, found.ids)
         lookup = Lookup.of(graph, data) if is_sum else None
         if lookup is not None:
-            result = lookup.reduced(graph, emit, kind, ids, size)
+            result = lookup.summed(graph, emit, ids, size)
         else:
             result = reduced_by_segment(emit, kind, graph.tensor(data), ids, size)
         graph.bypass(node, result.name)
