@@ -79,10 +79,11 @@ class BagsInSequence(Rule[Graph]):
     def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
         """The results of a loop that counts, and adds to an empty sequence."""
         loop = graph.producer(node.input[0], "Loop")
-        if loop is None or len(loop.input) != 4 or len(loop.output) != 2 or loop.output[1] != node.input[0]:
+        if loop is None or len(loop.input) != 4 or len(loop.output) != 2:
             return None
-        empty = graph.producer(loop.input[3], "SequenceEmpty")
-        return None if empty is None else {"loop": loop, "bags": _sequenced(graph, loop)}
+        place = list(loop.output).index(node.input[0])  # it differs from one run of the exporter to the next
+        empty = graph.producer(loop.input[2 + place], "SequenceEmpty")
+        return None if empty is None else {"loop": loop, "bags": _sequenced(graph, loop, place)}
 
     def check(self, graph: Graph, node: NodeProto, loop: NodeProto, bags: _Bags | str) -> str | None:
         """The loop must reduce the rows between bounds."""
@@ -125,17 +126,24 @@ class BagsInLoop(Rule[Graph]):
         graph.bypass(node, _reduced(graph, graph.emitter(node), bags).name)
 
 
-def _sequenced(graph: Graph, loop: NodeProto) -> _Bags | str:
-    """The bags that a loop over a sequence reduces, or why they are not known."""
+def _sequenced(graph: Graph, loop: NodeProto, place: int) -> _Bags | str:
+    """The bags that a loop over a sequence reduces, or why they are not known.
+
+    Args:
+        graph: The graph.
+        loop: The loop.
+        place: The place of the sequence among what the loop carries; the other is the number of the bag.
+    """
     body = attribute(loop, "body")
-    inner = graph.inner(body)
-    expressions = Expressions(inner, [value.name for value in body.input])
-    goes_on, number, results = (expressions.of(value.name) for value in body.output)
+    given = [value.name for value in body.input]
+    expressions = Expressions(graph.inner(body), [*given[:2], given[3 - place], given[2 + place]])
+    made = [expressions.of(value.name) for value in body.output]
+    goes_on, number, results = made[0], made[2 - place], made[1 + place]
     limit = graph.producer(loop.input[1], "Less")
     names: dict[str, Expression] = {}
     counts = matched(("Add", _NUMBER, ("constant", 1)), number, {})
     goes = matched(("Less", number, "?bags"), goes_on, names)
-    starts = limit is not None and graph.integers(limit.input[0]) == [0] == graph.integers(loop.input[2])
+    starts = limit is not None and graph.integers(limit.input[0]) == [0] == graph.integers(loop.input[3 - place])
     if limit is None or not counts or not goes or not starts or loop.input[0]:
         return "the loop does not count from 0"
     if names["?bags"] != ("outer", limit.input[1]):

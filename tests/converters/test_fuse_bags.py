@@ -72,8 +72,14 @@ _BAGS = {
 }
 
 
-def sequenced(kind: str, *, weighted: bool = False, has_end: bool = False, step: str = "one") -> str:
+def sequenced(
+    kind: str, *, weighted: bool = False, has_end: bool = False, step: str = "one", reverse: bool = False
+) -> str:
     """The loop of the exporter with dynamo=True: it adds each result to a sequence."""
+    carried_values = [["number", "zero", "int64 k", "int64 next"]]
+    carried_values.append(["results", "none", "seq(float[q, d]) so_far", "seq(float[q, d]) longer"])
+    columns = zip(*reversed(carried_values) if reverse else carried_values, strict=True)
+    made, carried, given_values, next_values = map(", ".join, columns)
     bags, bounds = ("bags", "offsets") if has_end else ("count", "joined")
     inner = _BAGS[kind] if kind == "Max" else f"rows = Slice (weighted, start, end)\n {_BAGS[kind]}"
     inner = inner.replace("(bags,", f"({bags},")
@@ -89,8 +95,7 @@ def sequenced(kind: str, *, weighted: bool = False, has_end: bool = False, step:
       {"bags = Sub (count, one)" if has_end else "joined = Concat <axis = 0> (offsets, size)"}
       none = SequenceEmpty ()
       goes = Less (zero, {bags})
-      number, results = Loop (, goes, zero, none) <body = body (int64 i, bool c, int64 k, seq(float[q, d]) so_far)
-          => (bool again, int64 next, seq(float[q, d]) longer) {{
+      {made} = Loop (, goes, {carried}) <body = body (int64 i, bool c, {given_values}) => (bool again, {next_values}) {{
         place = Reshape (k, last)
         step = CastLike (one, place)
         place_after = Add (place, step)
@@ -132,7 +137,10 @@ def bags(draw: st.DrawFn, *, with_end: bool = False) -> dict[str, np.ndarray]:
     }
 
 
-@pytest.mark.parametrize("make", [looped, sequenced])
+reversed_sequence = functools.partial(sequenced, reverse=True)
+
+
+@pytest.mark.parametrize("make", [looped, sequenced, reversed_sequence], ids=["loop", "sequence", "sequence first"])
 @pytest.mark.parametrize("kind", ["Sum", "Mean", "Max"])
 @given(bags())
 def test_same_answers(make, kind: str, feeds: dict[str, np.ndarray]):
