@@ -284,6 +284,23 @@ STRING_STRIP = Op(
     examples=(Example("words", {}, {"input": ["  a b\n", "\t ", "c"]}, {"output": ["a b", "", "c"]}),),
 )
 
+STRING_CASE = Op(
+    name="StringCase",
+    summary="Changes the case of the ASCII letters of strings.",
+    semantics="`output[i]` is `input[i]` with the letters A to Z as a to z, or the reverse. Other bytes are kept.\n"
+    + _BYTES,
+    source="tf.raw_ops.StringLower and StringUpper without an encoding",
+    inputs=(Input("input", "string", "*S", "The strings."),),
+    outputs=(Output("output", "string", "*S", "The changed strings."),),
+    types={},
+    attributes=(Attribute("case", ("LOWER", "UPPER"), "What letters become.", "LOWER"),),
+    body_notes=_BODY_NOTES,
+    examples=(
+        Example("lower", {}, {"input": ["The Ä", ""]}, {"output": ["the Ä", ""]}, {"case": "LOWER"}),
+        Example("upper", {}, {"input": "straße"}, {"output": "STRAßE"}, {"case": "UPPER"}),
+    ),
+)
+
 UNICODE_DECODE = Op(
     name="UnicodeDecode",
     summary="Reads the characters of strings in UTF-8.",
@@ -363,6 +380,7 @@ FAMILY = Family(
         STRING_LENGTH,
         SUBSTR,
         STRING_STRIP,
+        STRING_CASE,
         UNICODE_DECODE,
         UNICODE_ENCODE,
     ),

@@ -1,4 +1,4 @@
-// RaggedStringSplit, RaggedReduceJoin, ReplaceCharacters, StringNGrams, StringLength, Substr, StringStrip.
+// RaggedStringSplit, RaggedReduceJoin, ReplaceCharacters, StringNGrams, StringLength, Substr, StringStrip, StringCase.
 
 #include <algorithm>
 #include <array>
@@ -441,6 +441,22 @@ void string_strip(const Call& call) {
     while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
     while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
     output.put(i, text);
+  });
+  output.finish();
+}
+
+void string_case(const Call& call) {
+  const Tensor& input = call.input(0);
+  const Strings texts(call, input);
+  const char first = call.choice(0) == 0 ? 'A' : 'a';  // of the letters that are changed
+  StringWriter output(call, call.allocate_value(0, shape_of(input), size_of(ORT_STRING), cause_of(input)));
+  for_each(call, texts, [&](size_t i) {
+    const std::string_view text = texts[i];
+    char* changed = output.resize(i, text.size());
+    if (changed == nullptr) return;
+    std::transform(text.begin(), text.end(), changed, [first](char byte) {
+      return static_cast<char>(byte >= first && byte < first + 26 ? byte ^ 0x20 : byte);
+    });
   });
   output.finish();
 }

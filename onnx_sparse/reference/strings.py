@@ -168,6 +168,13 @@ def string_strip(strings: Array) -> Array:
     return text_of((string.strip(_WHITESPACE) for string in bytes_of(strings)), strings.shape)
 
 
+@implements(declarations.STRING_CASE)
+def string_case(strings: Array, *, case: str) -> Array:
+    """Strings of the same shape with their ASCII letters changed; see the semantics of StringCase."""
+    changed = bytes.lower if case == "LOWER" else bytes.upper  # of bytes, which know ASCII only
+    return text_of(map(changed, bytes_of(strings)), strings.shape)
+
+
 @implements(declarations.UNICODE_DECODE)
 def unicode_decode(strings: Array, replacement_char: Array, *, errors: str) -> tuple[Array, ...]:
     """The row splits of the characters [N+1], int32 characters, and their int64 positions; see UnicodeDecode."""

@@ -471,6 +471,13 @@ def string_strip(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Exp
     return {"output": Expected.exactly(object, inputs["input"].shape, stripped)}
 
 
+def string_case(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
+    table = str.maketrans(*(letters if attributes["case"] == "LOWER" else letters[::-1]))
+    changed = [text.translate(table) for text in inputs["input"].reshape(-1)]
+    return {"output": Expected.exactly(object, inputs["input"].shape, changed)}
+
+
 def unicode_decode(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
     """Of text, which has no errors."""
     splits, values, starts = [0], [], []
@@ -567,6 +574,7 @@ ORACLES: dict[str, Callable[[Inputs, Mapping[str, str]], dict[str, Expected]]] =
     "StringLength": string_length,
     "Substr": substr,
     "StringStrip": string_strip,
+    "StringCase": string_case,
     "UnicodeDecode": unicode_decode,
     "UnicodeEncode": unicode_encode,
     "ParseExample": parse_example,

@@ -117,6 +117,8 @@ def cases() -> Iterator[Any]:
                 {"unit": unit},
             )
     yield case("StringStrip", {"input": given}, lambda: tf.strings.strip(given))
+    yield case("StringCase", {"input": given}, lambda: tf.strings.lower(given), {"case": "LOWER"})
+    yield case("StringCase", {"input": given}, lambda: tf.strings.upper(given), {"case": "UPPER"})
     for errors in ("replace", "ignore"):
         for stand_in in (0xFFFD, 63):
             yield case(

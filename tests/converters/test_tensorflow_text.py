@@ -231,6 +231,7 @@ def test_bytes_that_are_not_utf_8(agree, run):
             tf.strings.regex_full_match(words, ".*a.*"),
             hashed(tf.strings.substr(words, 1, 3)),
             hashed(tf.strings.strip(words)),
+            hashed(tf.strings.upper(words)),
             tf.strings.unicode_decode(words, "UTF-8").values,
             words == words[::-1],
         )

@@ -165,6 +165,7 @@ def text(op: str, count: int, length: int) -> Inputs:
         "StringLength": {"input": words},
         "Substr": {"input": words, "pos": numbers, "len": numbers + 3},
         "StringStrip": {"input": words},
+        "StringCase": {"input": words},
         "UnicodeDecode": {"input": words} | stand_in,
         "UnicodeEncode": encoded | stand_in,
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
@@ -59,16 +58,10 @@ def compare_strings(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return (equal if node.op_type == "Equal" else emit.op("Not", equal),)
 
 
-@handles("StringLower", "StringUpper", inputs=("input",), to="StringNormalizer", dtypes=("string",))
+@handles("StringLower", "StringUpper", inputs=("input",), to="StringCase", dtypes=("string",))
 def change_case(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """Change the case of ASCII letters, as TensorFlow does without an encoding; the locale C does so everywhere."""
+    """Change the case of ASCII letters, as TensorFlow does without an encoding."""
     if node.attributes.get("encoding"):
         raise Unsupported("only ASCII is changed, which needs no encoding: the attribute must be omitted")
-    words = node["input"]
-    # StringNormalizer takes a vector of at least one word.
-    flat = emit.op("Reshape", words, emit.constant([-1]))
-    some = emit.op("Concat", emit.constant([""], TensorProto.STRING), flat, axis=0)
     case = node.op_type.removeprefix("String").upper()
-    changed = emit.op("StringNormalizer", some, case_change_action=case, is_case_sensitive=1, locale="C")
-    rest = emit.op("Slice", changed, emit.constant([1]), emit.constant([np.iinfo(np.int64).max]))
-    return (emit.op("Reshape", rest, emit.shape_of(words), allowzero=1),)
+    return emit.domain_op("StringCase", {"input": node["input"]}, {"case": case})
