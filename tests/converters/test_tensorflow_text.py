@@ -12,6 +12,7 @@ keras = pytest.importorskip("keras")
 
 from tensorflow_functions import function  # noqa: E402
 
+import onnx_sparse  # noqa: E402
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert  # noqa: E402
 from onnx_sparse.converters.tensorflow.patterns import CharacterPattern, pattern_of  # noqa: E402
@@ -207,6 +208,29 @@ def test_characters(agree):
 
     for words in BATCHES:
         agree(characters, words)
+
+
+NUMBERS = ["12", " -7\t\n", "+5", "007", "0.1", "1e-3", ".5", "1.", "inf", "-Infinity", "nan", "16777217", "-0"]
+NO_NUMBERS = ["", " ", "12abc", "1,5", "1e", "1_0", "1\0", "true", "--1", "1 2", "0.1", "1e3", "0x10", "3000000000"]
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64, tf.int32, tf.int64], ids=lambda dtype: dtype.name)
+def test_numbers_in_text(dtype):
+    """What TensorFlow refuses is refused, too."""
+    to_number = of_words(lambda words: tf.strings.to_number(words, dtype))
+    session = onnx_sparse.InferenceSession(convert(to_number))
+    for text in (*NUMBERS, *NO_NUMBERS):
+        words = np.array([text], object)
+        try:
+            expected = to_number(tf.constant(words)).numpy()
+        except tf.errors.InvalidArgumentError:
+            with pytest.raises(Exception, match="Cast"):
+                session.run(None, {"words": words})
+            continue
+        if text == "0x10":
+            continue  # refused here, though TensorFlow reads hexadecimal floats
+        np.testing.assert_array_equal(session.run(None, {"words": words})[0], expected, text)
+    assert session.run(None, {"words": np.empty(0, object)})[0].dtype == dtype.as_numpy_dtype
 
 
 def test_other_encodings_are_refused():

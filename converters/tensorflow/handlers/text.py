@@ -13,6 +13,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.partitions import coordinates_of, dense_shape_of, of_rowids, of_splits
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.tensorflow.patterns import CharacterPattern, LiteralPattern, pattern_of, rewrite_of
+from onnx_sparse.schemas.declaration import FLOATS
 
 _STRING = TensorProto.STRING
 _OPSET_20 = "the model has opset 20"
@@ -183,6 +184,32 @@ def regex_full_match(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator, of the same library (RE2)."""
     pattern = node.attributes["pattern"] if "pattern" not in node.inputs else _bytes(node["pattern"], "the pattern")
     return emit.node("RegexFullMatch", [node["input"]], [TensorProto.BOOL], [node["input"].shape], pattern=pattern)
+
+
+_SPACE = "[ \\t\\n\\v\\f\\r]*"
+_DIGITS = "[+-]?[0-9]+"
+_FLOAT = "[+-]?(?:(?:[0-9]+\\.?[0-9]*|\\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity|nan)"
+
+
+@handles(
+    "StringToNumber",
+    inputs=("string_tensor",),
+    to="Cast",
+    dtypes=("string",),
+    notes="decimal numbers; others, and floats beyond the type's range, are an error. The model has opset 20",
+)
+def string_to_number(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Cast, which takes a number at the beginning of any text: what is no number becomes "", which it refuses."""
+    words, dtype = node["string_tensor"], node.dtypes[0]
+    number = _FLOAT if dtype in FLOATS else _DIGITS
+    pattern = f"(?i){_SPACE}{number}{_SPACE}"
+    (is_number,) = emit.node("RegexFullMatch", [words], [TensorProto.BOOL], [words.shape], pattern=pattern)
+    words = emit.op("Where", is_number, words, _text(b"", emit))
+    if dtype == TensorProto.INT32:  # Cast wraps larger numbers
+        wide = emit.cast(words, TensorProto.INT64)
+        fits = emit.op("Equal", emit.cast(emit.cast(wide, dtype), TensorProto.INT64), wide)
+        words = emit.op("Where", fits, words, _text(b"", emit))
+    return (emit.cast(words, dtype),)
 
 
 @handles("StringLength", inputs=("input",), dtypes=("string",))
