@@ -41,12 +41,18 @@ def _session(
     return onnx_sparse.InferenceSession(model, options, backend="native")
 
 
-def run(op_name: str, inputs: Mapping[str, Array], *, threads: int = 2, **attributes: str) -> list[Array]:
-    """The outputs of an operator on the native kernels."""
+def session_for(
+    op_name: str, inputs: Mapping[str, Array], *, threads: int = 2, **attributes: str
+) -> onnx_sparse.InferenceSession:
+    """A session of an operator for inputs of these types."""
     void = TensorProto.STRING  # as ONNX Runtime takes arrays of bytes
     types = tuple((n, void if a.dtype.type is np.void else element_type(a.dtype)) for n, a in inputs.items())
-    session = _session(op_name, types, tuple(attributes.items()), threads)
-    return list(session.run(None, dict(inputs)))
+    return _session(op_name, types, tuple(attributes.items()), threads)
+
+
+def run(op_name: str, inputs: Mapping[str, Array], *, threads: int = 2, **attributes: str) -> list[Array]:
+    """The outputs of an operator on the native kernels."""
+    return list(session_for(op_name, inputs, threads=threads, **attributes).run(None, dict(inputs)))
 
 
 def segment_ids(random: np.random.Generator, lengths: Array) -> Array:
