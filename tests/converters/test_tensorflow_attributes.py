@@ -19,6 +19,12 @@ from onnx_sparse.converters.tensorflow.tf2onnx_bridge import OPSET  # noqa: E402
 PASSED_ON = {("Cumsum", "exclusive"), ("Cumsum", "reverse"), ("LeakyRelu", "alpha"), ("LRN", "beta"), ("LRN", "bias")}
 PASSED_ON |= {(f"FusedBatchNorm{version}", "epsilon") for version in ("", "V2", "V3")}
 PASSED_ON |= {("CudnnRNN", "is_training")}  # dropout, for which it matters, is read
+#: Read before tf2onnx sees the graph, and passed on as JSON.
+PASSED_ON |= {
+    (op_type, name)
+    for op_type in ("ParseSequenceExample", "ParseSequenceExampleV2", "ParseSingleSequenceExample")
+    for name in ("context_dense_shapes", "feature_list_dense_shapes")
+}
 
 tfonnx = pytest.importorskip("tf2onnx.tfonnx")  # registers tf2onnx's handlers
 BY_OPERATOR = {**tf_op.create_mapping(OPSET, []), **HANDLERS}

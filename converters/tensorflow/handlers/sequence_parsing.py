@@ -150,8 +150,8 @@ def parse_single_sequence_example(node: Node, emit: Emitter) -> tuple[Tensor, ..
     """The keys are tensors of their own; the lengths of feature lists are not returned."""
     serialized, missing, *rest = node.all("inputs")
     keys = []
-    for part in _PARTS:
-        count = int(node.attributes[f"N{part}"])
+    for counted in ("Ncontext_sparse", "Ncontext_dense", "Nfeature_list_sparse", "Nfeature_list_dense"):
+        count = int(node.attributes[counted])
         keys.append([keys_of(key, "a key")[0] for key in rest[:count]])
         rest = rest[count:]
     may_be_missing = [key in keys_of(missing, _MISSING) for key in keys[3]]
