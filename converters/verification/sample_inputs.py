@@ -345,8 +345,10 @@ class _Drawing:
         messages = np.empty(shape, object)
         for b in np.ndindex(*shape):
             given = {}
+            lists_missing = self.rng.random() < 0.3
             for feature in features:
-                if self.kind == "with empty rows" and not feature.required and self.rng.random() < 0.3:
+                missing = lists_missing if feature.size < 0 else self.rng.random() < 0.3
+                if self.kind == "with empty rows" and not feature.required and missing:
                     continue
                 length = int(lengths[b[0] if b else 0])
                 size = feature.size if feature.size >= 0 else -feature.size * length

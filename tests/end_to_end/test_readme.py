@@ -27,6 +27,18 @@ GUIDES = ("tensorflow", "ascend", "openvino", "onnx")
 SEPARATE_GUIDES = ("torch",)
 
 
+SCATTERED_ROWS = """
+    <ir_version: 8, opset_import: ["" : 18]>
+    g (float[s, 3] start, int64[k] ids, int64[k, 3] matrix, float[k, 3] rows) => (float[s, 3] output)
+    <int64[1] axis = {1}>
+    {
+      shape = Shape (rows)
+      columns = Unsqueeze (ids, axis)
+      indices = Expand (columns, shape)
+      output = ScatterElements <axis = 0, reduction = "add"> (start, indices, rows)
+    }"""
+
+
 def blocks(*texts: str) -> list[tuple[str, str]]:
     """The language and the text of each fenced block."""
     return re.findall(r"^```(\w*)\n(.*?)^```", "\n".join(texts), re.DOTALL | re.MULTILINE)
@@ -60,7 +72,7 @@ def test_every_example_of_a_guide(name: str, tmp_path: Path, monkeypatch: pytest
 
 
 def write_what_the_reader_has(folder: Path) -> None:
-    """Write the files that the guides assume a reader has: an Ascend layer with its dump, an .air, an IR."""
+    """Write the files that the guides assume a reader has: a layer with its dump, an .air, an IR, a file."""
     x = np.ones((2, 3), np.float16)
     graph = layer(["x"], ["y"], [operation("ElewiseOperation", ["x", "x"], ["y"], {"elewiseType": 8})])
     write(folder, graph)
@@ -74,6 +86,7 @@ def write_what_the_reader_has(folder: Path) -> None:
     data, ids = net.parameter("data", "f32", [-1, 2]), net.parameter("segment_ids", "i64", [-1])
     net.result(net.layer("SegmentMax", "opset16", [data, ids], [("f32", [-1, 2])], {"fill_mode": "zero"}))
     net.save(folder)
+    onnx.save(onnx.parser.parse_model(SCATTERED_ROWS), folder / "by_tf2onnx.onnx")
 
 
 def test_every_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
