@@ -41,9 +41,9 @@ class Command:
         return 0
 
 class Parser:
-    def parse_args(self, argv):
+    def parse_known_args(self, argv):
         import argparse
-        return argparse.Namespace(debug=False, json=False, command=Command())
+        return argparse.Namespace(debug=False, json=False, command=Command()), []
 
 cli._parser = Parser
 sys.exit(cli.main([]))
