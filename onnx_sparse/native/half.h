@@ -1,5 +1,5 @@
 // float16 and bfloat16: two bytes, computed with as float32 and rounded once, to nearest even.
-// A part of loops.cc.
+// A part of the inner loops.
 
 #pragma once
 

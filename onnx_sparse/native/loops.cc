@@ -1,11 +1,11 @@
-// The inner loops, compiled once for each instruction set: ONNX_SPARSE_INSTRUCTIONS names that of this object.
+// The inner loops, compiled once for each instruction set: ONNX_SPARSE_INSTRUCTIONS names that of this object. Those
+// over rows are in float_rows.cc and integer_rows.cc, which a compiler works at for longer than at all else.
 //
 // Everything is in a namespace of that name, and no inline function of a library is called: the linker keeps only one
 // copy of such a function, which could have instructions that the machine lacks.
 
 #include "loops.h"
 
-#include "reduction.h"
 #include "vectors.h"
 
 namespace onnx_sparse::ONNX_SPARSE_INSTRUCTIONS {
@@ -54,27 +54,19 @@ void select_all(const void* x, const uint8_t* mask, const void* value, size_t co
   for (size_t i = 0; i < count; ++i) to[i] = mask[i] ? element : load<T, 1>(from + i);
 }
 
-#define ONNX_SPARSE_ROWS(function, T)                                                     \
-  {function<RowReduction<T, Add, false>>, function<RowReduction<T, Add, true>>,           \
-   function<RowReduction<T, Multiply, false>>, function<RowReduction<T, Maximum, false>>, \
-   function<RowReduction<T, Minimum, false>>}
-// In the order of Element.
-#define ONNX_SPARSE_TABLE(function)                                                                                 \
-  {ONNX_SPARSE_ROWS(function, Float16),  ONNX_SPARSE_ROWS(function, BFloat16), ONNX_SPARSE_ROWS(function, float),   \
-   ONNX_SPARSE_ROWS(function, double),   ONNX_SPARSE_ROWS(function, int8_t),   ONNX_SPARSE_ROWS(function, int16_t), \
-   ONNX_SPARSE_ROWS(function, int32_t),  ONNX_SPARSE_ROWS(function, int64_t),  ONNX_SPARSE_ROWS(function, uint8_t), \
-   ONNX_SPARSE_ROWS(function, uint16_t), ONNX_SPARSE_ROWS(function, uint32_t), ONNX_SPARSE_ROWS(function, uint64_t)}
 #define ONNX_SPARSE_TEXT_OF(name) #name
 #define ONNX_SPARSE_TEXT(name) ONNX_SPARSE_TEXT_OF(name)
 
 }  // namespace
 
+extern const RowLoops float_rows[4][kReductionCount];
+extern const RowLoops integer_rows[8][kReductionCount];
+
 extern const Loops table;
 const Loops table = {
     ONNX_SPARSE_TEXT(ONNX_SPARSE_INSTRUCTIONS),
-    ONNX_SPARSE_TABLE(reduce_batch),
-    ONNX_SPARSE_TABLE(accumulate),
-    ONNX_SPARSE_TABLE(finalize),
+    {float_rows[0], float_rows[1], float_rows[2], float_rows[3], integer_rows[0], integer_rows[1], integer_rows[2],
+     integer_rows[3], integer_rows[4], integer_rows[5], integer_rows[6], integer_rows[7]},
     is_sorted<int32_t>,
     is_sorted<int64_t>,
     is_in_range<int32_t>,

@@ -1,4 +1,4 @@
-// The inner loops. loops.cc is compiled once for each instruction set, and the best one that the machine has is chosen
+// The inner loops. They are compiled once for each instruction set, and the best one that the machine has is chosen
 // when the library is first used. Nothing here allocates, throws or depends on ONNX Runtime.
 
 #pragma once
@@ -40,7 +40,8 @@ struct SegmentBatch {
   const void* weights;        // the weight of each entry, in the element type; only for add_weighted
   const int64_t* starts;      // [segments + 1]: segment s has the entries starts[s] ... starts[s + 1] - 1
   size_t segments;
-  size_t width;  // elements of a row; at most kMostColumns
+  size_t width;    // elements of a row; at most kMostColumns
+  bool is_signed;  // integers: whether they have a sign, by which a mean divides
   Finalize finalize;
   const char* empty_row;  // the value of an empty segment
   char* output;
@@ -50,14 +51,19 @@ struct SegmentBatch {
 // A wider row is reduced in parts.
 constexpr size_t kMostColumns = 2048;
 
+// The loops over rows of one element type.
+struct RowLoops {
+  void (*reduce)(const SegmentBatch& batch);
+  // Reduces `count` rows, in the compute type, into an accumulator one by one.
+  void (*accumulate)(void* accumulator, const void* rows, size_t count, size_t width);
+  // Finalizes segment 0, whose reduced row is in the compute type.
+  void (*finalize)(const SegmentBatch& batch, void* row);
+};
+
 struct Loops {
   const char* name;
 
-  void (*reduce[kElementCount][kReductionCount])(const SegmentBatch& batch);
-  // Reduces `count` rows, in the compute type, into an accumulator one by one.
-  void (*accumulate[kElementCount][kReductionCount])(void* accumulator, const void* rows, size_t count, size_t width);
-  // Finalizes segment 0, whose reduced row is in the compute type.
-  void (*finalize[kElementCount][kReductionCount])(const SegmentBatch& batch, void* row);
+  const RowLoops* rows[kElementCount];  // [kReductionCount] for each element type
 
   // Whether ids do not decrease and are not less than `before`.
   bool (*sorted32)(const int32_t* ids, size_t count, int32_t before);

@@ -1,4 +1,4 @@
-// Reducing rows by segment. A part of loops.cc.
+// Reducing rows by segment. A part of the inner loops.
 
 #pragma once
 
@@ -13,27 +13,15 @@ namespace {
 template <class T>
 constexpr bool is_half_float = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
 
-// Zero of T's compute type: float for half floats, and unsigned integers, which wrap, for integer sums and products.
-template <class T, bool is_order>
-constexpr auto compute_zero() {
-  if constexpr (is_half_float<T>) {
-    return 0.0f;
-  } else if constexpr (std::is_integral_v<T> && !is_order) {
-    return std::make_unsigned_t<T>{0};
-  } else {
-    return T{0};
-  }
-}
-
-// How the rows of an element type are reduced.
+// How the rows of an element type are reduced. Integers are unsigned where they are summed or multiplied: these wrap.
 template <class T, class Join, bool is_weighted>
 struct RowReduction {
   using Element = T;
   static constexpr bool is_half = is_half_float<T>;
-  static constexpr bool is_order = std::is_same_v<Join, Maximum> || std::is_same_v<Join, Minimum>;
+  static constexpr bool is_sum = std::is_same_v<Join, Add>;
   static constexpr bool weighted = is_weighted;
 
-  using Compute = decltype(compute_zero<T, is_order>());
+  using Compute = std::conditional_t<is_half, float, T>;
 
   template <class V>
   static ONNX_SPARSE_INLINE V join(V a, V b) {
@@ -74,16 +62,16 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin,
       fetch(far + (last + lanes) * sizeof(T) - 1);
       if constexpr (vectors * lanes * sizeof(T) > 64) {
         const uintptr_t near = address_of(batch, k + batch.prefetch_distance / 2);
-        for (size_t v = 1; v < vectors; ++v) {
+        ONNX_SPARSE_UNROLL for (size_t v = 1; v < vectors; ++v) {
           if (v * lanes * sizeof(T) % 64 == 0) fetch(near + column_of(v) * sizeof(T));
         }
       }
     }
     const T* from = reinterpret_cast<const T*>(address_of(batch, k));
-    for (size_t v = 0; v < vectors; ++v) into[v] = load<C, lanes>(from + column_of(v));
+    ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) into[v] = load<C, lanes>(from + column_of(v));
     if constexpr (R::weighted) {
       const V weight = all_lanes<C, lanes>(load<C, 1>(static_cast<const T*>(batch.weights) + k));
-      for (size_t v = 0; v < vectors; ++v) into[v] = product(into[v], weight);
+      ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) into[v] = product(into[v], weight);
     }
   };
   V result[vectors];
@@ -92,18 +80,18 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin,
   const int64_t head_end = begin + head_of(end - begin);
   for (int64_t k = begin + 1; k < head_end; ++k) {
     read(k, row);
-    for (size_t v = 0; v < vectors; ++v) result[v] = R::join(result[v], row[v]);
+    ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) result[v] = R::join(result[v], row[v]);
   }
   for (int64_t block = head_end; block < end; block += 8) {
     V sum[vectors];
     read(block, sum);
     for (int64_t k = block + 1; k < block + 8; ++k) {
       read(k, row);
-      for (size_t v = 0; v < vectors; ++v) sum[v] = R::join(sum[v], row[v]);
+      ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) sum[v] = R::join(sum[v], row[v]);
     }
-    for (size_t v = 0; v < vectors; ++v) result[v] = R::join(result[v], sum[v]);
+    ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) result[v] = R::join(result[v], sum[v]);
   }
-  for (size_t v = 0; v < vectors; ++v) std::memcpy(output + column_of(v), &result[v], sizeof(V));
+  ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) std::memcpy(output + column_of(v), &result[v], sizeof(V));
 }
 
 // The sum of the (squared) weights, in the order in which rows are summed.
@@ -204,8 +192,14 @@ __attribute__((noinline)) void finish_row(const SegmentBatch& batch, typename R:
       default:
         break;
     }
-  } else if (batch.finalize == Finalize::mean || batch.finalize == Finalize::initial_mean) {
-    divide_integers<T>(row, batch.width, count);
+  } else if constexpr (R::is_sum) {
+    if (batch.finalize == Finalize::mean || batch.finalize == Finalize::initial_mean) {
+      if (batch.is_signed) {
+        divide_integers<std::make_signed_t<T>>(row, batch.width, count);
+      } else {
+        divide_integers<T>(row, batch.width, count);
+      }
+    }
   }
   if constexpr (R::is_half) store_halves(row, batch.width, reinterpret_cast<T*>(output));
 }
@@ -232,9 +226,10 @@ ONNX_SPARSE_INLINE void reduce_segments(const SegmentBatch& batch, const ReduceR
   }
 }
 
-// Reduces segments of rows that take `vectors` vectors, of which the last may overlap with the one before.
+// Reduces segments of rows that take `vectors` vectors, of which the last may overlap with the one before. Not inlined:
+// a compiler takes longer for one large function.
 template <class R, size_t lanes, size_t vectors>
-ONNX_SPARSE_INLINE void reduce_narrow(const SegmentBatch& batch) {
+__attribute__((noinline)) void reduce_narrow(const SegmentBatch& batch) {
   const size_t last = batch.width - lanes;
   reduce_segments<R>(batch, [&](int64_t begin, int64_t end, typename R::Compute* row) __attribute__((always_inline)) {
     reduce_columns<R, lanes, vectors>(batch, begin, end, 0, last, row);
@@ -243,7 +238,7 @@ ONNX_SPARSE_INLINE void reduce_narrow(const SegmentBatch& batch) {
 
 // Reduces segments of rows that take more than four vectors: four at a time, and the rest.
 template <class R, size_t lanes>
-ONNX_SPARSE_INLINE void reduce_wide(const SegmentBatch& batch) {
+__attribute__((noinline)) void reduce_wide(const SegmentBatch& batch) {
   const size_t width = batch.width;
   const size_t last = width - lanes;
   reduce_segments<R>(batch, [&](int64_t begin, int64_t end, typename R::Compute* row) __attribute__((always_inline)) {
@@ -304,6 +299,11 @@ template <class R>
 void finalize(const SegmentBatch& batch, void* row) {
   finish_row<R>(batch, static_cast<typename R::Compute*>(row), batch.starts[0], batch.starts[1], batch.output);
   if constexpr (!R::is_half) std::memcpy(batch.output, row, batch.width * sizeof(typename R::Element));
+}
+
+template <class R>
+constexpr RowLoops row_loops() {
+  return {reduce_batch<R>, accumulate<R>, finalize<R>};
 }
 
 }  // namespace

@@ -112,6 +112,8 @@ size_t element_size(Element element) {
   return sizes[static_cast<size_t>(element)];
 }
 
+bool is_signed(Element element) { return element >= Element::int8 && element <= Element::int64; }
+
 bool is_half(Element element) { return element == Element::float16 || element == Element::bfloat16; }
 
 // A part of the columns; wide rows have several.
@@ -170,6 +172,10 @@ class Reducer {
     return __builtin_mul_overflow(count, row_bytes_ + 32, &cost) ? std::numeric_limits<int64_t>::max() : cost;
   }
 
+  const RowLoops& row_loops() const {
+    return loops().rows[static_cast<size_t>(reduction_.element)][static_cast<size_t>(reduction_.reduction)];
+  }
+
   Columns columns(size_t part) const {
     const size_t first = part * kMostColumns;
     return {first, std::min(kMostColumns, reduction_.width - first)};
@@ -186,6 +192,7 @@ class Reducer {
     made.prefetch_distance =
         prefetch ? std::clamp(kPrefetchBytes / std::max(row_bytes_, int64_t{1}), int64_t{8}, kMostPrefetched) : 0;
     made.width = columns.count;
+    made.is_signed = is_signed(reduction_.element);
     made.finalize = reduction_.finalize;
     made.empty_row = reduction_.empty_row + offset;
     made.output_stride = static_cast<size_t>(row_bytes_);
@@ -211,7 +218,7 @@ class Reducer {
     some.starts = starts;
     some.segments = static_cast<size_t>(count);
     some.weights = weights_at(first);
-    loops().reduce[static_cast<size_t>(reduction_.element)][static_cast<size_t>(reduction_.reduction)](some);
+    row_loops().reduce(some);
   }
 
   void check_only(int64_t entry) const {
@@ -281,8 +288,6 @@ class Reducer {
                  kTaskBlocks * 8);
     const auto sums = uninitialized<char>(std::min(at_once, blocks) * static_cast<int64_t>(sum_bytes));
     const auto total = uninitialized<char>(static_cast<int64_t>(sum_bytes));
-    const auto element = static_cast<size_t>(reduction_.element);
-    const auto join = static_cast<size_t>(reduction_.reduction);
 
     reduce_equal(begin, 1, head, columns, total.get(), sum_bytes);
     for (int64_t first = 0; first < blocks; first += at_once) {
@@ -298,14 +303,14 @@ class Reducer {
       } else {
         for (size_t t = 0; t < tasks; ++t) task(t);
       }
-      loops().accumulate[element][join](total.get(), sums.get(), static_cast<size_t>(count), columns.count);
+      row_loops().accumulate(total.get(), sums.get(), static_cast<size_t>(count), columns.count);
     }
     const int64_t starts[] = {0, end - begin};
     SegmentBatch whole = batch(columns);
     whole.starts = starts;
     whole.weights = weights_at(begin);
     whole.output = output_at(segment, columns);
-    loops().finalize[element][join](whole, total.get());
+    row_loops().finalize(whole, total.get());
   }
 
   // Reduces `count` runs of `length` entries each, and leaves the results in the compute type.

@@ -1,5 +1,5 @@
 // Vectors of any number of lanes, by an extension of GCC and Clang: the compiler maps them to the machine's registers.
-// A part of loops.cc.
+// A part of the inner loops.
 
 #pragma once
 
@@ -13,6 +13,8 @@ namespace onnx_sparse::ONNX_SPARSE_INSTRUCTIONS {
 namespace {
 
 #define ONNX_SPARSE_INLINE inline __attribute__((always_inline))
+// Before a loop over a few vectors, which are to stay in registers.
+#define ONNX_SPARSE_UNROLL _Pragma("GCC unroll 4")
 
 // How many bytes a register holds.
 #if defined(__AVX512F__)
@@ -41,9 +43,7 @@ ONNX_SPARSE_INLINE Vector<T, lanes> all_lanes(T value) {
   if constexpr (lanes == 1) {
     return value;
   } else {
-    Vector<T, lanes> vector{};
-    for (size_t i = 0; i < lanes; ++i) vector[i] = value;
-    return vector;
+    return value - Vector<T, lanes>{};  // a sum would lose the sign of a negative zero
   }
 }
 
