@@ -33,7 +33,7 @@ _CONVERTED = frozenset(
     | {"method", "min", "minlength", "mode", "narrow_range", "new_axis_mask", "num_bits", "pad_per_class"}
     | {"pad_to_max_output_size", "range_given", "reverse", "rnn_mode", "shrink_axis_mask", "signed_input", "sorted"}
     | {"errors", "maxsplit", "replace_control_characters", "replace_global", "replacement_char", "separator"}
-    | {"skip_empty", "unit"}
+    | {"precision", "scientific", "shortest", "skip_empty", "unit"}
     | {"Ncontext_dense", "Ncontext_sparse", "Nfeature_list_dense", "Nfeature_list_sparse"}
     | {"context_dense_shapes", "feature_list_dense_shapes"}
     | {"squeeze_dims", "transpose_a", "transpose_b", "use_peephole", "width"}

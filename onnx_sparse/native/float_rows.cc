@@ -4,9 +4,9 @@
 
 namespace onnx_sparse::ONNX_SPARSE_INSTRUCTIONS {
 
-#define ONNX_SPARSE_ROWS(T)                                                                        \
-  {row_loops<RowReduction<T, Add, false>>(), row_loops<RowReduction<T, Add, true>>(),              \
-   row_loops<RowReduction<T, Multiply, false>>(), row_loops<RowReduction<T, Maximum, false>>(),    \
+#define ONNX_SPARSE_ROWS(T)                                                                     \
+  {row_loops<RowReduction<T, Add, false>>(), row_loops<RowReduction<T, Add, true>>(),           \
+   row_loops<RowReduction<T, Multiply, false>>(), row_loops<RowReduction<T, Maximum, false>>(), \
    row_loops<RowReduction<T, Minimum, false>>()}
 
 // In the orders of Element and Reduction.

@@ -374,7 +374,7 @@ def illegal_attributes(op: Op) -> Iterator[tuple[dict[str, Any], str]]:
             message = f"attribute {declared.name} is not a string; expected one of {declared.choices}"
             yield {a.name: a.choices[0] for a in op.attributes} | {declared.name: other}, message
         legal = {a.name: a.choices[0] for a in op.attributes}
-        for value in ("", "NONE", declared.choices[0].swapcase(), declared.choices[0] + " "):
+        for value in ("", "NO SUCH CHOICE", declared.choices[0].swapcase(), declared.choices[0] + " "):
             message = f"attribute {declared.name} = {value!r} is not one of {declared.choices}"
             yield legal | {declared.name: value}, message
         if declared.default is None:

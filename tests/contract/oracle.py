@@ -506,6 +506,28 @@ def unicode_encode(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, E
     return {"output": Expected.exactly(object, [len(texts)], texts)}
 
 
+def as_string(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+    """By Python's format()."""
+    fill, width = attributes["fill"], max(int(inputs["width"]), 0)
+    precision = int(inputs["precision"]) if inputs["precision"] >= 0 else 6
+    letter = {"FIXED": "f", "SCIENTIFIC": "e", "SHORTEST": "g"}[attributes["notation"]]
+    dtype = inputs["input"].dtype
+    sign = {"SPACE": " ", "PLUS": "+"}.get(fill, "") if dtype.kind != "u" else ""
+    texts = []
+    for number in elements(inputs["input"]):
+        is_finite = isinstance(number, int) or math.isfinite(number)
+        align = {"MINUS": "<", "ZERO": "0=" if is_finite else ">"}.get(fill, ">")
+        if dtype.kind == "b":
+            texts.append("true" if number else "false")
+        elif isinstance(number, int):
+            texts.append(f"{number:{align}{sign}{width or ''}d}")
+        elif math.isnan(number) and math.copysign(1, number) < 0:
+            texts.append(f"{'-nan':{align}{width or ''}}")
+        else:
+            texts.append(f"{number:{align}{sign}{'#' * (fill == 'HASH')}{width or ''}.{precision}{letter}}")
+    return {"output": Expected.exactly(object, inputs["input"].shape, texts)}
+
+
 def parse_sequence_example(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
     """By protobuf's own parser."""
     lists = {FLOAT: "FloatList", INT64: "Int64List", STRING: "BytesList"}
@@ -577,6 +599,7 @@ ORACLES: dict[str, Callable[[Inputs, Mapping[str, str]], dict[str, Expected]]] =
     "StringCase": string_case,
     "UnicodeDecode": unicode_decode,
     "UnicodeEncode": unicode_encode,
+    "AsString": as_string,
     "ParseExample": parse_example,
     "ParseSequenceExample": parse_sequence_example,
 }

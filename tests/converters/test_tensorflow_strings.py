@@ -86,11 +86,38 @@ def test_booleans_as_text(agree):
     agree(function, np.array([True, False]))
 
 
-def test_text_that_onnx_writes_in_another_way_is_refused():
-    floats = tf.function(tf.as_string, input_signature=[tf.TensorSpec([None], tf.float32)])
-    assert refusal(floats) == {"AsString": "ONNX writes float in other digits than TensorFlow"}
-    padded = tf.function(lambda x: tf.as_string(x, width=5, fill="0"), input_signature=[tf.TensorSpec([2], tf.int32)])
-    assert "ONNX does not pad text" in refusal(padded)["AsString"]
+@pytest.mark.parametrize("dtype", [tf.half, tf.bfloat16, tf.float32, tf.float64], ids=lambda t: t.name)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"precision": 2},
+        {"scientific": True},
+        {"shortest": True, "width": 12, "fill": "0"},
+        {"width": 9, "fill": "-"},
+    ],
+    ids=str,
+)
+def test_floating_point_numbers_as_text(agree, dtype, options):
+    function = tf.function(lambda x: tf.as_string(x, **options), input_signature=[tf.TensorSpec([None, 2], dtype)])
+    numbers = [[0.1, -1 / 3], [1e4, -65504.0], [float("inf"), float("nan")], [-0.0, 6e-8]]
+    agree(function, np.array(numbers).astype(dtype.as_numpy_dtype))
+    agree(function, np.empty((0, 2), dtype.as_numpy_dtype))
+
+
+@pytest.mark.parametrize("fill", ["", "0", "-", " ", "+"])
+def test_padded_integers_as_text(agree, fill):
+    function = tf.function(
+        lambda x: tf.as_string(x, width=5, fill=fill), input_signature=[tf.TensorSpec([None], tf.int32)]
+    )
+    agree(function, np.array([0, 7, -12, 2**31 - 1, -(2**31)], np.int32))
+
+
+def test_complex_numbers_as_text_are_refused():
+    function = tf.function(
+        lambda x: tf.as_string(tf.complex(x, x)), input_signature=[tf.TensorSpec([None], tf.float32)]
+    )
+    assert "AsString" in refusal(function)
 
 
 @pytest.mark.parametrize("compare", [tf.equal, tf.not_equal], ids=["equal", "not_equal"])

@@ -167,6 +167,7 @@ def text(op: str, count: int, length: int) -> Inputs:
         "StringCase": {"input": words},
         "UnicodeDecode": {"input": words} | stand_in,
         "UnicodeEncode": encoded | stand_in,
+        "AsString": {"input": numbers, "precision": np.array(-1), "width": np.array(length)},
     }
     return inputs[op]
 

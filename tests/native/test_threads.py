@@ -131,6 +131,7 @@ def strings_of(random: Any) -> Iterator[tuple[str, dict[str, Array]]]:
     yield "Substr", {"input": words, "pos": zeros, "len": zeros + 4}
     yield "StringStrip", {"input": words}
     yield "StringCase", {"input": words}
+    yield "AsString", {"input": random.standard_normal(9_000), "precision": np.array(9), "width": np.array(12)}
     yield "UnicodeDecode", {"input": words, "replacement_char": np.array(63, np.int32)}
     numbers = random.integers(-5, 2**17, 9_000).astype(np.int32)
     stand_in = np.array(63, np.int32)

@@ -35,7 +35,6 @@ _COMPARISON = {"rtol": 1e-7, "atol": 1e-5, "mtol": None, "check_value": True, "c
 
 #: The tests that pass with tf2onnx and are meant to fail here, with the reason.
 EXCEPTIONS = {
-    "test_asstring": "floats as text: ONNX writes other digits than TensorFlow, and the test does not look at them",
     "test_graph_matcher": "the test inspects tf2onnx's graph",
 }
 

@@ -8,9 +8,9 @@ from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
-from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS, dtype_name
+from onnx_sparse.schemas.declaration import FLOATS, NUMBERS, dtype_name
 
-_WHOLE = (*SIGNED_INTEGERS, *UNSIGNED_INTEGERS)
+_FILLS = {"": "NONE", " ": "SPACE", "+": "PLUS", "-": "MINUS", "0": "ZERO", "#": "HASH"}
 
 
 @handles("StringToHashBucketFast", inputs=("input",), dtypes=("string",))
@@ -29,18 +29,27 @@ def string_to_hash_bucket_strong(node: Node, emit: Emitter) -> tuple[Tensor, ...
     return emit.domain_op("StringToHashBucketStrong", inputs)
 
 
-@handles("AsString", inputs=("input",), to="Cast", dtypes=(*map(dtype_name, _WHOLE), "bool"))
+@handles(
+    "AsString",
+    inputs=("input",),
+    dtypes=(*map(dtype_name, (*NUMBERS, TensorProto.BOOL)),),
+    notes="integers that are not padded become Cast, and booleans Where (standard)",
+)
 def as_string(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """Integers in decimal; booleans as "true" and "false"."""
+    """The same operator; the digits and the width are inputs."""
     given, attributes = node["input"], node.attributes
-    if attributes.get("width", -1) > 0 or attributes.get("fill"):
-        raise Unsupported("ONNX does not pad text: the attributes width and fill must be omitted")
+    precision, width = attributes.get("precision", -1), attributes.get("width", -1)
+    is_scientific, is_shortest = attributes.get("scientific", False), attributes.get("shortest", False)
+    fill = bytes(attributes.get("fill", b"")).decode()
+    if given.dtype not in FLOATS and (is_scientific or is_shortest or precision >= 0):
+        raise Unsupported(f"TensorFlow takes no precision, scientific and shortest for {dtype_name(given.dtype)}")
     if given.dtype == TensorProto.BOOL:
-        words = (emit.constant(word, TensorProto.STRING) for word in ("true", "false"))
-        return (emit.op("Where", given, *words),)
-    if given.dtype not in _WHOLE:
-        raise Unsupported(f"ONNX writes {dtype_name(given.dtype)} in other digits than TensorFlow")
-    return (emit.cast(given, TensorProto.STRING),)
+        return (emit.op("Where", given, *(emit.constant(word, TensorProto.STRING) for word in ("true", "false"))),)
+    if given.dtype not in FLOATS and width <= 1 and not fill:
+        return (emit.cast(given, TensorProto.STRING),)
+    inputs = {"input": given, "precision": emit.constant(max(precision, -1)), "width": emit.constant(max(width, -1))}
+    notation = "SCIENTIFIC" if is_scientific else "SHORTEST" if is_shortest else "FIXED"
+    return emit.domain_op("AsString", inputs, {"notation": notation, "fill": _FILLS[fill]})
 
 
 @handles(
