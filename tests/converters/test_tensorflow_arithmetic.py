@@ -102,6 +102,60 @@ def test_erfc_of_double_is_refused():
         convert(rest)
 
 
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float32, tf.float64], ids=by_name)
+@pytest.mark.parametrize("of", [tf.math.log1p, tf.math.expm1], ids=lambda f: f.__name__)
+def test_log1p_and_expm1_keep_the_digits_of_small_numbers(run, of, dtype):
+    @function(([None], dtype))
+    def computed(x):
+        return {"y": of(x)}
+
+    ends = [0.0, -0.0, -1.0, -2.0, np.inf, -np.inf, np.nan, 88.0, 200.0, -200.0, 3e4, 1e38]
+    with np.errstate(over="ignore"):
+        x = np.concatenate([ends, *(np.outer([-1, 1], 10.0 ** np.linspace(-12, 1.7, 200)))]).astype(
+            dtype.as_numpy_dtype
+        )
+    got, want = run(convert(computed), x=x)["y"], computed(x)["y"].numpy()
+    assert got.dtype == want.dtype
+    digits = {tf.float16: 11, tf.bfloat16: 8, tf.float32: 24, tf.float64: 53}[dtype]
+    np.testing.assert_allclose(got.astype(float), want.astype(float), rtol=8 * 2.0**-digits, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.float32, tf.float64], ids=by_name)
+def test_l2_loss(run, dtype):
+    loss = function(([None, 3], dtype))(lambda x: {"y": tf.nn.l2_loss(x)})
+    for x in (np.arange(12).reshape(4, 3), np.zeros((0, 3))):
+        got = run(convert(loss), x=x.astype(dtype.as_numpy_dtype))["y"]
+        assert got.shape == ()
+        np.testing.assert_allclose(got, loss(tf.constant(x, dtype))["y"].numpy(), rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64], ids=by_name)
+@pytest.mark.parametrize("of", [tf.math.multiply_no_nan, tf.math.xdivy, tf.math.xlogy], ids=lambda f: f.__name__)
+def test_zero_times_what_is_not_finite(run, of, dtype):
+    computed = function(([None, 1], dtype), ([None], dtype))(lambda x, y: {"z": of(x, y)})
+    numbers = np.array([0, -0.0, 1, -1, 0.5, np.inf, -np.inf, np.nan, 3], dtype.as_numpy_dtype)
+    got, want = (
+        run(convert(computed), x=numbers[:, None], y=numbers)["z"],
+        computed(numbers[:, None], numbers)["z"].numpy(),
+    )
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.float32, tf.float64], ids=by_name)
+def test_truncated_remainders(agree, dtype):
+    x, y = (np.array(v, dtype.as_numpy_dtype) for v in ([7, -7, 7, -7, 6, 0], [3, 3, -3, -3, 3, 5]))
+    agree(function(([None], dtype), ([None], dtype))(lambda x, y: tf.truncatemod(x, y)), x, y)
+
+
+def test_nan_is_searched_behind_all_others(agree):
+    for side in ("left", "right"):
+        search = function(([None], tf.float32))(
+            lambda x, side=side: tf.searchsorted([-1.0, 0.0, 0.0, 1.0], x, side=side)
+        )
+        agree(search, np.float32([np.nan, np.inf, -np.inf, 0, -0.0, 1]))
+
+
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.float32, tf.float64], ids=by_name)
 def test_searchsorted(agree, dtype, side):

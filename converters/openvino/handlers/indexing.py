@@ -197,7 +197,8 @@ def _count_below(emit: Emitter, bounds: Tensor, x: Tensor, *, or_equal: bool) ->
     if bounds.dtype != x.dtype:
         bounds, x = (emit.cast(t, TensorProto.DOUBLE) for t in (bounds, x))
     column = emit.op("Unsqueeze", x, emit.constant([-1]))
-    below = emit.op("LessOrEqual" if or_equal else "Less", bounds, column)
+    # No bound is above NaN, nor below it.
+    below = emit.op("Not", emit.op("Less", column, bounds)) if or_equal else emit.op("Less", bounds, column)
     return emit.op("ReduceSum", emit.int64(below), emit.constant([-1]), keepdims=0)
 
 

@@ -1,4 +1,4 @@
-"""tf.raw_ops.FloorDiv, FloorMod, Erfc; tf2onnx rounds integer quotients toward zero."""
+"""tf.raw_ops.FloorDiv, FloorMod, Erfc, Log1p, Expm1, MulNoNan, Xlogy, ..., L2Loss; tf2onnx rounds integer quotients toward zero."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
-from onnx_sparse.schemas.declaration import FLOATS, UNSIGNED_INTEGERS
+from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, UNSIGNED_INTEGERS, dtype_name
 
 _NUMBERS = ("all numbers",)
+_FLOAT_NAMES = tuple(map(dtype_name, FLOATS))
 
 
 @handles("FloorDiv", inputs=("x", "y"), to="Div", dtypes=_NUMBERS)
@@ -55,3 +56,67 @@ def erfc(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     if x.dtype == TensorProto.DOUBLE:
         raise Unsupported("ONNX Runtime has no error function of double")
     return (emit.op("Sub", emit.like(1, x), emit.op("Erf", x)),)
+
+
+@handles("Log1p", inputs=("x",), to="Log", dtypes=_FLOAT_NAMES)
+def log1p(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """log(1 + x), exact to a few units in the last place for small x, too.
+
+    Rounding 1 + x to u loses digits of x, but log(u) / (u - 1) changes little with u, and x times it has them again
+    (W. Kahan).
+    """
+    x = _widened(node, emit)
+    one = emit.like(1, x)
+    u = emit.op("Add", one, x)
+    rounded = emit.op("Sub", u, one)
+    log = emit.op("Log", u)
+    exact = emit.op("Mul", x, emit.op("Div", log, rounded))
+    large = emit.op("Where", emit.op("Equal", rounded, u), log, exact)  # infinity, too
+    small = emit.op("Equal", u, one)
+    return (emit.cast(emit.op("Where", small, x, large), node["x"].dtype),)
+
+
+@handles("Expm1", inputs=("x",), to="Exp", dtypes=_FLOAT_NAMES)
+def expm1(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """exp(x) - 1, exact to a few units in the last place for small x, too; see log1p."""
+    x = _widened(node, emit)
+    one = emit.like(1, x)
+    u = emit.op("Exp", x)
+    rounded = emit.op("Sub", u, one)
+    exact = emit.op("Mul", x, emit.op("Div", rounded, emit.op("Log", u)))
+    far = emit.op("Or", emit.op("Equal", rounded, u), emit.op("Equal", rounded, emit.like(-1, x)))
+    large = emit.op("Where", far, rounded, exact)
+    small = emit.op("Equal", u, one)
+    return (emit.cast(emit.op("Where", small, x, large), node["x"].dtype),)
+
+
+@handles("MulNoNan", "Xdivy", "Xlogy", inputs=("x", "y"), to="Where", dtypes=_FLOAT_NAMES)
+def zero_whatever_the_other(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """x * y, x / y, x * log(y); 0 where x is 0, or for MulNoNan where y is, even where the other is not finite."""
+    x, y = node["x"], node["y"]
+    zero = emit.like(0, x)
+    if node.op_type == "Xdivy":
+        result = emit.op("Div", x, y)
+    else:
+        result = emit.op("Mul", x, emit.op("Log", y) if node.op_type == "Xlogy" else y)
+    decisive = y if node.op_type == "MulNoNan" else x
+    return (emit.op("Where", emit.op("Equal", decisive, zero), zero, result),)
+
+
+@handles("TruncateMod", "Mod", inputs=("x", "y"), to="Mod", dtypes=_NUMBERS)
+def truncate_mod(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The remainder of division rounded toward zero: it has the sign of the dividend."""
+    return (emit.op("Mod", node["x"], node["y"], fmod=1),)
+
+
+def _widened(node: Node, emit: Emitter) -> Tensor:
+    x = node["x"]
+    return emit.cast(x, TensorProto.FLOAT) if x.dtype in HALF_FLOATS else x
+
+
+@handles("L2Loss", inputs=("t",), to="ReduceSum", dtypes=_FLOAT_NAMES)
+def l2_loss(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Half the sum of the squares."""
+    t = emit.op("Reshape", node["t"], emit.constant([-1]))
+    total = emit.op("ReduceSum", emit.op("Mul", t, t), emit.constant([0]), keepdims=0)
+    return (emit.op("Mul", total, emit.like(0.5, t)),)

@@ -113,12 +113,12 @@ def bucketize(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 @handles("LowerBound", "UpperBound", inputs=("sorted_inputs", "values"), to="Less", dtypes=_COUNTED)
 def bound(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """How many numbers in a sorted row are below each value of that row, or at most that value."""
+    """How many numbers in a sorted row are below each value of that row, or not above it; none is above NaN."""
     limits = emit.op("Unsqueeze", node["sorted_inputs"], emit.constant([1]))
     numbers = emit.op("Unsqueeze", node["values"], emit.constant([2]))
     if node.op_type == "LowerBound":
         reached = emit.op("Less", limits, numbers)
     else:
-        reached = emit.op("LessOrEqual", limits, numbers)
+        reached = emit.op("Not", emit.op("Less", numbers, limits))
     dtype = int(node.attributes.get("out_type", TensorProto.INT32))
     return (emit.op("ReduceSum", emit.cast(reached, dtype), emit.constant([2]), keepdims=0),)
