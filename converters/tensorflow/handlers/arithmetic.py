@@ -1,4 +1,4 @@
-"""tf.raw_ops.FloorDiv, FloorMod, Erfc, Log1p, Expm1, MulNoNan, Xlogy, ..., L2Loss; tf2onnx rounds integer quotients toward zero."""
+"""tf.raw_ops.FloorDiv, FloorMod, TruncateMod, Erfc, Log1p, Expm1, MulNoNan, Xdivy, Xlogy, L2Loss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FLOAT_NAMES = tuple(map(dtype_name, FLOATS))
 
 @handles("FloorDiv", inputs=("x", "y"), to="Div", dtypes=_NUMBERS)
 def floor_div(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """A quotient, rounded down; ONNX rounds integer quotients toward zero."""
+    """A quotient, rounded down; ONNX, and so tf2onnx, rounds integer quotients toward zero."""
     x, y = node["x"], node["y"]
     quotient = emit.op("Div", x, y)
     if x.dtype in FLOATS:
