@@ -6,9 +6,9 @@
 # address: AddressSanitizer and UndefinedBehaviorSanitizer, on the contract suite and the tests of the library, which
 #          also counts what it allocates and its steps, and ends the process where a task allocates.
 # thread:  ThreadSanitizer, on the tests that use several threads.
-# Without arguments it takes a quarter of an hour, with --quick a few minutes: neither what is marked slow nor random
-# inputs. The package must be installed (pip install -e .), but for --build, which runs no test. The exit status is 77
-# where the compiler or the system cannot run programs with these sanitizers.
+# Without arguments it takes a quarter of an hour, with --quick a few minutes. The package must be installed
+# (pip install -e .), but for --build, which runs no test. The exit status is 77 where the compiler or the system cannot
+# run programs with these sanitizers.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 kind=${1:?address or thread}
@@ -47,16 +47,14 @@ export UBSAN_OPTIONS=print_stacktrace=1,halt_on_error=1
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1,halt_on_error=1
 
 cd "$root"
-if [ "$kind" = thread ]; then
-  tests=(tests/native/test_threads.py tests/torture/test_concurrency.py)
+if [ $# -gt 0 ] && [ "$1" != --quick ]; then
+  tests=("$@")
+elif [ "$kind" = thread ]; then
+  tests=(tests/native/test_threads.py)
+  [ $# -gt 0 ] || tests+=(tests/torture/test_concurrency.py)
 else
   tests=(-n auto --hypothesis-profile=few tests/native tests/contract/test_errors.py tests/contract/test_examples.py)
-  [ "${1:-}" = --quick ] || tests+=(tests/contract/test_semantics.py)
-fi
-if [ "${1:-}" = --quick ]; then
-  tests+=(-m "not slow")
-elif [ $# -gt 0 ]; then
-  tests=("$@")
+  if [ $# -gt 0 ]; then tests+=(-m "not slow"); else tests+=(tests/contract/test_semantics.py); fi
 fi
 chosen="native and not instruction_set and not tensorflows"
 [ "$kind" = address ] || chosen+=" and not processes"  # ThreadSanitizer hangs in a fork of a process with threads

@@ -30,9 +30,12 @@ def assert_refused(
 
 
 def each_change() -> Iterator[Any]:
+    """All on the reference and the native kernels; one for each operator where the reference's checks are called."""
     for op in OPS.values():
-        for change in changes(op):
+        for number, change in enumerate(changes(op)):
             for backend in reporting(op):
+                if number > 0 and backend not in ("reference", "ORT native"):
+                    continue
                 yield pytest.param(op, change, backend, id=f"{op.name}: {change.name}-{backend}")
 
 
