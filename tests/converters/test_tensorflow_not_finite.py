@@ -43,6 +43,7 @@ OF_ONE |= {
 }
 OF_TWO = {
     "add": tf.add,
+    "atan2": tf.atan2,
     "sub": tf.subtract,
     "mul": tf.multiply,
     "div": tf.divide,

@@ -1,6 +1,8 @@
-"""tf.raw_ops.FloorDiv, FloorMod, TruncateMod, Erfc, Log1p, Expm1, MulNoNan, Xdivy, Xlogy, L2Loss."""
+"""tf.raw_ops.FloorDiv, FloorMod, TruncateMod, Erfc, Log1p, Expm1, Atan2, MulNoNan, Xdivy, Xlogy, L2Loss."""
 
 from __future__ import annotations
+
+import math
 
 from onnx import TensorProto
 
@@ -65,7 +67,7 @@ def log1p(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     Rounding 1 + x to u loses digits of x, but log(u) / (u - 1) changes little with u, and x times it has them again
     (W. Kahan).
     """
-    x = _widened(node, emit)
+    x = _widened(node["x"], emit)
     one = emit.like(1, x)
     u = emit.op("Add", one, x)
     rounded = emit.op("Sub", u, one)
@@ -79,7 +81,7 @@ def log1p(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 @handles("Expm1", inputs=("x",), to="Exp", dtypes=_FLOAT_NAMES)
 def expm1(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """exp(x) - 1, exact to a few units in the last place for small x, too; see log1p."""
-    x = _widened(node, emit)
+    x = _widened(node["x"], emit)
     one = emit.like(1, x)
     u = emit.op("Exp", x)
     rounded = emit.op("Sub", u, one)
@@ -109,8 +111,33 @@ def truncate_mod(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return (emit.op("Mod", node["x"], node["y"], fmod=1),)
 
 
-def _widened(node: Node, emit: Emitter) -> Tensor:
-    x = node["x"]
+@handles(
+    "Atan2",
+    inputs=("y", "x"),
+    to="Atan",
+    dtypes=("float16", "bfloat16", "float"),
+    notes="tf2onnx converts double, and gives NaN for two infinities",
+    partial=True,
+)
+def atan2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The angle of a point, with the quadrants of infinities and signed zeros."""
+    y, x = (_widened(node[name], emit) for name in ("y", "x"))
+    zero, pi = emit.like(0, x), emit.like(math.pi, x)
+    height, width = emit.op("Abs", y), emit.op("Abs", x)
+    of_equals = emit.op("Where", emit.op("Equal", height, zero), zero, emit.like(1, x))  # not 0 / 0, nor inf / inf
+    slope = emit.op("Where", emit.op("Equal", height, width), of_equals, emit.op("Div", height, width))
+    angle = emit.op("Atan", slope)
+    angle = emit.op("Where", _has_sign(x, emit), emit.op("Sub", pi, angle), angle)
+    angle = emit.op("Where", _has_sign(y, emit), emit.op("Neg", angle), angle)
+    return (emit.cast(angle, node["x"].dtype),)
+
+
+def _has_sign(x: Tensor, emit: Emitter) -> Tensor:
+    zero = emit.like(0, x)
+    return emit.op("Less", emit.op("Where", emit.op("Equal", x, zero), emit.op("Reciprocal", x), x), zero)
+
+
+def _widened(x: Tensor, emit: Emitter) -> Tensor:
     return emit.cast(x, TensorProto.FLOAT) if x.dtype in HALF_FLOATS else x
 
 
