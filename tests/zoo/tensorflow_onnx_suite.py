@@ -9,8 +9,8 @@ outputs with TensorFlow's. Here that method converts with this project first. On
 it is written, with the installed tf2onnx: one that fails there too is skipped, so a failure is one that tf2onnx does
 not have. What a test asserts about tf2onnx's own graph, and its options for layouts and large models, are left out.
 
-With tf2onnx 1.17, TensorFlow 2.21 and ONNX Runtime 1.31, of 641 tests 526 pass, 113 are skipped, most of them by their
-own conditions (3 fail with tf2onnx as well), and 2 are listed as exceptions.
+With tf2onnx 1.17, TensorFlow 2.21 and ONNX Runtime 1.31, of 641 tests 527 pass, 113 are skipped, most of them by their
+own conditions (3 fail with tf2onnx as well), and 1 is listed as an exception.
 """
 
 from __future__ import annotations
