@@ -218,6 +218,17 @@ for _bound in (True, False):
     case(f"Bucketize {_bound}", lambda x, b=_bound: ops(3).bucketize(x, c([-8, 0, 7.5, 8], F), "i32", b), INTS)
     case(f"SearchSorted {_bound}", lambda a, b, r=_bound: ops(15).search_sorted(a, b, r), F([[1, 2, 2], [3, 4, 5]]),
          F([[2, 0], [4, 9]]))  # fmt: skip
+for _bound in (True, False):
+    case(
+        f"Bucketize NaN {_bound}",
+        lambda x, b=_bound: ops(3).bucketize(x, c([-1, 0, 1], F), "i64", b),
+        F([np.nan, np.inf, -np.inf, 0, -1, 2]),
+    )
+    case(
+        f"SearchSorted NaN {_bound}",
+        lambda x, r=_bound: ops(15).search_sorted(c([-1, 0, 1], F), x, r),
+        F([np.nan, np.inf, -np.inf, 0, -1, 2]),
+    )
 case("SearchSorted row", lambda x: ops(15).search_sorted(c([-1, 0, 1], F), x), X)
 case("NonZero", lambda x: ops(3).non_zero(x, "i64"), INTS)
 case("OneHot", lambda x: ops(1).one_hot(x, c(4), c(2.5, F), c(-1, F), -1), np.int64([[0, 3, 9, -1]]))

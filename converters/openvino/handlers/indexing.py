@@ -180,26 +180,31 @@ def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 @handles("Bucketize-3", to="Less, ReduceSum")
 def bucketize(node: Node, emit: Emitter) -> Tensor:
-    """Bucketize-3: the number of boundaries below, or with `with_right_bound` = false at or below."""
-    return _count_below(emit, node[1], node[0], or_equal=not node.flag("with_right_bound", True))
+    """Bucketize-3: the number of boundaries below, or with `with_right_bound` = false not above; none is above NaN."""
+    bounds, column = _bounds_and_column(emit, node[1], node[0])
+    if node.flag("with_right_bound", True):
+        return _count(emit, emit.op("Less", bounds, column))
+    return _count(emit, emit.op("Not", emit.op("Less", column, bounds)))
 
 
 @handles("SearchSorted-15", to="Less, ReduceSum")
 def search_sorted(node: Node, emit: Emitter) -> Tensor:
-    """SearchSorted-15: the positions of values in sorted rows; one row may serve all."""
+    """SearchSorted-15: the positions of values in sorted rows, that of NaN being 0; one row may serve all."""
     rows = node[0]
     if rows.rank > 1:
         rows = emit.op("Unsqueeze", rows, emit.constant([-2]))
-    return _count_below(emit, rows, node[1], or_equal=node.flag("right_mode", False))
+    bounds, column = _bounds_and_column(emit, rows, node[1])
+    return _count(emit, emit.op("LessOrEqual" if node.flag("right_mode", False) else "Less", bounds, column))
 
 
-def _count_below(emit: Emitter, bounds: Tensor, x: Tensor, *, or_equal: bool) -> Tensor:
+def _bounds_and_column(emit: Emitter, bounds: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     if bounds.dtype != x.dtype:
         bounds, x = (emit.cast(t, TensorProto.DOUBLE) for t in (bounds, x))
-    column = emit.op("Unsqueeze", x, emit.constant([-1]))
-    # No bound is above NaN, nor below it.
-    below = emit.op("Not", emit.op("Less", column, bounds)) if or_equal else emit.op("Less", bounds, column)
-    return emit.op("ReduceSum", emit.int64(below), emit.constant([-1]), keepdims=0)
+    return bounds, emit.op("Unsqueeze", x, emit.constant([-1]))
+
+
+def _count(emit: Emitter, reached: Tensor) -> Tensor:
+    return emit.op("ReduceSum", emit.int64(reached), emit.constant([-1]), keepdims=0)
 
 
 @handles("Range-1", to="Range")
