@@ -27,7 +27,7 @@ from onnx_sparse.python.guard import active_run
 from onnx_sparse.reference import evaluate
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import HALF_FLOATS, DType, Op, dtype_name, element_type, numpy_dtype
-from onnx_sparse.schemas.validation import Dimensions
+from onnx_sparse.schemas.validation import Dimensions, KernelError
 
 #: The domain to which `onnx_sparse.InferenceSession` moves the domain's nodes.
 GUARDED_DOMAIN = "onnx_sparse.guarded"
@@ -104,6 +104,7 @@ def _public_kernel(op: Op, binding: Mapping[str, DType]) -> Callable[..., Any]:
         try:
             outputs = evaluate(op, inputs, attributes)
             _assert_dtypes(op, binding, outputs)
+            _require_text(op, outputs)
         except BaseException as error:
             _end_process(op, error)
         return _results(outputs)
@@ -122,6 +123,7 @@ def _guarded_kernel(op: Op, binding: Mapping[str, DType]) -> Callable[..., Any]:
             try:
                 outputs = _evaluate_carried(op, inputs, attributes, carried_type)
                 _assert_dtypes(op, binding, outputs)
+                _require_text(op, outputs)
                 return _results(outputs)
             except BaseException as error:
                 run.fail(error)
@@ -147,6 +149,28 @@ def _assert_dtypes(op: Op, binding: Mapping[str, DType], outputs: tuple[Array, .
         expected = op.bind(declared.type, binding)
         if element_type(array.dtype) != expected or (expected == TensorProto.STRING and array.dtype != object):
             raise TypeError(f"{op.name}: output {declared.name} is {array.dtype}; expected {dtype_name(expected)}")
+
+
+def _require_text(op: Op, outputs: tuple[Array, ...]) -> None:
+    """onnxruntime-extensions ends strings at a zero byte, and the process at a byte that is not UTF-8."""
+    for declared, array in zip(op.outputs, outputs, strict=True):
+        if array.dtype == object:
+            for k, text in enumerate(array.reshape(-1)):
+                if "\0" in text or not _is_utf8(text):
+                    what = "a zero byte" if "\0" in text else "bytes that are not UTF-8"
+                    raise KernelError(
+                        f"{op.name}: {declared.name}: string {k} has {what}; onnxruntime-extensions cannot pass it on, "
+                        "but the native kernels can"
+                    )
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether no surrogate in the text stands for a byte."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _placeholders(

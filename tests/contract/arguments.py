@@ -229,6 +229,9 @@ class _Draw:
                 words = [word for word in words if word.isascii()]
             drawn = self.random.integers(0, len(words), math.prod(shape))
             return np.array([words[k] for k in drawn], object).reshape(shape)
+        if self.op.name == "UnicodeEncode":
+            # Python kernels refuse to return a zero byte.
+            return self.random.choice([-1, *range(1, 128), 0xDFFF, 0x65E5, 0x1F600, 2**31 - 1], shape).astype(dtype)
         if dtype.kind == "b":
             return self.random.integers(0, 2, shape).astype(bool)
         if dtype.kind in "iu":

@@ -189,3 +189,28 @@ def test_operators_without_kernels_are_refused_before_a_session_starts(op: Op) -
         InferenceSession(m, backend="python")
     with pytest.raises(Exception, match=f"onnx_sparse:{op.name}\\(-1\\) is not a registered function/op"):
         ort.InferenceSession(m.SerializeToString(), onnx_sparse.session_options("python"))
+
+
+def test_strings_that_cannot_be_passed_on_are_refused() -> None:
+    """onnxruntime-extensions would end the first at its zero byte, and the process at the second."""
+    done = run_program(
+        """
+        def refused(body, **inputs):
+            model = parser.parse_model(text + "g (" + body)
+            try:
+                print(onnx_sparse.InferenceSession(model, backend="python").run(None, inputs))
+            except onnx_sparse.KernelError as error:
+                print(error)
+        refused("int32[n] i, int64[l] s, int32 c) => (string[b] y) { y = onnx_sparse.UnicodeEncode (i, s, c) }",
+                i=np.array([59, 65, 0], np.int32), s=np.array([0, 1, 3]), c=np.array(63, np.int32))
+        refused('string[n] t, int64[n] p, int64[n] l) => (string[n] y) { '
+                'y = onnx_sparse.Substr <unit = "BYTE"> (t, p, l) }',
+                t=np.array(["ß"], object), p=np.array([0]), l=np.array([1]))
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    passed_on = "onnxruntime-extensions cannot pass it on, but the native kernels can"
+    assert done.stdout.splitlines() == [
+        f"UnicodeEncode: output: string 1 has a zero byte; {passed_on}",
+        f"Substr: output: string 0 has bytes that are not UTF-8; {passed_on}",
+    ]
