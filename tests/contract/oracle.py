@@ -8,33 +8,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-from contract.example_messages import FLOAT, INT64, STRING, example_class, sequence_example_class
-from contract.fingerprint import fingerprint64
-from contract.siphash import siphash
-
-Array = np.ndarray[Any, Any]
-Inputs = Mapping[str, Any]
-
-
-@dataclass
-class Expected:
-    """An output: its dtype, its shape, its elements in row-major order, and the tolerance of each."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    elements: list[Any]
-    tolerance: list[float] | None = None
-
-    @classmethod
-    def exactly(cls, dtype: Any, shape: Iterable[int], elements: Iterable[Any]) -> Expected:
-        return cls(np.dtype(dtype), tuple(int(d) for d in shape), list(elements))
+from contract import message_oracles, text_oracles
+from contract.expected import Array, Expected, Inputs, Oracle, elements, python_value
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:
@@ -63,17 +43,6 @@ def greatest_of_nothing(dtype: np.dtype[Any], attributes: Mapping[str, str]) -> 
 def least_of_nothing(dtype: np.dtype[Any], attributes: Mapping[str, str]) -> Any:
     infinite = attributes.get("initial") == "POS_INF" and not is_integer(dtype)
     return math.inf if infinite else highest(dtype)
-
-
-def python_value(value: Any) -> Any:
-    """An element as a Python int, float, bool or str."""
-    if not isinstance(value, np.generic):
-        return value
-    return float(value) if value.dtype == ml_dtypes.bfloat16 else value.item()
-
-
-def elements(array: Array) -> list[Any]:
-    return [python_value(v) for v in array.reshape(-1)]
 
 
 def exact_sum(values: list[float]) -> float:
@@ -331,240 +300,7 @@ def masked_fill(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expe
     return {"output": Expected.exactly(x.dtype, x.shape, output)}
 
 
-def string_to_hash_bucket_fast(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-    texts, buckets = inputs["input"], int(inputs["num_buckets"])
-    hashed = [fingerprint64(text.encode()) % buckets for text in texts.reshape(-1)]
-    return {"output": Expected.exactly(np.int64, texts.shape, hashed)}
-
-
-def string_to_hash_bucket_strong(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-    texts, buckets = inputs["input"], int(inputs["num_buckets"])
-    key = (int(inputs["key_0"]), int(inputs["key_1"]))
-    hashed = [siphash(text.encode(), key) % buckets for text in texts.reshape(-1)]
-    return {"output": Expected.exactly(np.int64, texts.shape, hashed)}
-
-
-def parse_example(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-    """By protobuf's own parser; no key may have both an entry with a list and one without."""
-    lists = {FLOAT: "FloatList", INT64: "Int64List", STRING: "BytesList"}
-    names = {FLOAT: "float", INT64: "int64", STRING: "string"}
-    parsed = [example_class().FromString(text.encode()) for text in inputs["serialized"]]
-    values: dict[int, list[Any]] = {dtype: [] for dtype in lists}
-    splits: list[int] = []
-    coordinates: list[int] = []
-    position = dict.fromkeys(lists, 0)
-    for f, key in enumerate(inputs["keys"]):
-        dtype, size = int(inputs["types"][f]), int(inputs["sizes"][f])
-        default: list[Any] = []
-        if size >= 0 and not inputs["required"][f]:
-            default = elements(inputs[f"{names[dtype]}_defaults"])[position[dtype] :][:size]
-            position[dtype] += size
-        splits.append(0)
-        for b, example in enumerate(parsed):
-            kind = example.features.feature[key].WhichOneof("kind") if key in example.features.feature else None
-            found = list(getattr(example.features.feature[key], lists[dtype]).value) if kind else default
-            if key in example.features.feature and not kind and inputs["unset_is_empty"][f]:
-                found = []
-            values[dtype] += [value.decode() if isinstance(value, bytes) else value for value in found]
-            splits.append(splits[-1] + len(found))
-            if inputs["sparse"][f]:
-                coordinates += [n for k in range(len(found)) for n in (b, k)]
-    shape = (len(inputs["keys"]), len(parsed) + 1)
-    return {
-        "float_values": Expected.exactly(np.float32, [len(values[FLOAT])], values[FLOAT]),
-        "int64_values": Expected.exactly(np.int64, [len(values[INT64])], values[INT64]),
-        "string_values": Expected.exactly(object, [len(values[STRING])], values[STRING]),
-        "row_splits": Expected.exactly(np.int64, shape, splits),
-        "coordinates": Expected.exactly(np.int64, (len(coordinates) // 2, 2), coordinates),
-    }
-
-
-def ragged(rows: list[list[str]], values: str, splits: str) -> dict[str, Expected]:
-    ends = [sum(map(len, rows[:k])) for k in range(len(rows) + 1)]
-    joined = [text for row in rows for text in row]
-    return {
-        values: Expected.exactly(object, [len(joined)], joined),
-        splits: Expected.exactly(np.int64, [len(ends)], ends),
-    }
-
-
-def ragged_string_split(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-    """By regular expressions."""
-    separator, limit = str(inputs["separator"]), int(inputs["max_splits"])
-    pattern = re.escape(separator) if separator else "[ \\t-\\r]+"
-    rows = []
-    for text in inputs["input"]:
-        if limit == 0:
-            rows.append([text])
-        elif separator:
-            rows.append(re.split(pattern, text, maxsplit=max(limit, 0)))
-        else:
-            words = re.split(pattern, re.sub(f"^{pattern}", "", text), maxsplit=max(limit, 0))
-            rows.append(words if len(words) > limit > 0 or words[-1] else words[:-1])
-    return ragged(rows, "values", "row_splits")
-
-
-def ragged_reduce_join(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-    joined = []
-    for first, end in itertools.pairwise(inputs["row_splits"].tolist()):
-        text = ""
-        for k in range(first, end):
-            text += (str(inputs["separator"]) if k > first else "") + inputs["values"][k]
-        joined.append(text)
-    return {"output": Expected.exactly(object, [len(joined)], joined)}
-
-
-def replace_characters(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-    """By a regular expression."""
-    ranges = [(max(first, 0), min(last, 0x10FFFF)) for first, last in inputs["ranges"].tolist()]
-    members = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges if first <= last)
-    pattern = f"[{members}]{'+' if attributes['matches'] == 'run' else ''}" if members else "(?!)"
-
-    def rewritten(match: re.Match[str]) -> str:
-        return match[0].join(inputs["rewrite"])
-
-    replaced = [re.sub(pattern, rewritten, text) for text in inputs["input"].reshape(-1)]
-    return {"output": Expected.exactly(object, inputs["input"].shape, replaced)}
-
-
-def string_n_grams(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-    left, right, separator = (str(inputs[name]) for name in ("left_pad", "right_pad", "separator"))
-    most, data, rows = int(inputs["pad_width"]), inputs["data"], []
-    for first, end in itertools.pairwise(inputs["data_splits"].tolist()):
-        row = []
-        for width in inputs["ngram_widths"].tolist():
-            pads = width - 1 if most < 0 or most > width - 1 else most
-            for start in range(first - pads, end + pads - width + 1):
-                parts = [left if k < first else right if k >= end else data[k] for k in range(start, start + width)]
-                row.append(separator.join(parts))
-        if not row and inputs["preserve_short_sequences"] and end > first:
-            row = [separator.join([left] * max(most, 0) + list(data[first:end]) + [right] * max(most, 0))]
-        rows.append(row if len(data) else [])
-    return ragged(rows, "ngrams", "ngrams_splits")
-
-
-def characters(text: str, attributes: Mapping[str, str]) -> list[bytes]:
-    """The bytes, or those of each character."""
-    if attributes["unit"] == "BYTE":
-        return [bytes([byte]) for byte in text.encode()]
-    return [character.encode() for character in text]
-
-
-def string_length(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-    lengths = [len(characters(text, attributes)) for text in inputs["input"].reshape(-1)]
-    return {"output": Expected.exactly(np.int32, inputs["input"].shape, lengths)}
-
-
-def substr(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-    parts = []
-    for text, pos, size in zip(*(elements(inputs[name]) for name in ("input", "pos", "len")), strict=True):
-        units = characters(text, attributes)
-        first = pos if pos >= 0 else len(units) + pos
-        everything = size < 0 and attributes["unit"] == "BYTE"
-        taken = [unit for k, unit in enumerate(units) if k >= first and (everything or k - first < size)]
-        parts.append(b"".join(taken).decode("utf-8", "surrogateescape"))
-    return {"output": Expected.exactly(object, inputs["input"].shape, parts)}
-
-
-def string_strip(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-    stripped = [re.sub("^[ \\t-\\r]+|[ \\t-\\r]+\\Z", "", text) for text in inputs["input"].reshape(-1)]
-    return {"output": Expected.exactly(object, inputs["input"].shape, stripped)}
-
-
-def string_case(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
-    table = str.maketrans(*(letters if attributes["case"] == "LOWER" else letters[::-1]))
-    changed = [text.translate(table) for text in inputs["input"].reshape(-1)]
-    return {"output": Expected.exactly(object, inputs["input"].shape, changed)}
-
-
-def unicode_decode(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-    """Of text, which has no errors."""
-    splits, values, starts = [0], [], []
-    for text in inputs["input"]:
-        values += [ord(character) for character in text]
-        starts += [len(text[:k].encode()) for k in range(len(text))]
-        splits.append(len(values))
-    return {
-        "row_splits": Expected.exactly(np.int64, [len(splits)], splits),
-        "char_values": Expected.exactly(np.int32, [len(values)], values),
-        "byte_starts": Expected.exactly(np.int64, [len(starts)], starts),
-    }
-
-
-def unicode_encode(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-    def encoded(number: int, stand_in: str) -> str:
-        try:
-            return bytes(chr(number), "utf-8").decode()
-        except (ValueError, OverflowError):
-            return stand_in
-
-    stand_in = encoded(int(inputs["replacement_char"]), "\ufffd") if attributes["errors"] == "replace" else ""
-    texts = []
-    for first, end in itertools.pairwise(inputs["input_splits"].tolist()):
-        texts.append("".join(encoded(number, stand_in) for number in inputs["input_values"].tolist()[first:end]))
-    return {"output": Expected.exactly(object, [len(texts)], texts)}
-
-
-def as_string(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-    """By Python's format()."""
-    fill, width = attributes["fill"], max(int(inputs["width"]), 0)
-    precision = int(inputs["precision"]) if inputs["precision"] >= 0 else 6
-    letter = {"FIXED": "f", "SCIENTIFIC": "e", "SHORTEST": "g"}[attributes["notation"]]
-    dtype = inputs["input"].dtype
-    sign = {"SPACE": " ", "PLUS": "+"}.get(fill, "") if dtype.kind != "u" else ""
-    texts = []
-    for number in elements(inputs["input"]):
-        is_finite = isinstance(number, int) or math.isfinite(number)
-        align = {"MINUS": "<", "ZERO": "0=" if is_finite else ">"}.get(fill, ">")
-        if dtype.kind == "b":
-            texts.append("true" if number else "false")
-        elif isinstance(number, int):
-            texts.append(f"{number:{align}{sign}{width or ''}d}")
-        elif math.isnan(number) and math.copysign(1, number) < 0:
-            texts.append(f"{'-nan':{align}{width or ''}}")
-        else:
-            texts.append(f"{number:{align}{sign}{'#' * (fill == 'HASH')}{width or ''}.{precision}{letter}}")
-    return {"output": Expected.exactly(object, inputs["input"].shape, texts)}
-
-
-def parse_sequence_example(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-    """By protobuf's own parser."""
-    lists = {FLOAT: "FloatList", INT64: "Int64List", STRING: "BytesList"}
-    names = {FLOAT: "float", INT64: "int64", STRING: "string"}
-    parsed = [sequence_example_class().FromString(text.encode()) for text in inputs["serialized"]]
-    values: dict[int, list[Any]] = {dtype: [] for dtype in lists}
-    splits: list[int] = []
-    lengths: list[int] = []
-    position = dict.fromkeys(lists, 0)
-    for f, key in enumerate(inputs["keys"]):
-        dtype, size, in_lists = int(inputs["types"][f]), int(inputs["sizes"][f]), bool(inputs["in_lists"][f])
-        default: list[Any] = []
-        if size >= 0 and not inputs["required"][f] and not in_lists:
-            default = elements(inputs[f"{names[dtype]}_defaults"])[position[dtype] :][:size]
-            position[dtype] += size
-        splits.append(0)
-        for example in parsed:
-            if in_lists:
-                steps = example.feature_lists.feature_list
-                found = [getattr(step, lists[dtype]).value for step in steps[key].feature] if key in steps else []
-            else:
-                features = example.context.feature
-                found = [getattr(features[key], lists[dtype]).value if key in features else default]
-            for step in found:
-                values[dtype] += [value.decode() if isinstance(value, bytes) else value for value in step]
-                lengths.append(len(step))
-            splits.append(splits[-1] + len(found))
-    return {
-        "float_values": Expected.exactly(np.float32, [len(values[FLOAT])], values[FLOAT]),
-        "int64_values": Expected.exactly(np.int64, [len(values[INT64])], values[INT64]),
-        "string_values": Expected.exactly(object, [len(values[STRING])], values[STRING]),
-        "list_splits": Expected.exactly(np.int64, (len(inputs["keys"]), len(parsed) + 1), splits),
-        "lengths": Expected.exactly(np.int64, [len(lengths)], lengths),
-    }
-
-
-ORACLES: dict[str, Callable[[Inputs, Mapping[str, str]], dict[str, Expected]]] = {
+ORACLES: dict[str, Oracle] = {
     "SparseFillEmptyRows": sparse_fill_empty_rows,
     "RaggedFillEmptyRows": ragged_fill_empty_rows,
     "SparseReshape": sparse_reshape,
@@ -587,40 +323,19 @@ ORACLES: dict[str, Callable[[Inputs, Mapping[str, str]], dict[str, Expected]]] =
     "UnsortedSegmentMin": unsorted_reduction("min", least_of_nothing),
     "Fill": fill,
     "MaskedFill": masked_fill,
-    "StringToHashBucketFast": string_to_hash_bucket_fast,
-    "StringToHashBucketStrong": string_to_hash_bucket_strong,
-    "RaggedStringSplit": ragged_string_split,
-    "RaggedReduceJoin": ragged_reduce_join,
-    "ReplaceCharacters": replace_characters,
-    "StringNGrams": string_n_grams,
-    "StringLength": string_length,
-    "Substr": substr,
-    "StringStrip": string_strip,
-    "StringCase": string_case,
-    "UnicodeDecode": unicode_decode,
-    "UnicodeEncode": unicode_encode,
-    "AsString": as_string,
-    "ParseExample": parse_example,
-    "ParseSequenceExample": parse_sequence_example,
+    "StringToHashBucketFast": text_oracles.string_to_hash_bucket_fast,
+    "StringToHashBucketStrong": text_oracles.string_to_hash_bucket_strong,
+    "RaggedStringSplit": text_oracles.ragged_string_split,
+    "RaggedReduceJoin": text_oracles.ragged_reduce_join,
+    "ReplaceCharacters": text_oracles.replace_characters,
+    "StringNGrams": text_oracles.string_n_grams,
+    "StringLength": text_oracles.string_length,
+    "Substr": text_oracles.substr,
+    "StringStrip": text_oracles.string_strip,
+    "StringCase": text_oracles.string_case,
+    "UnicodeDecode": text_oracles.unicode_decode,
+    "UnicodeEncode": text_oracles.unicode_encode,
+    "AsString": text_oracles.as_string,
+    "ParseExample": message_oracles.parse_example,
+    "ParseSequenceExample": message_oracles.parse_sequence_example,
 }
-
-
-def assert_equals(actual: Array, expected: Expected, name: str) -> None:
-    """Dtype and shape first, then values."""
-    assert actual.dtype == expected.dtype, f"{name}: dtype {actual.dtype}, expected {expected.dtype}"
-    assert actual.shape == expected.shape, f"{name}: shape {actual.shape}, expected {expected.shape}"
-    tolerance = expected.tolerance or [0.0] * len(expected.elements)
-    for k, (got, want, error) in enumerate(zip(elements(actual), expected.elements, tolerance, strict=True)):
-        if isinstance(want, float) or isinstance(got, float):
-            assert close(got, float(want), error, expected.dtype), f"{name}, element {k}: {got}, expected {want}"
-        else:
-            assert got == want, f"{name}, element {k}: {got}, expected {want}"
-
-
-def close(got: float, want: float, error: float, dtype: np.dtype[Any]) -> bool:
-    """Whether `got` is some number within `error` of `want`, rounded to the dtype."""
-    if math.isnan(got) or math.isnan(want):
-        return math.isnan(got) and math.isnan(want)
-    with np.errstate(all="ignore"):
-        low, high = (float(np.array(bound, np.float64).astype(dtype)) for bound in (want - error, want + error))
-    return low <= got <= high

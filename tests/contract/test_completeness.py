@@ -28,7 +28,7 @@ PLACES: dict[str, Callable[[str], bool]] = {
     "a native kernel (onnx_sparse/native)": lambda name: (
         f"void {kernel_name(OPS[name])}(const Call&" in native_sources()
     ),
-    "an oracle (tests/contract/oracle.py)": lambda name: name in ORACLES,
+    "an oracle (ORACLES of tests/contract/oracle.py)": lambda name: name in ORACLES,
     "a function body, or a reason for having none": lambda name: (
         OPS[name].body is not None
         or (("ORT function body", name, None) in EXPECTED_GAPS and bool(OPS[name].body_notes))

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from contract.backends import BACKENDS, REPORTING, Call
-from contract.oracle import highest, lowest, python_value
+from contract.expected import python_value
+from contract.oracle import highest, lowest
 from onnx import TensorProto
 
 from onnx_sparse.schemas import OPS

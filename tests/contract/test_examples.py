@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from contract.backends import BACKENDS, Call, gap_marks
-from contract.oracle import Expected, assert_equals, elements
+from contract.expected import Expected, assert_equals, elements
 from onnx import TensorProto
 
 from onnx_sparse.schemas import OPS, Example, Op

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from contract.arguments import Arguments, calls
 from contract.backends import BACKENDS, SHARE_NUMPY, Call, gap_marks
-from contract.oracle import ORACLES, assert_equals
+from contract.expected import assert_equals
+from contract.oracle import ORACLES
 from hypothesis import Phase, given, settings
 
 from onnx_sparse.schemas import OPS, Op

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from contract.arguments import Arguments, calls
 from contract.backends import Call, one_node_model
-from contract.oracle import ORACLES, assert_equals
+from contract.expected import assert_equals
+from contract.oracle import ORACLES
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper
