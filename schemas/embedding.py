@@ -30,6 +30,18 @@ PER_SAMPLE_WEIGHTS = Input(
     sentinel=(),
 )
 
+
+def default_index(group: str) -> Input:
+    """The input that says which row fills an empty group of entries."""
+    return optional_index("default_index", f"The row that fills an empty {group}", "zeros")
+
+
+def optional_index(name: str, meaning: str, without: str) -> Input:
+    """A row of the table, or -1."""
+    description = f"{meaning}; -1 (the same as omitting it) means {without}."
+    return Input(name, "I", "", description, Values("index", of="V", low=-1), sentinel=-1)
+
+
 _INPUTS = (
     EMB_TABLE,
     INDICES,
@@ -42,14 +54,7 @@ _INPUTS = (
         values_under={("segment_ids_order", "any"): Values("index", of="num_segments")},
     ),
     Input("num_segments", "I", "", "The number of segments.", Values("size")),
-    Input(
-        "default_index",
-        "I",
-        "",
-        "The row that fills an empty segment; -1 (the same as omitting it) means zeros.",
-        Values("index", of="V", low=-1),
-        sentinel=-1,
-    ),
+    default_index("segment"),
     PER_SAMPLE_WEIGHTS,
 )
 _OUTPUT = Output("output", "T", "num_segments, ...", "One row per segment.")

@@ -16,7 +16,14 @@ from onnx_sparse.schemas.declaration import (
     Output,
     Values,
 )
-from onnx_sparse.schemas.embedding import ARITHMETIC, EMB_TABLE, INDICES, PER_SAMPLE_WEIGHTS
+from onnx_sparse.schemas.embedding import (
+    ARITHMETIC,
+    EMB_TABLE,
+    INDICES,
+    PER_SAMPLE_WEIGHTS,
+    default_index,
+    optional_index,
+)
 from onnx_sparse.schemas.embedding_body import Entries, first_weights, write_maximum, write_quotient, write_sum
 from onnx_sparse.schemas.function_body import Body
 from onnx_sparse.schemas.segment_body import first
@@ -25,23 +32,9 @@ _LOOKUP = (
     EMB_TABLE,
     INDICES,
     Input("offsets", "I", "B", "The position in indices at which each bag begins.", Values("offsets", of="K")),
-    Input(
-        "default_index",
-        "I",
-        "",
-        "The row that fills an empty bag; -1 (the same as omitting it) means zeros.",
-        Values("index", of="V", low=-1),
-        sentinel=-1,
-    ),
+    default_index("bag"),
 )
-_PADDING = Input(
-    "padding_index",
-    "I",
-    "",
-    "The index whose entries are left out; -1 (the same as omitting it) means none.",
-    Values("index", of="V", low=-1),
-    sentinel=-1,
-)
+_PADDING = optional_index("padding_index", "The index whose entries are left out", "none")
 _INPUTS = (*_LOOKUP, PER_SAMPLE_WEIGHTS, _PADDING)
 _OUTPUT = Output(
     "output", "T", "B, ...", "One row per bag.", shape_under={("include_last_offset", "true"): "B - 1, ..."}

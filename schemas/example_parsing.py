@@ -15,6 +15,25 @@ NO_PYTHON_KERNELS = (
     "onnxruntime-extensions cuts messages at their first zero byte, and ends the process on bytes that are not UTF-8"
 )
 
+_BODY_NOTES = "It has no operator that reads the bytes of a string."
+
+# What both have.
+_FEATURES = (
+    Input("serialized", "string", "B", "The messages.", Values("message")),
+    Input("keys", "string", "F", "The names of the features.", Values("distinct")),
+    Input("types", "int64", "F", "The element type of each feature, as in TensorProto.", Values("element_type")),
+)
+_DEFAULTS = (
+    Input("float_defaults", "float", "X", "The defaults of the float features.", Values("default")),
+    Input("int64_defaults", "int64", "Y", "The defaults of the int64 features.", Values("default")),
+    Input("string_defaults", "string", "Z", "The defaults of the string features.", Values("default")),
+)
+_VALUES = (
+    Output("float_values", "float", "P", "The values of the float features."),
+    Output("int64_values", "int64", "Q", "The values of the int64 features."),
+    Output("string_values", "string", "S", "The values of the string features."),
+)
+
 PARSE_EXAMPLE = Op(
     name="ParseExample",
     summary="Reads features from serialized tf.Example messages.",
@@ -53,26 +72,20 @@ that are not UTF-8.
 """.strip(),
     source="tf.raw_ops.ParseExampleV2, whose sparse, dense and ragged outputs follow from values and row splits",
     inputs=(
-        Input("serialized", "string", "B", "The messages.", Values("message")),
-        Input("keys", "string", "F", "The names of the features.", Values("distinct")),
-        Input("types", "int64", "F", "The element type of each feature, as in TensorProto.", Values("element_type")),
+        *_FEATURES,
         Input("sizes", "int64", "F", "How many values a message has of each feature."),
         Input("required", "bool", "F", "Whether each message must have the feature."),
         Input("unset_is_empty", "bool", "F", "Whether a feature that is unset is an empty list."),
         Input("sparse", "bool", "F", "Whether coordinates has the values of a feature."),
-        Input("float_defaults", "float", "X", "The defaults of the float features.", Values("default")),
-        Input("int64_defaults", "int64", "Y", "The defaults of the int64 features.", Values("default")),
-        Input("string_defaults", "string", "Z", "The defaults of the string features.", Values("default")),
+        *_DEFAULTS,
     ),
     outputs=(
-        Output("float_values", "float", "P", "The values of the float features."),
-        Output("int64_values", "int64", "Q", "The values of the int64 features."),
-        Output("string_values", "string", "S", "The values of the string features."),
+        *_VALUES,
         Output("row_splits", "int64", "F, L", "For each feature, where its values of each message begin; L = B + 1."),
         Output("coordinates", "int64", "C, R", "The coordinates of the values of sparse features; R = 2."),
     ),
     types={},
-    body_notes="It has no operator that reads the bytes of a string.",
+    body_notes=_BODY_NOTES,
     no_python_kernels=NO_PYTHON_KERNELS,
     examples=(
         Example(
@@ -141,25 +154,19 @@ How messages are given is said with ParseExample.
 """.strip(),
     source="tf.raw_ops.ParseSequenceExampleV2, whose sparse, dense and ragged outputs follow from values and lengths",
     inputs=(
-        Input("serialized", "string", "B", "The messages.", Values("message")),
-        Input("keys", "string", "F", "The names of the features.", Values("distinct")),
-        Input("types", "int64", "F", "The element type of each feature, as in TensorProto.", Values("element_type")),
+        *_FEATURES,
         Input("sizes", "int64", "F", "How many values a list of each feature has."),
         Input("required", "bool", "F", "Whether each message must have the feature."),
         Input("in_lists", "bool", "F", "Whether the feature is a feature list, not one of the context."),
-        Input("float_defaults", "float", "X", "The defaults of the float features.", Values("default")),
-        Input("int64_defaults", "int64", "Y", "The defaults of the int64 features.", Values("default")),
-        Input("string_defaults", "string", "Z", "The defaults of the string features.", Values("default")),
+        *_DEFAULTS,
     ),
     outputs=(
-        Output("float_values", "float", "P", "The values of the float features."),
-        Output("int64_values", "int64", "Q", "The values of the int64 features."),
-        Output("string_values", "string", "S", "The values of the string features."),
+        *_VALUES,
         Output("list_splits", "int64", "F, L", "For each feature, where its lists of each message begin; L = B + 1."),
         Output("lengths", "int64", "N", "The number of values in each list."),
     ),
     types={},
-    body_notes="It has no operator that reads the bytes of a string.",
+    body_notes=_BODY_NOTES,
     no_python_kernels=NO_PYTHON_KERNELS,
     examples=(
         Example(
