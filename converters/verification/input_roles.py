@@ -44,6 +44,9 @@ _CARRIERS: dict[str, int | tuple[int, ...]] = dict.fromkeys(
 
 _ELEMENTWISE = frozenset(["Add", "Div", "Mul", "Pow", "Sub"])
 
+#: Parsers of messages, with the end of the inputs that say what they take: keys, types, sizes, required, in_lists.
+_PARSERS = {"ParseExample": 5, "ParseSequenceExample": 6}
+
 _SPLITS = re.compile(r".*(^|[^a-z])(row_)?splits([_:]\d+)?")
 
 _PARTS = re.compile(r"(?P<stem>.*?)[_/.]?(?P<part>indices|values|dense_shape|shape)([_:]\d+)?")
@@ -64,7 +67,7 @@ class Roles:
         tables: Embedding tables.
         bounds: Ids, with the number of rows of the table they index (unsorted segment ids: the number of segments).
         indexed: Ids, with the input that is the table they index.
-        examples: Serialized tf.Example messages, with the features that the model takes from them.
+        examples: Serialized messages, with the features that the model takes from them.
         keys: Integers that are looked up in a dictionary, with some of its keys.
         most_segments: The smallest constant number of segments in the model.
     """
@@ -105,8 +108,8 @@ def find_roles(model: ModelProto) -> Roles:
             roles.segments |= _known(names[0])
             roles.entries |= _known(names[1])
             roles.counts |= _known(names[2])
-        elif node.op_type == "ParseExample" and names[0] is not None:
-            columns = [trace.array(name) for name in node.input[1:5]]  # keys, types, sizes, required
+        elif node.op_type in _PARSERS and names[0] is not None:
+            columns = [trace.array(name) for name in node.input[1 : _PARSERS[node.op_type]]]
             known = [column for column in columns if column is not None]
             if len(known) == len(columns):
                 features = tuple(ParsedFeature(*feature) for feature in zip(*known, strict=True))

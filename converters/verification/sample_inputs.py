@@ -344,22 +344,28 @@ class _Drawing:
         lengths = np.diff(self.row_splits[0]) if shape else [self.longest * (self.kind != "without entries")]
         messages = np.empty(shape, object)
         for b in np.ndindex(*shape):
-            given = {}
+            length = int(lengths[b[0] if b else 0])
+            steps = self.rng.integers(0, 3, length).tolist()
+            context: dict[bytes, tuple[DType, Values]] = {}
+            lists: dict[bytes, tuple[DType, list[Values]]] = {}
             lists_missing = self.rng.random() < 0.3
             for feature in features:
-                missing = lists_missing if feature.size < 0 else self.rng.random() < 0.3
+                missing = lists_missing if feature.in_lists or feature.size < 0 else self.rng.random() < 0.3
                 if self.kind == "with empty rows" and not feature.required and missing:
                     continue
-                length = int(lengths[b[0] if b else 0])
-                size = feature.size if feature.size >= 0 else -feature.size * length
-                given[feature.key] = feature.dtype, self._feature_values(feature.dtype, size)
-            messages[b] = serialized_example(given)
+                if feature.in_lists:
+                    lists[feature.key] = feature.dtype, [self._feature_values(feature, size) for size in steps]
+                else:
+                    context[feature.key] = feature.dtype, self._feature_values(feature, length)
+            messages[b] = serialized_example(context, lists)
         return messages
 
-    def _feature_values(self, dtype: DType, size: int) -> Values:
-        if dtype == TensorProto.STRING:
+    def _feature_values(self, feature: ParsedFeature, length: int) -> Values:
+        """As many values as a feature has; of one with any number, that of a list of this length."""
+        size = feature.size if feature.size >= 0 else -feature.size * length
+        if feature.dtype == TensorProto.STRING:
             return [word.encode() for word in self.rng.choice(np.array(self.sampler.words, object), size)]
-        if dtype == TensorProto.FLOAT:
+        if feature.dtype == TensorProto.FLOAT:
             return [float(value) for value in self.rng.standard_normal(size)]
         return [int(value) for value in self.rng.integers(0, _IDS, size)]
 

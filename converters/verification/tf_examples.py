@@ -1,10 +1,14 @@
-"""Writing serialized tf.Example messages (tensorflow/core/example/feature.proto), without protobuf."""
+"""Writing serialized tf.Example and tf.SequenceExample messages, without protobuf.
+
+Their fields are in tensorflow/core/example/example.proto and feature.proto.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from onnx import TensorProto
@@ -19,35 +23,53 @@ Values = Sequence[bytes] | Sequence[int] | Sequence[float]
 
 @dataclass(frozen=True)
 class ParsedFeature:
-    """A feature that a model takes from messages; see ParseExample.
+    """A feature that a model takes from messages; see ParseExample and ParseSequenceExample.
 
     Attributes:
         key: Its name.
         dtype: Its element type.
-        size: The number of its values; of -k any multiple.
+        size: The number of its values, or of each of its lists; of -k any multiple.
         required: Whether each message must have it.
+        in_lists: Whether it is a feature list.
     """
 
     key: bytes
     dtype: DType
     size: int
     required: bool
+    in_lists: bool = False
 
 
 def merged(*parts: Iterable[ParsedFeature]) -> tuple[ParsedFeature, ...]:
     """The features that several parsers take from the same messages: of a key, the first of those that say most."""
-    found: dict[bytes, ParsedFeature] = {}
+    found: dict[tuple[bytes, bool], ParsedFeature] = {}
     for feature in itertools.chain(*parts):
-        known = found.setdefault(feature.key, feature)
+        place = feature.key, feature.in_lists
+        known = found.setdefault(place, feature)
         if (feature.required, feature.size >= 0) > (known.required, known.size >= 0):
-            found[feature.key] = feature
+            found[place] = feature
     return tuple(found.values())
 
 
-def serialized_example(features: Mapping[bytes, tuple[DType, Values]]) -> bytes:
-    """A message with these features: element types (float, int64 or string) and values by key."""
-    entries = (_field(1, key) + _field(2, _feature(dtype, values)) for key, (dtype, values) in features.items())
-    return _field(1, b"".join(_field(1, entry) for entry in entries))
+def serialized_example(
+    features: Mapping[bytes, tuple[DType, Values]],
+    lists: Mapping[bytes, tuple[DType, Sequence[Values]]] = MappingProxyType({}),
+) -> bytes:
+    """A message with these features: element types (float, int64 or string) and values by key.
+
+    Args:
+        features: Those of a tf.Example, or of the context of a tf.SequenceExample.
+        lists: The feature lists of a tf.SequenceExample, with the values of each list.
+    """
+    context = {key: _feature(dtype, values) for key, (dtype, values) in features.items()}
+    steps = {
+        key: b"".join(_field(1, _feature(dtype, values)) for values in each) for key, (dtype, each) in lists.items()
+    }
+    return _field(1, _entries(context)) + (_field(2, _entries(steps)) if lists else b"")
+
+
+def _entries(contents: Mapping[bytes, bytes]) -> bytes:
+    return b"".join(_field(1, _field(1, key) + _field(2, content)) for key, content in contents.items())
 
 
 def _feature(dtype: DType, values: Values) -> bytes:

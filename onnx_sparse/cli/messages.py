@@ -1,4 +1,8 @@
-"""tf.Example messages from the command line: as JSON objects with the values of features by key, or from files."""
+"""tf.Example and tf.SequenceExample messages from the command line: as JSON objects, or from files.
+
+The object of a tf.Example has the values of features by key. That of a tf.SequenceExample with feature lists has such
+an object as `context`, and as `feature_lists` one with the lists of each feature by key.
+"""
 
 from __future__ import annotations
 
@@ -80,21 +84,46 @@ def messages_of_file(features: Sequence[ParsedFeature], path: Path, *, is_single
 
 
 def _message(where: str, features: Sequence[ParsedFeature], given: Any) -> bytes:
+    context = [feature for feature in features if not feature.in_lists]
+    lists = [feature for feature in features if feature.in_lists]
+    if not lists:
+        return serialized_example(_features(where, context, given))
+    strangers = [key for key in _object(where, given) if key not in ("context", "feature_lists")]
+    if strangers:
+        raise CommandError(
+            f"{where}: {printable(strangers[0])} is not a part of a tf.SequenceExample; context and feature_lists are"
+        )
+    steps = _features(f"{where}, feature_lists", lists, given.get("feature_lists", {}))
+    return serialized_example(_features(f"{where}, context", context, given.get("context", {})), steps)
+
+
+def _object(where: str, given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise CommandError(f"{where}: {_shown(given)} does not fit; each message is an object")
+    return given
+
+
+def _features(where: str, features: Sequence[ParsedFeature], given: Any) -> dict[bytes, tuple[DType, Any]]:
+    """The element types and values of features by key; of a feature list, the values of each list."""
     by_key = {feature.key.decode(errors="replace"): feature for feature in features}
-    written = {}
-    for key, value in given.items():
+    written: dict[bytes, tuple[DType, Any]] = {}
+    for key, value in _object(where, given).items():
         if key not in by_key:
-            known = ", ".join(map(printable, list(by_key)[:_MOST_LISTED]))
+            known = ", ".join(map(printable, list(by_key)[:_MOST_LISTED])) or "none"
             raise CommandError(f"{where}: the model parses no feature {printable(key)}; it parses {known}")
-        dtype = by_key[key].dtype
+        feature = by_key[key]
         try:
-            written[by_key[key].key] = dtype, _values(dtype, list(json_leaves(value)))
+            if feature.in_lists:
+                if not isinstance(value, list):
+                    raise _Misfit(_shown(value))
+                values: Any = [_values(feature.dtype, list(json_leaves(step))) for step in value]
+            else:
+                values = _values(feature.dtype, list(json_leaves(value)))
         except _Misfit as misfit:
-            what = f"feature {printable(key)} is {type_name(dtype)}"
+            what = f"feature {printable(key)} is {'a list of lists of ' * feature.in_lists}{type_name(feature.dtype)}"
             raise CommandError(f"{where}: {misfit} does not fit; {what}") from None
-    return serialized_example(written)
+        written[feature.key] = feature.dtype, values
+    return written
 
 
 class _Misfit(Exception):  # noqa: N818 - it is caught where the message and the feature are known

@@ -7,7 +7,8 @@ a bfloat16 output is saved as float32. Pickled arrays are never loaded.
 
 Serialized tf.Example messages are also taken from a TFRecord file, plain or compressed with gzip or
 zlib; as JSON objects with the values of features by key, in which bytes may be {"b64": "..."}; and
-from a file named .jsonl with such an object in each line.
+from a file named .jsonl with such an object in each line. Those of tf.SequenceExample messages have
+such objects as context and feature_lists.
 """
 
 from __future__ import annotations

@@ -260,3 +260,59 @@ def test_a_model_of_one_message(cli, save, tmp_path):
         result = cli("run", path, "--input", f"examples={tmp_path / 'rows.jsonl'}", "--json")
         assert result.code == code
         assert code == 0 or "messages; the model takes one" in result.err
+
+
+@pytest.fixture
+def sequence_parser(save):
+    """A model that parses a feature of the context and two feature lists, one of them of the same name."""
+    initializers = {
+        "keys": np.array(["age", "age", "words"], object),
+        "types": np.array([7, 1, 8]),
+        "sizes": np.array([1, -1, -1]),
+        "required": np.array([False, False, False]),
+        "in_lists": np.array([False, True, True]),
+        "float_defaults": np.zeros(0, np.float32),
+        "int64_defaults": np.array([18]),
+        "string_defaults": np.array([], object),
+    }
+    outputs = {"steps": 1, "ages": 7, "words": 8, "list_splits": 7, "lengths": 7}
+    node = helper.make_node("ParseSequenceExample", ["examples", *initializers], [*outputs], domain=DOMAIN)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("examples", TensorProto.STRING, ["n"])],
+        [helper.make_tensor_value_info(name, dtype, None) for name, dtype in outputs.items()],
+        [numpy_helper.from_array(array, name) for name, array in initializers.items()],
+    )
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid(DOMAIN, 1)]
+    return save(helper.make_model(graph, ir_version=10, opset_imports=imports))
+
+
+@needs_native
+def test_sequence_messages_as_json(cli, sequence_parser):
+    first = {"context": {"age": 42}, "feature_lists": {"words": [["to", "see"], [], "be"], "age": [[0.5, 1]]}}
+    result = cli("run", sequence_parser, "--input", f"examples={json.dumps([first, {}])}", "--json")
+    assert {output["name"]: output["values"] for output in result.json["outputs"]} == {
+        "steps": [0.5, 1.0],
+        "ages": [42, 18],
+        "words": ["to", "see", "be"],
+        "list_splits": [[0, 1, 2], [0, 1, 1], [0, 3, 3]],
+        "lengths": [1, 1, 2, 2, 0, 1],
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ('{"age": 1}', "age is not a part of a tf.SequenceExample; context and feature_lists are"),
+        ("3", "3 does not fit; each message is an object"),
+        ('{"context": 3}', "context: 3 does not fit; each message is an object"),
+        ('{"context": {"words": "a"}}', "context: the model parses no feature words; it parses age"),
+        ('{"feature_lists": {"words": "a"}}', '"a" does not fit; feature words is a list of lists of string'),
+        ('{"feature_lists": {"age": [["a"]]}}', '"a" does not fit; feature age is a list of lists of float'),
+    ],
+)
+def test_sequence_messages_that_do_not_fit(cli, sequence_parser, given, reason):
+    result = cli("run", sequence_parser, "--input", f"examples=[{{}}, {given}]")
+    assert result.code == 1
+    assert reason in result.err

@@ -24,7 +24,7 @@ from contract.example_messages import (  # noqa: E402
 import onnx_sparse  # noqa: E402
 from onnx_sparse import example_array  # noqa: E402
 from onnx_sparse.converters import ConversionError  # noqa: E402
-from onnx_sparse.converters.tensorflow import convert  # noqa: E402
+from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
 
 CONTEXT = {
     "age": tf.io.FixedLenFeature([], tf.int64, 7),
@@ -136,6 +136,14 @@ def test_every_kind_of_feature(is_batch):
             messages = [random_message(random, wrong) for _ in range(random.integers(1, 5) if is_batch else 1)]
             agreed += agree(function, session, messages, is_batch=is_batch)
     assert 65 < agreed < 119
+
+
+@pytest.mark.parametrize("is_batch", [True, False], ids=["batch", "one"])
+def test_verification_draws_messages(is_batch):
+    function = parser((None,) if is_batch else (), tf.io.parse_sequence_example)
+    for record in verify(function, convert(function)):
+        assert record.ok, record
+        assert record.batches
 
 
 def test_one_message_by_the_older_parser():
