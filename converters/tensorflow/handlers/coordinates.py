@@ -32,6 +32,18 @@ def positions(indices: Tensor, shape: Tensor, rank: int, emit: Emitter) -> Tenso
     return emit.op("ReduceSum", emit.op("Mul", indices, strides), emit.constant([1]), keepdims=0)
 
 
+def one_for_each(values: Tensor, indices: Tensor, emit: Emitter) -> Tensor:
+    """The values [N] of entries with coordinates [N, R]; the model refuses more or fewer, as TensorFlow does.
+
+    For operators that would not notice: Compress and Gather take what there is, and a single value is broadcast.
+    """
+    sizes = [(tensor.shape or (None,))[0] for tensor in (values, indices)]
+    if sizes[0] is not None and sizes[0] == sizes[1]:
+        return values
+    # A Reshape would do, too, but tf2onnx drops the first of two.
+    return emit.op("Split", values, emit.size(indices, 0), shape=values.shape, axis=0)
+
+
 def in_row_major_order(
     indices: Tensor, values: Tensor, shape: Tensor, rank: int, emit: Emitter
 ) -> tuple[Tensor, Tensor]:

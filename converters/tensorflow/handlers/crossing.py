@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.coordinates import column
+from onnx_sparse.converters.tensorflow.handlers.coordinates import column, one_for_each
 from onnx_sparse.converters.tensorflow.handlers.partitions import Partition, of_rowids, of_splits, splits_of
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.tensorflow.handlers.text import concatenated
@@ -107,6 +107,7 @@ def _sparse_cross(node: Node, crossed: _Crossed, emit: Emitter) -> tuple[Tensor,
         rows = emit.op("Slice", shapes[0], emit.constant([0]), emit.constant([1])) if count else emit.size(dense[0], 0)
         partitions = [of_rowids(column(where, 0, emit), rows, emit) for where in indices]
         partitions += [_each_row(features, rows, emit) for features in dense]
+        values = [one_for_each(each, where, emit) for each, where in zip(values, indices, strict=True)]
         columns = [*values, *(_flat(features, emit) for features in dense)]
         partition, combined = _every_combination(crossed, partitions, columns, rows, emit)
         row, place, longest = partition.row, partition.place, partition.longest
@@ -132,7 +133,8 @@ def ragged_cross(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     columns = {
         "R": [(of_splits(each, emit), v) for each, v in zip(splits, ragged_values, strict=True)],
         "S": [
-            (of_rowids(column(where, 0, emit), rows, emit), v) for where, v in zip(indices, sparse_values, strict=True)
+            (of_rowids(column(where, 0, emit), rows, emit), one_for_each(v, where, emit))
+            for where, v in zip(indices, sparse_values, strict=True)
         ],
         "D": [(_each_row(features, rows, emit), _flat(features, emit)) for features in dense],
     }

@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.coordinates import column, element, sparse_rank
+from onnx_sparse.converters.tensorflow.handlers.coordinates import column, element, one_for_each, sparse_rank
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ def rows_of_dense(values: Tensor, emit: Emitter) -> Rows:
 
 def rows_of_sparse(indices: Tensor, values: Tensor, dense_shape: Tensor, emit: Emitter) -> Rows:
     """The rows of a sparse vector or matrix."""
+    values = one_for_each(values, indices, emit)
     if sparse_rank(indices, dense_shape) < 2:
         return Rows(values)
     return Rows(values, column(indices, 0, emit), element(dense_shape, 0, emit))

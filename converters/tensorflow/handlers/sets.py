@@ -10,7 +10,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.coordinates import positions, sparse_rank
+from onnx_sparse.converters.tensorflow.handlers.coordinates import one_for_each, positions, sparse_rank
 from onnx_sparse.converters.tensorflow.handlers.partitions import of_rowids
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, SIGNED_INTEGERS, UNSIGNED_INTEGERS, dtype_name
@@ -182,4 +182,4 @@ def _entries(node: Node, names: tuple[str, ...], emit: Emitter) -> _Sets:
     start, end = emit.constant([0]), emit.constant([rank])
     sizes = emit.op("Slice", shape, start, end)
     leading = emit.op("Slice", indices, start, end, emit.constant([1]))
-    return _Sets(positions(leading, sizes, rank, emit), values, sizes, rank)
+    return _Sets(positions(leading, sizes, rank, emit), one_for_each(values, indices, emit), sizes, rank)

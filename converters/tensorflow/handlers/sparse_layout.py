@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.coordinates import in_row_major_order, sparse_rank
+from onnx_sparse.converters.tensorflow.handlers.coordinates import in_row_major_order, one_for_each, sparse_rank
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 
 _ANYTHING = ("every type",)
@@ -20,7 +20,8 @@ def sparse_reorder(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries in row-major order."""
     indices, shape = node["input_indices"], node["input_shape"]
     rank = sparse_rank(indices, shape)
-    return in_row_major_order(indices, node["input_values"], shape, rank, emit)
+    values = one_for_each(node["input_values"], indices, emit)
+    return in_row_major_order(indices, values, shape, rank, emit)
 
 
 @handles(
@@ -56,7 +57,7 @@ def sparse_slice(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     kept = emit.cast(everywhere, TensorProto.BOOL)
     rest = emit.op("Sub", node["shape"], start)
     size = emit.op("Max", emit.op("Min", node["size"], rest), emit.constant(0))
-    values = emit.op("Compress", node["values"], kept, axis=0)
+    values = emit.op("Compress", one_for_each(node["values"], indices, emit), kept, axis=0)
     return emit.op("Compress", moved, kept, axis=0), values, size
 
 
@@ -70,6 +71,7 @@ def sparse_slice(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 def sparse_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries of each part, with coordinates from its start; the first parts are longer by 1 if there is a rest."""
     indices, shape, count = node["indices"], node["shape"], int(node.attributes["num_split"])
+    values = one_for_each(node["values"], indices, emit)
     rank = emit.constant(sparse_rank(indices, shape))
     numbers = emit.op("Range", emit.constant(0), rank, emit.constant(1))
     along = emit.op("Mod", emit.op("Reshape", node["split_dim"], emit.constant([1])), rank)
@@ -86,9 +88,7 @@ def sparse_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         kept = emit.op("And", emit.op("GreaterOrEqual", place, start), emit.op("Less", place, end))
         moved = emit.op("Sub", indices, emit.op("Mul", unit, start))
         new_shape = emit.op("Add", others, emit.op("Mul", unit, emit.op("Sub", end, start)))
-        parts.append(
-            (emit.op("Compress", moved, kept, axis=0), emit.op("Compress", node["values"], kept, axis=0), new_shape)
-        )
+        parts.append((emit.op("Compress", moved, kept, axis=0), emit.op("Compress", values, kept, axis=0), new_shape))
     return tuple(result for kind in zip(*parts, strict=True) for result in kind)
 
 
@@ -107,5 +107,6 @@ def sparse_concat(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     others = emit.constant(1 - np.eye(rank, dtype=np.int64)[along])
     shape = emit.op("Add", emit.op("Mul", shapes[0], others), offset)
     together = emit.op("Concat", *moved, axis=0)
-    values = emit.op("Concat", *node.all("values"), axis=0)
+    pairs = zip(node.all("values"), indices, strict=True)
+    values = emit.op("Concat", *(one_for_each(part, entries, emit) for part, entries in pairs), axis=0)
     return (*in_row_major_order(together, values, shape, rank, emit), shape)

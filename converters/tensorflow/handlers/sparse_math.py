@@ -10,7 +10,13 @@ from onnx import TensorProto
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.coordinates import column, element, positions, sparse_rank
+from onnx_sparse.converters.tensorflow.handlers.coordinates import (
+    column,
+    element,
+    one_for_each,
+    positions,
+    sparse_rank,
+)
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 
 _ORDER_NOTES = "floats are summed in the order of the entries; TensorFlow's order differs"
@@ -30,7 +36,7 @@ def sparse_tensor_dense_mat_mul(node: Node, emit: Emitter) -> tuple[Tensor, ...]
         dense = emit.op("Transpose", dense, perm=[1, 0])
     indices = emit.cast(node["a_indices"], TensorProto.INT64)
     taken = emit.op("Gather", dense, column(indices, inner, emit), axis=0)
-    weights = emit.op("Unsqueeze", node["a_values"], emit.constant([1]))
+    weights = emit.op("Unsqueeze", one_for_each(node["a_values"], indices, emit), emit.constant([1]))
     ids, count = column(indices, row, emit), element(node["a_shape"], row, emit)
     data = emit.op("Mul", taken, weights)
     return emit.domain_op("UnsortedSegmentSum", {"data": data, "segment_ids": ids, "num_segments": count})
@@ -98,7 +104,8 @@ def sparse_dense_elementwise(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         columns = emit.op("Gather", indices, emit.constant([*range(rank - width, rank)]), axis=1)
         last = emit.op("Sub", emit.shape_of(dense), emit.constant(1))
         taken = emit.op("GatherND", dense, emit.op("Min", columns, last))
-    return (emit.op(node.op_type.removeprefix("SparseDenseCwise"), node["sp_values"], taken),)
+    values = one_for_each(node["sp_values"], indices, emit)
+    return (emit.op(node.op_type.removeprefix("SparseDenseCwise"), values, taken),)
 
 
 _Groups = Callable[[Tensor], dict[str, Tensor]]
