@@ -200,7 +200,7 @@ class WeightPerId(Rule[Graph]):
         """Reshape the weights to the shape of the ids, which is an error where they are more or fewer."""
         emit, tensor = graph.emitter(user), graph.tensor(ids)
         weights = graph.tensor(user.input[position])
-        user.input[position] = emit.op("Reshape", weights, emit.shape_of(tensor), shape=tensor.shape).name
+        user.input[position] = emit.op("Reshape", weights, emit.shape_of(tensor), shape=tensor.shape, allowzero=1).name
 
 
 def unexpanded(graph: Graph, weights: str) -> str:
