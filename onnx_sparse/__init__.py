@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from onnx_sparse.example_arrays import example_array
     from onnx_sparse.function_bodies import embed_functions, lower
     from onnx_sparse.fusing import fuse
+    from onnx_sparse.model_features import features
     from onnx_sparse.runtime import InferenceSession, get_library_path, register, session_options
 
 __version__ = "0.1.0"
@@ -41,6 +42,7 @@ __all__ = [
     "canonicalize",
     "embed_functions",
     "example_array",
+    "features",
     "fuse",
     "get_library_path",
     "lower",
@@ -54,6 +56,7 @@ _HOMES = {
     "canonicalize": "canonical",
     "embed_functions": "function_bodies",
     "example_array": "example_arrays",
+    "features": "model_features",
     "fuse": "fusing",
     "get_library_path": "runtime",
     "lower": "function_bodies",

@@ -10,6 +10,7 @@ import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto, defs
 
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
+from onnx_sparse.converters.feature_record import record_features
 from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.rewriting.explanation import count_nodes
 from onnx_sparse.converters.tensor import Array
@@ -111,6 +112,7 @@ def convert(
         _check(model)
         set_aside = {f"{name}:0": array for name, array in frozen.embedding_tables.items()}
         attach(model, {renamed.get(name, name): array for name, array in set_aside.items()}, tables)
+        record_features(model, loaded.specs)
         if explain is not None:
             derivation = frozen.derivation
             source_nodes = count_source_nodes(frozen.graph_def) + derivation.nodes

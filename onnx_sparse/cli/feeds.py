@@ -4,6 +4,7 @@
   are).
 - tf.Example messages are also taken as JSON objects, with the values of features by key, and from TFRecord files and
   files of JSON lines.
+- A feature of several inputs that the model records is also taken as JSON, as lists of its rows.
 - An element type must be the model's own: a cast would hide a mistake. JSON values take the model's.
 - numpy has no bfloat16: float32 is rounded to it, and files that `np.save` wrote from `ml_dtypes.bfloat16` are taken.
 """
@@ -24,6 +25,7 @@ from onnx_sparse.cli.model_graph import required_inputs, shape_of, type_name, ty
 from onnx_sparse.cli.output import CommandError, UsageError, printable
 from onnx_sparse.converters.verification.input_roles import find_roles
 from onnx_sparse.converters.verification.tf_examples import ParsedFeature
+from onnx_sparse.model_features import Features, features
 from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
 
 #: An error message lists no more inputs than this: it stays one readable line.
@@ -45,20 +47,31 @@ def read_feeds(model: ModelProto, sources: Sequence[str]) -> dict[str, Array]:
     """
     declared = {value.name: value for value in model.graph.input}
     parsed = find_roles(model).examples
-    feeds: dict[str, Array] = {}
+    given: dict[str, Array | _Json] = {}
+    known = _features(model)
+    composed = {name: feature for name, feature in known.items() if len(feature.inputs) > 1}
     for source in sources:
-        for name, given in _read(source):
-            if name not in declared:
+        for name, value in _read(source):
+            if name not in declared and name not in composed:
                 raise CommandError(f"the model has no input {name}; {_expected(model)}")
-            if name in feeds:
+            if name in given:
                 raise UsageError(f"input {name} is given twice")
             if name in parsed:
-                given = _messages(declared[name], parsed[name], given)
-            if isinstance(given, Path):
+                value = _messages(declared[name], parsed[name], value)
+            if isinstance(value, Path):
                 raise UsageError(
-                    f"--input {source}: {given} is not a .npy file; only tf.Example messages are read from others"
+                    f"--input {source}: {value} is not a .npy file; only tf.Example messages are read from others"
                 )
-            feeds[name] = _checked(declared[name], given)
+            given[name] = value
+    feeds: dict[str, Array] = {}
+    for name, value in given.items():
+        parts = {*composed[name].inputs.values()} - {name} if name in composed else set()
+        if parts and _are_rows(value) and given.keys().isdisjoint(parts):
+            feeds |= _feeds_of(known, name, value)
+        elif name in declared:
+            feeds[name] = _checked(declared[name], value)
+        else:
+            raise CommandError(f"feature {name} is given beside its inputs, or not as rows: give rows as JSON")
     missing = [value.name for value in required_inputs(model) if value.name not in feeds]
     if missing:
         names = ", ".join(map(printable, missing))
@@ -79,6 +92,26 @@ def _expected(model: ModelProto) -> str:
         declared[_MOST_LISTED:] = [f"{len(declared) - _MOST_LISTED} more (onnx-sparse inspect lists all)"]
     inputs = ", ".join(declared)
     return f"its inputs are {inputs}" if inputs else "it has no inputs"
+
+
+def _features(model: ModelProto) -> Features:
+    """What the model records of its features."""
+    try:
+        return features(model)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+
+
+def _are_rows(value: Array | _Json) -> bool:
+    """Whether a value can be the rows of a feature; a matrix may be one of its inputs."""
+    return isinstance(value, _Json) or (isinstance(value, np.ndarray) and value.dtype == object)
+
+
+def _feeds_of(known: Features, name: str, value: Array | _Json) -> dict[str, Array]:
+    try:
+        return known.feeds_of(name, value.value if isinstance(value, _Json) else value)[0]
+    except (TypeError, ValueError) as error:
+        raise CommandError(str(error)) from None
 
 
 class _Json:

@@ -62,6 +62,7 @@ def describe(model: ModelProto, path: Path) -> dict[str, Any]:
         "producer": output.printable(f"{model.producer_name} {model.producer_version}".strip()),
         "inputs": [{"name": output.printable(v.name), "type": type_text(v)} for v in model.graph.input],
         "outputs": [{"name": output.printable(v.name), "type": type_text(v)} for v in model.graph.output],
+        "features": _describe_features(model),
         "nodes": [_describe_node(placed, against[id(placed)]) for placed in ours],
         "other_nodes": dict(Counter(_operator(p) for p in placed_nodes if not p.is_ours).most_common()),
         "functions": sorted({_function_name(f.domain, f.name, f.overload) for f in model.functions}),
@@ -74,6 +75,25 @@ def describe(model: ModelProto, path: Path) -> dict[str, Any]:
             for name, what in BACKENDS.items()
         },
     }
+
+
+def _describe_features(model: ModelProto) -> list[dict[str, Any]]:
+    """The features that a model records; none if its record does not fit it."""
+    from onnx_sparse.model_features import features
+
+    try:
+        known = features(model)
+    except ValueError:
+        return []
+    return [
+        {
+            "name": output.printable(feature.name),
+            "kind": feature.kind,
+            "inputs": {role: output.printable(name) for role, name in feature.inputs.items()},
+            "vocabulary_size": feature.vocabulary_size,
+        }
+        for feature in known.values()
+    ]
 
 
 def _describe_node(placed: PlacedNode, against: dict[str, list[str]]) -> dict[str, Any]:
@@ -117,6 +137,14 @@ def _show(described: dict[str, Any]) -> None:
     values += [["output", v["name"], v["type"]] for v in described["outputs"]]
     output.table(["", "name", "type"], values)
     output.write_line()
+    composed = [feature for feature in described["features"] if len(feature["inputs"]) > 1]
+    if composed:
+        rows = [
+            [feature["name"], feature["kind"], ", ".join(f"{r}: {name}" for r, name in feature["inputs"].items())]
+            for feature in composed
+        ]
+        output.table(["feature", "kind", "inputs"], rows)
+        output.write_line()
     if not described["nodes"]:
         output.write_line("No node of our domain: any ONNX runtime can run this model.")
     else:

@@ -9,6 +9,9 @@ Serialized tf.Example messages are also taken from a TFRecord file, plain or com
 zlib; as JSON objects with the values of features by key, in which bytes may be {"b64": "..."}; and
 from a file named .jsonl with such an object in each line. Those of tf.SequenceExample messages have
 such objects as context and feature_lists.
+
+A sparse or ragged feature, of which a converted model records the inputs, is also taken as a JSON
+list of its rows (inspect shows them).
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ EXAMPLES = """
 onnx-sparse run model.onnx --input inputs.npz -o outputs.npz
 onnx-sparse run model.onnx --input ids=ids.npy --input segments='[0, 0, 2]'
 onnx-sparse run model.onnx --input inputs.npz --backend python --json
+onnx-sparse run model.onnx --input items='[[5, 7], [], [3]]'
 onnx-sparse run model.onnx --input examples='[{"ids": [3, 4], "user": "x"}, {}]'
 onnx-sparse run model.onnx --input examples=part-00000.tfrecord.gz
 """

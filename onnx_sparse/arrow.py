@@ -1,0 +1,154 @@
+"""Arrow tables as the inputs of a model, and a scorer of tables for any engine that holds Arrow batches.
+
+Needs pyarrow: `pip install onnx_sparse[score]`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnxruntime as ort
+import pyarrow as pa
+from onnx import ModelProto
+
+from onnx_sparse.columns import Array
+from onnx_sparse.model_features import Features, features
+from onnx_sparse.runtime import InferenceSession
+
+#: A part of a table.
+Batch: TypeAlias = "pa.Table | pa.RecordBatch"
+
+
+def feeds(
+    batch: Batch, model: ort.InferenceSession | Features, columns: Mapping[str, str] | None = None
+) -> dict[str, Array]:
+    """The inputs of a run on the rows of a table.
+
+    Rows of sparse and ragged features are lists: Arrow's list, large_list, fixed_size_list, list_view and
+    large_list_view, of numbers or strings, also as dictionaries. A null list is an empty one. Numbers of the model's
+    element type are not copied where no list is null and a column has one chunk.
+
+    Args:
+        batch: A Table or RecordBatch; slices and chunks are taken as they are.
+        model: A session, or what `onnx_sparse.features` returned.
+        columns: The column of each feature that has another name.
+
+    Raises:
+        ValueError: A column is missing, has another type, or has a null or a number that does not fit, with its row.
+    """
+    known = model if isinstance(model, Features) else features(model)
+    named = {name: (columns or {}).get(name, name) for name in known}
+    if unknown := [name for name in columns or {} if name not in known]:
+        raise ValueError(f"the model has no feature {unknown[0]!r}; it has {', '.join(map(repr, known))}")
+    for name, column in named.items():
+        if batch.schema.get_field_index(column) < 0:
+            found = (
+                "there are several" if column in batch.schema.names else f"columns are {_listed(batch.schema.names)}"
+            )
+            raise ValueError(f"feature {name!r}: no column {column!r}; {found}")
+    return known.feeds({name: batch.column(column) for name, column in named.items()})
+
+
+class Scorer:
+    """Runs a model on tables: each call returns the outputs of its rows as a table.
+
+    A scorer can be pickled; its session is opened where it is first called, with a thread of its own: the engine counts
+    cores. `ray.data.Dataset.map_batches(scorer, batch_format="pyarrow")`, pyspark's `mapInArrow(scorer.batches,
+    schema)`, `pyarrow.dataset` and polars' `map_batches` take it as it is.
+
+    Args:
+        model: A path, the bytes of a model, or a ModelProto.
+        columns: The column of each feature that has another name.
+        keep: The columns that are kept beside the outputs.
+        outputs: The outputs; all when omitted.
+        threads: The threads of the session.
+        backend: As in `onnx_sparse.InferenceSession`.
+        mapping: As in `onnx_sparse.features`, for a model that does not record its features.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | bytes | ModelProto,
+        *,
+        columns: Mapping[str, str] | None = None,
+        keep: Sequence[str] = (),
+        outputs: Sequence[str] | None = None,
+        threads: int = 1,
+        backend: str = "auto",
+        mapping: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        if isinstance(model, ModelProto):
+            model = model.SerializeToString()
+        self._model = model if isinstance(model, bytes) else str(Path(model).absolute())
+        self._columns, self._keep = dict(columns or {}), tuple(keep)
+        self._outputs, self._threads, self._backend, self._mapping = outputs, threads, backend, mapping
+        self._session: InferenceSession | None = None
+        self._features: Features | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_session": None, "_features": None}
+
+    def __call__(self, batch: Batch) -> pa.Table:
+        """The kept columns and the outputs of the rows of a table.
+
+        Raises:
+            ValueError: As `feeds`; or a column to keep is missing or has the name of an output; or an output has not
+                one element for each row.
+            onnx_sparse.KernelError: The rows violate an operator's semantics.
+        """
+        session, known = self._opened()
+        names = list(self._outputs or [output.name for output in session.get_outputs()])
+        kept = {name: _kept(batch, name, names) for name in self._keep}
+        results = session.run(names, feeds(batch, known, self._columns))
+        made = {name: _column(name, result, batch.num_rows) for name, result in zip(names, results, strict=True)}
+        return pa.table(kept | made)
+
+    def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The kept columns and outputs of each batch, for `mapInArrow`."""
+        for batch in batches:
+            yield from self(batch).to_batches()
+
+    def schema(self, schema: pa.Schema) -> pa.Schema:
+        """The schema of the results for tables of a schema: found by scoring a table without rows."""
+        return self(schema.empty_table()).schema
+
+    def _opened(self) -> tuple[InferenceSession, Features]:
+        if self._session is None or self._features is None:
+            options = ort.SessionOptions()
+            options.intra_op_num_threads = self._threads
+            self._session = InferenceSession(self._model, options, backend=self._backend)
+            self._features = features(self._session, self._mapping)
+        return self._session, self._features
+
+
+def _kept(batch: Batch, name: str, outputs: Sequence[str]) -> Any:
+    if name not in batch.schema.names:
+        raise ValueError(f"no column {name!r} to keep; columns are {_listed(batch.schema.names)}")
+    if name in outputs:
+        raise ValueError(f"the column {name!r} has the name of an output")
+    return batch.column(name)
+
+
+def _column(name: str, result: Array, rows: int) -> pa.Array:
+    """An output as a column; its further dimensions as lists of fixed sizes."""
+    if not result.ndim or result.shape[0] != rows:
+        raise ValueError(f"output {name!r} has the shape {list(result.shape)}; the batch has {rows} rows")
+    if result.dtype.kind == "V":  # Arrow has no bfloat16
+        result = result.astype(np.float32)
+    flat = result.reshape(-1)
+    column = pa.array(flat.tolist() if flat.dtype == object else flat, pa.string() if flat.dtype == object else None)
+    for size in reversed(result.shape[1:]):
+        column = pa.FixedSizeListArray.from_arrays(column, size) if size else _empty_lists(column.type, rows)
+    return column
+
+
+def _empty_lists(dtype: pa.DataType, rows: int) -> pa.Array:
+    return pa.array([[]] * rows, pa.list_(dtype, 0))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names)) or "none"

@@ -1,0 +1,104 @@
+"""Arrow columns of every layout as values and the lengths of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from onnx_sparse.columns import Array, Rows, place_of
+from onnx_sparse.schemas.features import Feature
+
+
+def plain_column(where: str, feature: Feature, column: Any) -> Any:
+    """An Arrow column as what `Features.feeds` takes for a feature.
+
+    Args:
+        where: What an error begins with.
+        feature: The feature.
+        column: An Array or ChunkedArray.
+    """
+    array = _plain(column)
+    if feature.kind == "example":
+        return _leaves(where, array, ()).tolist()
+    if feature.kind == "dense":
+        return _dense(where, array)
+    lengths = []
+    for _ in range(max(1, len(feature.row_splits))):
+        if not _is_list(array.type):
+            raise ValueError(f"{where}: the column is {column.type}; lists expected")
+        lengths.append(_lengths(array))
+        array = _plain(array.flatten())
+    return Rows(_leaves(where, array, lengths), tuple(lengths))
+
+
+def _plain(column: Any) -> Any:
+    """One Array of a column, without dictionaries and extensions."""
+    array = column
+    if isinstance(column, pa.ChunkedArray):  # combine_chunks would copy a single chunk
+        array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):  # more than one chunk holds
+        raise ValueError(f"a column of {len(array)} rows has more values than fit into one array; take fewer rows")
+    while isinstance(array, (pa.ExtensionArray, pa.DictionaryArray)):
+        array = array.storage if isinstance(array, pa.ExtensionArray) else array.dictionary_decode()
+    if types.is_null(array.type):
+        array = array.cast(pa.list_(pa.null()))
+    return array
+
+
+def _is_list(dtype: pa.DataType) -> bool:
+    return any(
+        test(dtype)
+        for test in (
+            types.is_list,
+            types.is_large_list,
+            types.is_fixed_size_list,
+            types.is_list_view,
+            types.is_large_list_view,
+        )
+    )
+
+
+def _lengths(array: Any) -> Array:
+    """How many values each list has; a null has none."""
+    if types.is_fixed_size_list(array.type):
+        return np.where(array.is_valid().to_numpy(zero_copy_only=False), array.type.list_size, 0).astype(np.int64)
+    lengths = pc.list_value_length(array)
+    return np.asarray(lengths.fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _leaves(where: str, array: Any, lengths: Sequence[Array]) -> Array:
+    """The values, none of which may be null."""
+    if types.is_list(array.type) and types.is_null(array.type.value_type):  # a column of nulls alone
+        array = pa.nulls(len(array))
+    if array.null_count:
+        missing = array.is_null().to_numpy(zero_copy_only=False)
+        raise ValueError(f"{place_of(where, missing, lengths)} has no value")
+    if types.is_null(array.type):
+        return np.zeros(0, object)
+    if _is_list(array.type) or types.is_nested(array.type):
+        raise ValueError(f"{where}: the values are {array.type}; numbers or strings expected")
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def _dense(where: str, array: Any) -> Array:
+    """A tensor of the rows, all of which have equally many values."""
+    shape = [len(array)]
+    while _is_list(array.type):
+        if array.null_count:
+            row = int(array.is_null().to_numpy(zero_copy_only=False).argmax()) // int(np.prod(shape[1:]))
+            raise ValueError(f"{where}, row {row} has no value")
+        lengths = _lengths(array)
+        width = int(lengths[0]) if len(lengths) else getattr(array.type, "list_size", 0)
+        if (different := lengths != width).any():
+            number = int(different.argmax())
+            row = number // int(np.prod(shape[1:]))
+            raise ValueError(f"{where}, row {row} has {lengths[number]} values, and row 0 has {width}")
+        shape.append(width)
+        array = _plain(array.flatten())
+    rows = [np.full(shape[0], int(np.prod(shape[1:])))] if len(shape) > 1 else []
+    return _leaves(where, array, rows).reshape(shape)

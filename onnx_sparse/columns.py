@@ -1,0 +1,242 @@
+"""Columns as people hold them, as arrays: nested rows, and values of any Python type as values of an element type."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.schemas.declaration import DType, dtype_name, element_type, numpy_dtype
+from onnx_sparse.schemas.features import Feature
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The values of a column, row after row.
+
+    Attributes:
+        values: All values.
+        lengths: How many there are in each row; then how many there are in each list of a row, and so on.
+    """
+
+    values: Any
+    lengths: tuple[Array, ...]
+
+
+def rows_of(where: str, column: Any, depth: int) -> Rows:
+    """The values of a column of nested rows.
+
+    Args:
+        where: What an error begins with.
+        column: Rows of lists, `depth` deep; None for a list is an empty one. Or a ragged tensor, or Rows.
+        depth: How many levels of lists each row has.
+
+    Raises:
+        ValueError: A row is no list.
+    """
+    if isinstance(column, Rows):
+        return column
+    if hasattr(column, "nested_row_splits") and hasattr(column, "flat_values"):
+        splits = [np.asarray(part) for part in column.nested_row_splits]
+        if len(splits) != depth:
+            raise ValueError(f"{where} has {len(splits)} levels of rows; the model expects {depth}")
+        return Rows(np.asarray(column.flat_values), tuple(map(np.diff, splits)))
+    if hasattr(column, "tocsr"):
+        matrix = column.tocsr()
+        return Rows(matrix.data, (np.diff(matrix.indptr),))
+    if not hasattr(column, "__len__") or isinstance(column, (str, bytes)):
+        raise ValueError(f"{where}: {column!r} is no list of rows")
+    lists: Any = column
+    levels: list[Array] = []
+    for _ in range(depth):
+        if isinstance(lists, np.ndarray) and lists.dtype.kind != "O" and lists.ndim > 1:
+            levels.append(np.full(lists.shape[0], lists.shape[1], np.int64))
+            lists = lists.reshape(-1, *lists.shape[2:])
+            continue
+        lists = [() if row is None else row for row in lists]
+        for number, row in enumerate(lists):
+            if isinstance(row, (str, bytes)) or not hasattr(row, "__len__"):
+                raise ValueError(f"{where}, row {_row(number, levels)}: {row!r} is no list")
+        levels.append(np.fromiter(map(len, lists), np.int64, len(lists)))
+        arrays = bool(lists) and all(isinstance(row, np.ndarray) for row in lists)
+        lists = np.concatenate(lists) if arrays else list(itertools.chain.from_iterable(lists))
+    return Rows(lists, tuple(levels))
+
+
+def _row(number: int, levels: Sequence[Array]) -> int:
+    """The row of the list with that number, inside further lists."""
+    for lengths in reversed(levels):
+        number = int(np.searchsorted(np.cumsum(lengths), number, "right"))
+    return number
+
+
+def row_splits(lengths: Array, dtype: np.dtype[Any]) -> Array:
+    """Where rows of these lengths begin and end."""
+    splits = np.zeros(len(lengths) + 1, dtype)
+    np.cumsum(lengths, out=splits[1:])
+    return splits
+
+
+def triple_of_tensor(column: Any) -> tuple[Any, Any, Any] | None:
+    """The parts of a sparse tensor; None if the column is none."""
+    if hasattr(column, "tocoo"):
+        matrix = column.tocsr()
+        rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        return np.stack([rows, matrix.indices], axis=1), matrix.data, np.array(matrix.shape)
+    if all(hasattr(column, part) for part in ("indices", "values", "dense_shape")):
+        return np.asarray(column.indices), np.asarray(column.values), np.asarray(column.dense_shape)
+    return None
+
+
+def triple_of_rows(where: str, feature: Feature, rows: Rows) -> tuple[Array, Any, Array]:
+    """The parts of the sparse tensor with these rows."""
+    (lengths,) = rows.lengths
+    widest = int(lengths.max(initial=0))
+    width = widest
+    if feature.shape is not None:
+        if len(feature.shape) != 2:
+            raise ValueError(f"{where} is a sparse tensor of rank {len(feature.shape)}; give its parts, not rows")
+        if feature.shape[1] is not None:
+            width = feature.shape[1]
+    if widest > width:
+        raise ValueError(f"{where}, row {int(lengths.argmax())} has {widest} values; the model takes at most {width}")
+    splits = row_splits(lengths, np.dtype(np.int64))
+    indices = np.empty((splits[-1], 2), np.int64)
+    indices[:, 0] = np.repeat(np.arange(len(lengths)), lengths)
+    indices[:, 1] = np.arange(splits[-1]) - np.repeat(splits[:-1], lengths)
+    return indices, rows.values, np.array([len(lengths), width])
+
+
+# --- Values -----------------------------------------------------------------------------------------------------------
+
+
+def typed(where: str, values: Any, dtype: DType, lengths: Sequence[Array]) -> Array:
+    """Values as an array of an element type.
+
+    Args:
+        where: What an error begins with.
+        values: An array or lists.
+        dtype: The element type, as in TensorProto.
+        lengths: The lengths of the rows that the values are in, for errors.
+
+    Returns:
+        The array; without a copy if it has the element type already.
+
+    Raises:
+        ValueError: A value is missing or does not fit.
+    """
+    wanted = numpy_dtype(dtype)
+    # numpy's own choice of a type for objects would make texts of numbers, and floats of large integers.
+    array = values if isinstance(values, np.ndarray) else np.array(values, object)
+    if array.dtype == wanted and dtype != TensorProto.STRING:
+        return np.ascontiguousarray(array)
+    if array.dtype == object or array.dtype.kind in "SU":
+        return _from_objects(where, array, wanted, lengths)
+    bad = _misfits(array, wanted)
+    if bad is None:
+        raise ValueError(f"{where} has values of the type {array.dtype}; the model expects {dtype_name(dtype)}")
+    if bad.any():
+        raise ValueError(f"{place_of(where, bad, lengths)}: {array[bad][0]} does not fit into {dtype_name(dtype)}")
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(array.astype(wanted, copy=False))
+
+
+def _from_objects(where: str, array: Array, wanted: np.dtype[Any], lengths: Sequence[Array]) -> Array:
+    """Python's objects, or numpy's text, as an array of a dtype."""
+    objects = array.reshape(-1).tolist()
+    if {*map(type, objects)} <= {_USUAL.get(wanted.kind)}:  # no other takes part of the time
+        with contextlib.suppress(OverflowError):
+            array = np.array(objects, _WIDEST[wanted.kind]).reshape(array.shape)
+            bad = _misfits(array, wanted)
+            if bad is not None and not bad.any():
+                return array.astype(wanted)
+    made = np.empty(len(objects), wanted)
+    for number, value in enumerate(objects):
+        try:
+            made[number] = _object_as(value, wanted)
+        except ValueError as misfit:
+            marked = np.arange(len(objects)).reshape(array.shape) == number
+            reason = " has no value" if value is None else f": {misfit}"
+            raise ValueError(place_of(where, marked, lengths) + reason) from None
+    return made.reshape(array.shape)
+
+
+#: By kind of dtype, the type that its objects usually have, and the dtype that holds them all.
+_USUAL = {"i": int, "u": int, "f": float, "V": float, "O": str}
+_WIDEST = {"i": np.int64, "u": np.uint64, "f": np.float64, "V": np.float64, "O": object}
+
+
+def _object_as(value: Any, wanted: np.dtype[Any]) -> Any:
+    """A Python object as one of a dtype.
+
+    Raises:
+        ValueError: It does not fit.
+    """
+    plain = value.item() if isinstance(value, np.generic) else value
+    if wanted.kind == "O":
+        if isinstance(plain, bytes):
+            try:
+                return plain.decode()
+            except UnicodeDecodeError:
+                raise ValueError(f"{value!r} is not UTF-8") from None
+        if isinstance(plain, str):
+            return plain
+        raise ValueError(f"{value!r} is no string")
+    if isinstance(plain, bool) or wanted.kind == "b":
+        if isinstance(plain, bool) and wanted.kind == "b":
+            return plain
+    elif wanted.kind in "iu":
+        if isinstance(plain, int) and np.iinfo(wanted).min <= plain <= np.iinfo(wanted).max:
+            return plain
+    elif isinstance(plain, (int, float)):
+        with contextlib.suppress(OverflowError), np.errstate(over="ignore"):
+            rounded = float(np.float64(plain).astype(wanted))
+            if rounded == plain or (isinstance(plain, float) and math.isinf(rounded) == math.isinf(plain)):
+                return rounded
+    raise ValueError(f"{value!r} does not fit into {dtype_name(element_type(wanted))}")
+
+
+def _misfits(array: Array, wanted: np.dtype[Any]) -> Array | None:
+    """Where values are out of the range of a type; None where the kind of values does not fit at all."""
+    nowhere = np.zeros(array.shape, bool)
+    kind = array.dtype.kind if array.dtype.kind != "V" else "f"  # bfloat16 is one to numpy
+    if wanted.kind in "iu":
+        if kind not in "iu":
+            return None
+        info = np.iinfo(wanted)
+        return (array < info.min) | (array > info.max) if array.dtype != wanted else nowhere
+    if wanted.kind == "b" or wanted.kind == "O":
+        return nowhere if kind == wanted.kind else None
+    if kind in "iu":
+        with np.errstate(over="ignore"):
+            return np.asarray(array.astype(wanted).astype(np.float64) != array)
+    if kind != "f":
+        return None
+    with np.errstate(over="ignore"):
+        return np.asarray(np.isinf(array.astype(wanted)) & ~np.isinf(array))
+
+
+def place_of(where: str, marked: Array, lengths: Sequence[Array]) -> str:
+    """The row of the first value that is marked, and its position in it.
+
+    Args:
+        where: What the text begins with.
+        marked: Which values are marked.
+        lengths: The lengths of the rows that the values are in, as in `Rows`; empty where each row is an element.
+    """
+    position = np.argwhere(marked)[0].tolist()
+    if not lengths:
+        inside = f", position {position[1]}" if len(position) > 1 else ""
+        return f"{where}, row {position[0]}{inside}"
+    row = _row(position[0], lengths)
+    if len(lengths) > 1:
+        return f"{where}, row {row}"
+    return f"{where}, row {row}, position {position[0] - int(lengths[0][:row].sum())}"

@@ -1,0 +1,134 @@
+"""The record of a model's features: which of its inputs together hold one, as JSON in the model's metadata.
+
+A feature is what people have one column for. `converters` write the record; what feeds models reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from onnx import ModelProto
+
+#: The key of the record in a model's metadata_props.
+METADATA_KEY = "onnx_sparse.features"
+#: The version of the record's form.
+VERSION = 1
+
+#: The roles of the inputs of a feature, by kind. Values in nested rows have further row splits: row_splits_1, ...
+ROLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "dense": ("values",),
+        "sparse": ("indices", "values", "dense_shape"),
+        "ragged": ("values", "row_splits"),
+        "example": ("serialized",),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A feature of a model.
+
+    Attributes:
+        name: Its name.
+        kind: `dense`: a tensor whose first dimension is the rows. `sparse`: a sparse tensor as coordinates, values and
+            dense shape. `ragged`: values and row splits. `example`: serialized tf.Example messages.
+        inputs: The names of the model's inputs by role.
+        vocabulary_size: The number that ids are below, if it is known.
+        shape: The shape of a sparse tensor, None where a size is not fixed; None if it is not known.
+    """
+
+    name: str
+    kind: str
+    inputs: Mapping[str, str] = field(hash=False)
+    vocabulary_size: int | None = None
+    shape: tuple[int | None, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in ROLES:
+            raise ValueError(f"feature {self.name!r}: kind {self.kind!r} is none of {', '.join(ROLES)}")
+        roles = [role for role in self.inputs if not self._is_inner_splits(role)]
+        if sorted(roles) != sorted(ROLES[self.kind]):
+            raise ValueError(
+                f"feature {self.name!r}: a {self.kind} feature has the roles {', '.join(ROLES[self.kind])}, "
+                f"not {', '.join(self.inputs) or 'none'}"
+            )
+
+    def _is_inner_splits(self, role: str) -> bool:
+        return self.kind == "ragged" and role in map(splits_role, range(1, len(self.inputs) - 1))
+
+    @property
+    def row_splits(self) -> tuple[str, ...]:
+        """The inputs with the row splits of a ragged feature, from the outermost."""
+        return tuple(self.inputs[splits_role(k)] for k in range(len(self.inputs) - 1)) if self.kind == "ragged" else ()
+
+
+def splits_role(depth: int) -> str:
+    """The role of the row splits at a depth: `row_splits`, then `row_splits_1`."""
+    return f"row_splits_{depth}" if depth else "row_splits"
+
+
+def write_features(model: ModelProto, features: Iterable[Feature]) -> None:
+    """Record the features of a model in its metadata."""
+    kept = [entry for entry in model.metadata_props if entry.key != METADATA_KEY]
+    del model.metadata_props[:]
+    model.metadata_props.extend(kept)
+    written = []
+    for feature in features:
+        entry: dict[str, Any] = {"name": feature.name, "kind": feature.kind, "inputs": dict(feature.inputs)}
+        if feature.vocabulary_size is not None:
+            entry["vocabulary_size"] = feature.vocabulary_size
+        if feature.shape is not None:
+            entry["shape"] = list(feature.shape)
+        written.append(entry)
+    record = json.dumps({"version": VERSION, "features": written}, ensure_ascii=False)
+    model.metadata_props.add(key=METADATA_KEY, value=record)
+
+
+def read_features(record: str) -> tuple[Feature, ...]:
+    """The features of a record.
+
+    Raises:
+        ValueError: It is not such a record, or one of a later version.
+    """
+    try:
+        content = json.loads(record)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the metadata {METADATA_KEY} are not JSON: {error}") from None
+    if not isinstance(content, dict) or not isinstance(content.get("features"), list):
+        raise ValueError(f"the metadata {METADATA_KEY} have no list of features")
+    if content.get("version") != VERSION:
+        raise ValueError(f"the metadata {METADATA_KEY} are of version {content.get('version')!r}; {VERSION} is read")
+    found = tuple(map(_feature, content["features"]))
+    names = [feature.name for feature in found]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"the metadata {METADATA_KEY} have the feature {repeated[0]!r} twice")
+    return found
+
+
+def _feature(entry: Any) -> Feature:
+    known = {"name": str, "kind": str, "inputs": dict, "vocabulary_size": int, "shape": list}
+    if not isinstance(entry, dict):
+        raise ValueError(f"the metadata {METADATA_KEY} have {entry!r} as a feature")
+    for key, value in entry.items():
+        if key in known and not isinstance(value, known[key]):
+            raise ValueError(f"the metadata {METADATA_KEY} have {value!r} as the {key} of a feature")
+    if missing := [key for key in ("name", "kind", "inputs") if key not in entry]:
+        raise ValueError(f"the metadata {METADATA_KEY} have a feature without {missing[0]}")
+    inputs = entry["inputs"]
+    if not all(isinstance(name, str) for name in inputs.values()):
+        raise ValueError(f"the metadata {METADATA_KEY} have {inputs!r} as the inputs of a feature")
+    shape = entry.get("shape")
+    if shape is not None and not all(size is None or (isinstance(size, int) and size >= 0) for size in shape):
+        raise ValueError(f"the metadata {METADATA_KEY} have {shape!r} as the shape of a feature")
+    return Feature(
+        entry["name"],
+        entry["kind"],
+        inputs,
+        entry.get("vocabulary_size"),
+        None if shape is None else tuple(shape),
+    )

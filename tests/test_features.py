@@ -1,0 +1,255 @@
+"""Rows as people hold them become the inputs of a model: lists, arrays, matrices, sparse and ragged tensors."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import onnx_sparse
+from onnx_sparse.schemas.features import METADATA_KEY, Feature, read_features, write_features
+
+MAPPING = {
+    "items": {"indices": "items_i", "values": "items_v", "dense_shape": "items_s"},
+    "words": {"values": "words_v", "row_splits": "words_r"},
+    "path": {"values": "path_v", "row_splits": "path_r", "row_splits_1": "path_r1"},
+    "serialized": {"serialized": "messages"},
+}
+INPUTS = {
+    "items_i": (TensorProto.INT64, [None, 2]),
+    "items_v": (TensorProto.INT64, [None]),
+    "items_s": (TensorProto.INT64, [2]),
+    "words_v": (TensorProto.STRING, [None]),
+    "words_r": (TensorProto.INT64, [None]),
+    "path_v": (TensorProto.FLOAT, [None]),
+    "path_r": (TensorProto.INT32, [None]),
+    "path_r1": (TensorProto.INT64, [None]),
+    "messages": (TensorProto.STRING, [None]),
+    "age": (TensorProto.INT32, [None]),
+    "box": (TensorProto.FLOAT, [None, 2]),
+}
+ROWS: dict[str, Any] = {
+    "items": [[5, 7], [], [3]],
+    "words": [["a"], None, ["ß", b"b"]],
+    "path": [[[1, 2], []], [], [[3]]],
+    "serialized": [b"", b"\0", b"abc"],
+    "age": [1, 2, 3],
+    "box": [[1, 2], [3, 4], [5, 6]],
+}
+
+
+def model(**inputs: Any) -> onnx.ModelProto:
+    """A model with these inputs that computes nothing."""
+    values = [helper.make_tensor_value_info(name, *told) for name, told in (inputs or INPUTS).items()]
+    nodes = [helper.make_node("Identity", [value.name], [f"{value.name}_out"]) for value in values]
+    outputs = [
+        helper.make_tensor_value_info(f"{value.name}_out", value.type.tensor_type.elem_type, None) for value in values
+    ]
+    graph = helper.make_graph(nodes, "g", values, outputs)
+    return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
+
+
+def feeds(**changed: Any) -> dict[str, Any]:
+    return onnx_sparse.features(model(), MAPPING).feeds(ROWS | changed)
+
+
+def test_nested_lists():
+    made = feeds()
+    assert made["items_i"].tolist() == [[0, 0], [0, 1], [2, 0]]
+    assert made["items_v"].tolist() == [5, 7, 3]
+    assert made["items_s"].tolist() == [3, 2]
+    assert made["words_v"].tolist() == ["a", "ß", "b"]
+    assert made["words_r"].tolist() == [0, 1, 1, 3]
+    assert made["path_v"].tolist() == [1, 2, 3]
+    assert made["path_r"].tolist() == [0, 2, 2, 3]
+    assert made["path_r1"].tolist() == [0, 2, 2, 3]
+    assert made["messages"].dtype.kind == "V"
+    assert made["age"].tolist() == [1, 2, 3]
+    assert made["box"].tolist() == [[1, 2], [3, 4], [5, 6]]
+    for name, (dtype, shape) in INPUTS.items():
+        assert made[name].ndim == len(shape)
+        assert name == "messages" or made[name].dtype == helper.tensor_dtype_to_np_dtype(dtype)
+    session = onnx_sparse.InferenceSession(model())
+    assert session.run(["items_v_out"], made)[0].tolist() == [5, 7, 3]
+
+
+def test_every_input_is_a_dense_feature_if_nothing_is_said():
+    simple = model(a=(TensorProto.FLOAT, [None]), b=(TensorProto.INT64, [None, 2]))
+    known = onnx_sparse.features(simple)
+    assert [(feature.name, feature.kind) for feature in known.values()] == [("a", "dense"), ("b", "dense")]
+    made = known.feeds({"a": [1, 2.5], "b": np.zeros((2, 2), np.int64)})
+    assert made["a"].dtype == np.float32
+
+
+@pytest.mark.parametrize("source", ["model", "path", "session"])
+def test_the_record_in_a_model(tmp_path, source):
+    described = model()
+    written = [
+        Feature("items", "sparse", MAPPING["items"], 10, (None, 4)),
+        Feature("words", "ragged", MAPPING["words"]),
+    ]
+    held = {name for feature in written for name in feature.inputs.values()}
+    written += [Feature(name, "dense", {"values": name}) for name in INPUTS if name not in held]
+    write_features(described, written[:1])
+    write_features(described, written)  # replaces what was written
+    onnx.save(described, tmp_path / "m.onnx")
+    given: Any = {
+        "model": described,
+        "path": tmp_path / "m.onnx",
+        "session": onnx_sparse.InferenceSession(tmp_path / "m.onnx"),
+    }[source]
+    assert list(onnx_sparse.features(given).values()) == written
+    assert [entry.key for entry in described.metadata_props] == [METADATA_KEY]
+
+
+def test_the_width_of_a_sparse_feature():
+    """Of the longest row, or the one that the model has."""
+    described = model(**{name: INPUTS[name] for name in MAPPING["items"].values()})
+    assert onnx_sparse.features(described, {"items": MAPPING["items"]}).feeds({"items": [[], []]})[
+        "items_s"
+    ].tolist() == [2, 0]
+    write_features(described, [Feature("items", "sparse", MAPPING["items"], None, (None, 3))])
+    known = onnx_sparse.features(described)
+    assert known.feeds({"items": [[1], []]})["items_s"].tolist() == [2, 3]
+    with pytest.raises(ValueError, match="feature 'items', row 1 has 4 values; the model takes at most 3"):
+        known.feeds({"items": [[1], [1, 2, 3, 4]]})
+
+
+def same(column: Any, name: str) -> None:
+    for key, expected in feeds().items():
+        got = feeds(**{name: column})[key]
+        assert got.dtype == expected.dtype
+        assert got.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint64, np.int64])
+def test_numpy_rows(dtype):
+    rows = np.empty(3, object)
+    rows[:] = [np.array(row, dtype) for row in ROWS["items"]]
+    same(rows, "items")
+    same([np.array(row, dtype) for row in ROWS["items"]], "items")
+
+
+def test_a_matrix_is_rows_of_one_length():
+    made = feeds(items=np.array([[5, 7], [3, 4], [1, 2]]))
+    assert made["items_i"].tolist() == [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]
+    assert made["items_v"].tolist() == [5, 7, 3, 4, 1, 2]
+
+
+def test_scipys_matrices():
+    sparse = pytest.importorskip("scipy.sparse")
+    matrix = sparse.coo_matrix(([5, 7, 3], ([0, 0, 2], [1, 4, 0])), shape=(3, 6))
+    for form in (matrix, matrix.tocsr(), matrix.tocsc()):
+        made = feeds(items=form)
+        assert made["items_i"].tolist() == [[0, 1], [0, 4], [2, 0]]
+        assert made["items_v"].tolist() == [5, 7, 3]
+        assert made["items_s"].tolist() == [3, 6]
+
+
+def test_sparse_and_ragged_tensors():
+    triple = SimpleNamespace(indices=np.array([[0, 0], [0, 1], [2, 0]]), values=np.array([5, 7, 3]), dense_shape=[3, 2])
+    same(triple, "items")
+    path = SimpleNamespace(
+        flat_values=np.array([1.0, 2, 3]), nested_row_splits=(np.array([0, 2, 2, 3]), np.array([0, 2, 2, 3]))
+    )
+    same(path, "path")
+
+
+def test_arrays_of_the_models_type_are_not_copied():
+    given = np.arange(3, dtype=np.int32)
+    assert feeds(age=given)["age"] is given
+
+
+def test_no_rows():
+    made = feeds(**{name: [] for name in ROWS} | {"box": np.zeros((0, 2), np.float32)})
+    assert made["items_i"].shape == (0, 2)
+    assert made["items_s"].tolist() == [0, 0]
+    assert made["words_r"].tolist() == [0]
+    assert made["path_r1"].tolist() == [0]
+    assert made["box"].shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"items": [[5], [None], [3]]}, "feature 'items', row 1, position 0 has no value"),
+        ({"items": [[5], [1, 2.5], [3]]}, "feature 'items', row 1, position 1: 2.5 does not fit into int64"),
+        (
+            {"items": [[5], [2**63], [3]]},
+            "feature 'items', row 1, position 0: 9223372036854775808 does not fit into int64",
+        ),
+        ({"items": [[5], [2**70], [3]]}, "feature 'items', row 1, position 0: 1180591620717411303424 does not fit"),
+        ({"items": [[5], 7, [3]]}, "feature 'items', row 1: 7 is no list"),
+        ({"items": [["a"], [], []]}, "feature 'items', row 0, position 0: 'a' does not fit into int64"),
+        ({"items": [[True], [], []]}, "feature 'items', row 0, position 0: True does not fit into int64"),
+        ({"items": [[5], [6]]}, "feature 'words' has 3 rows, and feature 'items' has 2"),
+        ({"words": ["ab", [], []]}, "feature 'words', row 0: 'ab' is no list"),
+        ({"words": [["a"], [3], []]}, "feature 'words', row 1, position 0: 3 is no string"),
+        ({"words": [["a"], [b"\xff"], []]}, "feature 'words', row 1, position 0: b'\\xff' is not UTF-8"),
+        ({"path": [[[1, None]], [], []]}, "feature 'path', row 0 has no value"),
+        ({"path": [[1], [], []]}, "feature 'path', row 0: 1 is no list"),
+        ({"path": [[[1e39]], [], []]}, "feature 'path', row 0: 1e+39 does not fit into float"),
+        ({"serialized": [b"", "a", b""]}, "feature 'serialized', row 1: 'a' is not a serialized message (bytes)"),
+        ({"age": [1, 2**31, 3]}, "feature 'age', row 1: 2147483648 does not fit into int32"),
+        ({"age": [1, None, 3]}, "feature 'age', row 1 has no value"),
+        ({"age": [1, 2.5, 3]}, "feature 'age', row 1: 2.5 does not fit into int32"),
+        ({"age": np.array([1.0])}, "feature 'age' has values of the type float64; the model expects int32"),
+        ({"box": [[1, 2], [3], [4, 5]]}, "feature 'box'"),
+        ({"box": [1, 2, 3]}, "feature 'box' has the shape [3]; the model expects [?, 2]"),
+        ({"box": [[1, 2], [3, None], [4, 5]]}, "feature 'box', row 1, position 1 has no value"),
+        (
+            {"box": [[1, 2], [3, 2**24 + 1], [4, 5]]},
+            "feature 'box', row 1, position 1: 16777217 does not fit into float",
+        ),
+        ({"bax": []}, "the model has no feature 'bax'; it has 'items', 'words'"),
+    ],
+)
+def test_rows_that_do_not_fit(changed, reason):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is compared below
+        feeds(**changed)
+    assert reason in str(caught.value)
+
+
+def test_a_feature_that_is_missing():
+    with pytest.raises(ValueError, match="feature 'age' is missing"):
+        onnx_sparse.features(model(), MAPPING).feeds({name: rows for name, rows in ROWS.items() if name != "age"})
+
+
+@pytest.mark.parametrize(
+    ("mapping", "reason"),
+    [
+        ({"items": {"indices": "items_i"}}, "feature 'items': the roles indices are those of no kind"),
+        ({"items": {"values": "nothing"}}, "feature 'items': its values 'nothing' is no input of the model"),
+        ({"a": {"values": "age"}, "b": {"values": "age"}}, "input 'age' is in two features, 'a' and 'b'"),
+    ],
+)
+def test_mappings_that_do_not_fit(mapping, reason):
+    with pytest.raises(ValueError, match=reason.replace("(", r"\(")):
+        onnx_sparse.features(model(), mapping)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"version": 1}',
+        '{"version": 2, "features": []}',
+        '{"version": 1, "features": [3]}',
+        '{"version": 1, "features": [{"name": "a"}]}',
+        '{"version": 1, "features": [{"name": "a", "kind": "dense", "inputs": {"values": 3}}]}',
+        '{"version": 1, "features": [{"name": "a", "kind": "other", "inputs": {"values": "x"}}]}',
+        '{"version": 1, "features": [{"name": "a", "kind": "dense", "inputs": {"value": "x"}}]}',
+        '{"version": 1, "features": [{"name": "a", "kind": "dense", "inputs": {"values": "x"}, "shape": ["b"]}]}',
+        '{"version": 1, "features": [{"name": "a", "kind": "dense", "inputs": {}}]}',
+        "[" * 100_000,
+    ],
+)
+def test_records_of_untrusted_models(record):
+    with pytest.raises(ValueError, match="feature"):
+        read_features(record)
