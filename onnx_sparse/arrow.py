@@ -101,11 +101,29 @@ class Scorer:
             onnx_sparse.KernelError: The rows violate an operator's semantics.
         """
         session, known = self._opened()
-        names = list(self._outputs or [output.name for output in session.get_outputs()])
+        shapes = {output.name: output.shape for output in session.get_outputs()}
+        names = list(self._outputs or shapes)
+        if unknown := [name for name in names if name not in shapes]:
+            raise ValueError(f"the model has no output {unknown[0]!r}; it has {_listed(list(shapes))}")
         kept = {name: _kept(batch, name, names) for name in self._keep}
         results = session.run(names, feeds(batch, known, self._columns))
-        made = {name: _column(name, result, batch.num_rows) for name, result in zip(names, results, strict=True)}
-        return pa.table(kept | made)
+        return pa.table(
+            kept
+            | {
+                name: _column(name, result, batch.num_rows, shapes[name])
+                for name, result in zip(names, results, strict=True)
+            }
+        )
+
+    @property
+    def features(self) -> Features:
+        """The features of the model."""
+        return self._opened()[1]
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The column of each feature."""
+        return {name: self._columns.get(name, name) for name in self.features}
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The kept columns and outputs of each batch, for `mapInArrow`."""
@@ -133,21 +151,24 @@ def _kept(batch: Batch, name: str, outputs: Sequence[str]) -> Any:
     return batch.column(name)
 
 
-def _column(name: str, result: Array, rows: int) -> pa.Array:
-    """An output as a column; its further dimensions as lists of fixed sizes."""
+def _column(name: str, result: Array, rows: int, declared: Sequence[Any]) -> pa.Array:
+    """An output as a column; its further dimensions as lists, of a fixed size where the model fixes it."""
     if not result.ndim or result.shape[0] != rows:
         raise ValueError(f"output {name!r} has the shape {list(result.shape)}; the batch has {rows} rows")
     if result.dtype.kind == "V":  # Arrow has no bfloat16
         result = result.astype(np.float32)
     flat = result.reshape(-1)
     column = pa.array(flat.tolist() if flat.dtype == object else flat, pa.string() if flat.dtype == object else None)
-    for size in reversed(result.shape[1:]):
-        column = pa.FixedSizeListArray.from_arrays(column, size) if size else _empty_lists(column.type, rows)
+    for axis in range(result.ndim - 1, 0, -1):
+        size, count = result.shape[axis], int(np.prod(result.shape[:axis]))
+        is_fixed = len(declared) == result.ndim and isinstance(declared[axis], int)
+        if is_fixed and size:
+            column = pa.FixedSizeListArray.from_arrays(column, size)
+        elif is_fixed:
+            column = pa.array([[]] * count, pa.list_(column.type, 0))
+        else:
+            column = pa.LargeListArray.from_arrays(np.arange(count + 1) * size, column)
     return column
-
-
-def _empty_lists(dtype: pa.DataType, rows: int) -> pa.Array:
-    return pa.array([[]] * rows, pa.list_(dtype, 0))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from onnx_sparse.columns import Array, Rows, place_of
+from onnx_sparse.columns import Array, RowError, Rows, row_error
 from onnx_sparse.schemas.features import Feature
 
 
@@ -77,7 +77,7 @@ def _leaves(where: str, array: Any, lengths: Sequence[Array]) -> Array:
         array = pa.nulls(len(array))
     if array.null_count:
         missing = array.is_null().to_numpy(zero_copy_only=False)
-        raise ValueError(f"{place_of(where, missing, lengths)} has no value")
+        raise row_error(where, missing, lengths, " has no value")
     if types.is_null(array.type):
         return np.zeros(0, object)
     if _is_list(array.type) or types.is_nested(array.type):
@@ -91,13 +91,13 @@ def _dense(where: str, array: Any) -> Array:
     while _is_list(array.type):
         if array.null_count:
             row = int(array.is_null().to_numpy(zero_copy_only=False).argmax()) // int(np.prod(shape[1:]))
-            raise ValueError(f"{where}, row {row} has no value")
+            raise RowError(where, row, " has no value")
         lengths = _lengths(array)
         width = int(lengths[0]) if len(lengths) else getattr(array.type, "list_size", 0)
         if (different := lengths != width).any():
             number = int(different.argmax())
             row = number // int(np.prod(shape[1:]))
-            raise ValueError(f"{where}, row {row} has {lengths[number]} values, and row 0 has {width}")
+            raise RowError(where, row, f" has {lengths[number]} values; the first has {width}")
         shape.append(width)
         array = _plain(array.flatten())
     rows = [np.full(shape[0], int(np.prod(shape[1:])))] if len(shape) > 1 else []

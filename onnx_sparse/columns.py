@@ -18,6 +18,26 @@ from onnx_sparse.schemas.features import Feature
 Array = np.ndarray[Any, Any]
 
 
+class RowError(ValueError):
+    """A row that does not fit.
+
+    Attributes:
+        row: Its number.
+    """
+
+    def __init__(self, where: str, row: int, reason: str) -> None:
+        super().__init__(f"{where}, row {row}{reason}")
+        self.row = row
+        self._where, self._reason = where, reason
+
+    def after(self, first: int) -> str:
+        """The message for rows that are numbered from another number than 0."""
+        return f"{self._where}, row {first + self.row}{self._reason}"
+
+    def __reduce__(self) -> Any:
+        return RowError, (self._where, self.row, self._reason)
+
+
 @dataclass(frozen=True)
 class Rows:
     """The values of a column, row after row.
@@ -64,7 +84,7 @@ def rows_of(where: str, column: Any, depth: int) -> Rows:
         lists = [() if row is None else row for row in lists]
         for number, row in enumerate(lists):
             if isinstance(row, (str, bytes)) or not hasattr(row, "__len__"):
-                raise ValueError(f"{where}, row {_row(number, levels)}: {row!r} is no list")
+                raise RowError(where, _row(number, levels), f": {row!r} is no list")
         levels.append(np.fromiter(map(len, lists), np.int64, len(lists)))
         arrays = bool(lists) and all(isinstance(row, np.ndarray) for row in lists)
         lists = np.concatenate(lists) if arrays else list(itertools.chain.from_iterable(lists))
@@ -107,7 +127,7 @@ def triple_of_rows(where: str, feature: Feature, rows: Rows) -> tuple[Array, Any
         if feature.shape[1] is not None:
             width = feature.shape[1]
     if widest > width:
-        raise ValueError(f"{where}, row {int(lengths.argmax())} has {widest} values; the model takes at most {width}")
+        raise RowError(where, int(lengths.argmax()), f" has {widest} values; the model takes at most {width}")
     splits = row_splits(lengths, np.dtype(np.int64))
     # The row, and where it begins: repeated at once, which takes half the time of two columns.
     indices = np.repeat(np.stack([np.arange(len(lengths)), splits[:-1]], axis=1), lengths, axis=0)
@@ -144,7 +164,7 @@ def typed(where: str, values: Any, dtype: DType, lengths: Sequence[Array]) -> Ar
     if bad is None:
         raise ValueError(f"{where} has values of the type {array.dtype}; the model expects {dtype_name(dtype)}")
     if bad.any():
-        raise ValueError(f"{place_of(where, bad, lengths)}: {array[bad][0]} does not fit into {dtype_name(dtype)}")
+        raise row_error(where, bad, lengths, f": {array[bad][0]} does not fit into {dtype_name(dtype)}")
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(array.astype(wanted, copy=False))
 
@@ -165,7 +185,7 @@ def _from_objects(where: str, array: Array, wanted: np.dtype[Any], lengths: Sequ
         except ValueError as misfit:
             marked = np.arange(len(objects)).reshape(array.shape) == number
             reason = " has no value" if value is None else f": {misfit}"
-            raise ValueError(place_of(where, marked, lengths) + reason) from None
+            raise row_error(where, marked, lengths, reason) from None
     return made.reshape(array.shape)
 
 
@@ -224,19 +244,19 @@ def _misfits(array: Array, wanted: np.dtype[Any]) -> Array | None:
         return np.asarray(np.isinf(array.astype(wanted)) & ~np.isinf(array))
 
 
-def place_of(where: str, marked: Array, lengths: Sequence[Array]) -> str:
-    """The row of the first value that is marked, and its position in it.
+def row_error(where: str, marked: Array, lengths: Sequence[Array], reason: str) -> RowError:
+    """The error of the first value that is marked, with its position in its row.
 
     Args:
-        where: What the text begins with.
+        where: What the message begins with.
         marked: Which values are marked.
         lengths: The lengths of the rows that the values are in, as in `Rows`; empty where each row is an element.
+        reason: What the message ends with.
     """
     position = np.argwhere(marked)[0].tolist()
     if not lengths:
         inside = f", position {position[1]}" if len(position) > 1 else ""
-        return f"{where}, row {position[0]}{inside}"
+        return RowError(where, position[0], inside + reason)
     row = _row(position[0], lengths)
-    if len(lengths) > 1:
-        return f"{where}, row {row}"
-    return f"{where}, row {row}, position {position[0] - int(lengths[0][:row].sum())}"
+    inside = f", position {position[0] - int(lengths[0][:row].sum())}" if len(lengths) == 1 else ""
+    return RowError(where, row, inside + reason)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from onnx import ModelProto, TensorProto
 
-from onnx_sparse.columns import Array, row_splits, rows_of, triple_of_rows, triple_of_tensor, typed
+from onnx_sparse.columns import Array, RowError, row_splits, rows_of, triple_of_rows, triple_of_tensor, typed
 from onnx_sparse.example_arrays import example_array
 from onnx_sparse.model_files import read_model
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
@@ -114,7 +114,7 @@ class Features(Mapping[str, Feature]):
         messages = [column] if isinstance(column, bytes) else list(column)
         for row, message in enumerate(messages):
             if not isinstance(message, bytes):
-                raise ValueError(f"{where}, row {row}: {message!r} is not a serialized message (bytes)")
+                raise RowError(where, row, f": {message!r} is not a serialized message (bytes)")
         return {feature.inputs["serialized"]: example_array(messages)}, len(messages)
 
     def _sparse(self, where: str, feature: Feature, column: Any) -> tuple[dict[str, Array], int]:

@@ -199,7 +199,7 @@ def test_ids_beyond_doubles():
         ({"box": pa.array([[1, 2], [3, None], [5, 6], [7, 8]], pa.list_(pa.float32()))}, "'box', row 1, position 1"),
         (
             {"box": pa.array([[1, 2], [3, 4], [5], [7, 8]], pa.list_(pa.float32()))},
-            "'box', row 2 has 1 values, and row 0",
+            "'box', row 2 has 1 values; the first has 2",
         ),
         ({"box": pa.array([[1], [3], [5], [7]], pa.list_(pa.float32()))}, "shape [4, 1]; the model expects [?, 2]"),
         ({"age": pa.array([1, None, 3, 4], pa.int32())}, "'age', row 1 has no value"),

@@ -1,0 +1,252 @@
+"""`onnx-sparse score`: files of rows in, Parquet files of scores out, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+import pyarrow.csv  # noqa: E402
+import pyarrow.parquet as pq  # noqa: E402
+
+import onnx_sparse  # noqa: E402
+from onnx_sparse.schemas.features import Feature, write_features  # noqa: E402
+
+
+@pytest.fixture
+def model(tmp_path):
+    """Sums of looked-up rows, for a ragged feature, plus a dense one."""
+    text = """
+    <ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1]>
+    g (int64[n] items_v, int64[r] items_r, float[b] age) => (float[b,2] sums, float[b] older)
+      <float[9,2] table = {0,0, 1,10, 2,20, 3,30, 4,40, 5,50, 6,60, 7,70, 8,80}, float one = {1}>
+    {
+      sums = onnx_sparse.EmbeddingBagOffsetsSum <include_last_offset = "true"> (table, items_v, items_r)
+      older = Add (age, one)
+    }"""
+    made = onnx_sparse.canonicalize(onnx.parser.parse_model(text))
+    items = Feature("items", "ragged", {"values": "items_v", "row_splits": "items_r"})
+    write_features(made, [items, Feature("age", "dense", {"values": "age"})])
+    path = tmp_path / "model.onnx"
+    onnx.save(made, path)
+    return path
+
+
+def rows(count: int, seed: int = 0) -> Any:
+    random = np.random.default_rng(seed)
+    lists = [random.integers(0, 9, random.integers(0, 5)).tolist() for _ in range(count)]
+    return pa.table(
+        {
+            "items": pa.array(lists, pa.list_(pa.int64())),
+            "age": pa.array(random.integers(0, 99, count).astype(np.float32)),
+            "uid": pa.array([f"u{k}" for k in range(count)]),
+        }
+    )
+
+
+def expected(table: Any) -> tuple[list[list[float]], list[float]]:
+    sums = [[float(sum(ids or [])), 10.0 * sum(ids or [])] for ids in table["items"].to_pylist()]
+    return sums, [age + 1 for age in table["age"].to_pylist()]
+
+
+def check(path: Path, table: Any) -> None:
+    scored = pq.read_table(path)
+    assert (scored["sums"].to_pylist(), scored["older"].to_pylist()) == expected(table)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in"
+
+
+def test_parquet_files(cli, model, folder, tmp_path):
+    tables = [rows(count, seed) for seed, count in enumerate((70, 0, 5))]
+    for number, table in enumerate(tables):
+        pq.write_table(table, folder / f"{number}.parquet", row_group_size=30)
+    result = cli("score", model, folder, "-o", tmp_path / "out", "--keep", "uid", "--batch-rows", 7, "--json")
+    assert result.json["rows"] == 75
+    assert result.json["bad"] == 0
+    for number, table in enumerate(tables):
+        check(tmp_path / "out" / f"{number}.parquet", table)
+        assert pq.read_table(tmp_path / "out" / f"{number}.parquet")["uid"].to_pylist() == table["uid"].to_pylist()
+    assert sorted(os.listdir(tmp_path / "out")) == ["0.parquet", "1.parquet", "2.parquet"]
+
+
+def test_several_workers(cli, model, folder, tmp_path):
+    tables = [rows(40, seed) for seed in range(4)]
+    for number, table in enumerate(tables):
+        pq.write_table(table, folder / f"{number}.parquet")
+    result = cli("score", model, f"{folder}/*.parquet", "-o", tmp_path / "out", "--workers", 2)
+    assert "160 rows in" in result.out
+    for number, table in enumerate(tables):
+        check(tmp_path / "out" / f"{number}.parquet", table)
+
+
+def arrow_file(table: Any, path: Path) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=9)
+
+
+def arrow_stream(table: Any, path: Path) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def csv(table: Any, path: Path) -> None:
+    lists = pa.array([json.dumps(ids) if ids else "" for ids in table["items"].to_pylist()])
+    pyarrow.csv.write_csv(table.set_column(0, "items", lists), path)
+
+
+def json_lines(table: Any, path: Path) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [("a.arrow", arrow_file), ("a.feather", arrow_stream), ("a.csv", csv), ("a.jsonl", json_lines)],
+)
+def test_other_files(cli, model, tmp_path, name, write):
+    table = rows(50)
+    write(table, tmp_path / name)
+    assert cli("score", model, tmp_path / name, "-o", tmp_path / "out", "--batch-rows", 20).code == 0
+    check(tmp_path / "out" / "a.parquet", table)
+
+
+def test_tfrecord_files(cli, save, tmp_path):
+    from cli.test_messages import framed, parsing_model
+
+    parser = parsing_model()
+    del parser.graph.output[:]
+    parser.graph.node.add(op_type="Identity", input=["prices"], output=["price"])
+    parser.graph.output.append(onnx.helper.make_tensor_value_info("price", 1, ["n"]))
+    write_features(parser, [Feature("examples", "example", {"serialized": "examples"})])
+    messages = [b"\n\x13\n\x11\n\x05price\x12\x08\x12\x06\n\x04" + np.float32(k).tobytes() for k in range(5)]
+    (tmp_path / "a.tfrecord").write_bytes(framed(*messages))
+    result = cli("score", save(parser), tmp_path / "a.tfrecord", "-o", tmp_path / "out")
+    if "native" in onnx_sparse.runtime.available_backends():
+        assert result.code == 0, result.err
+        assert pq.read_table(tmp_path / "out" / "a.parquet")["price"].to_pylist() == [0, 1, 2, 3, 4]
+
+
+def bad_rows() -> Any:
+    return pa.table({"items": [[1], [2, None], [3], [9], []], "age": [1.0, 2.0, 3.0, 4.0, 5.0]})
+
+
+def test_a_bad_row_is_an_error(cli, model, tmp_path):
+    pq.write_table(
+        pa.concat_tables([rows(30).drop_columns("uid"), bad_rows()], promote_options="permissive"),
+        tmp_path / "a.parquet",
+    )
+    result = cli("score", model, tmp_path / "a.parquet", "-o", tmp_path / "out", "--batch-rows", 8)
+    assert result.code == 1
+    assert "a.parquet: feature 'items', row 31, position 1 has no value" in result.error
+    assert os.listdir(tmp_path / "out") == []
+
+
+def test_bad_rows_are_skipped(cli, model, tmp_path):
+    """One has a null, one an id that the table does not have, which only the operator notices."""
+    pq.write_table(bad_rows(), tmp_path / "a.parquet")
+    given = ["score", model, tmp_path / "a.parquet", "-o", tmp_path / "out", "--on-bad-row", "skip"]
+    result = cli(*given)
+    assert "2 rows could not be scored" in result.out
+    assert pq.read_table(tmp_path / "out" / "a.parquet")["older"].to_pylist() == [2, 4, 6]
+    bad = pq.read_table(tmp_path / "out" / "_bad" / "a.parquet")
+    assert bad["items"].to_pylist() == [[2, None], [9]]
+    assert "has no value" in bad["onnx_sparse_reason"][0].as_py()
+    assert "indices[0] = 9 is out of range [0, 9)" in bad["onnx_sparse_reason"][1].as_py()
+    pq.write_table(bad_rows()[:1], tmp_path / "a.parquet")
+    assert cli(*given, "--overwrite").code == 0
+    assert os.listdir(tmp_path / "out" / "_bad") == []
+
+
+def test_resuming(cli, model, folder, tmp_path):
+    """What was made from the same is left; what was made from other rows, or another model, is made again."""
+    for number in range(3):
+        pq.write_table(rows(20, number), folder / f"{number}.parquet")
+    given = ["score", model, folder, "-o", tmp_path / "out"]
+    assert cli(*given).code == 0
+    assert "is there already" in cli(*given).error
+    (tmp_path / "out" / "1.parquet").unlink()
+    result = cli(*given, "--resume", "--json").json
+    assert [Path(file["scores"]).name for file in result["files"]] == ["1.parquet"]
+    assert len(result["skipped"]) == 2
+    pq.write_table(rows(21, 7), folder / "2.parquet")
+    result = cli(*given, "--resume", "--json").json
+    assert [Path(file["scores"]).name for file in result["files"]] == ["2.parquet"]
+    check(tmp_path / "out" / "2.parquet", rows(21, 7))
+    assert len(cli(*given, "--resume", "--keep", "uid", "--json").json["files"]) == 3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+@pytest.mark.slow
+def test_resuming_after_a_kill(model, folder, tmp_path):
+    """Killed at random times, and resumed: the same as undisturbed, and no litter."""
+    for number in range(6):
+        pq.write_table(rows(3000, number), folder / f"{number}.parquet")
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "onnx_sparse", "score", model, folder, "-o", out, "--batch-rows", "50", "--resume"]
+    random = np.random.default_rng(0)
+    for workers in ("1", "2"):
+        for _ in range(4):
+            process = subprocess.Popen([*map(str, command), "--workers", workers], stdout=subprocess.DEVNULL)
+            time.sleep(random.uniform(0.6, 2.5))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            for file in out.glob("*.parquet"):
+                check(file, rows(3000, int(file.stem)))
+    time.sleep(1)  # workers end with their parent
+    subprocess.run([*map(str, command)], check=True, stdout=subprocess.DEVNULL)
+    assert sorted(os.listdir(out)) == [f"{number}.parquet" for number in range(6)]
+    for number in range(6):
+        check(out / f"{number}.parquet", rows(3000, number))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (["nothing.parquet"], 1, "nothing.parquet: there is no such file"),
+        (["rows.parquet", "--columns", "items"], 2, "expected FEATURE=COLUMN"),
+        (["rows.parquet", "--columns", "thing=items"], 2, "the model has no feature thing; it has items, age"),
+        (["rows.parquet", "--columns", "items=basket"], 1, "feature 'items': no column 'basket'; columns are 'age'"),
+        (["rows.parquet", "--keep", "user"], 1, "no column 'user' to keep"),
+        (["rows.parquet", "--outputs", "sum"], 1, "the model has no output 'sum'; it has 'sums', 'older'"),
+        (["rows.txt"], 1, "rows.txt: its kind is not known; .parquet, .arrow"),
+        (["damaged.parquet"], 1, "damaged.parquet cannot be read"),
+        (["rows.parquet", "more/rows.csv"], 2, "would both become"),
+        (["rows.csv"], 1, "rows.csv, column 'items', row 1: '5 7' is no list; lists are JSON: [5, 7]"),
+        (["rows.tfrecord"], 1, "the model takes no serialized messages"),
+        (["rows.parquet", "--workers", "0"], 2, "0 is not positive"),
+    ],
+)
+def test_what_cannot_be_scored(cli, model, tmp_path, monkeypatch, arguments, code, reason):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "more").mkdir()
+    pq.write_table(rows(3), "rows.parquet")
+    Path("rows.txt").write_text("")
+    Path("rows.tfrecord").write_text("")
+    Path("damaged.parquet").write_bytes(Path("rows.parquet").read_bytes()[:-50])
+    Path("rows.csv").write_text('items,age\n"[1]",2\n5 7,3\n')
+    Path("more/rows.csv").write_text("items,age\n")
+    result = cli("score", model, *arguments, "-o", "out")
+    assert result.code == code
+    assert reason in result.err
+    assert not Path("out").exists() or os.listdir("out") == []
+
+
+def test_scores_do_not_replace_the_rows(cli, model, folder):
+    pq.write_table(rows(3), folder / "a.parquet")
+    result = cli("score", model, folder, "-o", folder)
+    assert result.code == 2
+    assert "would be replaced by its scores" in result.err
