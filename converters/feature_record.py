@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from onnx import ModelProto
 
@@ -14,7 +14,9 @@ from onnx_sparse.schemas.features import Feature, splits_role, write_features
 
 
 def record_features(model: ModelProto, specs: CompositeSpecs) -> None:
-    """Write the features of a model to its metadata: the sparse and ragged tensors of its source, and all other inputs.
+    """Write the features of a model to its metadata: its sparse and ragged tensors, and all other inputs.
+
+    What the source says counts first, then what the operators tell.
 
     Args:
         model: The converted model.
@@ -31,13 +33,20 @@ def record_features(model: ModelProto, specs: CompositeSpecs) -> None:
         parts[ragged.values] = "ragged", {"values": ragged.values, **splits}, None
     parts = {first: part for first, part in parts.items() if set(part[1].values()) <= set(inputs)}
     held = {name for _, named, _ in parts.values() for name in named.values()}
+    for indices, values in roles.values.items():
+        dense_shape = roles.coordinates.get(indices) or ""
+        named = {"indices": indices, "values": min(values, default=""), "dense_shape": dense_shape}
+        # Of several values with the same coordinates (weights, say) none is the feature.
+        if len(values) == 1 and len({*named.values()}) == 3 and set(named.values()) <= set(inputs) - held:
+            parts[indices] = "sparse", named, None
+            held |= {*named.values()}
     fresh = Names(name for name in inputs if name not in held)
     features = []
     for name in inputs:
         if name in parts:
             kind, named, shape = parts[name]
             size = roles.bounds.get(named["values"])
-            features.append(Feature(fresh.fresh(_common_name(list(named.values()))), kind, named, size, shape))
+            features.append(Feature(fresh.fresh(_common_name(named)), kind, named, size, shape))
         elif name in roles.examples:
             features.append(Feature(name, "example", {"serialized": name}))
         elif name not in held:
@@ -45,7 +54,7 @@ def record_features(model: ModelProto, specs: CompositeSpecs) -> None:
     write_features(model, features)
 
 
-def _common_name(names: Sequence[str]) -> str:
+def _common_name(parts: Mapping[str, str]) -> str:
     """What the names of a feature's parts have in common: `items` of `items_indices` and `items_values`."""
-    same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
-    return "".join(letters[0] for letters in same).rstrip("_/.:") or names[0]
+    same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*parts.values(), strict=False))
+    return "".join(letters[0] for letters in same).rstrip("_/.:") or parts["values"]

@@ -69,6 +69,8 @@ class Roles:
         indexed: Ids, with the input that is the table they index.
         examples: Serialized messages, with the features that the model takes from them.
         keys: Integers that are looked up in a dictionary, with some of its keys.
+        values: The inputs whose elements have these coordinates, by the input with the coordinates, as far as operators
+            tell.
         most_segments: The smallest constant number of segments in the model.
     """
 
@@ -84,6 +86,7 @@ class Roles:
     starts: set[str] = field(default_factory=set)
     examples: dict[str, tuple[ParsedFeature, ...]] = field(default_factory=dict)
     keys: dict[str, list[int]] = field(default_factory=dict)
+    values: dict[str, set[str]] = field(default_factory=dict)
     most_segments: int | None = None
 
     def limit_segments(self, count: int | None) -> None:
@@ -102,6 +105,7 @@ def find_roles(model: ModelProto) -> Roles:
         names = [trace.origin(name) for name in node.input]
         if node.op_type == "SparseFillEmptyRows":
             _add_triple(roles, indices=names[2], values=names[0], shape=names[1])
+            _add_values(roles, names[2], names[0])
         elif node.op_type == "SparseReshape":
             _add_triple(roles, indices=names[0], values=None, shape=names[1])
         elif node.op_type == "RaggedFillEmptyRows":
@@ -118,6 +122,7 @@ def find_roles(model: ModelProto) -> Roles:
             roles.tables |= _known(names[0])
             roles.entries |= _known(names[1], trace.before_expansion(node.input[5]))
             _add_segments(roles, trace, names[2], names[3])
+            _add_values(roles, names[2], names[1], trace.before_expansion(node.input[5]))
             _index(roles, trace, names[1], node.input[0])
             roles.limit_segments(trace.constant(node.input[3]))
         elif node.op_type.startswith("EmbeddingBagOffsets"):
@@ -286,6 +291,11 @@ def _add_triple(roles: Roles, *, indices: str | None, values: str | None, shape:
         roles.coordinates[indices] = shape or roles.coordinates.get(indices)
     roles.shapes |= _known(shape)
     roles.entries |= _known(values)
+
+
+def _add_values(roles: Roles, indices: str | None, *values: str | None) -> None:
+    if indices is not None and indices in roles.coordinates:
+        roles.values.setdefault(indices, set()).update(_known(*values))
 
 
 def _add_triples_by_name(roles: Roles, model: ModelProto) -> None:

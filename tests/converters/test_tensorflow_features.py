@@ -80,6 +80,39 @@ def _entries(rows):
     return at, np.array([value for row in rows for value in row])
 
 
+def signature(*types):
+    names = ("at", "ids", "size", "w")
+    return [tf.TensorSpec(shape, dtype, name) for name, (shape, dtype) in zip(names, types, strict=False)]
+
+
+TRIPLE = (([None, 2], tf.int64), ([None], tf.int64), ([2], tf.int64))
+
+
+@pytest.mark.parametrize("is_safe", [True, False])
+def test_a_sparse_tensor_in_parts(is_safe):
+    """The operators tell what the inputs are parts of."""
+    look_up = tf.nn.safe_embedding_lookup_sparse if is_safe else tf.nn.embedding_lookup_sparse
+
+    @tf.function(input_signature=signature(*TRIPLE))
+    def function(at, ids, size):
+        items = tf.SparseTensor(at, ids, size)
+        return look_up(TABLE, items, None, combiner="sum") if not is_safe else look_up(TABLE, items, combiner="sum")
+
+    known = onnx_sparse.features(convert(function))
+    if is_safe:  # the other ends with the last row that has ids
+        assert known["ids"].inputs == {"indices": "at", "values": "ids", "dense_shape": "size"}
+    assert known["ids"].vocabulary_size == len(TABLE)
+
+
+def test_weights_are_no_feature_of_their_own():
+    @tf.function(input_signature=signature(*TRIPLE, ([None], tf.float32)))
+    def function(at, ids, size, w):
+        items, weights = (tf.SparseTensor(at, values, size) for values in (ids, w))
+        return tf.nn.safe_embedding_lookup_sparse(TABLE, items, weights, combiner="sum")
+
+    assert {feature.kind for feature in onnx_sparse.features(convert(function)).values()} == {"dense"}
+
+
 def test_the_record_stays(tmp_path):
     converted = convert(Model().serve)
     known = onnx_sparse.features(converted)
