@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-GUIDES = ("tensorflow", "ascend", "openvino", "onnx")
+GUIDES = ("tensorflow", "ascend", "openvino", "onnx", "rows")
 #: These need an environment of their own size.
 SEPARATE_GUIDES = ("torch",)
 
@@ -90,7 +90,7 @@ def write_what_the_reader_has(folder: Path) -> None:
 
 
 def test_every_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for package in ("tensorflow", "tf2onnx", "openvino"):
+    for package in ("tensorflow", "tf2onnx", "openvino", "pyarrow"):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     write_what_the_reader_has(tmp_path)
