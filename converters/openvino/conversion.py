@@ -13,6 +13,8 @@ from onnx import ModelProto, TensorProto
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNodes, first_line
 from onnx_sparse.converters.graph_emitter import value_info
+from onnx_sparse.converters.openvino import compression
+from onnx_sparse.converters.openvino.compression import Weight
 from onnx_sparse.converters.openvino.element_types import ONNX_TYPES
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers import Converted, Node, find_handler
@@ -94,7 +96,10 @@ def convert_layers(
     tensors: dict[tuple[int, int], Tensor] = {}
     converted = Converted()
     order = network.ordered()
+    compressed = compression.plan(network, order, weights)
     for layer in order:
+        if layer.id in compressed.unread:
+            continue
         read = [network.sources[layer.id, port.id] for port in layer.inputs]
         emitter.begin(layer.name)
         with unsupported.collecting(layer.name, f"{layer.type}, {layer.version}"):
@@ -105,6 +110,9 @@ def convert_layers(
                     tensor = parameter(layer, emitter.names.fresh(layer.name) if name is None else name)
                 converted.parameters[layer.id] = tensor
                 made: tuple[Tensor, ...] = (tensor,)
+            elif layer.id in compressed.weights:
+                weight = compressed.weights[layer.id]
+                made = (_weight(layer, weight, emitter, weights, expanded=layer.id in compressed.expanded),)
             elif any(source not in tensors for source in read):
                 # A layer before it could not be converted. Report whether this one could be.
                 if layer.type != "Result":
@@ -142,6 +150,16 @@ def _convert_layer(
         known = cast.shape if shape is None else shape
         finished.append(replace(cast, shape=known))
     return tuple(finished)
+
+
+def _weight(layer: Layer, weight: Weight, emitter: Emitter, weights: Weights, *, expanded: bool) -> Tensor:
+    """The floats of a compressed weight; if they are not expanded, only a name by which handlers find the weight."""
+    dtype = ONNX_TYPES[layer.outputs[0].precision]
+    if not expanded:
+        made = Tensor(emitter.names.fresh(layer.name), dtype, weight.shape)
+        emitter.weights[made.name] = weight
+        return made
+    return emitter.cast(compression.expand(weight, weights, emitter), dtype)
 
 
 def _expected(port: Port) -> tuple[TensorProto.DataType | None, Shape | None]:
