@@ -16,6 +16,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported
+from onnx_sparse.converters.openvino.compressed_weight import Weight
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.ir import Layer, Network
 from onnx_sparse.converters.openvino.ir.weights import Weights
@@ -35,25 +36,6 @@ _INTEGERS: dict[str, tuple[DType, int, int]] = {
 }
 _FLOATS = ("f32", "f16", "bf16")
 _CONSTANT = ("Const", "Constant")
-
-
-@dataclass(frozen=True)
-class Weight:
-    """Floats made of integers: (integers - zero_point) * scale, reshaped.
-
-    Attributes:
-        integers: The Const layer of the integers.
-        scale: The Const layer of the scale.
-        zero_point: The Const layer of the zero point.
-        stored_shape: The shape of the integers, to which scale and zero point broadcast.
-        shape: The shape of the floats.
-    """
-
-    integers: Layer
-    scale: Layer
-    zero_point: Layer | None
-    stored_shape: tuple[int, ...]
-    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)

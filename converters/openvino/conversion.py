@@ -14,7 +14,7 @@ from onnx import ModelProto, TensorProto
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNodes, first_line
 from onnx_sparse.converters.graph_emitter import value_info
 from onnx_sparse.converters.openvino import compression
-from onnx_sparse.converters.openvino.compression import Weight
+from onnx_sparse.converters.openvino.compressed_weight import Weight
 from onnx_sparse.converters.openvino.element_types import ONNX_TYPES
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers import Converted, Node, find_handler

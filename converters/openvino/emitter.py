@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto
@@ -11,10 +10,8 @@ from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto
 from onnx_sparse.converters.graph_emitter import GraphEmitter
 from onnx_sparse.converters.graphs import read_names
 from onnx_sparse.converters.names import Names
+from onnx_sparse.converters.openvino.compressed_weight import Weight
 from onnx_sparse.converters.tensor import Tensor
-
-if TYPE_CHECKING:
-    from onnx_sparse.converters.openvino.compression import Weight
 
 
 class Emitter(GraphEmitter):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -82,7 +83,7 @@ def verify(
             # By position: OpenVINO may know a tensor by several names.
             return [np.array(value) for value in compiled([batch[name] for name in names]).values()]
         except RuntimeError as error:
-            raise Refused("OpenVINO", _last_line(error)) from error
+            raise Refused("OpenVINO", _last_line(error) + _shapes_of_node(error)) from error
 
     def make_run() -> Callable[[Mapping[str, Array]], list[Array]]:
         options = SessionOptions()
@@ -105,3 +106,12 @@ def verify(
 
 def _last_line(error: BaseException) -> str:
     return next(iter(reversed(str(error).strip().splitlines())), type(error).__name__)
+
+
+def _shapes_of_node(error: BaseException) -> str:
+    """The operator that does not take its inputs, and their shapes: what sizes are learned from."""
+    found = re.search(r"While validating node '\w+::(\w+) .*?\((.*)\) -> \((.*)\)'", str(error))
+    if found is None:
+        return ""
+    shapes = [re.findall(r"\d+", shape) for shape in re.findall(r"\w\[([\d,?.]+)\]", f"{found[2]} {found[3]}")]
+    return f" ({found[1]} of {' and '.join(str(list(map(int, shape))) for shape in shapes if shape)})"
