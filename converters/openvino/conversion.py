@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from onnx_sparse.converters.openvino.handlers import Converted, Node, find_handl
 from onnx_sparse.converters.openvino.ir import Layer, Network, Port, read_ir
 from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.openvino.model_ports import parameter, port_names, port_shape
+from onnx_sparse.converters.openvino.quotients import signed_quotients
 from onnx_sparse.converters.tensor import Shape, Tensor
 
 #: The limit of protocol buffers; the tools of the onnx package refuse larger models.
@@ -51,6 +53,12 @@ def convert(
     tell("reading")
     path = Path(source)
     network = read_ir(path)
+    for layer in signed_quotients(network):
+        warnings.warn(
+            f"{layer.name!r} divides signed integers and, as its m_pythondiv says, rounds down; OpenVINO's CPU plugin, "
+            "and ONNX where the IR comes from there, round toward zero: they differ for negative numbers",
+            stacklevel=2,
+        )
     constants = Weights(Path(weights) if weights is not None else path.with_suffix(".bin"))
     if any(layer.type in ("Const", "Constant") for layer in network.layers.values()):
         constants.content()  # to say once that it is missing, not once per constant

@@ -49,6 +49,7 @@ FAULTS = (
       for name in ("LSTM", "GRU", "RNN")),
     *(Fault(name, ("u8",), "a sum or product beyond 255 is taken for 255, before a mean is divided")
       for name in ("ReduceSum", "ReduceMean", "ReduceProd")),
+    Fault("StridedSlice", (), "with shrink_axis_mask or new_axis_mask, masked or negative bounds take other elements"),
     *(Fault(name, ("u8", "i8"), "results beyond the type's range are taken for its ends, where they should wrap")
       for name in ("Add", "Subtract", "Multiply", "Power")),
     Fault("SquaredDifference", ("u8", "i8"), "the result is 0"),

@@ -16,6 +16,8 @@ from onnx_sparse.converters.openvino import convert, verify
 from onnx_sparse.converters.openvino.ir import read_ir
 from onnx_sparse.converters.openvino.known_faults import faults_of
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*divides signed integers")
+
 
 def division(folder: Path) -> Path:
     net = IrBuilder()
@@ -28,6 +30,21 @@ def test_faults_are_found_by_operator_and_type(tmp_path: Path) -> None:
     assert faults_of(read_ir(division(tmp_path))) == [
         "Divide: integers are divided toward zero although m_pythondiv is true"
     ]
+
+
+def test_a_quotient_of_integers_is_warned_of(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="divides signed integers and, as its m_pythondiv says, rounds down"):
+        convert(division(tmp_path))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_quotient_of_sizes_is_not_warned_of(tmp_path: Path) -> None:
+    net = IrBuilder()
+    x = net.parameter("x", "f32", [3, 4])
+    sizes = net.layer("ShapeOf", "opset3", [x], [("i64", [2])], {"output_type": "i64"})
+    two = net.constant(np.int64([2, 2]))
+    net.result(net.layer("Divide", "opset1", [sizes, two], [("i64", [2])], {"m_pythondiv": "true"}))
+    convert(net.save(tmp_path))
 
 
 def test_equal_models_agree(tmp_path: Path) -> None:
