@@ -34,6 +34,10 @@ _INTEGERS: dict[str, tuple[DType, int, int]] = {
     "i4": (TensorProto.INT4, -8, 7),
     "u4": (TensorProto.UINT4, 0, 15),
 }
+#: ONNX Runtime multiplies in blocks of 32 if a whole column has one scale; by repeating that, of this size, which is
+#: faster. It repeats the scale when it loads the model.
+_BLOCK = 128
+_EXPANDED = (TensorProto.FLOAT, TensorProto.INT8, TensorProto.UINT8)
 _FLOATS = ("f32", "f16", "bf16")
 _CONSTANT = ("Const", "Constant")
 
@@ -177,7 +181,13 @@ def dequantize(weight: Weight, constants: Weights, emit: Emitter, *, transposed:
         scales = [np.broadcast_to(t, full) for t in scales]
         attributes = {"axis": axis, "block_size": integers.shape[axis] // counts[axis]}
     emit.require_opset(OPSET)
-    inputs = [emit.constant(integers, dtype), _scale(scales[0], emit), *(emit.constant(t, dtype) for t in scales[1:])]
+    tensors = [_scale(scales[0], emit), *(emit.constant(t, dtype) for t in scales[1:])]
+    groups, rest = divmod(integers.shape[0], _BLOCK)
+    if attributes == {"axis": 1} and groups > 1 and not rest and all(t.dtype in _EXPANDED for t in tensors):
+        repeated = emit.constant([groups, integers.shape[1]])
+        tensors = [emit.op("Expand", t, repeated) for t in tensors]
+        attributes = {"axis": 0, "block_size": _BLOCK}
+    inputs = [emit.constant(integers, dtype), *tensors]
     return emit.node("DequantizeLinear", inputs, [TensorProto.FLOAT], [integers.shape], **attributes)[0]
 
 
@@ -196,7 +206,12 @@ def _counts(weight: Weight) -> tuple[int, int] | None:
     given = [_constant_shape(layer) for layer in (weight.scale, weight.zero_point) if layer is not None]
     if len(weight.shape) != 2 or math.prod(weight.shape) == 0:
         return None
-    counts = np.broadcast_shapes((1,) * rank, *given)
+    try:
+        counts = np.broadcast_shapes((1,) * rank, *given)
+    except ValueError:  # the IR is not valid; is reported where the weight is expanded
+        return None
+    if len(counts) != rank:
+        return None
     rows, columns = weight.shape
     if stored == weight.shape:
         made = counts

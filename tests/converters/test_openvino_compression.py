@@ -84,6 +84,17 @@ def test_matrices(element_type: str, layout: str, transposed: bool, tmp_path: Pa
     np.testing.assert_allclose(got, X @ (floats.T if transposed else floats), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("element_type", TYPES)
+def test_long_columns(element_type: str, tmp_path: Path) -> None:
+    """The scale of a column is repeated for blocks of it; zero points of 4 bits cannot be."""
+    for zero_point in ("", element_type):
+        weight = CompressedWeight(element_type, (32, 384), (32, 1), zero_point)
+        x = RNG.normal(size=(2, 384)).astype(F)
+        model = agrees(lambda x, w=weight: ops(16).matmul(x, w.node(), False, True), x, folder=tmp_path)
+        is_repeated = not zero_point or element_type in ("u8", "i8")
+        assert ("Expand" in kinds(model)) == is_repeated
+
+
 def test_a_zero_point_between_integers(tmp_path: Path) -> None:
     model = agrees(
         lambda x: ops(16).matmul(x, CompressedWeight("u4", (32, 64), (32, 1), "half").node(), False, True),
