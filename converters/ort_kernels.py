@@ -1,8 +1,8 @@
 """The element types of ONNX Runtime's CPU kernels, for operators whose kernels take fewer types than ONNX allows.
 
 Converters compute other types in a type that has a kernel. float16 is not listed: ONNX Runtime itself goes through
-float32. Source: ONNX Runtime's OperatorKernels.md, and models loaded in the lowest supported version, whose kernels
-later versions have as well.
+float32, except for operators that do not take it. Source: ONNX Runtime's OperatorKernels.md, and models loaded in the
+lowest supported version, whose kernels later versions have as well.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BY_KERNELS: tuple[tuple[str, frozenset[DType]], ...] = (
     ("Sqrt Exp Log Floor Ceil Round Sin Tanh Sigmoid Reciprocal", _FLOATS),
     ("Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh Erf", _ONLY_FLOAT),
     ("Elu Selu Softplus Softsign Mish HardSigmoid HardSwish", _FLOATS),
-    ("Einsum Conv ConvTranspose LRN AveragePool", _ONLY_FLOAT),
+    ("Conv ConvTranspose LRN AveragePool GlobalAveragePool GridSample", _ONLY_FLOAT),
     ("Softmax LogSoftmax BatchNormalization PRelu IsNaN IsInf SpaceToDepth", _FLOATS),
     ("Neg", _ARITHMETIC | {_I8}),
     ("Relu", _FLOATS | {_I8, _I32}),
@@ -53,6 +53,9 @@ _BY_KERNELS: tuple[tuple[str, frozenset[DType]], ...] = (
 )
 KERNELS: dict[str, frozenset[DType]] = {name: types for names, types in _BY_KERNELS for name in names.split()}
 
+#: Operators that do not take float16 in operator set 18.
+_WITHOUT_FLOAT16 = frozenset({"IsInf", "Range"})
+
 #: Operators that compute only with their first input; their other inputs are axes, shapes, sizes or positions.
 _ONE_OPERAND = frozenset(
     {f"Reduce{kind}" for kind in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2")}
@@ -70,6 +73,7 @@ _WIDER: dict[DType, tuple[DType, ...]] = {
     _U32: (_I64, _F64, _F32),
     _I64: (_F64, _I32, _F32),
     _U64: (_I64, _F64, _F32),
+    _F16: (_F32,),
     _BF16: (_F32,),
     _F64: (_F32,),
 }
@@ -85,6 +89,6 @@ def operands(op_type: str) -> slice:
 def computed_in(op_type: str, dtype: DType) -> DType:
     """The type in which ONNX Runtime can compute an operator on a type; the type itself if there is a kernel."""
     kernels = KERNELS.get(op_type)
-    if kernels is None or dtype in kernels or dtype == _F16:
+    if kernels is None or dtype in kernels or (dtype == _F16 and op_type not in _WITHOUT_FLOAT16):
         return dtype
     return next((wider for wider in _WIDER.get(dtype, ()) if wider in kernels), dtype)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from onnx_sparse import InferenceSession
+from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.openvino import convert
 
 
@@ -62,3 +64,52 @@ def check(tested: Case, core: Any, path: Path) -> None:
         assert have.dtype == want.dtype
         assert have.shape == want.shape
         np.testing.assert_allclose(have, want, rtol=2e-5, atol=2e-5)
+
+
+def check_all(
+    builds: Mapping[str, Callable[..., Any]], inputs: list[Any], core: Any, path: Path, *, dynamic: bool = False
+) -> dict[str, str]:
+    """Assert for many nodes of the same inputs at once that OpenVINO and ONNX Runtime give the same results.
+
+    Args:
+        builds: For each name a function that gets the parameters and returns a node.
+        inputs: The inputs.
+        core: From `compiling_core`.
+        path: The .xml to write.
+        dynamic: Whether the inputs have dynamic shapes.
+
+    Returns:
+        The reasons for which nodes are not converted, by name.
+    """
+
+    def build(*parameters: Any) -> Any:
+        made = []
+        for name in kept:
+            node = builds[name](*parameters)
+            node.set_friendly_name(name)
+            made.append(node.output(0))
+        return SimpleNamespace(outputs=lambda: made)
+
+    kept = list(builds)
+    tested = Case("", build, *inputs, dynamic=dynamic)
+    tested.save(path.parent)
+    refused: dict[str, str] = {}
+    try:
+        convert(path)
+    except ConversionError as error:
+        refused = {node.node: node.reason for node in error.unsupported}
+        kept = [name for name in builds if name not in refused]
+        tested.save(path.parent)
+    if not kept:
+        return refused
+    expected = core.compile_model(core.read_model(path), "CPU")(tested.inputs).values()
+    got = InferenceSession(convert(path)).run(None, {f"p{k}": x for k, x in enumerate(tested.inputs)})
+    wrong = [name for name, want, have in zip(kept, expected, got, strict=True) if not _same(want, have)]
+    assert not wrong, f"{len(wrong)} of {len(kept)} differ: {', '.join(wrong[:20])}"
+    return refused
+
+
+def _same(want: Any, have: Any) -> bool:
+    tolerance = {"rtol": 4e-3, "atol": 4e-3} if want.dtype == np.float16 else {"rtol": 2e-5, "atol": 2e-5}
+    same_kind = (want.dtype, want.shape) == (have.dtype, have.shape)
+    return same_kind and np.allclose(want, have, equal_nan=True, **tolerance)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +14,15 @@ from onnx import ModelProto, TensorProto
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNodes, first_line
 from onnx_sparse.converters.graph_emitter import value_info
+from onnx_sparse.converters.openvino import compression
+from onnx_sparse.converters.openvino.compressed_weight import Weight
 from onnx_sparse.converters.openvino.element_types import ONNX_TYPES
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers import Converted, Node, find_handler
 from onnx_sparse.converters.openvino.ir import Layer, Network, Port, read_ir
 from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.openvino.model_ports import parameter, port_names, port_shape
+from onnx_sparse.converters.openvino.quotients import signed_quotients
 from onnx_sparse.converters.tensor import Shape, Tensor
 
 #: The limit of protocol buffers; the tools of the onnx package refuse larger models.
@@ -49,6 +53,12 @@ def convert(
     tell("reading")
     path = Path(source)
     network = read_ir(path)
+    for layer in signed_quotients(network):
+        warnings.warn(
+            f"{layer.name!r} divides signed integers and, as its m_pythondiv says, rounds down; OpenVINO's CPU plugin, "
+            "and ONNX where the IR comes from there, round toward zero: they differ for negative numbers",
+            stacklevel=2,
+        )
     constants = Weights(Path(weights) if weights is not None else path.with_suffix(".bin"))
     if any(layer.type in ("Const", "Constant") for layer in network.layers.values()):
         constants.content()  # to say once that it is missing, not once per constant
@@ -94,7 +104,10 @@ def convert_layers(
     tensors: dict[tuple[int, int], Tensor] = {}
     converted = Converted()
     order = network.ordered()
+    compressed = compression.plan(network, order, weights)
     for layer in order:
+        if layer.id in compressed.unread:
+            continue
         read = [network.sources[layer.id, port.id] for port in layer.inputs]
         emitter.begin(layer.name)
         with unsupported.collecting(layer.name, f"{layer.type}, {layer.version}"):
@@ -105,6 +118,9 @@ def convert_layers(
                     tensor = parameter(layer, emitter.names.fresh(layer.name) if name is None else name)
                 converted.parameters[layer.id] = tensor
                 made: tuple[Tensor, ...] = (tensor,)
+            elif layer.id in compressed.weights:
+                weight = compressed.weights[layer.id]
+                made = (_weight(layer, weight, emitter, weights, expanded=layer.id in compressed.expanded),)
             elif any(source not in tensors for source in read):
                 # A layer before it could not be converted. Report whether this one could be.
                 if layer.type != "Result":
@@ -142,6 +158,16 @@ def _convert_layer(
         known = cast.shape if shape is None else shape
         finished.append(replace(cast, shape=known))
     return tuple(finished)
+
+
+def _weight(layer: Layer, weight: Weight, emitter: Emitter, weights: Weights, *, expanded: bool) -> Tensor:
+    """The floats of a compressed weight; if they are not expanded, only a name by which handlers find the weight."""
+    dtype = ONNX_TYPES[layer.outputs[0].precision]
+    if not expanded:
+        made = Tensor(emitter.names.fresh(layer.name), dtype, weight.shape)
+        emitter.weights[made.name] = weight
+        return made
+    return emitter.cast(compression.expand(weight, weights, emitter), dtype)
 
 
 def _expected(port: Port) -> tuple[TensorProto.DataType | None, Shape | None]:

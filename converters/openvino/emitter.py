@@ -9,15 +9,29 @@ from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto
 
 from onnx_sparse.converters.graph_emitter import GraphEmitter
 from onnx_sparse.converters.graphs import read_names
+from onnx_sparse.converters.names import Names
+from onnx_sparse.converters.openvino.compressed_weight import Weight
 from onnx_sparse.converters.tensor import Tensor
 
 
 class Emitter(GraphEmitter):
-    """The graph, or body of a control-flow operator, under construction."""
+    """The graph, or body of a control-flow operator, under construction.
+
+    Attributes:
+        weights: The compressed weights whose floats are not in the graph, by the name of a tensor that stands for them.
+    """
+
+    def __init__(self, names: Names | None = None, domains: dict[str, int] | None = None) -> None:
+        super().__init__(names, domains)
+        self.weights: dict[str, Weight] = {}
 
     def body(self) -> Emitter:
         """An emitter for a body within this graph."""
         return Emitter(self.names, self.domains)
+
+    def require_opset(self, version: int) -> None:
+        """Raise the model's operator set, for a node that the usual one lacks. The other nodes mean the same in it."""
+        self.domains[""] = max(self.domains[""], version)
 
     def int64(self, tensor: Tensor) -> Tensor:
         """The tensor as int64, ONNX's type of shapes, axes and counts."""

@@ -49,6 +49,16 @@ FAULTS = (
       for name in ("LSTM", "GRU", "RNN")),
     *(Fault(name, ("u8",), "a sum or product beyond 255 is taken for 255, before a mean is divided")
       for name in ("ReduceSum", "ReduceMean", "ReduceProd")),
+    Fault("StridedSlice", (), "with shrink_axis_mask or new_axis_mask, masked or negative bounds take other elements"),
+    *(Fault(name, ("u8", "i8"), "results beyond the type's range are taken for its ends, where they should wrap")
+      for name in ("Add", "Subtract", "Multiply", "Power")),
+    Fault("SquaredDifference", ("u8", "i8"), "the result is 0"),
+    Fault("PReLU", (), "with dynamic shapes, slopes that are not one per channel give no elements"),
+    Fault("Const", ("u8", "i8", "u4", "i4"),
+          "compressed weights with a scale along the axis that a MatMul sums over are scaled wrongly"),
+    Fault("ScatterElementsUpdate", ("i8", "i16", "i32", "i64"), "a mean of integers is rounded toward zero"),
+    *(Fault(name, (), "a length beyond the data's gives numbers that are not initialised")
+      for name in ("RDFT", "IRDFT")),
     Fault("", _WIDE, "64-bit integers are computed in 32 bits"),
     Fault("", ("f64",), "float64 is computed in float32"),
 )  # fmt: skip

@@ -196,3 +196,45 @@ def test_operators_that_are_refused(name: str) -> None:
     model = shaped(Call.of(op, example.types, example.attributes, inputs), inputs, {}, static=False)
     with pytest.raises(RuntimeError, match=f"{name}: OpenVINO's operators do not look at the bytes of a string"):
         run_model(model, inputs)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (
+            "SparseFillEmptyRows",
+            "must know how many columns indices has, the tensor 'indices': give it a shape such as",
+        ),
+        ("Fill", "the rank of dims, the tensor 'dims', is not known"),
+        ("UnsortedSegmentSum", "the rank of segment_ids, the tensor 'segment_ids', is not known"),
+    ],
+)
+def test_unknown_ranks_are_refused_with_what_to_give(name: str, reason: str) -> None:
+    op = OPS[name]
+    example = next(e for e in op.examples if e.types.get("T") != TensorProto.STRING)
+    dtypes = {i.name: numpy_dtype(op.bind(i.type, example.types)) for i in op.inputs}
+    inputs = {name: np.array(value, dtypes[name]) for name, value in example.inputs.items()}
+    model = one_node_model(Call.of(op, example.types, example.attributes, inputs))
+    for value in model.graph.input:
+        value.type.tensor_type.ClearField("shape")
+    with pytest.raises(RuntimeError, match=reason):
+        run_model(model, inputs)
+
+
+@pytest.mark.parametrize("known", ["indices", "dense_shape"])
+def test_the_number_of_columns_is_that_of_either_input(known: str) -> None:
+    op = OPS["SparseFillEmptyRows"]
+    example = next(e for e in op.examples if e.types.get("T") != TensorProto.STRING)
+    dtypes = {i.name: numpy_dtype(op.bind(i.type, example.types)) for i in op.inputs}
+    inputs = {name: np.array(value, dtypes[name]) for name, value in example.inputs.items()}
+    call = Call.of(op, example.types, {**example.attributes, "order": "row_major"}, inputs)
+    model = shaped(call, inputs, {}, static=False)
+    for value in model.graph.input:
+        last = value.type.tensor_type.shape.dim[-1:]
+        if value.name == known:
+            last[0].dim_value = inputs[known].shape[-1]
+        elif value.name in ("indices", "dense_shape"):
+            last[0].Clear()
+    expected = ORACLES[op.name](inputs, dict(call.attributes))
+    for declared, actual in zip(op.outputs, run_model(model, inputs), strict=True):
+        assert_equals(actual, expected[declared.name], declared.name)

@@ -62,7 +62,7 @@ def test_windows_that_may_begin_in_the_padding(agrees: Any, tmp_path: Path, end:
     if not refused:
         agrees(pool, IMAGE, dynamic=True)
         return
-    with pytest.raises(ConversionError, match="a window that begins in the padding"):
+    with pytest.raises(ConversionError, match="a window that begins beyond the data"):
         convert(Case("MaxPool", pool, IMAGE, dynamic=True).save(tmp_path))
 
 

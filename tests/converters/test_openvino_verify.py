@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from openvino_irs import IrBuilder
+from openvino_models import Case, c, ops
+from openvino_weights import CompressedWeight
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.openvino import convert, verify
 from onnx_sparse.converters.openvino.ir import read_ir
 from onnx_sparse.converters.openvino.known_faults import faults_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*divides signed integers")
 
 
 def division(folder: Path) -> Path:
@@ -25,6 +30,21 @@ def test_faults_are_found_by_operator_and_type(tmp_path: Path) -> None:
     assert faults_of(read_ir(division(tmp_path))) == [
         "Divide: integers are divided toward zero although m_pythondiv is true"
     ]
+
+
+def test_a_quotient_of_integers_is_warned_of(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="divides signed integers and, as its m_pythondiv says, rounds down"):
+        convert(division(tmp_path))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_quotient_of_sizes_is_not_warned_of(tmp_path: Path) -> None:
+    net = IrBuilder()
+    x = net.parameter("x", "f32", [3, 4])
+    sizes = net.layer("ShapeOf", "opset3", [x], [("i64", [2])], {"output_type": "i64"})
+    two = net.constant(np.int64([2, 2]))
+    net.result(net.layer("Divide", "opset1", [sizes, two], [("i64", [2])], {"m_pythondiv": "true"}))
+    convert(net.save(tmp_path))
 
 
 def test_equal_models_agree(tmp_path: Path) -> None:
@@ -50,3 +70,57 @@ def test_a_missing_feed(tmp_path: Path) -> None:
     path = division(tmp_path)
     with pytest.raises(ConversionError, match="input y"):
         verify(path, convert(path), feeds={"x": np.int32([1, 2, 3])})
+
+
+F = np.float32
+
+
+def products(x: Any) -> Any:
+    return ops(1).matmul(ops(1).relu(ops(1).matmul(x, c(np.ones((8, 4)), F), False, False)), c(np.ones((4, 3)), F),
+                         False, False)  # fmt: skip
+
+
+def image(x: Any) -> Any:
+    return ops(1).convolution(x, c(np.ones((2, 5, 3, 3)), F), [1, 1], [1, 1], [1, 1], [1, 1])
+
+
+def sums(x: Any, y: Any) -> Any:
+    return ops(1).add(ops(1).add(x, y), c(np.ones(6), F))
+
+
+def halves(x: Any) -> Any:
+    return ops(1).add(ops(1).reshape(x, c([-1, 2, 7]), False), c(np.ones((2, 7)), F))
+
+
+def normalized(x: Any) -> Any:
+    return ops(1).multiply(ops(6).mvn(x, c([-1]), True, 1e-5, "inside_sqrt"), c(np.ones(9), F))
+
+
+def attended(q: Any, k: Any) -> Any:
+    return ops(1).matmul(ops(8).softmax(ops(1).matmul(q, k, False, True), -1), k, False, False)
+
+
+@pytest.mark.parametrize(
+    ("build", "ranks"),
+    [(products, [2]), (image, [4]), (sums, [2, 2]), (halves, [2]), (normalized, [3]), (attended, [2, 2])],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_sizes_that_only_the_operators_say(build: Any, ranks: list[int], tmp_path: Path) -> None:
+    """Generated inputs fit, although no input has a known size."""
+    pytest.importorskip("openvino")
+    path = Case("", build, *(np.zeros([1] * rank, F) for rank in ranks), dynamic=True).save(tmp_path)
+    for record in verify(path, convert(path)):
+        assert record.ok, record
+
+
+def test_compressed_weights_are_not_rounded_further(tmp_path: Path) -> None:
+    """Both programs would multiply them by numbers of 8 bits, each in its own way."""
+    pytest.importorskip("openvino")
+
+    def build(x: Any) -> Any:
+        return ops(1).matmul(x, CompressedWeight("u8", (64, 256), (64, 1), "u8").node(), False, True)
+
+    path = Case("", build, np.zeros((3, 256), F)).save(tmp_path)
+    (record,) = verify(path, convert(path))
+    assert record.ok
+    assert record.max_abs < 1e-4

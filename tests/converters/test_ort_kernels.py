@@ -19,8 +19,8 @@ STRUCTURED = {
     "Conv",
     "ConvTranspose",
     "DepthToSpace",
-    "Einsum",
     "GatherND",
+    "GridSample",
 }
 STRUCTURED |= {"LRN", "MaxPool", "Range", "Resize", "ReverseSequence", "SpaceToDepth"}
 

@@ -276,3 +276,24 @@ def test_columns_that_differ_from_row_to_row(agree):
 
     agree(gather, np.array([0, 2, 2, 5]), np.array([0, 2, 1, 1, 0]))
     agree(gather, np.array([0, 0, 0, 0]), np.zeros(0, np.int64))
+
+
+@of_rows()
+def dense_rows(values, splits):
+    return tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_tensor()
+
+
+@pytest.mark.parametrize(
+    "source", [value_rowids, value_rowids_of_int32, row_sums, dense_rows], ids=lambda f: f.__name__
+)
+def test_on_openvino(source):
+    """It computes no shape of unknown rank: the number of values must be a vector of a known length."""
+    pytest.importorskip("openvino")
+    from openvino_runs import run_model
+
+    model = convert(source)
+    for splits in ([0, 3, 3, 4, 9], [0, 2]):
+        kind = np.int32 if source is value_rowids_of_int32 else np.int64
+        given = {"values": np.arange(splits[-1]), "splits": np.array(splits, kind)}
+        (got,) = run_model(model, given)
+        np.testing.assert_array_equal(got, source(*map(tf.constant, given.values())).numpy())

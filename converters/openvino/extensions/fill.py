@@ -7,8 +7,7 @@ from onnx_sparse.converters.openvino.extensions.subgraph import Subgraph, Value,
 
 def _fill(b: Subgraph) -> list[Value]:
     dims, value = b.input("dims"), b.input("value")
-    shape = dims.get_partial_shape()
-    if shape.rank.get_length() == 0 or shape[0] == 0:  # the frontend turns an empty constant into the scalar 0
+    if b.rank("dims") == 0 or b.known_size(dims, 0) == 0:  # the frontend turns an empty constant into the scalar 0
         return [b.ops.reshape(value, b.ints(), False)]
     return [b.ops.broadcast(value, b.int64(dims))]
 

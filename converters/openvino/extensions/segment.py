@@ -42,7 +42,7 @@ def _unsorted(b: Subgraph, kind: str) -> list[Value]:
     ops = b.ops
     data, segments = b.input("data"), b.int64(b.input("segment_ids"))
     count = b.vector(b.int64(b.input("num_segments")))
-    rank = segments.get_output_partial_shape(0).rank.get_length()
+    rank = b.rank("segment_ids")
     segments = ops.reshape(segments, b.ints(-1), False) if rank else b.vector(segments)
     inner = b.rest(ops.shape_of(data), rank)
     rows = b.wide(ops.reshape(data, b.concat([b.size(segments), inner]), False))

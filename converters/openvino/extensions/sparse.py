@@ -114,10 +114,14 @@ def _rank(b: Subgraph, indices: Value, shape: Value) -> int:
     Raises:
         ValueError: It is not known in the model.
     """
-    for dimension in (indices.get_partial_shape()[1], shape.get_partial_shape()[0]):
-        if dimension.is_static:
-            return int(dimension.get_length())
-    raise ValueError(f"{b.op.name} with order row_major needs to know how many columns indices has")
+    for tensor, axis in ((indices, 1), (shape, 0)):
+        size = b.known_size(tensor, axis)
+        if size is not None:
+            return size
+    raise ValueError(
+        f"{b.op.name} with order row_major must know how many columns indices has, the tensor {b.name('indices')!r}: "
+        f"give it a shape such as [?, 2], or {b.name('dense_shape')!r}, the dense_shape, one such as [2]"
+    )
 
 
 def _ragged_fill_empty_rows(b: Subgraph) -> list[Value]:
@@ -155,7 +159,7 @@ def _sparse_reshape(b: Subgraph) -> list[Value]:
     # Column c is place / stride[c], less the multiples that the columns before account for.
     strides = ops.maximum(_strides(b, shape), one)
     whole = b.quotient(place, strides)
-    if after.get_partial_shape()[0] == 1:  # no columns before: OpenVINO finds that out, and fails without entries
+    if b.known_size(after, 0) == 1:  # no columns before: OpenVINO finds that out, and fails without entries
         return [whole, shape]
     carried = b.concat([zero, b.slice(whole, b.ints(0), b.ints(-1), 1)], 1)
     return [ops.subtract(whole, ops.multiply(carried, shape)), shape]

@@ -55,6 +55,25 @@ class Subgraph:
             return None if int(source.get_node().get_data().ravel()[0]) == self.op.inputs[position].sentinel else source
         return source
 
+    def name(self, name: str) -> str:
+        """What the model calls the tensor of a required input."""
+        names: set[str] = self.input(name).get_names()
+        return min(names, default=self.input(name).get_node().get_friendly_name())
+
+    def rank(self, name: str) -> int:
+        """The rank of a required input.
+
+        Raises:
+            ValueError: It is not known in the model.
+        """
+        rank = self.input(name).get_partial_shape().rank
+        if rank.is_dynamic:
+            raise ValueError(
+                f"{self.op.name}: the rank of {name}, the tensor {self.name(name)!r}, is not known, and OpenVINO does "
+                "not compute with unknown ranks: give the model's inputs shapes, in which dimensions may be unknown"
+            )
+        return int(rank.get_length())
+
     def attribute(self, name: str) -> str:
         """An attribute, or its default."""
         default = next(a.default for a in self.op.attributes if a.name == name)
@@ -108,6 +127,13 @@ class Subgraph:
     def slice(self, tensor: Value, start: Value, stop: Value, axis: int = 0) -> Value:
         """A part along one axis; the bounds are vectors of one element."""
         return self.ops.slice(tensor, start, stop, self.ints(1), self.ints(axis))
+
+    def known_size(self, tensor: Value, axis: int) -> int | None:
+        """A dimension, if the model says it."""
+        shape = tensor.get_partial_shape()
+        if shape.rank.is_dynamic or shape.rank.get_length() <= axis or shape[axis].is_dynamic:
+            return None
+        return int(shape[axis].get_length())
 
     def rest(self, tensor: Value, start: int = 1) -> Value:
         """All elements but the first."""

@@ -18,6 +18,8 @@ from onnx_sparse.converters.openvino.handlers import (  # noqa: F401 - imported 
     shaping,
     slicing,
     sparse,
+    spatial,
+    spectral,
 )
 from onnx_sparse.converters.openvino.handlers.registry import (
     HANDLERS,

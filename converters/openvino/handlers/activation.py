@@ -45,15 +45,23 @@ def selu(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Mul", scale, emit.op("Add", emit.op("Max", x, zero), emit.op("Mul", alpha, below)))
 
 
-@handles("PReLU-1", to="PRelu", notes="A slope of one dimension belongs to the channels, axis 1.")
+@handles("PReLU-1", to="PRelu")
 def prelu(node: Node, emit: Emitter) -> Tensor:
-    """PRelu-1. A vector of slopes is applied along axis 1, unless it has one element."""
+    """PRelu-1. A vector with as many slopes as there are channels belongs to these, axis 1; others are broadcast."""
     x, slope = node[0], node[1]
-    if slope.shape is not None and len(slope.shape) == 1 and slope.shape[0] != 1:
-        rank = x.rank
-        if rank > 2:
-            slope = emit.op("Reshape", slope, emit.constant([-1] + [1] * (rank - 2)))
+    if slope.rank == 1 and slope.shape != (1,) and x.rank > 2:
+        slope = _slopes_of_channels(x, slope, emit)
     return emit.op("PRelu", x, slope)
+
+
+def _slopes_of_channels(x: Tensor, slope: Tensor, emit: Emitter) -> Tensor:
+    """The slopes in a shape that broadcasts: along axis 1 if it has their number, else along the last axis."""
+    channels, count = (x.shape or ())[1], (slope.shape or ())[0]
+    along_channels, along_last = emit.constant([-1] + [1] * (x.rank - 2)), emit.constant([1] * (x.rank - 2) + [-1])
+    if channels is not None and count is not None:
+        return emit.op("Reshape", slope, along_channels) if channels == count else slope
+    is_theirs = emit.op("Equal", emit.shape_of(x, 1, 2), emit.shape_of(slope))
+    return emit.op("Reshape", slope, emit.op("Where", is_theirs, along_channels, along_last))
 
 
 @handles("Gelu-2", to="Erf")

@@ -104,11 +104,16 @@ def _shift(node: Node, emit: Emitter, direction: str) -> Tensor:
 def divide(node: Node, emit: Emitter) -> Tensor:
     """Divide-1. Integers are divided as in Python, rounding down, unless `m_pythondiv` is false."""
     a, b = operands(node)
-    quotient = emit.op("Div", a, b)
-    if a.dtype not in _SIGNED or not node.flag("m_pythondiv", True):
-        return quotient
-    rest = emit.op("Sub", a, emit.op("Mul", quotient, b))
-    return emit.op("Sub", quotient, emit.cast(_signs_differ(emit, rest, b), a.dtype))
+    return quotient(emit, a, b) if node.flag("m_pythondiv", True) else emit.op("Div", a, b)
+
+
+def quotient(emit: Emitter, a: Tensor, b: Tensor) -> Tensor:
+    """A quotient; that of integers is rounded down."""
+    made = emit.op("Div", a, b)
+    if a.dtype not in _SIGNED:
+        return made
+    rest = emit.op("Sub", a, emit.op("Mul", made, b))
+    return emit.op("Sub", made, emit.cast(_signs_differ(emit, rest, b), a.dtype))
 
 
 def _signs_differ(emit: Emitter, rest: Tensor, divisor: Tensor) -> Tensor:
@@ -154,7 +159,6 @@ for _source, _version, _target in (
     ("Abs", 1, "Abs"),
     ("Negative", 1, "Neg"),
     ("Sign", 1, "Sign"),
-    ("Sqrt", 1, "Sqrt"),
     ("Exp", 1, "Exp"),
     ("Log", 1, "Log"),
     ("Erf", 1, "Erf"),
@@ -163,6 +167,15 @@ for _source, _version, _target in (
     ("IsNaN", 10, "IsNaN"),
 ):
     handles(f"{_source}-{_version}", to=_target)(_unary(_target))
+
+
+@handles("Sqrt-1", to="Sqrt")
+def sqrt(node: Node, emit: Emitter) -> Tensor:
+    """Sqrt-1. Of integers, it is the nearest one."""
+    x = node[0]
+    if x.dtype not in _INTEGERS:
+        return emit.op("Sqrt", x)
+    return emit.cast(emit.op("Round", emit.op("Sqrt", emit.cast(x, TensorProto.DOUBLE))), x.dtype)
 
 
 @handles("IsInf-10", to="IsInf")

@@ -23,10 +23,13 @@ def non_max_suppression(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         raise Unsupported("soft_nms_sigma other than 0")
     most = emit.int64(_number(node, emit, 2))
     overlap, least = (emit.cast(_number(node, emit, k), TensorProto.FLOAT) for k in (3, 4))
-    if overlap.value is None:
-        raise Unsupported("a threshold of IoU that is not a constant")
     # OpenVINO drops boxes at the threshold, ONNX only above it; at 0 OpenVINO drops every box but the first.
-    if overlap.value <= 0:
+    if overlap.value is None:
+        is_none, one = emit.op("LessOrEqual", overlap, emit.like(0, overlap)), emit.constant(1)
+        most = emit.op("Where", is_none, emit.op("Min", most, one), most)
+        below = emit.like(np.nextafter(np.float32(1), np.float32(0)), overlap)  # the product is the next lower number
+        overlap = emit.op("Mul", emit.op("Max", overlap, emit.like(0, overlap)), below)
+    elif overlap.value <= 0:
         most = emit.op("Min", most, emit.constant(1))
     else:
         overlap = emit.constant(np.nextafter(overlap.value, np.float32(0)), TensorProto.FLOAT)

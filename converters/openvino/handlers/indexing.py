@@ -6,13 +6,12 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.handlers.arithmetic import quotient
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.model_ports import element_type
+from onnx_sparse.converters.ort_kernels import computed_in
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.segment_body import highest, lowest
-
-#: Integer types for which ONNX Runtime has no kernel of TopK and Unique.
-_NARROW = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
 
 
 def _axis(node: Node, position: int) -> int:
@@ -106,16 +105,25 @@ def scatter_elements_3(node: Node, emit: Emitter) -> Tensor:
     return emit.op("ScatterElements", node[0], emit.index(node[1]), node[2], axis=_axis(node, 3))
 
 
-@handles("ScatterElementsUpdate-12", to="ScatterElements", notes="reduction mean is not supported.")
+@handles("ScatterElementsUpdate-12", to="ScatterElements")
 def scatter_elements_12(node: Node, emit: Emitter) -> Tensor:
     """ScatterElementsUpdate-12. Without `use_init_val`, the elements are first set to the reduction's neutral value."""
-    reduction, axis = _reduction(node), _axis(node, 3)
+    is_mean = node.text("reduction", "none") == "mean"
+    reduction, axis = "add" if is_mean else _reduction(node), _axis(node, 3)
     data, indices, updates = node[0], emit.index(node[1]), node[2]
-    if reduction != "none" and not node.flag("use_init_val", True):
+    is_counted = node.flag("use_init_val", True)
+    if reduction != "none" and not is_counted:
         neutral = {"add": 0, "mul": 1, "min": highest(data.dtype), "max": lowest(data.dtype)}[reduction]
         neutrals = emit.op("Expand", emit.like(neutral, data), emit.shape_of(indices))
         data = emit.op("ScatterElements", data, indices, neutrals, axis=axis)
-    return emit.op("ScatterElements", data, indices, updates, axis=axis, reduction=reduction)
+    made = emit.op("ScatterElements", data, indices, updates, axis=axis, reduction=reduction)
+    if not is_mean:
+        return made
+    ones, none = (emit.op("Expand", emit.constant(n), emit.shape_of(t)) for n, t in ((1, indices), (0, data)))
+    counts = emit.op("ScatterElements", none, indices, ones, axis=axis, reduction="add")
+    extra = emit.op("Min", counts, emit.constant(1)) if is_counted else None
+    counts = emit.op("Add", counts, extra) if extra is not None else counts
+    return quotient(emit, made, emit.cast(emit.op("Max", counts, emit.constant(1)), data.dtype))
 
 
 def _reduction(node: Node, also: tuple[str, ...] = ()) -> str:
@@ -167,15 +175,25 @@ def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     x, k = node[0], emit.vector(node[1])
     axis, largest = node.integer("axis"), int(node.choice("mode", ("max", "min")) == "max")
     by_index = node.choice("sort", ("value", "index", "none")) == "index"
-    wide = x.dtype if x.dtype not in _NARROW else TensorProto.INT32
-    values, indices = emit.node(
-        "TopK", [emit.cast(x, wide), k], [wide, TensorProto.INT64], axis=axis, largest=largest, sorted=1
-    )
+    keys = _sortable("TopK", x, emit)
+    values, indices = emit.node("TopK", [keys, k], [keys.dtype, TensorProto.INT64], axis=axis, largest=largest,
+                                sorted=1)  # fmt: skip
+    if keys.dtype != x.dtype:
+        values = emit.op("GatherElements", x, indices, axis=axis)
     if by_index:
         descending = emit.node("TopK", [indices, k], [TensorProto.INT64] * 2, axis=axis, largest=0, sorted=1)
         indices = descending[0]
         values = emit.op("GatherElements", values, descending[1], axis=axis)
     return emit.cast(values, x.dtype), indices
+
+
+def _sortable(op_type: str, x: Tensor, emit: Emitter) -> Tensor:
+    """Numbers in the order of those of x, in a type for which ONNX Runtime has a kernel of TopK or Unique."""
+    if (
+        x.dtype == TensorProto.UINT64
+    ):  # with the highest bit flipped, the order of signed numbers is that of unsigned ones
+        return emit.op("BitwiseXor", emit.cast(x, TensorProto.INT64), emit.constant(-(2**63)))
+    return emit.cast(x, computed_in(op_type, x.dtype))
 
 
 @handles("Bucketize-3", to="Less, ReduceSum")
@@ -238,11 +256,13 @@ def unique(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     axis = None if node.optional(1) is None else _axis(node, 1)
     i64 = TensorProto.INT64
     x = node[0]
-    wide = TensorProto.INT64 if x.dtype in (*_NARROW, TensorProto.INT32) else x.dtype
-    made = emit.node(
-        "Unique", [emit.cast(x, wide)], [wide, i64, i64, i64], axis=axis, sorted=int(node.flag("sorted", True))
-    )
-    return (emit.cast(made[0], x.dtype), *made[1:])
+    keys = _sortable("Unique", x, emit)
+    values, *places = emit.node("Unique", [keys], [keys.dtype, i64, i64, i64], axis=axis,
+                                sorted=int(node.flag("sorted", True)))  # fmt: skip
+    if keys.dtype != x.dtype:  # the first of each, of the elements of all axes or along one
+        elements = emit.op("Reshape", x, emit.constant([-1])) if axis is None else x
+        values = emit.op("Gather", elements, places[0], axis=axis or 0)
+    return (values, *places)
 
 
 @handles("Roll-7", to="Slice, Concat", notes="Shifts and axes must be constants.")

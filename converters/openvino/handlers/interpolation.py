@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from onnx import TensorProto
@@ -13,7 +14,15 @@ from onnx_sparse.converters.tensor import Tensor
 
 _MODES = {"nearest": "nearest", "linear": "linear", "linear_onnx": "linear", "cubic": "cubic"}
 _COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners", "tf_half_pixel_for_nn")
-_NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+_NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
+
+
+@handles("Interpolate-1", to="Resize", notes="Without antialias, paddings and mode area.")
+def interpolate_1(node: Node, emit: Emitter) -> Tensor:
+    """Interpolate-0, whose layers are of opset1: (image, sizes), with the axes as an attribute."""
+    coordinates = "align_corners" if node.flag("align_corners", True) else "asymmetric"
+    axes = node.integers("axes")
+    return _resized(node, emit, coordinates, "simple", axes, sizes=node[1])
 
 
 @handles("Interpolate-4", to="Resize", notes="Without antialias and paddings; linear in two dimensions only.")
@@ -31,26 +40,75 @@ def interpolate_11(node: Node, emit: Emitter) -> Tensor:
 
 
 def _interpolate(node: Node, emit: Emitter, sizes: Tensor | None, scales: Tensor, axes: Tensor | None) -> Tensor:
-    if node.flag("antialias", False):
-        raise Unsupported("antialias")
-    if any(node.integers("pads_begin", []) + node.integers("pads_end", [])):
-        raise Unsupported("paddings")
-    x, mode = node[0], _MODES[node.choice("mode", tuple(_MODES))]
     coordinates = node.choice("coordinate_transformation_mode", _COORDINATES, "half_pixel")
     nearest = node.choice("nearest_mode", _NEAREST, "round_prefer_floor")
     if coordinates == "tf_half_pixel_for_nn":
         # (x + 0.5) * scale, without the 0.5 that half_pixel subtracts: its floor is half_pixel's result rounded.
-        if mode != "nearest" or nearest != "floor":
-            raise Unsupported(f"coordinate_transformation_mode = 'tf_half_pixel_for_nn' with {mode}, {nearest}")
+        if node.text("mode") != "nearest" or nearest != "floor":
+            raise Unsupported(
+                f"coordinate_transformation_mode = 'tf_half_pixel_for_nn' with {node.text('mode')}, {nearest}"
+            )
         coordinates, nearest = "half_pixel", "round_prefer_ceil"
     chosen = None if axes is None else axes.integers("the axes")
+    return _resized(node, emit, coordinates, nearest, chosen, sizes=sizes, scales=scales)
+
+
+def _resized(
+    node: Node,
+    emit: Emitter,
+    coordinates: str,
+    nearest: str,
+    axes: Sequence[int] | None,
+    *,
+    sizes: Tensor | None = None,
+    scales: Tensor | None = None,
+) -> Tensor:
+    if node.flag("antialias", False):
+        raise Unsupported("antialias")
+    if any(node.integers("pads_begin", []) + node.integers("pads_end", [])):
+        raise Unsupported("paddings")
+    mode = _MODES[node.choice("mode", tuple(_MODES))]
     attributes: dict[str, Any] = {
-        "axes": chosen,
+        "axes": axes,
         "mode": mode,
         "coordinate_transformation_mode": coordinates,
-        "nearest_mode": nearest,
+        "nearest_mode": None if nearest == "simple" else nearest,
         "cubic_coeff_a": node.number("cube_coeff", -0.75),
     }
+    if nearest == "simple" and mode == "nearest":
+        return _simple(node, emit, axes, attributes, sizes=sizes, scales=scales)
+    if sizes is not None:
+        return emit.op("Resize", node[0], None, None, emit.vector(sizes), **attributes)
+    assert scales is not None
+    return emit.op("Resize", node[0], None, emit.cast(scales, TensorProto.FLOAT), **attributes)
+
+
+def _simple(
+    node: Node,
+    emit: Emitter,
+    axes: Sequence[int] | None,
+    attributes: dict[str, Any],
+    *,
+    sizes: Tensor | None,
+    scales: Tensor | None,
+) -> Tensor:
+    """The nearest mode `simple`: an axis that shrinks takes the next element, one that grows the last one."""
+    given = scales if sizes is None else sizes
+    assert given is not None
+    numbers = given.constant("the sizes or scales, with nearest_mode 'simple',").ravel()
+    chosen = range(node[0].rank) if axes is None else axes
     if sizes is None:
-        return emit.op("Resize", x, None, emit.cast(scales, TensorProto.FLOAT), **attributes)
-    return emit.op("Resize", x, None, None, emit.vector(sizes), **attributes)
+        shrinks = [bool(number < 1) for number in numbers]
+    else:
+        shrinks = [bool(number < node[0].dims[axis]) for number, axis in zip(numbers, chosen, strict=True)]
+    made = node[0]
+    for shrinking, nearest in ((False, "floor"), (True, "ceil")):
+        picked = [k for k, shrunk in enumerate(shrinks) if shrunk == shrinking]
+        if not picked:
+            continue
+        part = attributes | {"axes": [list(chosen)[k] for k in picked], "nearest_mode": nearest}
+        if sizes is None:
+            made = emit.op("Resize", made, None, emit.constant(numbers[picked], TensorProto.FLOAT), **part)
+        else:
+            made = emit.op("Resize", made, None, None, emit.constant(numbers[picked], TensorProto.INT64), **part)
+    return made

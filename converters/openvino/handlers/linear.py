@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from onnx_sparse.converters.einsum import einsum
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.openvino.compression import dequantize
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.windows import paddings, per_axis, window
@@ -15,24 +17,26 @@ _AUTO = ("explicit", "notset", "same_upper", "same_lower", "valid")
 @handles("MatMul-1", to="MatMul")
 def matmul(node: Node, emit: Emitter) -> Tensor:
     """MatMul-1. A vector is not transposed."""
-    a, b = (
-        _transposed(emit, node[k], what) if node.flag(f"transpose_{what}", False) else node[k]
-        for k, what in enumerate("ab")
-    )
-    return emit.op("MatMul", a, b)
+    transposed = [node.flag(f"transpose_{what}", False) for what in "ab"]
+    a = _transposed(emit, node[0]) if transposed[0] else node[0]
+    weight = emit.weights.get(node[1].name)
+    if weight is not None:  # computed in float32, in which ONNX Runtime multiplies by integers
+        matrix = dequantize(weight, node.weights, emit, transposed=transposed[1])
+        return emit.cast(emit.op("MatMul", emit.cast(a, matrix.dtype), matrix), a.dtype)
+    return emit.op("MatMul", a, _transposed(emit, node[1]) if transposed[1] else node[1])
 
 
-def _transposed(emit: Emitter, tensor: Tensor, what: str) -> Tensor:
+def _transposed(emit: Emitter, tensor: Tensor) -> Tensor:
     rank = tensor.rank
     if rank < 2:
         return tensor
     return emit.op("Transpose", tensor, perm=[*range(rank - 2), rank - 1, rank - 2])
 
 
-@handles("Einsum-7", to="Einsum")
-def einsum(node: Node, emit: Emitter) -> Tensor:
+@handles("Einsum-7", to="MatMul")
+def einsum_7(node: Node, emit: Emitter) -> Tensor:
     """Einsum-7."""
-    return emit.op("Einsum", *node.inputs, equation=node.layer.data.get("equation", ""))
+    return einsum(node.layer.data.get("equation", ""), node.inputs, emit)
 
 
 @handles("Convolution-1", to="Conv")

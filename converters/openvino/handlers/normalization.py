@@ -32,13 +32,13 @@ def _batch_norm(node: Node, emit: Emitter, data: Tensor, parameters: tuple[Tenso
 
 @handles("MVN-1", to="LayerNormalization, or ReduceMean, Mul, Sqrt", notes="The rank must be known.")
 def mvn_1(node: Node, emit: Emitter) -> Tensor:
-    """MVN-1: over the spatial axes, and with `across_channels` also over the channels."""
+    """MVN-1: over the spatial axes, and with `across_channels` also over the channels; eps is inside the root."""
     rank = node[0].rank
     if node.has("reduction_axes"):
         axes = node.integers("reduction_axes")
     else:
         axes = list(range(1 if node.flag("across_channels", False) else 2, rank))
-    return _mvn(node, emit, emit.constant(axes), inside=False)
+    return _mvn(node, emit, emit.constant(axes), inside=True)
 
 
 @handles("MVN-6", to="LayerNormalization, or ReduceMean, Mul, Sqrt")
@@ -90,6 +90,14 @@ def normalize_l2(node: Node, emit: Emitter) -> Tensor:
     squares = emit.op("ReduceSum", emit.op("Mul", x, x), emit.vector(node[1]), noop_with_empty_axes=1)
     join = {"add": "Add", "max": "Max"}[node.choice("eps_mode", ("add", "max"))]
     return emit.op("Div", x, emit.op("Sqrt", emit.op(join, squares, emit.like(node.number("eps"), x))))
+
+
+@handles("GRN-1", to="ReduceSum, Sqrt, Div")
+def grn(node: Node, emit: Emitter) -> Tensor:
+    """GRN-1: x / sqrt(the sum of x * x over the channels + bias)."""
+    x = node[0]
+    squares = emit.op("ReduceSum", emit.op("Mul", x, x), emit.constant([1]))
+    return emit.op("Div", x, emit.op("Sqrt", emit.op("Add", squares, emit.like(node.number("bias"), x))))
 
 
 @handles("GroupNormalization-12", to="Reshape, ReduceMean, Sqrt")

@@ -13,34 +13,57 @@ from onnx_sparse.converters.openvino.handlers.windows import window
 from onnx_sparse.converters.tensor import Tensor
 
 
-def _attributes(node: Node, *, dilations: bool) -> dict[str, Any]:
+def _attributes(node: Node, *, dilations: bool, counted: bool = False) -> dict[str, Any]:
+    """The attributes of a pooling; `counted` says that an average is also over the paddings."""
     kernel = node.integers("kernel")
     attributes = window(node, kernel, dilations=dilations) | {"kernel_shape": kernel}
     if any(pad >= size for pad, size in zip(attributes.get("pads", ()), kernel * 2, strict=False)):
         raise Unsupported("paddings as large as the window, which ONNX Runtime does not take")
     rounding = node.choice("rounding_type", ("floor", "ceil", "ceil_torch"), "floor")
-    if rounding == "ceil":
-        _refuse_windows_in_padding(node, attributes)
-    return attributes | {"ceil_mode": int(rounding != "floor")}
+    if rounding == "floor" or "pads" not in attributes:  # the windows of auto_pad end where the paddings do
+        return attributes
+    longer = []
+    for k, size in enumerate((node[0].shape or (None,) * len(kernel))[-len(kernel) :]):
+        longer.append(_Axis(size, k, attributes).missing(torch=rounding == "ceil_torch"))
+    if not counted and None not in longer:
+        ends = [end + more for end, more in zip(attributes["pads"][len(kernel) :], longer, strict=True)]
+        if all(end < size for end, size in zip(ends, kernel, strict=True)):
+            return attributes | {"pads": attributes["pads"][: len(kernel)] + ends}
+    return attributes | {"ceil_mode": int(set(longer) != {0})}
 
 
-def _refuse_windows_in_padding(node: Node, attributes: dict[str, Any]) -> None:
-    """Refuse `ceil` with windows that begin in the padding at the end, which ONNX, like `ceil_torch`, omits."""
-    if "pads" not in attributes:
-        return
-    kernel, strides = attributes["kernel_shape"], attributes["strides"]
-    dilations = attributes.get("dilations", [1] * len(kernel))
-    count = len(kernel)
-    sizes = (node[0].shape or (None,) * count)[-count:]
-    for k, size in enumerate(sizes):
-        begin, end, reach = attributes["pads"][k], attributes["pads"][count + k], (kernel[k] - 1) * dilations[k] + 1
-        if size is None:
-            # Whether no size at all lets the last window begin in the padding.
-            inside = end + strides[k] <= reach
-        else:
-            inside = -(-(size + begin + end - reach) // strides[k]) * strides[k] < size + begin
-        if not inside:
-            raise Unsupported("rounding_type = 'ceil' with a window that begins in the padding, unlike in ONNX")
+class _Axis:
+    """One axis of a pooling with `ceil`: a last window may reach beyond the paddings.
+
+    With `ceil` it may also begin beyond the data; with `ceil_torch`, as in ONNX Runtime, it is then omitted. ONNX's own
+    shape inference counts it nevertheless, so a model says the number of windows by its paddings where sizes are known.
+    """
+
+    def __init__(self, size: int | None, k: int, attributes: dict[str, Any]) -> None:
+        count = len(attributes["kernel_shape"])
+        self.size = size
+        self.stride: int = attributes["strides"][k]
+        self.begin: int = attributes["pads"][k]
+        self.end: int = attributes["pads"][count + k]
+        self.reach: int = (attributes["kernel_shape"][k] - 1) * attributes.get("dilations", [1] * count)[k] + 1
+
+    def missing(self, *, torch: bool) -> int | None:
+        """How much padding the last window lacks; None if the size is not known.
+
+        Raises:
+            Unsupported: It begins beyond the data, or does so for some size.
+        """
+        if self.size is None:
+            if not torch and self.end + self.stride > self.reach:
+                raise Unsupported("rounding_type = 'ceil' with a window that begins beyond the data, unlike in ONNX")
+            return None
+        padded = self.size + self.begin + self.end
+        last = -(-(padded - self.reach) // self.stride) * self.stride
+        if last < self.size + self.begin:
+            return max(last + self.reach - padded, 0)
+        if not torch:
+            raise Unsupported("rounding_type = 'ceil' with a window that begins beyond the data, unlike in ONNX")
+        return 0
 
 
 @handles("MaxPool-1", to="MaxPool")
@@ -64,13 +87,15 @@ def max_pool_8(node: Node, emit: Emitter) -> Tensor | tuple[Tensor, ...]:
     return values, emit.op("Mod", indices, size)
 
 
-@handles("AvgPool-1", "AvgPool-14", "AvgPool-16", to="AveragePool", notes="Without dilations.")
+@handles("AvgPool-1", "AvgPool-14", "AvgPool-16", to="AveragePool")
 def avg_pool(node: Node, emit: Emitter) -> Tensor:
-    """AvgPool-1, AvgPool-14 and AvgPool-16."""
-    if node.has("dilations") and set(node.integers("dilations")) - {1}:
-        raise Unsupported("dilations, which ONNX has from operator set 19 on")
-    counted = int(not node.flag("exclude-pad"))
-    return emit.op("AveragePool", node[0], count_include_pad=counted, **_attributes(node, dilations=False))
+    """AvgPool-1, AvgPool-14 and AvgPool-16, the only one with dilations."""
+    dilated = node.has("dilations") and set(node.integers("dilations")) != {1}
+    if dilated:
+        emit.require_opset(19)
+    counted = not node.flag("exclude-pad")
+    attributes = _attributes(node, dilations=dilated, counted=counted)
+    return emit.op("AveragePool", node[0], count_include_pad=int(counted), **attributes)
 
 
 @handles("AdaptiveAvgPool-8", to="AveragePool, GlobalAveragePool", notes="The sizes must divide the data's.")

@@ -14,6 +14,8 @@ from onnx_sparse.converters.tensor import Tensor
 #: The gates in ONNX's order, as positions in OpenVINO's: LSTM fico to iofc, GRU zrh to zrh.
 _GATES = {"LSTM": (1, 3, 0, 2), "GRU": (0, 1, 2), "RNN": (0,)}
 _ACTIVATIONS = {"LSTM": "sigmoid,tanh,tanh", "GRU": "sigmoid,tanh", "RNN": "tanh"}
+#: The types that ONNX Runtime takes; others are computed in float32.
+_KERNELS = (TensorProto.FLOAT, TensorProto.FLOAT16)
 _NAMES = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
 
 
@@ -56,6 +58,9 @@ def _recurrent(
 ) -> tuple[Tensor, ...]:
     """From x [batch, time, size] and states [batch, directions, hidden] to OpenVINO's outputs, also batch first."""
     direction = node.choice("direction", ("forward", "reverse", "bidirectional"), "forward")
+    if x.dtype not in _KERNELS:
+        x, *states = (emit.cast(t, TensorProto.FLOAT) for t in (x, *states))
+        rest = [emit.cast(t, TensorProto.FLOAT) for t in rest]
     attributes = _attributes(node, kind, 2 if direction == "bidirectional" else 1)
     weights, recurrence = (_in_onnx_order(emit, t, kind) for t in rest[:2])
     bias = _bias(emit, rest[2], kind, separate=bool(attributes.get("linear_before_reset")))

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 from onnx import TensorProto
 
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
-from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensor import Shape, Tensor
 
 
 def _reduce(node: Node, emit: Emitter, op_type: str, x: Tensor) -> Tensor:
     """A reduction; without axes, the tensor as it is."""
-    return emit.op(
-        op_type,
-        x,
-        emit.vector(node[1]),
-        keepdims=int(node.flag("keep_dims", False)),
-        noop_with_empty_axes=1,
-    )
+    axes, kept = node[1], node.flag("keep_dims", False)
+    made = emit.op(op_type, x, emit.vector(axes), keepdims=int(kept), noop_with_empty_axes=1)
+    return replace(made, shape=_unknown_dims(x, axes, kept))
+
+
+def _unknown_dims(x: Tensor, axes: Tensor, kept: bool) -> Shape | None:
+    """The rank of a reduction: in the file, a scalar looks like an unknown rank if the axes are not constant."""
+    if x.shape is None or axes.shape is None or None in axes.shape:
+        return None
+    count = 0 if kept else math.prod(axes.dims)
+    return (None,) * max(len(x.shape) - count, 0)
 
 
 for _source, _version, _target in (

@@ -8,7 +8,7 @@ from typing import Any
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.handlers.registry import Node
 
-_AUTO_PAD = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID"}
+_SAME = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER"}
 
 
 def window(node: Node, kernel: Sequence[int | None], *, dilations: bool = True) -> dict[str, Any]:
@@ -17,11 +17,11 @@ def window(node: Node, kernel: Sequence[int | None], *, dilations: bool = True) 
     attributes: dict[str, Any] = {"strides": per_axis(node, "strides", spatial, least=1)}
     if dilations:
         attributes["dilations"] = per_axis(node, "dilations", spatial, least=1)
-    auto = node.choice("auto_pad", ("explicit", "notset", *_AUTO_PAD), "explicit")
-    if auto.startswith("same") and set(attributes.get("dilations", ())) - {1}:
-        attributes["pads"] = _same_paddings(node, kernel, attributes, upper=auto == "same_upper")
-    elif auto in _AUTO_PAD:
-        attributes["auto_pad"] = _AUTO_PAD[auto]
+    auto = node.choice("auto_pad", ("explicit", "notset", "valid", *_SAME), "explicit")
+    if auto == "valid":
+        attributes["pads"] = [0] * (2 * spatial)
+    elif auto in _SAME:
+        attributes |= _same_paddings(node, kernel, attributes, auto)
     else:
         attributes["pads"] = paddings(node, spatial)
         if min(attributes["pads"], default=0) < 0:
@@ -46,18 +46,28 @@ def paddings(node: Node, spatial: int) -> list[int]:
     return per_axis(node, "pads_begin", spatial) + per_axis(node, "pads_end", spatial)
 
 
-def _same_paddings(node: Node, kernel: Sequence[int | None], attributes: dict[str, Any], *, upper: bool) -> list[int]:
-    """The paddings of auto_pad. With dilations, ONNX Runtime gets them wrong for one operator, and refuses others."""
+def _same_paddings(node: Node, kernel: Sequence[int | None], attributes: dict[str, Any], auto: str) -> dict[str, Any]:
+    """The paddings of auto_pad, or the mode if sizes that these depend on are not known.
+
+    ONNX Runtime gets the mode wrong for dilations in one operator, and refuses it in others; and it takes paddings that
+    would be negative, with strides larger than the window, for an error.
+    """
+    strides = attributes["strides"]
+    dilations = attributes.get("dilations", [1] * len(kernel))
     sizes = (node[0].shape or (None,) * len(kernel))[-len(kernel) :]
     begins, ends = [], []
-    for size, length, stride, dilation in zip(
-        sizes, kernel, attributes["strides"], attributes["dilations"], strict=True
-    ):
+    for size, length, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
         if length is None or (size is None and stride != 1):
-            raise Unsupported("auto_pad with dilations and strides, and sizes that are not known")
+            break
         reach = (length - 1) * dilation
         total = reach if stride == 1 or size is None else max((-(-size // stride) - 1) * stride + reach + 1 - size, 0)
         small, large = total // 2, total - total // 2
-        begins.append(small if upper else large)
-        ends.append(large if upper else small)
-    return begins + ends
+        begins.append(small if auto == "same_upper" else large)
+        ends.append(large if auto == "same_upper" else small)
+    else:
+        return {"pads": begins + ends}
+    if set(dilations) - {1}:
+        raise Unsupported("auto_pad with dilations and strides, and sizes that are not known")
+    if any(length is None or length < stride for length, stride in zip(kernel, strides, strict=True)):
+        raise Unsupported("auto_pad with strides larger than the window, and sizes that are not known")
+    return {"auto_pad": _SAME[auto]}

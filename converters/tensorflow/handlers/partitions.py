@@ -79,7 +79,7 @@ def splits_of(lengths: Tensor, emit: Emitter) -> Tensor:
 def of_splits(splits: Tensor, emit: Emitter) -> Partition:
     """A Partition from row splits. The row of a value is one less than the number of splits up to it."""
     splits = emit.cast(splits, TensorProto.INT64)
-    total = emit.op("Slice", splits, emit.constant([-1]), emit.constant([np.iinfo(np.int64).max]))
+    total = emit.op("Gather", splits, emit.constant([-1]), shape=(1,))
     # Empty rows at the end begin after the last value, so there is one position more than there are values.
     zeros = emit.op("Expand", emit.constant(0), emit.op("Add", total, emit.constant(1)))
     ones = emit.op("Expand", emit.constant(1), emit.shape_of(splits))

@@ -45,8 +45,8 @@ class RowsOfSplits(Rule[Graph]):
         """Count splits where rows begin."""
         emit, ends = graph.emitter(node), graph.tensor(splits)
         one = emit.constant([1], ends.dtype)
-        first, last, end = (emit.constant([at]) for at in (0, -1, FAR))
-        total = emit.op("Slice", ends, last, end, shape=(1,))
+        first, last = (emit.constant([at]) for at in (0, -1))
+        total = emit.op("Gather", ends, last, shape=(1,))
         # Empty rows at the end begin after the last value, so there is one position more than there are values.
         shape = emit.cast(emit.op("Add", total, one, shape=(1,)), TensorProto.INT64)
         zero, unit = (numpy_helper.from_array(np.array([value], numpy_dtype(ends.dtype))) for value in (0, 1))

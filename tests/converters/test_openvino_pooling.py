@@ -1,0 +1,111 @@
+"""Poolings of every small shape: they equal OpenVINO's, or are refused for a reason that is true."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from openvino_models import check_all, compiling_core, ops
+
+ov = pytest.importorskip("openvino")
+
+RNG = np.random.default_rng(0)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A pooling over one axis: `max`, or the average with (`counted`) or without (`average`) the paddings."""
+
+    kind: str
+    size: int
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+    end: int
+    auto: str
+    rounding: str
+
+    @property
+    def reach(self) -> int:
+        return (self.kernel - 1) * self.dilation + 1
+
+    def is_known_fault(self, *, dynamic: bool) -> bool:
+        """Whether OpenVINO's CPU plugin has a fault here, which known_faults names."""
+        overhangs = (self.size + sum(self.pads(self.size)) - self.reach) % self.stride > 0
+        if self.kind == "max" and self.auto.startswith("same") and dynamic:
+            return True
+        return self.kind == "counted" and self.rounding != "floor" and overhangs
+
+    def pads(self, size: int) -> tuple[int, int]:
+        """The paddings at the start and the end."""
+        if not self.auto.startswith("same"):
+            return self.begin, self.end
+        total = max((-(-size // self.stride) - 1) * self.stride + self.reach - size, 0)
+        return (total // 2, total - total // 2) if self.auto == "same_upper" else (total - total // 2, total // 2)
+
+    def build(self, x: Any) -> Any:
+        s, d, b, e, k = ([n] for n in (self.stride, self.dilation, self.begin, self.end, self.kernel))
+        if self.kind == "max":
+            return ops(14).max_pool(x, s, d, b, e, k, self.rounding, self.auto)
+        return ops(14).avg_pool(x, s, b, e, k, self.kind == "average", self.rounding, self.auto)
+
+    def window_begins_beyond_the_data(self, size: int) -> bool:
+        begin, end = self.pads(size)
+        return -(-(size + begin + end - self.reach) // self.stride) * self.stride >= size + begin
+
+    def refusals(self, *, dynamic: bool) -> set[str]:
+        """The reasons for which it may be refused."""
+        found = set()
+        known = not dynamic or not self.auto.startswith("same") or self.stride == 1
+        if known and max(self.pads(self.size)) >= self.kernel:
+            found.add("paddings as large as the window, which ONNX Runtime does not take")
+        sizes = range(self.reach, 50) if dynamic else [self.size]
+        if known and self.rounding == "ceil" and any(map(self.window_begins_beyond_the_data, sizes)):
+            found.add("rounding_type = 'ceil' with a window that begins beyond the data, unlike in ONNX")
+        if not known and self.dilation > 1:
+            found.add("auto_pad with dilations and strides, and sizes that are not known")
+        if not known and self.stride > self.kernel:
+            found.add("auto_pad with strides larger than the window, and sizes that are not known")
+        return found
+
+
+def pools(size: int) -> Iterator[Pool]:
+    paddings = [("explicit", b, e) for b in range(3) for e in range(3)]
+    paddings += [(auto, 0, 0) for auto in ("valid", "same_upper", "same_lower")]
+    for kind, kernel, stride in itertools.product(("max", "average", "counted"), range(1, 4), range(1, 5)):
+        for dilation, rounding in itertools.product((1, 2), ("floor", "ceil", "ceil_torch")):
+            for auto, begin, end in paddings:
+                if kind == "max" or dilation == 1:
+                    yield Pool(kind, size, kernel, stride, dilation, begin, end, auto, rounding)
+
+
+def check_pools(chosen: list[Pool], size: int, folder: Path, *, dynamic: bool) -> None:
+    x = RNG.normal(size=(1, 2, size)).astype(np.float32)
+    probe = ops(14).parameter([1, 2, size], np.float32)
+    tested = {}
+    for pool in chosen:
+        try:
+            pool.build(probe)
+        except RuntimeError:  # OpenVINO does not take it
+            continue
+        if not pool.is_known_fault(dynamic=dynamic):
+            tested[str(pool)] = pool
+    builds = {name: pool.build for name, pool in tested.items()}
+    refused = check_all(builds, [x], compiling_core(), folder / "model.xml", dynamic=dynamic)
+    for name, pool in tested.items():
+        reasons = pool.refusals(dynamic=dynamic)
+        assert (refused[name] in reasons) if name in refused else not reasons, name
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("size", [3, 5])
+def test_small_poolings(size: int, dynamic: bool, tmp_path: Path) -> None:
+    """A random part of all combinations of kernel, stride, dilation, paddings, auto_pad and rounding."""
+    chosen = list(pools(size))
+    check_pools([chosen[k] for k in RNG.permutation(len(chosen))[:100]], size, tmp_path, dynamic=dynamic)

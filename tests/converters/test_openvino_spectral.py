@@ -1,0 +1,56 @@
+"""Fourier transforms over all axes, lengths and both directions, against numpy, and OpenVINO where it is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from openvino_models import Case, c, check_all, compiling_core, ops
+
+from onnx_sparse import InferenceSession
+from onnx_sparse.converters.openvino import convert
+
+ov = pytest.importorskip("openvino")
+
+RNG = np.random.default_rng(0)
+REAL = RNG.normal(size=(4, 5, 6)).astype(np.float32)
+COMPLEX = RNG.normal(size=(4, 5, 6, 2)).astype(np.float32)
+AXES = [[0], [1], [-1], [0, 1], [1, 2], [2, 0], [0, 1, 2]]
+VERSIONS = {"dft": 7, "idft": 7, "rdft": 9, "irdft": 9}
+IN_NUMPY: dict[str, Callable[..., Any]] = {
+    "dft": np.fft.fftn, "idft": np.fft.ifftn, "rdft": np.fft.rfftn, "irdft": np.fft.irfftn,
+}  # fmt: skip
+
+
+def transform(name: str, axes: list[int], *lengths: list[int]) -> Callable[..., Any]:
+    # The axes are those of the numbers, without the last one of complex numbers.
+    return lambda x: getattr(ops(VERSIONS[name]), name)(x, c(axes), *map(c, lengths))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", list(VERSIONS))
+def test_as_openvino(name: str, dynamic: bool, tmp_path: Path) -> None:
+    given = REAL if name == "rdft" else COMPLEX
+    builds = {str(axes): transform(name, axes) for axes in AXES}
+    assert check_all(builds, [given], compiling_core(), tmp_path / "model.xml", dynamic=dynamic) == {}
+
+
+@pytest.mark.parametrize("lengths", [[3, 4, 3], [5, 7, 8], [-1, 4, -1]], ids=str)
+@pytest.mark.parametrize("axes", AXES, ids=str)
+@pytest.mark.parametrize("name", list(VERSIONS))
+def test_lengths(name: str, axes: list[int], lengths: list[int], tmp_path: Path) -> None:
+    """What is longer than the data is extended by zeros, which OpenVINO does not always do."""
+    given = REAL if name == "rdft" else COMPLEX
+    chosen = lengths[: len(axes)]
+    model = convert(Case("", transform(name, axes, chosen), given).save(tmp_path))
+    (got,) = InferenceSession(model).run(None, {"p0": given})
+    numbers = REAL if name == "rdft" else COMPLEX[..., 0] + 1j * COMPLEX[..., 1]
+    sizes = [numbers.shape[a] if n == -1 else n for a, n in zip(axes, chosen, strict=True)]
+    if name == "irdft" and chosen[-1] == -1:
+        sizes[-1] = 2 * (numbers.shape[axes[-1]] - 1)
+    want = IN_NUMPY[name](numbers, sizes, axes)
+    want = want if name == "irdft" else np.stack([want.real, want.imag], -1)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
