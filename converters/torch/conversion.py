@@ -98,8 +98,10 @@ def export(
     torch = require("torch")
     source = model
     if not isinstance(model, torch.export.ExportedProgram):
+        from onnx_sparse.converters.torch.sparse_matrices import sparse_matrices_replaced
+
         try:
-            with quietly():
+            with quietly(), sparse_matrices_replaced(model):
                 program = torch.export.export(
                     model, args, dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=strict
                 )

@@ -1,4 +1,4 @@
-"""masked_fill."""
+"""masked_fill and masked_select."""
 
 from __future__ import annotations
 
@@ -30,3 +30,14 @@ def masked_fill(node: Node, emit: TorchEmitter) -> Tensor:
         x = emit.op("Expand", x, emit.shape_of(mask))
     (filled,) = emit.domain_op("MaskedFill", {"x": x, "mask": mask, "value": emit.cast(number, x.dtype)})
     return filled
+
+
+@handles("aten.masked_select.default", to="Compress")
+def masked_select(node: Node, emit: TorchEmitter) -> Tensor:
+    """The elements where the mask is set, in a vector; self and mask are broadcast to each other."""
+    x, mask = node.tensor("self"), node.tensor("mask")
+    if x.rank != mask.rank or not all(emit.same_size(x, axis, mask, axis) for axis in range(x.rank)):
+        x = emit.op("Expand", x, emit.shape_of(mask))
+        mask = emit.op("Expand", mask, emit.shape_of(x))
+    elements, chosen = (emit.op("Reshape", tensor, emit.constant([-1]), shape=(None,)) for tensor in (x, mask))
+    return emit.op("Compress", elements, chosen, shape=(None,))

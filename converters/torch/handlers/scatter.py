@@ -1,4 +1,4 @@
-"""scatter_add, scatter_reduce, index_add and index_reduce: reductions by ids in any order."""
+"""scatter, scatter_add and -reduce, index_add and index_reduce: elements are placed or reduced by ids in any order."""
 
 from __future__ import annotations
 
@@ -54,6 +54,21 @@ def scatter_add(node: Node, emit: TorchEmitter) -> Tensor:
 def scatter_reduce(node: Node, emit: TorchEmitter) -> Tensor:
     """The reduction of src by index, with or without the elements of self."""
     return _by_elements(node, emit, node.tensor("src"), node.text("reduce"), node.flag("include_self"))
+
+
+@handles("aten.scatter.src", to="ScatterElements")
+def scatter(node: Node, emit: TorchEmitter) -> Tensor:
+    """The elements of src in place of those of self at index, of which there may be fewer."""
+    start, ids, src = node.tensor("self"), index(emit, node.tensor("index")), node.tensor("src")
+    if start.rank == 0:
+        start, ids, src = (emit.op("Reshape", t, emit.constant([1]), shape=(1,)) for t in (start, ids, src))
+        return emit.scalar(_placed(emit, start, ids, src, 0))
+    return _placed(emit, start, ids, src, start.axis(node.integer("dim")))
+
+
+def _placed(emit: TorchEmitter, start: Tensor, ids: Tensor, src: Tensor, dim: int) -> Tensor:
+    ids = never_negative(emit, ids, emit.count(start, dim))
+    return emit.op("ScatterElements", start, ids, _cut(emit, src, ids), axis=dim, shape=start.shape)
 
 
 @handles("aten.scatter.reduce", to="UnsortedSegmentSum or -Prod", notes=_ROWS.strip())
@@ -116,12 +131,10 @@ def _by_elements(node: Node, emit: TorchEmitter, src: Tensor, reduction: str, in
 def _scattered(
     emit: TorchEmitter, start: Tensor, ids: Tensor, src: Tensor, dim: int, reduction: str, include_self: bool
 ) -> Tensor:
-    # torch takes only as much of src as there are indices.
-    longer = [axis for axis in range(src.rank) if not emit.same_size(ids, axis, src, axis)]
+    longer = _longer(emit, src, ids)
     vector = _row_ids(emit, start, ids, dim)
-    if longer and (vector is None or longer != [dim]):
-        src = emit.op("Slice", src, emit.constant([0] * src.rank), emit.shape_of(ids), shape=ids.shape)
-        longer = []
+    if vector is None or longer != [dim]:
+        src, longer = _cut(emit, src, ids), []
     if vector is not None:
         size = emit.count(start, dim)
         vector = never_negative(emit, vector, size)
@@ -136,6 +149,18 @@ def _scattered(
     cells, elements, into = (emit.op("Reshape", tensor, flat, shape=(None,)) for tensor in (start, src, places))
     reduced = _reduced(emit, _Rows(cells, elements, into, total), reduction, include_self)
     return emit.op("Reshape", reduced, emit.shape_of(start), shape=start.shape, allowzero=1)
+
+
+def _longer(emit: TorchEmitter, src: Tensor, ids: Tensor) -> list[int]:
+    """The axes along which src may have more elements than there are indices."""
+    return [axis for axis in range(src.rank) if not emit.same_size(ids, axis, src, axis)]
+
+
+def _cut(emit: TorchEmitter, src: Tensor, ids: Tensor) -> Tensor:
+    """The elements of src that have an index: torch takes only as much of src as there are indices."""
+    if not _longer(emit, src, ids):
+        return src
+    return emit.op("Slice", src, emit.constant([0] * src.rank), emit.shape_of(ids), shape=ids.shape)
 
 
 def _row_ids(emit: TorchEmitter, start: Tensor, ids: Tensor, dim: int) -> Tensor | None:

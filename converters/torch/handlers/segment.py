@@ -10,17 +10,22 @@ from onnx import TensorProto
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
-from onnx_sparse.converters.torch.handlers.segment_ids import ids_of_lengths, ids_of_starts, index
+from onnx_sparse.converters.torch.handlers.segment_ids import ids_of_lengths, ids_of_starts, index, offsets_of_lengths
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter
 
+#: What torch gives for an empty segment.
 _EMPTY = {"sum": 0.0, "prod": 1.0, "mean": math.nan, "max": -math.inf, "min": math.inf}
+#: Reductions of which there is an operator that needs no segment ids.
+_BAGS = {"sum": "Sum", "mean": "Mean", "max": "Max"}
+#: How an initial value takes part.
+_MERGE = {"sum": "Add", "prod": "Mul", "mean": "Add", "max": "Max", "min": "Min"}
 
 
 @handles(
     "aten.segment_reduce.default",
-    to="SegmentSum, SegmentProd, SegmentMax or SegmentMin",
+    to="EmbeddingBagOffsetsSum, -Mean or -Max, SegmentProd or SegmentMin",
     notes="Lengths or offsets, not indices. Offsets that do not begin at 0 are an error. With an axis other than 0, "
     "lengths must add up in each row; that they do in all rows together is checked.",
 )
@@ -34,17 +39,12 @@ def segment_reduce(node: Node, emit: TorchEmitter) -> Tensor:
     axis = data.axis(node.integer("axis"))
     start = None if initial is None else _initial(emit, initial, data)
     offsets = node.optional("offsets")
-    lengths = node.tensor("lengths") if offsets is None else _differences(emit, offsets)
-    lengths = emit.int64(lengths)
+    lengths = emit.int64(node.tensor("lengths")) if offsets is None else _differences(emit, offsets)
     if lengths.rank != axis + 1:
         raise Unsupported(f"lengths of rank {lengths.rank} with axis {axis}")
     if axis == 0:
-        if offsets is not None:
-            # The last offset begins a segment beyond the last one, whose rows are dropped.
-            ids = ids_of_starts(emit, offsets, data, TensorProto.INT64)
-        else:
-            ids = ids_of_lengths(emit, lengths, data, TensorProto.INT64)
-        return _reduced(emit, data, lengths, ids, reduction, start)
+        offsets = offsets_of_lengths(emit, lengths, data) if offsets is None else emit.int64(offsets)
+        return _reduced(emit, data, lengths, offsets, reduction, start)
     inner = (None,) * (data.rank - axis - 1)
     sizes = emit.shape_of(data)
     front, back = (
@@ -54,8 +54,7 @@ def segment_reduce(node: Node, emit: TorchEmitter) -> Tensor:
     flat_shape = emit.op("Concat", emit.op("ReduceProd", front, keepdims=1, shape=(1,)), back, axis=0)
     rows = emit.op("Reshape", data, flat_shape, shape=(None, *inner), allowzero=1)
     flat = emit.op("Reshape", lengths, emit.constant([-1]), shape=(None,))
-    ids = ids_of_lengths(emit, flat, rows, TensorProto.INT64)
-    reduced = _reduced(emit, rows, flat, ids, reduction, start)
+    reduced = _reduced(emit, rows, flat, offsets_of_lengths(emit, flat, rows), reduction, start)
     shape = emit.op("Concat", emit.shape_of(lengths), back, axis=0)
     return emit.op("Reshape", reduced, shape, allowzero=1)
 
@@ -78,20 +77,26 @@ def _differences(emit: TorchEmitter, offsets: Tensor) -> Tensor:
 
 
 def _reduced(
-    emit: TorchEmitter, rows: Tensor, lengths: Tensor, ids: Tensor, reduction: str, initial: Tensor | None
+    emit: TorchEmitter, rows: Tensor, lengths: Tensor, offsets: Tensor, reduction: str, initial: Tensor | None
 ) -> Tensor:
-    inputs = {"data": rows, "segment_ids": ids, "num_segments": emit.scalar(emit.count(lengths, 0))}
-    if reduction in ("max", "min"):
-        name, merge = ("SegmentMax", "Max") if reduction == "max" else ("SegmentMin", "Min")
-        (reduced,) = emit.domain_op(name, inputs, {"fill_mode": "ZERO"})
+    """Rows [rows, ...] reduced by segment, given the lengths [segments] and the offsets [segments + 1]."""
+    if reduction in _BAGS:
+        whole = "Sum" if initial is not None and reduction == "mean" else _BAGS[reduction]
+        count = emit.scalar(emit.count(rows, 0))
+        positions = emit.op("Range", emit.constant(0), count, emit.constant(1), shape=(None,))
+        inputs = {"emb_table": rows, "indices": positions, "offsets": offsets}
+        (reduced,) = emit.domain_op(f"EmbeddingBagOffsets{whole}", inputs, {"include_last_offset": "true"})
     else:
-        name, merge = ("SegmentProd", "Mul") if reduction == "prod" else ("SegmentSum", "Add")
-        (reduced,) = emit.domain_op(name, inputs)
+        # The last offset begins a segment beyond the last one, whose rows are dropped.
+        ids = ids_of_starts(emit, offsets, rows, TensorProto.INT64)
+        inputs = {"data": rows, "segment_ids": ids, "num_segments": emit.scalar(emit.count(lengths, 0))}
+        attributes = {"fill_mode": "ZERO"} if reduction == "min" else {}
+        (reduced,) = emit.domain_op(f"Segment{reduction.title()}", inputs, attributes)
     if initial is not None:
-        reduced = emit.op(merge, reduced, initial, shape=reduced.shape)
+        reduced = emit.op(_MERGE[reduction], reduced, initial, shape=reduced.shape)
     if reduction in ("sum", "prod"):
         return reduced
-    if reduction == "mean":
+    if initial is not None and reduction == "mean":
         divisor = emit.cast(emit.op("Max", lengths, emit.constant(1), shape=lengths.shape), rows.dtype)
         reduced = emit.op("Div", reduced, emit.column(divisor, reduced), shape=reduced.shape)
     empty = emit.column(emit.op("Equal", lengths, emit.constant(0), shape=lengths.shape), reduced)

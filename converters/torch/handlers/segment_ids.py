@@ -1,4 +1,4 @@
-"""Segment ids for entries whose segments are given by where they begin, and ids that must not be negative."""
+"""Where segments begin, segment ids made from that, and ids that must not be negative."""
 
 from __future__ import annotations
 
@@ -43,18 +43,25 @@ def ids_of_starts(emit: TorchEmitter, starts: Tensor, entries: Tensor, dtype: DT
     return emit.op("Slice", sums, emit.constant([0]), count, shape=(known,))
 
 
+def offsets_of_lengths(emit: TorchEmitter, lengths: Tensor, entries: Tensor) -> Tensor:
+    """Where segments of these lengths [segments] begin that follow each other, and the end, int64 [segments + 1].
+
+    Lengths that do not add up to the number of entries give an end beyond the entries.
+    """
+    wide = emit.int64(lengths)
+    starts = emit.op("CumSum", wide, emit.constant(0), shape=lengths.shape, exclusive=1)
+    total, count = emit.op("ReduceSum", wide, keepdims=1, shape=(1,)), emit.count(entries, 0)
+    missing = emit.op("Abs", emit.op("Sub", total, count, shape=(1,)), shape=(1,))
+    end = emit.op("Add", count, missing, shape=(1,))
+    return emit.op("Concat", starts, end, axis=0, shape=(None,))
+
+
 def ids_of_lengths(emit: TorchEmitter, lengths: Tensor, entries: Tensor, dtype: DType) -> Tensor:
     """The segment of each entry, for segments of these lengths [segments] that follow each other.
 
     Lengths that do not add up to the number of entries are an error when the model runs.
     """
-    wide = emit.int64(lengths)
-    starts = emit.op("CumSum", wide, emit.constant(0), shape=lengths.shape, exclusive=1)
-    # The end is one more start, of no segment: out of range unless the lengths add up.
-    total, count = emit.op("ReduceSum", wide, keepdims=1, shape=(1,)), emit.count(entries, 0)
-    missing = emit.op("Abs", emit.op("Sub", total, count, shape=(1,)), shape=(1,))
-    end = emit.op("Add", count, missing, shape=(1,))
-    return ids_of_starts(emit, emit.op("Concat", starts, end, axis=0, shape=(None,)), entries, dtype)
+    return ids_of_starts(emit, offsets_of_lengths(emit, lengths, entries), entries, dtype)
 
 
 def never_negative(emit: TorchEmitter, ids: Tensor, size: Tensor) -> Tensor:
