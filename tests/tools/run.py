@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import fnmatch
 import json
@@ -175,7 +176,7 @@ def _try(row: Row, folder: Path, model: str, form: str, helped: bool) -> None:
         given, expected = dict(feeds), list(results.values())
     if helped:
         import onnx_sparse  # noqa: F401
-    with tempfile.TemporaryDirectory() as work:
+    with tempfile.TemporaryDirectory() as work, contextlib.chdir(work):  # some tools leave files where they are run
         outcome = row.run(Case(folder / f"{model}.{form}.onnx", Path(work), given, helped))
         if isinstance(outcome, Path):
             outcome = _results(outcome, given, form)
