@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from onnx import TensorProto
 from onnx.defs import OpSchema, get_schema
 
@@ -50,7 +51,9 @@ def domain_shapes(op: Op, inputs: Mapping[str, Tensor], attributes: Mapping[str,
     values: dict[str, Array] = {}
     for declared in op.inputs:
         given = inputs.get(declared.name)
-        if given is not None and given.value is not None and declared.values.kind == "size":
+        if given is None and declared.optional and not declared.shape:
+            values[declared.name] = np.array(declared.sentinel)
+        if given is not None and given.value is not None and declared.name in op.inputs_that_decide_sizes:
             values[declared.name] = given.value
     try:
         dimensions = Dimensions(op, shapes, values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,9 +25,15 @@ from onnx_sparse.large_models import detach_large_tensors
 from onnx_sparse.model_files import imported_opsets, is_ort_format, is_read_by_libraries, read_model
 from onnx_sparse.native.errors import kernel_error_message, raise_kernel_error
 from onnx_sparse.native.location import library_path
+from onnx_sparse.onnxruntime_packages import installation_problem
 from onnx_sparse.python.guard import Run
 from onnx_sparse.python.guarded_model import guarded_model
 from onnx_sparse.python.kernels import declare
+
+if _problem := installation_problem():
+    if not hasattr(ort, "InferenceSession"):
+        raise ImportError(_problem)
+    warnings.warn(_problem, stacklevel=2)
 
 #: The backends that `backend=` takes besides "auto".
 BACKENDS = ("native", "python")

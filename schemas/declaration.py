@@ -8,7 +8,7 @@ Shapes are written as ONNX users write them: ``"K, ..."`` is a tensor of rank >=
 
 - ``K``: a dimension. The same letter is the same size everywhere; the name of a scalar input is that input's value.
 - ``dense_shape[0]``: a dimension that is the value of one element of an input.
-- ``B - 1``: a dimension that is one less than another.
+- ``B - 1``, ``N + 1``: a dimension that is one less or one more than another; ``2``: a dimension of that size.
 - ``...``: any number of dimensions, the same ones everywhere in one operator.
 - ``*S``: a named group of any number of dimensions; ``*dims``, with an input's name, has that input's values as sizes.
 """
@@ -160,6 +160,18 @@ class Output:
 
 
 @dataclass(frozen=True)
+class DecidedSize:
+    """A size of outputs that values of inputs decide: the number of segments, when it is the last id + 1.
+
+    `of` takes what `by` names, in that order: the values of inputs as arrays of legal types and ranks, and the sizes of
+    dimensions. It returns None where illegal values have no size.
+    """
+
+    by: tuple[str, ...]
+    of: Callable[..., int | None]
+
+
+@dataclass(frozen=True)
 class Attribute:
     """A string attribute with a closed set of legal values. Without a default it is required."""
 
@@ -194,6 +206,8 @@ class Op:
         source: Where the semantics come from: a specification's name, a TensorFlow op, an ATB operation.
         inputs, outputs, attributes: In ONNX order.
         types: The type variables and the element types each may take.
+        decided: The sizes in the outputs' shapes that values decide, by their item there, as far as they are known
+            without running the operator.
         body: Writes the function body for one binding of types and attributes on the `function_body.Body` that it gets;
             None where standard ONNX cannot express the operator.
         body_notes: How the function body differs from the kernels, other than that it does not report errors; where
@@ -210,6 +224,7 @@ class Op:
     outputs: tuple[Output, ...]
     types: Mapping[str, tuple[DType, ...]]
     attributes: tuple[Attribute, ...] = ()
+    decided: Mapping[str, DecidedSize] = field(default_factory=dict)
     body: Callable[[Any], None] | None = None
     body_notes: str = ""
     no_python_kernels: str = ""
@@ -217,6 +232,14 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<Op {self.name}>"
+
+    @functools.cached_property
+    def inputs_that_decide_sizes(self) -> frozenset[str]:
+        """The inputs whose values shapes depend on; the values of others, tables among them, need not be read."""
+        sizes = {i.name for i in self.inputs if i.values.kind == "size"}
+        return frozenset(
+            sizes | ({i.name for i in self.inputs} & {by for size in self.decided.values() for by in size.by})
+        )
 
     def element_types(self, type_name: str) -> tuple[DType, ...]:
         """The element types of a type variable, or the one type of a fixed name such as `"bool"`."""

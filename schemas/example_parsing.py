@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import DType, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.declaration import DecidedSize, DType, Example, Family, Input, Op, Output, Values
 
 _FLOAT, _INT64, _STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
 
@@ -33,6 +36,23 @@ _VALUES = (
     Output("int64_values", "int64", "Q", "The values of the int64 features."),
     Output("string_values", "string", "S", "The values of the string features."),
 )
+
+
+def _value_count(batch: int, sizes: np.ndarray[Any, Any]) -> int | None:
+    """How many values features of these sizes have together in all messages."""
+    return None if (sizes < 0).any() else batch * sum(sizes.tolist())
+
+
+def _values_of_type(dtype: DType) -> DecidedSize:
+    return DecidedSize(("B", "types", "sizes"), lambda batch, types, sizes: _value_count(batch, sizes[types == dtype]))
+
+
+def _context_values_of_type(dtype: DType) -> DecidedSize:
+    def count(batch: int, types: Any, sizes: Any, in_lists: Any) -> int | None:
+        return _value_count(batch, np.where(in_lists, -1, sizes)[types == dtype])
+
+    return DecidedSize(("B", "types", "sizes", "in_lists"), count)
+
 
 PARSE_EXAMPLE = Op(
     name="ParseExample",
@@ -81,10 +101,16 @@ that are not UTF-8.
     ),
     outputs=(
         *_VALUES,
-        Output("row_splits", "int64", "F, L", "For each feature, where its values of each message begin; L = B + 1."),
-        Output("coordinates", "int64", "C, R", "The coordinates of the values of sparse features; R = 2."),
+        Output("row_splits", "int64", "F, B + 1", "For each feature, where its values of each message begin."),
+        Output("coordinates", "int64", "C, 2", "The coordinates of the values of sparse features."),
     ),
     types={},
+    decided={
+        "P": _values_of_type(_FLOAT),
+        "Q": _values_of_type(_INT64),
+        "S": _values_of_type(_STRING),
+        "C": DecidedSize(("B", "sizes", "sparse"), lambda batch, sizes, sparse: _value_count(batch, sizes[sparse])),
+    },
     body_notes=_BODY_NOTES,
     no_python_kernels=NO_PYTHON_KERNELS,
     examples=(
@@ -162,10 +188,16 @@ How messages are given is said with ParseExample.
     ),
     outputs=(
         *_VALUES,
-        Output("list_splits", "int64", "F, L", "For each feature, where its lists of each message begin; L = B + 1."),
+        Output("list_splits", "int64", "F, B + 1", "For each feature, where its lists of each message begin."),
         Output("lengths", "int64", "N", "The number of values in each list."),
     ),
     types={},
+    decided={
+        "P": _context_values_of_type(_FLOAT),
+        "Q": _context_values_of_type(_INT64),
+        "S": _context_values_of_type(_STRING),
+        "N": DecidedSize(("B", "in_lists"), lambda batch, in_lists: None if in_lists.any() else batch * len(in_lists)),
+    },
     body_notes=_BODY_NOTES,
     no_python_kernels=NO_PYTHON_KERNELS,
     examples=(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from onnx import TensorProto
 
@@ -10,6 +12,7 @@ from onnx_sparse.schemas.declaration import (
     INDEX,
     NUMBERS,
     Attribute,
+    DecidedSize,
     Example,
     Family,
     Input,
@@ -48,6 +51,20 @@ _NUM_SEGMENTS = Input(
 )
 _OUTPUT = Output("output", "T", "num_segments, ...", "One row per segment.")
 _TYPES = {"T": NUMBERS, "I": INDEX, "N": INDEX}
+
+
+def _segments(segment_ids: np.ndarray[Any, Any], num_segments: np.ndarray[Any, Any]) -> int | None:
+    """How many segments sorted ids have."""
+    if num_segments >= 0:
+        return int(num_segments)
+    if not segment_ids.size:
+        return 0
+    if segment_ids[0] < 0 or (segment_ids[1:] < segment_ids[:-1]).any():
+        return None
+    return int(segment_ids[-1]) + 1
+
+
+_DECIDED = {"num_segments": DecidedSize(("segment_ids", "num_segments"), _segments)}
 
 _COMMON_SEMANTICS = """
 - `segment_ids` must be sorted in non-decreasing order and not negative; anything else is an error.
@@ -115,6 +132,7 @@ SEGMENT_SUM = Op(
     inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
     outputs=(_OUTPUT,),
     types=_TYPES,
+    decided=_DECIDED,
     body=_sum_body,
     body_notes="Float sums may be rounded in another order.",
     examples=(
@@ -137,6 +155,7 @@ SEGMENT_MEAN = Op(
     inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
     outputs=(_OUTPUT,),
     types=_TYPES,
+    decided=_DECIDED,
     body=_mean_body,
     body_notes="Float sums may be rounded in another order.",
     examples=(
@@ -159,6 +178,7 @@ SEGMENT_PROD = Op(
     inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
     outputs=(_OUTPUT,),
     types=_TYPES,
+    decided=_DECIDED,
     body=_prod_body,
     body_notes="Float products may be rounded in another order.",
     examples=(
@@ -182,6 +202,7 @@ SEGMENT_MAX = Op(
     inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
     outputs=(_OUTPUT,),
     types=_TYPES,
+    decided=_DECIDED,
     attributes=(Attribute("fill_mode", ("ZERO", "LOWEST"), "The value of an empty segment."),),
     body=_max_body,
     examples=tuple(
@@ -224,6 +245,7 @@ SEGMENT_MIN = Op(
     inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
     outputs=(_OUTPUT,),
     types=_TYPES,
+    decided=_DECIDED,
     attributes=(Attribute("fill_mode", ("ZERO", "HIGHEST"), "The value of an empty segment."),),
     body=_min_body,
     examples=(

@@ -1,8 +1,8 @@
 """Type and shape inference, derived from an operator's declaration.
 
-Dimensions come out as numbers where they are known (also from constant inputs), as the graph's own symbols where the
-inputs carry them, and unknown otherwise. Illegal input that the graph already shows is refused here; the message
-names the operator and the input.
+Dimensions come out as numbers where they are known (also from the values of constant inputs), as the graph's own
+symbols where the inputs carry them, and unknown otherwise. Illegal input that the graph already shows is refused here;
+the message names the operator and the input. A size that illegal values would decide is unknown.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, TensorProto, TypeProto, helper, numpy_helper
+from onnx import AttributeProto, TensorProto, TensorShapeProto, TypeProto, helper, numpy_helper
 from onnx.shape_inference import InferenceError
 
 from onnx_sparse.schemas.declaration import Attribute, DType, Input, Op
@@ -43,19 +43,26 @@ def _infer(op: Op, context: Any) -> None:
     types: dict[str, DType] = {}
     shapes: dict[str, Shape] = {}
     constants: dict[str, np.ndarray[Any, Any]] = {}
+    propagated: dict[str, Shape] = {}
     for position, declared in enumerate(op.inputs):
-        if position >= context.get_num_inputs():
-            break
+        if position >= context.get_num_inputs() or not context.has_input(position):
+            if declared.optional and not declared.shape:
+                constants[declared.name] = np.array(declared.sentinel)
+            continue
         tensor_type = context.get_input_type(position)
         if tensor_type is not None:
             _read_type(declared, tensor_type, types, shapes)
-        if declared.values.kind == "size":  # other values do not affect shapes, and tables are large
-            data = context.get_input_data(position)
-            if data is not None and data.data_location != TensorProto.EXTERNAL:
-                constants[declared.name] = numpy_helper.to_array(data)
+        if declared.name in op.inputs_that_decide_sizes:
+            constant = _constant(context.get_input_data(position))
+            symbolic = context.get_symbolic_input(position)
+            if constant is not None:
+                constants[declared.name] = constant
+                shapes[declared.name] = list(constant.shape)
+            elif symbolic is not None:
+                propagated[declared.name] = _dims(symbolic)
 
     binding = bind_types(op, types)
-    dims = Dimensions(op, shapes, constants)
+    dims = Dimensions(op, shapes, constants, propagated)
     for position, output in enumerate(op.outputs):
         if position >= context.get_num_outputs() or not context.has_output(position):
             continue
@@ -86,7 +93,18 @@ def _read_type(declared: Input, tensor_type: TypeProto, types: dict[str, DType],
     if tensor_type.tensor_type.elem_type != TensorProto.UNDEFINED:
         types[declared.name] = tensor_type.tensor_type.elem_type
     if tensor_type.tensor_type.HasField("shape"):
-        shapes[declared.name] = [
-            dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None)
-            for dim in tensor_type.tensor_type.shape.dim
-        ]
+        shapes[declared.name] = _dims(tensor_type.tensor_type.shape)
+
+
+def _dims(shape: TensorShapeProto) -> Shape:
+    return [dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in shape.dim]
+
+
+def _constant(tensor: TensorProto | None) -> np.ndarray[Any, Any] | None:
+    """The value of a constant; None where there is none, it is in another file, or its bytes are not its value."""
+    if tensor is None or tensor.data_location == TensorProto.EXTERNAL:
+        return None
+    try:
+        return numpy_helper.to_array(tensor)
+    except (TypeError, ValueError):
+        return None

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import INDEX, NUMBERS, Attribute, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.declaration import (
+    INDEX,
+    NUMBERS,
+    Attribute,
+    DecidedSize,
+    Example,
+    Family,
+    Input,
+    Op,
+    Output,
+    Values,
+)
 from onnx_sparse.schemas.function_body import Body, Value
 
 _VALUE_TYPES = (*NUMBERS, TensorProto.BOOL, TensorProto.STRING)
@@ -117,6 +131,13 @@ def _sparse_reshape_body(b: Body) -> None:
     b.move("output_shape", shape)
 
 
+def _filled_size(rows: np.ndarray[Any, Any], row_count: int) -> int | None:
+    """How many entries there are once each empty row has one."""
+    if rows.size and not 0 <= rows.min() <= rows.max() < row_count:
+        return None
+    return len(rows) + row_count - len(np.unique(rows))
+
+
 _DEFAULT_VALUE = Input("default_value", "T", "", "The value of the entries put into empty rows.")
 _EMPTY_ROW_INDICATOR = "Which rows had no entry."
 
@@ -150,6 +171,9 @@ Each row `i` in [0, `dense_shape[0]`) without an entry gets one at `[i, 0, ..., 
         Output("reverse_index_map", "I", "N", "The output position of each input entry.", optional=True),
     ),
     types={"T": _VALUE_TYPES, "I": INDEX},
+    decided={
+        "M": DecidedSize(("indices", "dense_shape"), lambda at, shape: _filled_size(at[:, 0], int(shape[0]))),
+    },
     attributes=(Attribute("order", ("row_major", "row_stable"), "How the output is sorted.", default="row_major"),),
     body=_sparse_fill_empty_rows_body,
     examples=(
@@ -226,6 +250,7 @@ Each row `i` in [0, `nrows`) without an entry gets one with `default_value`. The
         Output("reverse_index_map", "int64", "N", "The output position of each input entry.", optional=True),
     ),
     types={"T": _VALUE_TYPES},
+    decided={"M": DecidedSize(("value_rowids", "nrows"), lambda rows, count: _filled_size(rows, int(count)))},
     body=_ragged_fill_empty_rows_body,
     examples=(
         Example(

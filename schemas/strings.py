@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import NUMBERS, Attribute, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.declaration import NUMBERS, Attribute, DecidedSize, Example, Family, Input, Op, Output, Values
 
 #: What all have in common.
 _BYTES = """
@@ -42,7 +45,7 @@ The pieces of `input[i]` are number `row_splits[i]` to `row_splits[i+1] - 1` of 
     ),
     outputs=(
         Output("values", "string", "M", "The pieces of all strings."),
-        Output("row_splits", "int64", "L", "Where the pieces of each string begin; L = N + 1."),
+        Output("row_splits", "int64", "N + 1", "Where the pieces of each string begin."),
     ),
     types={},
     body_notes=_BODY_NOTES,
@@ -85,7 +88,7 @@ them.
         Input("row_splits", "int64", "L", _ROW_SPLITS, Values("row_splits", of="N")),
         Input("separator", "string", "", "What stands between two strings of a row."),
     ),
-    outputs=(Output("output", "string", "B", "The joined strings of each row; B = L - 1."),),
+    outputs=(Output("output", "string", "L - 1", "The joined strings of each row."),),
     types={},
     body_notes=_BODY_NOTES,
     examples=(
@@ -150,6 +153,27 @@ or (`matches` = `run`) as many characters of the class as there are one after an
     ),
 )
 
+
+def _n_gram_count(
+    splits: np.ndarray[Any, Any],
+    widths: np.ndarray[Any, Any],
+    pad_width: np.ndarray[Any, Any],
+    preserve_short_sequences: np.ndarray[Any, Any],
+) -> int | None:
+    """How many n-grams there are."""
+    if not splits.size or splits[0] != 0 or (splits[1:] < splits[:-1]).any():
+        return None
+    if splits[-1] == 0:
+        return 0
+    total = 0
+    lengths, rows = np.unique(np.diff(splits), return_counts=True)
+    for length, row_count in zip(lengths.tolist(), rows.tolist(), strict=True):
+        pads = [width - 1 if pad_width < 0 else min(int(pad_width), width - 1) for width in widths.tolist()]
+        found = sum(max(length + 2 * p - w + 1, 0) for p, w in zip(pads, widths.tolist(), strict=True))
+        total += row_count * (found or int(bool(preserve_short_sequences) and length > 0))
+    return total
+
+
 STRING_N_GRAMS = Op(
     name="StringNGrams",
     summary="Joins each n consecutive strings of a row.",
@@ -181,6 +205,7 @@ For each row and each n of `ngram_widths`, in this order, the n-grams are every 
         Output("ngrams_splits", "int64", "L", "Where the n-grams of each row begin and end."),
     ),
     types={},
+    decided={"M": DecidedSize(("data_splits", "ngram_widths", "pad_width", "preserve_short_sequences"), _n_gram_count)},
     body_notes=_BODY_NOTES,
     examples=(
         Example(
@@ -323,7 +348,7 @@ the position of their first bytes in the string.
         Input("replacement_char", "int32", "", "What stands for an error."),
     ),
     outputs=(
-        Output("row_splits", "int64", "L", "Where the characters of each string begin; L = N + 1."),
+        Output("row_splits", "int64", "N + 1", "Where the characters of each string begin."),
         Output("char_values", "int32", "M", "The characters of all strings."),
         Output("byte_starts", "int64", "M", "Where each begins in its string."),
     ),
@@ -358,7 +383,7 @@ UNICODE_ENCODE = Op(
         Input("input_splits", "int64", "L", "Where strings begin and end.", Values("row_splits", of="N")),
         Input("replacement_char", "int32", "", "What stands for a number that no character has."),
     ),
-    outputs=(Output("output", "string", "B", "The strings; B = L - 1."),),
+    outputs=(Output("output", "string", "L - 1", "The strings."),),
     types={},
     attributes=(Attribute("errors", _ERRORS, "What is done with numbers that no character has.", "replace"),),
     body_notes=_BODY_NOTES,

@@ -15,6 +15,7 @@ from onnx import AttributeProto
 from onnx_sparse.schemas.declaration import DType, Input, Op, dtype_name, is_group, shape_items
 
 Dim = int | str | None
+_LARGEST = np.iinfo(np.int64).max
 Shape = list[Dim]
 
 
@@ -86,16 +87,24 @@ class Dimensions:
     Args:
         op: The operator.
         shapes: The inputs' shapes as far as they are known; an input of unknown rank is omitted.
-        values: The inputs whose values are known.
+        values: The inputs whose values are known; an optional one that is omitted has its sentinel, or is omitted too.
+        elements: The elements of scalars and lists of sizes of which only some are known, or have a symbol.
 
     Raises:
         KernelError: Ranks, dimensions or sizes violate the semantics.
     """
 
-    def __init__(self, op: Op, shapes: Mapping[str, Shape], values: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    def __init__(
+        self,
+        op: Op,
+        shapes: Mapping[str, Shape],
+        values: Mapping[str, np.ndarray[Any, Any]],
+        elements: Mapping[str, Shape] | None = None,
+    ) -> None:
         self.op = op
         self.shapes = shapes
         self.values = values
+        self.elements = elements or {}
         self.sizes: dict[str, tuple[Dim, str]] = {}
         self.groups: dict[str, tuple[Shape, str]] = {}
         # An input with one group fixes its length for an input with two ("*S" before "*S, ...").
@@ -128,8 +137,9 @@ class Dimensions:
 
     def _group(self, item: str) -> Shape | None:
         name = item.lstrip("*")
-        if name in self.values:
-            return [int(v) for v in self.values[name]]
+        elements = self._elements(name)
+        if elements is not None:
+            return elements
         if item in self.groups:
             return list(self.groups[item][0])
         sizes = self.shapes.get(name)  # "*dims": as many dimensions as dims has elements
@@ -138,21 +148,52 @@ class Dimensions:
         return None
 
     def _size(self, item: str) -> Dim:
-        element = re.fullmatch(r"(\w+)\[(\d+)\]", item)
-        if element:
-            constant = self.values.get(element[1])
-            return None if constant is None else int(constant[int(element[2])])
-        if less := re.fullmatch(r"(\w+) - (\d+)", item):
-            size, owner = self.sizes.get(less[1], (None, ""))
+        if item.isdigit():
+            return int(item)
+        if element := re.fullmatch(r"(\w+)\[(\d+)\]", item):
+            elements = self._elements(element[1]) or []
+            return elements[int(element[2])] if int(element[2]) < len(elements) else None
+        if difference := re.fullmatch(r"(\w+) ([+-]) (\d+)", item):
+            size, owner = self.sizes.get(difference[1], (None, ""))
             if not isinstance(size, int):
                 return None
-            if size < int(less[2]):
-                raise KernelError(f"{owner} has {size} elements; at least {less[2]} expected")
-            return size - int(less[2])
-        if item in self.values:
-            value = int(self.values[item])
-            return value if value >= 0 else None
-        return self.sizes[item][0] if item in self.sizes else None
+            if difference[2] == "+":
+                return size + int(difference[3])
+            if size < int(difference[3]):
+                raise KernelError(f"{owner} has {size} elements; at least {difference[3]} expected")
+            return size - int(difference[3])
+        if item not in self.sizes:
+            elements = self._elements(item) or []
+            value = elements[0] if len(elements) == 1 else None
+            self.sizes[item] = (self._decided(item) if value is None else value, item)
+        return self.sizes[item][0]
+
+    def _elements(self, name: str) -> Shape | None:
+        """The elements of an input that are sizes, as far as they are known; the -1 for "not given" is none."""
+        known: Shape | None = self.elements.get(name)
+        if name in self.values:
+            known = self.values[name].reshape(-1).tolist()
+        return known and [None if isinstance(size, int) and size < 0 else size for size in known]
+
+    def _decided(self, item: str) -> int | None:
+        """A size that values decide; None where one of them is not known or there is no such size."""
+        if item not in self.op.decided:
+            return None
+        decided = self.op.decided[item]
+        known = [self._known(name) for name in decided.by]
+        size = None if any(value is None for value in known) else decided.of(*known)
+        return size if size is not None and size <= _LARGEST else None
+
+    def _known(self, name: str) -> np.ndarray[Any, Any] | int | None:
+        """The value of an input, which is known where it has no elements, or the size of a dimension."""
+        if name in self.values:
+            return self.values[name]
+        declared = next((i for i in self.op.inputs if i.name == name), None)
+        if declared is None:
+            size = self._size(name)
+            return size if isinstance(size, int) else None
+        shape = self.resolve(declared.shape) or []
+        return np.zeros([d if isinstance(d, int) else 1 for d in shape], np.int64) if 0 in shape else None
 
     def _unify(self, declared: Input, shape: Shape) -> None:
         if declared.sentinel == () and shape == [0]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from onnx_sparse import __version__
 from onnx_sparse.cli import output
+from onnx_sparse.onnxruntime_packages import installation_problem, onnxruntime_packages
 
 NAME = "doctor"
 SUMMARY = "report what is installed and whether it works"
@@ -24,8 +25,6 @@ onnx-sparse doctor --json | jq .backends
 
 _NEEDED = ("onnx", "onnxruntime", "onnxruntime-extensions", "numpy", "ml_dtypes", "rich")
 _OPTIONAL = ("tensorflow", "tf2onnx", "torch", "onnxscript", "openvino")
-#: ONNX Runtime comes under several names, one for each kind of device; each installs the module `onnxruntime`.
-_VARIANTS = {"onnxruntime": ("onnxruntime-gpu", "onnxruntime-directml", "onnxruntime-silicon", "onnxruntime-openvino")}
 _BACKENDS = ("native", "python")
 _SMOKE_SECONDS = 120
 _STYLES = {"ok": "green", "BROKEN": "bold red", "not in this installation": "yellow"}
@@ -49,7 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
 def examine() -> dict[str, Any]:
     """What is installed, and whether it works."""
     packages = {name: _version(name) for name in (*_NEEDED, *_OPTIONAL)}
+    packages["onnxruntime"] = ", ".join(onnxruntime_packages().values()) or packages["onnxruntime"]
     problems = [f"{name} is not installed: pip install {name}" for name in _NEEDED if packages[name] is None]
+    problems += filter(None, [installation_problem()])
     limits: dict[str, int] | None = None
     backends: dict[str, dict[str, Any]] = {}
     if not problems:
@@ -81,12 +82,10 @@ def examine() -> dict[str, Any]:
 
 
 def _version(name: str) -> str | None:
-    for known_as in (name, *_VARIANTS.get(name, ())):
-        try:
-            return metadata.version(known_as)
-        except metadata.PackageNotFoundError:
-            continue
-    return None
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _smoke_test(backend: str) -> str | None:
