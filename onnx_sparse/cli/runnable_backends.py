@@ -23,7 +23,7 @@ BACKENDS = {
     PLAIN_NATIVE: "the native kernels, in any other ONNX Runtime session",
     PYTHON: "the Python kernels, in onnx_sparse.InferenceSession",
     PLAIN_PYTHON: "the Python kernels, in onnxruntime.InferenceSession",
-    PORTABLE: "standard ONNX that the model carries, in any ONNX runtime",
+    PORTABLE: "standard ONNX that the model carries, in a runtime that reads functions",
 }
 
 
@@ -100,10 +100,13 @@ def obstacles(model: ModelProto, placed: PlacedNode) -> dict[str, list[str]]:
     else:
         portable = ["not in this file: `onnx-sparse convert --portable` adds them"]
     native = [] if native_library() else ["this installation has no native library"]
+    called = []
+    if placed.is_call:
+        called = [f"it calls the body {DOMAIN}.{printable(placed.node.op_type)}, which is no kernel's name"]
     return {
         NATIVE: native,
-        PLAIN_NATIVE: native + untyped,
+        PLAIN_NATIVE: native + untyped + called,
         PYTHON: python,
-        PLAIN_PYTHON: plain + python,
+        PLAIN_PYTHON: plain + python + called,
         PORTABLE: portable,
     }
