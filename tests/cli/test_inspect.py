@@ -7,6 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import onnx_sparse
+from onnx_sparse.cli.runnable_backends import native_library
 
 
 def test_says_what_is_in_the_model(cli, segment_max):
@@ -40,6 +41,33 @@ def test_a_converted_model_runs_everywhere(cli, segment_max, tmp_path):
     assert described["nodes"][0]["canonical"]
     assert described["backends"]["python_plain_session"]["runs"]
     assert described["backends"]["function_bodies"]["runs"]
+
+
+@pytest.fixture
+def two_bodies(domain_node, make_model, save):
+    """SegmentSum of two element types, with bodies."""
+    nodes = [domain_node("SegmentSum", [name, "ids"], [f"{name}_sums"]) for name in ("x", "z", "z2")]
+    types = {"x": TensorProto.FLOAT, "z": TensorProto.INT32, "z2": TensorProto.INT32, "ids": TensorProto.INT64}
+    inputs = {name: (dtype, ["K"]) for name, dtype in types.items()}
+    outputs = {f"{name}_sums": (types[name], [None]) for name in ("x", "z", "z2")}
+    return save(onnx_sparse.embed_functions(make_model(nodes, inputs, outputs)))
+
+
+def test_a_second_body_of_an_operator(cli, two_bodies):
+    """The body that most nodes need has the operator's name, which kernels take; the other has its own."""
+    described = cli("inspect", two_bodies, "--json").json
+    assert [node["op"] for node in described["nodes"]] == ["SegmentSum"] * 3
+    assert all(node["exists"] for node in described["nodes"])
+    assert described["form"] == "functions"
+    backends = described["backends"]
+    assert backends["function_bodies"]["runs"]
+    assert backends["native"]["runs"] == bool(native_library())
+    (why,) = (why for why in backends["native_plain_session"]["why_not"] if "body" in why)
+    assert why == (
+        "it calls the body onnx_sparse.SegmentSum_float_int64_int64_no_num_segments, which is no kernel's name"
+    )
+    runs = [node["backends"]["native_plain_session"] for node in described["nodes"]]
+    assert runs == [False, *[bool(native_library())] * 2]
 
 
 def test_half_floats_need_our_session(cli, save, domain_node, make_model):
