@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from onnx import FunctionProto, ModelProto, inliner
+from onnx import FunctionProto, ModelProto, NodeProto, inliner
 
 from onnx_sparse.graphs import DomainNode, Names, all_graphs, all_nodes, domain_nodes
 from onnx_sparse.inlining import without_calls_of_functions
@@ -50,8 +50,10 @@ def embed_functions(model: ModelProto) -> ModelProto:
         # Who changes a constant of the model changes what a node computes, so no body depends on a constant's value.
         known = Known(shapes=found.known().shapes)
         outputs = [o.name for o in found.op.outputs]
-        bodies.add(found, _body(found, default_opset(result), found.given(), known, outputs))
+        body = _body(found, default_opset(result), found.given(), known, outputs)
         found.write_out(names)  # some runtimes take only calls that give all inputs and outputs
+        _drop_last_inputs(body, found.node)
+        bodies.add(found, body)
     result.functions.extend(bodies.named())
     result.ir_version = max(result.ir_version, _BODY_IR_VERSION)
     return result
@@ -98,7 +100,7 @@ def _inlined(model: ModelProto) -> ModelProto:
         body = _body(found, default_opset(model), given, known, wanted or [found.op.outputs[0].name])
         outputs = dict(zip((o.name for o in found.op.outputs), node.output, strict=True))
         inputs = dict(zip((i.name for i in found.op.inputs), node.input, strict=True))
-        used = set().union(*map(read_values, body.node))
+        used = _read_in(body)
         body.input[:] = [name for name in body.input if name in used]
         node.output[:] = [outputs[name] for name in body.output]
         node.input[:] = [inputs[name] for name in body.input]
@@ -169,6 +171,18 @@ def _body(found: DomainNode, opset: int, given: frozenset[str], known: Known, ou
         raise ValueError(f"{found.label}: {reason}")
     body.name = binding_name(found.op, types, attributes, given)
     return body
+
+
+def _drop_last_inputs(body: FunctionProto, call: NodeProto) -> None:
+    """Remove the last inputs that a body does not read; tools that remove them from functions leave them in calls."""
+    used = _read_in(body)
+    while body.input[-1] not in used:
+        del body.input[-1], call.input[-1]
+
+
+def _read_in(body: FunctionProto) -> set[str]:
+    read: set[str] = set()
+    return read.union(*map(read_values, body.node))
 
 
 def _sentinels(found: DomainNode, known: Known) -> frozenset[str]:

@@ -94,15 +94,16 @@ def _total(entries: Entries) -> Value:
 
 
 def _default_row(b: Body) -> Value:
-    """The row of default_index [1, ...] in the compute type; zeros where that is -1."""
+    """The row of default_index in the compute type, zeros where that is -1: [...], or [1, ...] of uncommon types."""
     dtype = b.compute_type("T")
-    index = b.as_vector("default_index")
-    if "default_index" in b.known.constants:
+    constant = b.known.constants.get("default_index")
+    if constant is not None:
+        index = b.constant(int(constant) if dtype in _COMMON_TYPES else [int(constant)])
         return b.cast(b.Gather("emb_table", index, axis=0), dtype)
-    zero = b.constant([0])
+    index, zero = b.as_vector("default_index"), b.constant([0])
     found = b.Gather("emb_table", b.Compress(index, b.GreaterOrEqual(index, zero), axis=0), axis=0)  # one row or none
     if dtype in _COMMON_TYPES:
-        return b.ReduceSum(b.cast(found, dtype), zero, keepdims=1)
+        return b.ReduceSum(b.cast(found, dtype), zero, keepdims=0)
     zeros = b.filled(b.Concat(b.constant([1]), b.Shape("emb_table", start=1), axis=0), 0, dtype)
     return b.Gather(b.Concat(zeros, found, axis=0), b.constant([-1]), axis=0)
 

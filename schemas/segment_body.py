@@ -106,12 +106,16 @@ class Segments:
         return self.b.Unsqueeze(self.ids, self.b.constant([-1]))
 
     def _with_nan(self, reduced: Value, rows: Value, dtype: DType) -> Value:
-        """ScatterND's extremum of NaN depends on the order of the rows, so NaN is summed separately, and added."""
+        """ScatterND's extremum of NaN depends on the order of the rows, so NaN is summed separately, and put in.
+
+        Subtracting keeps the sign of zero, and static quantization leaves it alone: the range of the limits of a type
+        would leave nothing of other numbers.
+        """
         if dtype not in FLOATS:
             return reduced
         b = self.b
         only_nan = b.Where(b.IsNaN(rows), rows, b.constant(0, dtype))
-        return b.Add(reduced, self.reduce("add", only_nan, 0, dtype))
+        return b.Sub(reduced, self.reduce("add", only_nan, 0, dtype))
 
 
 def last_plus_one(b: Body, ids: Value) -> Value:
