@@ -78,9 +78,7 @@ def test_what_is_no_model(rewrite: Callable[[Any], ModelProto], tmp_path: Path) 
     with pytest.raises(FileNotFoundError):
         rewrite(tmp_path / "nothing.onnx")
     for other in (None, 3, SEGMENT_SUM.graph):
-        with pytest.raises(
-            TypeError, match="a model is an onnx.ModelProto, its bytes, the path of a file or an onnx_ir"
-        ):
+        with pytest.raises(TypeError, match="its bytes, the path of a file or an onnx_ir"):
             rewrite(other)
 
 
