@@ -9,7 +9,7 @@ from onnx import TensorProto
 from onnx_sparse.schemas.function_body import Body, Value
 from onnx_sparse.schemas.segment_body import Segments
 
-#: The element types for which ONNX Runtime has Where and ReduceSum.
+#: The element types for which ONNX Runtime has Where.
 _COMMON_TYPES = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64)
 
 
@@ -94,7 +94,7 @@ def _total(entries: Entries) -> Value:
 
 
 def _default_row(b: Body) -> Value:
-    """The row of default_index in the compute type, zeros where that is -1: [...], or [1, ...] of uncommon types."""
+    """The row of default_index in the compute type [...], zeros where that is -1; [1, ...] of some types."""
     dtype = b.compute_type("T")
     constant = b.known.constants.get("default_index")
     if constant is not None:
@@ -102,7 +102,7 @@ def _default_row(b: Body) -> Value:
         return b.cast(b.Gather("emb_table", index, axis=0), dtype)
     index, zero = b.as_vector("default_index"), b.constant([0])
     found = b.Gather("emb_table", b.Compress(index, b.GreaterOrEqual(index, zero), axis=0), axis=0)  # one row or none
-    if dtype in _COMMON_TYPES:
+    if dtype in (TensorProto.FLOAT, TensorProto.DOUBLE):  # ORT computes it in double, which not all integers fit into
         return b.ReduceSum(b.cast(found, dtype), zero, keepdims=0)
     zeros = b.filled(b.Concat(b.constant([1]), b.Shape("emb_table", start=1), axis=0), 0, dtype)
     return b.Gather(b.Concat(zeros, found, axis=0), b.constant([-1]), axis=0)

@@ -109,7 +109,11 @@ def _describe_node(placed: PlacedNode, against: dict[str, list[str]]) -> dict[st
         "op": placed.operator,
         "exists": op is not None,
         "types": {variable: type_name(dtype) for variable, dtype in binding.items()},
-        "attributes": {a.name: output.printable(a.s) for a in placed.node.attribute if a.s},
+        "attributes": {
+            a.name: output.printable(f"@{a.ref_attr_name}" if a.ref_attr_name else a.s)
+            for a in placed.node.attribute
+            if a.s or a.ref_attr_name
+        },
         "canonical": op is not None and not canonical_gaps(placed.node),
         "backends": {name: not why for name, why in against.items()},
     }

@@ -54,9 +54,10 @@ def canonical_obstacle(model: ModelProto) -> str | None:
 
 
 def untyped_calls(model: ModelProto) -> list[str]:
-    """Calls of functions with nodes of ours whose outputs' types the model does not declare.
+    """Calls of functions with nodes of ours whose outputs' types are not declared.
 
     ONNX Runtime does not infer them, and refuses such a call; `onnx_sparse.InferenceSession` inlines the functions.
+    Inside of a function only its outputs can have types: those that its caller declares.
     """
     functions = {(f.domain, f.name, f.overload): f for f in model.functions if not is_function_body(f)}
     ours: set[tuple[str, str, str]] = set()
@@ -67,13 +68,15 @@ def untyped_calls(model: ModelProto) -> list[str]:
             for node in all_nodes(function.node)
             if node.domain == DOMAIN or (node.domain, node.op_type, node.overload) in ours
         }
+    places = [(graph.node, element_types(graph).keys()) for graph in all_graphs(model.graph)]
+    places += [(function.node, set(function.output)) for key, function in functions.items() if key in ours]
     return [
         f"function {printable(node.op_type)} is called without declaring the type of {printable(name)}"
-        for graph in all_graphs(model.graph)
-        for node in graph.node
+        for nodes, typed in places
+        for node in nodes
         if (node.domain, node.op_type, node.overload) in ours
         for name in node.output
-        if name and name not in element_types(graph)
+        if name and name not in typed
     ]
 
 

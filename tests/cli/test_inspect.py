@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -131,6 +132,42 @@ def test_a_call_of_a_function_without_a_declared_type(cli, nested):
     backends = cli("inspect", nested, "--json").json["backends"]
     assert "function Total is called without declaring the type of z" in backends["native_plain_session"]["why_not"]
     assert backends["python"]["runs"]
+
+
+@pytest.mark.skipif(not native_library(), reason="asks what native kernels do")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = onnx_sparse.SegmentSum (x, ids)",
+        "a = onnx_sparse.SegmentSum (x, ids) y = Neg (a)",
+        "a = Neg (x) y = mine.Pool (a, ids)",
+        "a = mine.Pool (x, ids) y = Neg (a)",
+        "a = mine.Pool (x, ids) y = onnx_sparse.SegmentSum (a, ids)",
+        "a = mine.Pool (x, ids) y = mine.Pool (a, ids)",
+        "a = mine.Pool (x, ids) y = Neg (x)",
+    ],
+)
+def test_functions_that_call_functions(cli, save, body):
+    """What is said of other sessions is what they do; our own runs all of them."""
+    m = onnx.parser.parse_model(f"""
+        <ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1, "mine" : 1]>
+        g (float[k] x, int64[k] ids) => (float[s] y) {{ y = mine.Outer (x, ids) }}
+        <domain: "mine", opset_import: ["" : 18, "onnx_sparse" : 1, "mine": 1]>
+        Outer (x, ids) => (y) {{ {body} }}
+        <domain: "mine", opset_import: ["" : 18, "onnx_sparse" : 1]>
+        Pool (data, ids) => (pooled) {{ pooled = onnx_sparse.SegmentSum (data, ids) }}""")
+    backends = cli("inspect", save(m), "--json").json["backends"]
+    options = onnx_sparse.session_options()
+    options.log_severity_level = 4
+    try:
+        onnxruntime.InferenceSession(m.SerializeToString(), options)
+    except Exception:  # it raises several of its own
+        runs = False
+    else:
+        runs = True
+    assert backends["native_plain_session"]["runs"] == runs
+    assert backends["native"]["runs"]
+    onnx_sparse.InferenceSession(m)
 
 
 def test_a_model_without_our_nodes(cli, save, make_model):
