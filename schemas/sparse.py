@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from onnx import TensorProto
 
 from onnx_sparse.schemas.declaration import INDEX, NUMBERS, Attribute, Example, Family, Input, Op, Output, Values
@@ -73,7 +75,7 @@ def _lexicographic_order(b: Body, coordinates: Value, count: Value) -> Value:
 def _lexicographic_keys(b: Body, coordinates: Value) -> Value:
     """int64 keys [M] that sort as the coordinates [M, R] do.
 
-    They are the positions in the dense tensor where these fit into int64, which is ten times as fast as the
+    They are the positions in the dense tensor where these fit into a double, which is ten times as fast as the
     alternative: Unique, which gives each coordinate's rank in lexicographic order.
     """
     sizes = b.Max(b.int64("dense_shape"), b.constant([1]))
@@ -86,7 +88,8 @@ def _lexicographic_keys(b: Body, coordinates: Value) -> Value:
     extra = ranks.filled(ranks.Concat(ranks.constant([1]), columns, axis=0), -1)
     inverse = ranks.node("Unique", ranks.Concat(extra, coordinates, axis=0), outputs=4, axis=0, sorted=1)[2]
     ranks.Slice(inverse, ranks.constant([1]), ranks.constant([END]))
-    return b.choose(b.Less(size, b.constant(2.0**62, TensorProto.DOUBLE)), positions, ranks, TensorProto.INT64)
+    # ONNX Runtime computes ReduceSum and ReduceProd of int64 in double.
+    return b.choose(b.Less(size, b.constant(2.0**53, TensorProto.DOUBLE)), positions, ranks, TensorProto.INT64)
 
 
 def _filled_coordinates(b: Body, fill: Value) -> Value:
@@ -130,8 +133,7 @@ def _strides(b: Body, shape: Value, rank: int | None = None) -> Value:
     """The row-major strides of a shape: the product of the dimensions after each."""
     if rank:
         strides = [b.constant([1])]
-        for axis in range(rank - 1, 0, -1):
-            size = b.Gather(shape, b.constant([axis]), axis=0)
+        for size in reversed(_elements(b, shape, rank)[1:]):
             strides.insert(0, b.Mul(size, strides[0]) if len(strides) > 1 else size)
         return b.Concat(*strides, axis=0) if rank > 1 else strides[0]
     axes = b.Range(b.constant(0), b.Size(shape), b.constant(1))
@@ -139,18 +141,39 @@ def _strides(b: Body, shape: Value, rank: int | None = None) -> Value:
     return b.ReduceProd(b.Where(after, shape, b.constant(1)), b.constant([1]), keepdims=0)
 
 
+def _elements(b: Body, vector: Value, size: int) -> list[Value]:
+    """The elements of a vector, each [1]."""
+    return [b.Gather(vector, b.constant([k]), axis=0) for k in range(size)]
+
+
+def _product(b: Body, vector: Value, size: int | None) -> Value:
+    """The product of a vector's elements [1]; exact where their number is known."""
+    if not size:
+        return b.ReduceProd(vector, keepdims=1)
+    return functools.reduce(b.Mul, _elements(b, vector, size))
+
+
+def _positions_in(b: Body, coordinates: Value, strides: Value, rank: int | None) -> Value:
+    """The row-major positions of coordinates [N, R] as [N, 1]; exact where R is known."""
+    terms = b.Mul(coordinates, strides)
+    if not rank:
+        return b.ReduceSum(terms, b.constant([1]), keepdims=1)
+    return functools.reduce(b.Add, (b.Gather(terms, b.constant([k]), axis=1) for k in range(rank)))
+
+
 def _sparse_reshape_body(b: Body) -> None:
     one = b.constant([1])
+    old_rank = b.size("input_shape") if b.size("input_indices", 1) is None else b.size("input_indices", 1)
+    new_rank = b.size("new_shape")
     # The inferred dimension: the size divided by the product of the other dimensions.
     inferred = b.Less("new_shape", b.constant(0))
-    others = b.ReduceProd(b.Where(inferred, b.constant(1), "new_shape"), keepdims=1)
-    total = b.ReduceProd("input_shape", keepdims=1)
+    others = _product(b, b.Where(inferred, b.constant(1), "new_shape"), new_rank)
+    total = _product(b, "input_shape", old_rank)
     shape = b.Where(inferred, b.Div(total, b.Max(others, one)), "new_shape")
 
-    old_rank = b.size("input_shape") if b.size("input_indices", 1) is None else b.size("input_indices", 1)
-    linear = b.ReduceSum(b.Mul("input_indices", _strides(b, "input_shape", old_rank)), one, keepdims=1)
+    linear = _positions_in(b, "input_indices", _strides(b, "input_shape", old_rank), old_rank)
     # Column c is (linear mod stride[c - 1]) / stride[c]; nothing bounds the first one.
-    strides = b.Max(_strides(b, shape, b.size("new_shape")), one)
+    strides = b.Max(_strides(b, shape, new_rank), one)
     bounds = b.Concat(b.constant([2**63 - 1]), b.Slice(strides, b.constant([0]), b.constant([-1])), axis=0)
     b.output("output_indices", b.Div(b.Mod(linear, bounds), strides))
     b.output("output_shape", shape)
@@ -311,6 +334,7 @@ Entry `i` keeps its row-major position in the dense tensor: `output_indices[i]` 
     ),
     types={},
     body=_sparse_reshape_body,
+    body_notes="Where the number of dimensions is not known, positions beyond 2^53 are rounded in ONNX Runtime.",
     examples=(
         Example(
             "two rows of three become three rows of two",

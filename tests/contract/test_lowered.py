@@ -213,6 +213,42 @@ def test_outputs_that_nothing_reads_are_not_computed() -> None:
     assert "ScatterElements" not in {node.op_type for node in after.graph.node}
 
 
+@pytest.mark.parametrize("columns", [2, 3, 4])
+def test_positions_beyond_double(columns: int) -> None:
+    """ONNX Runtime computes sums and products of int64 in double."""
+    op = OPS["SparseReshape"]
+    sizes = [2**20 + 7, 2**19 - 1, 2**21 + 9, 3][-columns:]
+    sizes[0] = 2**62 // int(np.prod(sizes[1:], dtype=object))
+    last = np.array([[size - 1 for size in sizes], [size // 2 for size in sizes]])
+    for new_shape in ([-1, 1], [1, -1], [int(np.prod(sizes[:-1], dtype=object)), -1], [*sizes[:-1], 1, -1]):
+        inputs = {"input_indices": last, "input_shape": np.array(sizes), "new_shape": np.array(new_shape)}
+        shapes: dict[str, list[Any]] = {name: list(value.shape) for name, value in inputs.items()}
+        m = declared(Call.of(op, {}, {}, inputs), inputs, shapes, {})
+        expected = ORACLES[op.name](inputs, {})
+        for output, actual in zip(op.outputs, PlainSession(onnx_sparse.lower(m)).run(None, inputs), strict=True):
+            assert_equals(actual, expected[output.name], output.name)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_coordinates_beyond_double_are_sorted(known: bool) -> None:
+    """The columns differ in the last digits of positions that no double has."""
+    op = OPS["SparseFillEmptyRows"]
+    columns = 2**53 - 1
+    indices = np.array([[2, columns - k] for k in (1, 3, 2, 5, 4)] + [[0, k] for k in (2, 1)])
+    inputs: Arguments = {
+        "values": np.arange(7, dtype=np.float32),
+        "dense_shape": np.array([4, columns]),
+        "indices": indices,
+        "default_value": np.array(-1, np.float32),
+    }
+    attributes = {"order": "row_major"}
+    shapes: dict[str, list[Any]] = {name: list(value.shape) for name, value in inputs.items()} if known else {}
+    m = declared(Call.of(op, {"T": TensorProto.FLOAT, "I": TensorProto.INT64}, attributes, inputs), inputs, shapes, {})
+    expected = ORACLES[op.name](inputs, attributes)
+    for output, actual in zip(op.outputs, PlainSession(onnx_sparse.lower(m)).run(None, inputs), strict=True):
+        assert_equals(actual, expected[output.name], output.name)
+
+
 @pytest.mark.parametrize("op", WITH_BODIES, ids=lambda op: op.name)
 class TestWhatToolsTake:
     def test_constants_are_finite(self, op: Op) -> None:
