@@ -68,7 +68,7 @@ def untyped_calls(model: ModelProto) -> list[str]:
             for node in all_nodes(function.node)
             if node.domain == DOMAIN or (node.domain, node.op_type, node.overload) in ours
         }
-    places = [(graph.node, element_types(graph).keys()) for graph in all_graphs(model.graph)]
+    places = [(graph.node, set(element_types(graph))) for graph in all_graphs(model.graph)]
     places += [(function.node, set(function.output)) for key, function in functions.items() if key in ours]
     return [
         f"function {printable(node.op_type)} is called without declaring the type of {printable(name)}"
