@@ -11,7 +11,8 @@ import onnx
 import pytest
 from contract.arguments import Arguments, calls
 from contract.backends import Call, PlainSession, one_node_model
-from contract.oracle import ORACLES, assert_equals
+from contract.expected import assert_equals
+from contract.oracle import ORACLES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper
