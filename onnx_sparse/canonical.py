@@ -18,6 +18,7 @@ from onnx_sparse.onnx_tools import with_inferred_types
 from onnx_sparse.opsets import default_opset, with_default_opset
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType, Input, Output, dtype_name
+from onnx_sparse.schemas.function_body import operator_name
 
 #: The first opset of ai.onnx whose Constant has every element type.
 _CONSTANTS_OPSET = 9
@@ -60,7 +61,7 @@ def canonicalize(model: ModelProto) -> ModelProto:
 
 def canonical_gaps(node: NodeProto) -> list[str]:
     """What keeps a node of the domain from canonical form: `["input num_segments is omitted"]`."""
-    op = OPS[node.op_type]
+    op = OPS[operator_name(node.op_type)]
     written = {a.name for a in node.attribute}
     gaps = [f"attribute {a.name} is omitted" for a in op.attributes if a.name not in written]
     gaps += [f"input {name} is omitted" for name in _absent(op.inputs, node.input)]

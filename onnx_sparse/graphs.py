@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, helper
+import numpy as np
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    OperatorSetIdProto,
+    TensorProto,
+    helper,
+    numpy_helper,
+)
 
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType, Op
-from onnx_sparse.schemas.validation import KernelError, attribute_value, check_attributes
+from onnx_sparse.schemas.function_body import Known
+from onnx_sparse.schemas.validation import Dim, KernelError, attribute_value, check_attributes
+
+#: Constants of more elements are tables, which say nothing about a node.
+_SMALL = 64
+#: The attributes of Constant that are numbers and lists of them, and their types.
+_NUMBERS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
 
 
 @dataclass(frozen=True)
@@ -21,12 +39,16 @@ class DomainNode:
         op: Its declaration.
         graph: The graph that holds it, which may be a branch or a loop's body.
         types: The element types of values that are visible there, as far as they are known.
+        shapes: Their dimensions likewise: numbers, symbols, None for unknown ones.
+        constants: Those of them that never change and are in the model.
     """
 
     node: NodeProto
     op: Op
     graph: GraphProto
     types: Mapping[str, DType]
+    shapes: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
+    constants: Mapping[str, TensorProto] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -36,6 +58,24 @@ class DomainNode:
     def given(self) -> frozenset[str]:
         """The names of the inputs that the node gives."""
         return frozenset(i.name for i, value in zip(self.op.inputs, self.node.input, strict=False) if value)
+
+    def known(self) -> Known:
+        """What the model tells about the node's inputs.
+
+        Raises:
+            ValueError: A constant is malformed.
+        """
+        values = {i.name: value for i, value in zip(self.op.inputs, self.node.input, strict=False) if value}
+        return Known(
+            shapes={name: self.shapes[value] for name, value in values.items() if value in self.shapes},
+            constants={name: self._array(value) for name, value in values.items() if value in self.constants},
+        )
+
+    def _array(self, value: str) -> np.ndarray[Any, Any]:
+        try:
+            return numpy_helper.to_array(self.constants[value])
+        except Exception as error:  # it raises whatever numpy does
+            raise ValueError(f"{self.label}: constant {value!r} is malformed: {error}") from error
 
     def binding(self) -> dict[str, DType]:
         """The element type of each of the operator's type variables, as far as they are known.
@@ -95,7 +135,7 @@ def domain_nodes(model: ModelProto) -> Iterator[DomainNode]:
             which the same operators may have other semantics.
     """
     refuse_later_opset(model.opset_import)
-    yield from _walk(model.graph, {})
+    yield from _walk(model.graph, _Visible())
 
 
 def refuse_later_opset(imports: Iterable[OperatorSetIdProto]) -> None:
@@ -192,8 +232,25 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
             yield from attribute.graphs
 
 
-def _walk(graph: GraphProto, outer: Mapping[str, DType]) -> Iterator[DomainNode]:
-    types = {**outer, **element_types(graph)}
+@dataclass(frozen=True)
+class _Visible:
+    """The values that nodes of a graph can read: those of the graph itself, and of the graphs around it."""
+
+    types: Mapping[str, DType] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
+    constants: Mapping[str, TensorProto] = field(default_factory=dict)
+
+    def inside(self, graph: GraphProto) -> _Visible:
+        """What the nodes of a graph in this one can read."""
+        return _Visible(
+            {**self.types, **element_types(graph)},
+            {**self.shapes, **_shapes(graph)},
+            {**self.constants, **_constants(graph)},
+        )
+
+
+def _walk(graph: GraphProto, outer: _Visible) -> Iterator[DomainNode]:
+    visible = outer.inside(graph)
     for node in graph.node:
         if node.domain == DOMAIN:
             if node.op_type not in OPS:
@@ -201,9 +258,53 @@ def _walk(graph: GraphProto, outer: Mapping[str, DType]) -> Iterator[DomainNode]
                 raise ValueError(
                     f"{node.op_type} is not an operator of domain {DOMAIN} (node {name}); it has {', '.join(OPS)}"
                 )
-            yield DomainNode(node, OPS[node.op_type], graph, types)
+            yield DomainNode(node, OPS[node.op_type], graph, visible.types, visible.shapes, visible.constants)
         for inner in subgraphs(node):
-            yield from _walk(inner, types)
+            yield from _walk(inner, visible)
+
+
+def _shapes(graph: GraphProto) -> dict[str, tuple[Dim, ...]]:
+    """The dimensions of a graph's own values, as far as it declares them."""
+    shapes: dict[str, tuple[Dim, ...]] = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        if value.type.tensor_type.HasField("shape"):
+            shapes[value.name] = tuple(
+                dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None)
+                for dim in value.type.tensor_type.shape.dim
+            )
+    return shapes
+
+
+def _constants(graph: GraphProto) -> dict[str, TensorProto]:
+    """The small tensors that a graph has under names which no caller can give other values."""
+    given = {value.name for value in graph.input}
+    constants = {tensor.name: tensor for tensor in graph.initializer if tensor.name not in given}
+    for node in graph.node:
+        if node.domain not in ("", "ai.onnx") or not node.output:
+            continue
+        if node.op_type == "Constant":
+            tensor = _tensor_of(node)
+            if tensor is not None:
+                constants[node.output[0]] = tensor
+        elif node.op_type == "Identity" and node.input and node.input[0] in constants:
+            constants[node.output[0]] = constants[node.input[0]]
+    return {
+        name: tensor
+        for name, tensor in constants.items()
+        if math.prod(tensor.dims) <= _SMALL and tensor.data_location != TensorProto.EXTERNAL
+    }
+
+
+def _tensor_of(constant: NodeProto) -> TensorProto | None:
+    """The tensor of a Constant node; None where it is no tensor of numbers."""
+    for attribute in constant.attribute:
+        if attribute.name == "value" and attribute.HasField("t"):
+            tensor: TensorProto = attribute.t
+            return tensor
+        if attribute.name in _NUMBERS:
+            value = helper.get_attribute_value(attribute)
+            return numpy_helper.from_array(np.array(value, _NUMBERS[attribute.name]))
+    return None
 
 
 def element_types(graph: GraphProto) -> dict[str, DType]:

@@ -8,20 +8,32 @@ from onnx import FunctionProto, ModelProto, inliner
 
 from onnx_sparse.graphs import all_nodes, every_node
 from onnx_sparse.onnx_tools import as_value_errors
-from onnx_sparse.schemas import DOMAIN
+from onnx_sparse.schemas import DOMAIN, OPS
+from onnx_sparse.schemas.function_body import operator_name
 
 
 def without_calls_of_functions(model: ModelProto) -> ModelProto:
-    """A copy without function bodies, in which functions that call the domain's operators are inlined."""
+    """A copy without function bodies, in which functions that call the domain's operators are inlined.
+
+    Nodes that call a body under another name call its operator again.
+    """
     copy = ModelProto()
     copy.CopyFrom(model)
+    bodies = {f.name for f in model.functions if f.domain == DOMAIN}
     kept = [f for f in model.functions if f.domain != DOMAIN]
     del copy.functions[:]
     copy.functions.extend(kept)
     for node in every_node(copy):
         if node.domain == DOMAIN:
             node.overload = ""
+            if node.op_type in bodies and operator_name(node.op_type) in OPS:
+                node.op_type = operator_name(node.op_type)
     return inlined(copy) if calls_domain_in_functions(copy) else copy
+
+
+def has_renamed_bodies(functions: Iterable[FunctionProto]) -> bool:
+    """Whether there are bodies under other names than their operators', which no kernel takes the place of."""
+    return any(f.domain == DOMAIN and f.name not in OPS and operator_name(f.name) in OPS for f in functions)
 
 
 def calls_domain_in_functions(model: ModelProto) -> bool:

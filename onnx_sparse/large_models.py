@@ -5,14 +5,19 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast
 
 import numpy as np
 from onnx import GraphProto, ModelProto, TensorProto
 
+from onnx_sparse.model_files import model_of
 from onnx_sparse.schemas.declaration import numpy_dtype
 
+if TYPE_CHECKING:
+    from onnx_sparse.model_files import ModelSource
+
 Array = np.ndarray[Any, Any]
+Options = ParamSpec("Options")
 
 #: A model whose initializers take more bytes is split; well below 2 GiB, because the rest of the model counts, too.
 _LARGE = 2**30
@@ -56,21 +61,28 @@ def detach_large_tensors(model: ModelProto, large: int = _LARGE) -> tuple[ModelP
     return light, arrays
 
 
-def around_large_tensors(rewrite: Callable[[ModelProto], ModelProto]) -> Callable[[ModelProto], ModelProto]:
-    """Rewrite a large model without its large tensors, which onnx's tools cannot take, and put them into the result."""
+def around_large_tensors(
+    rewrite: Callable[Concatenate[ModelProto, Options], ModelProto],
+) -> Callable[Concatenate[ModelSource, Options], ModelProto]:
+    """Rewrite a model, however it is handed over.
+
+    A large model is rewritten without its large tensors, which onnx's tools cannot take; the result has them again.
+    """
 
     @functools.wraps(rewrite)
-    def wrapped(model: ModelProto) -> ModelProto:
-        light, arrays = detach_large_tensors(model)
-        result = rewrite(light)
+    def wrapped(model: ModelSource, *args: Options.args, **kwargs: Options.kwargs) -> ModelProto:
+        whole = model_of(model)
+        light, arrays = detach_large_tensors(whole)
+        result = rewrite(light, *args, **kwargs)
         if arrays:
-            whole = {tensor.name: tensor for tensor in model.graph.initializer}
+            tensors = {tensor.name: tensor for tensor in whole.graph.initializer}
             for tensor in result.graph.initializer:
                 if tensor.name in arrays:
-                    tensor.CopyFrom(whole[tensor.name])
+                    tensor.CopyFrom(tensors[tensor.name])
         return result
 
-    return wrapped
+    # Its first parameter has a name, too, of which the type does not tell.
+    return cast("Callable[Concatenate[ModelSource, Options], ModelProto]", wrapped)
 
 
 def _bytes(tensor: TensorProto) -> int:

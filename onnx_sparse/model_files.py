@@ -1,23 +1,30 @@
-"""Reading the files of models: onnx's binary form and its text forms, which the suffix tells apart."""
+"""The ways to hand a model over: a path, bytes, a ModelProto, an onnx_ir.Model. A file's suffix tells its form."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeGuard
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import ModelProto, OperatorSetIdProto
+from onnx import FunctionProto, ModelProto, OperatorSetIdProto, TensorProto
 from onnx.serialization import registry
+
+if TYPE_CHECKING:
+    import onnx_ir
+
+    #: What is taken as a model.
+    ModelSource = ModelProto | bytes | str | os.PathLike[str] | onnx_ir.Model
 
 #: protobuf's encodings of a field.
 _VARINT, _LENGTH_DELIMITED = 0, 2
-#: More bytes than the import of an opset takes.
-_LONGEST_IMPORT = 2**16
+#: More bytes than the import of an opset or the body of an operator takes.
+_LONGEST_READ = 2**20
 #: More bytes than a field of a message takes.
 _LARGEST_FIELD = 2**32
 
@@ -41,6 +48,82 @@ def read_model(path: str | os.PathLike[str]) -> ModelProto:
         raise ValueError(f"{path} is not an ONNX model, or only a part of one: {_parser_message(error)}") from error
 
 
+def model_of(source: ModelSource) -> ModelProto:
+    """A model, however it is handed over.
+
+    Args:
+        source: A ModelProto, which is returned itself; the bytes of one; the path of a file, whose external data are
+            read, too; or an `onnx_ir.Model`, which is not changed.
+
+    Raises:
+        OSError: The file cannot be read.
+        TypeError: The source is none of these.
+        ValueError: It is not an ONNX model, or its external data cannot be read.
+    """
+    if isinstance(source, ModelProto):
+        return source
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return parsed_model(bytes(source))
+    if isinstance(source, (str, os.PathLike)):
+        return _with_external_data(read_model(source), Path(source))
+    if is_ir_model(source):
+        return _from_ir(source)
+    raise TypeError(
+        f"a model is an onnx.ModelProto, its bytes, the path of a file or an onnx_ir.Model, not {type(source).__name__}"
+    )
+
+
+def parsed_model(content: bytes) -> ModelProto:
+    """The model in bytes of onnx's binary form.
+
+    Raises:
+        ValueError: It is not an ONNX model.
+    """
+    try:
+        return onnx.load_from_string(content)
+    except DecodeError:
+        if is_ort_format(content):
+            raise ValueError("the model is in ONNX Runtime's own format, which only the native backend runs") from None
+        raise ValueError("the model is not an ONNX model") from None
+
+
+def is_ir_model(source: object) -> TypeGuard[onnx_ir.Model]:
+    """Whether an object is an `onnx_ir.Model`; who has one has imported onnx_ir."""
+    ir = sys.modules.get("onnx_ir")
+    return ir is not None and isinstance(source, ir.Model)
+
+
+def _from_ir(model: onnx_ir.Model) -> ModelProto:
+    import onnx_ir
+
+    try:
+        proto = onnx_ir.to_proto(model)
+        for tensor in proto.graph.initializer:
+            if tensor.data_location == TensorProto.EXTERNAL:
+                _put_data(tensor, model.graph.initializers[tensor.name].const_value)
+    except OSError:
+        raise
+    except Exception as error:  # each part of it raises exceptions of its own
+        raise ValueError(f"the onnx_ir.Model cannot be written as a ModelProto: {error}") from error
+    return proto
+
+
+def _put_data(tensor: TensorProto, data: Any) -> None:
+    tensor.ClearField("external_data")
+    tensor.ClearField("data_location")
+    tensor.raw_data = data.tobytes()
+
+
+def _with_external_data(model: ModelProto, path: Path) -> ModelProto:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # onnx tells of keys that it does not know, and goes on
+            onnx.load_external_data_for_model(model, os.fspath(path.parent))
+    except Exception as error:  # OSError, and onnx's own for paths outside the folder and files that are too short
+        raise ValueError(f"{path}: its external data cannot be read: {error}") from error
+    return model
+
+
 def is_ort_format(content: bytes) -> bool:
     """Whether a model is in ONNX Runtime's own format."""
     return content[4:8] == b"ORTM"
@@ -51,13 +134,26 @@ def imported_opsets(file: BinaryIO) -> Iterator[OperatorSetIdProto]:
 
     A file in another form has none, or ends early: whoever reads it will say so.
     """
+    for content in _fields(file, ModelProto.OPSET_IMPORT_FIELD_NUMBER):
+        with contextlib.suppress(DecodeError):
+            yield OperatorSetIdProto.FromString(content)
+
+
+def local_functions(file: BinaryIO) -> Iterator[FunctionProto]:
+    """The functions of a model in binary form, read like `imported_opsets`; very large ones are left out."""
+    for content in _fields(file, ModelProto.FUNCTIONS_FIELD_NUMBER):
+        with contextlib.suppress(DecodeError):
+            yield FunctionProto.FromString(content)
+
+
+def _fields(file: BinaryIO, number: int) -> Iterator[bytes]:
+    """The contents of one field of a model, wherever they are in its file."""
     while (key := _varint(file)) is not None:
         field, wire_type = key >> 3, key & 7
         if wire_type == _LENGTH_DELIMITED:
             size = _varint(file) or 0
-            if field == ModelProto.OPSET_IMPORT_FIELD_NUMBER:
-                with contextlib.suppress(DecodeError):
-                    yield OperatorSetIdProto.FromString(file.read(min(size, _LONGEST_IMPORT)))
+            if field == number and size <= _LONGEST_READ:
+                yield file.read(size)
             else:
                 file.seek(min(size, _LARGEST_FIELD), os.SEEK_CUR)
         elif wire_type == _VARINT:

@@ -1,8 +1,8 @@
-"""The version of ai.onnx that a model imports, and raising it where the function bodies need a later one."""
+"""The version of ai.onnx that a model imports, and converting models to another one, as function bodies need it."""
 
 from __future__ import annotations
 
-from onnx import GraphProto, ModelProto, version_converter
+from onnx import GraphProto, ModelProto, defs, version_converter
 
 from onnx_sparse.graphs import subgraphs
 from onnx_sparse.inlining import inlined
@@ -36,21 +36,31 @@ def with_default_opset(model: ModelProto) -> ModelProto:
     return model
 
 
-def at_least_body_opset(model: ModelProto) -> ModelProto:
-    """The model, raised to the opset of the function bodies if it is below; the given model may be changed.
+def in_body_opset(model: ModelProto, wanted: int | None = None) -> ModelProto:
+    """The model in an opset that function bodies can be written in; the given model may be changed.
+
+    Args:
+        model: Any model.
+        wanted: The opset; when omitted, the model's own, or that of the bodies where the model's is lower.
 
     Raises:
-        ValueError: onnx cannot convert the model.
+        ValueError: No body can be written in that opset, or onnx cannot convert the model to it.
     """
     opset = default_opset(with_default_opset(model))
-    if opset >= BODY_OPSET:
+    newest = defs.onnx_opset_version()
+    if wanted is not None and not BODY_OPSET <= wanted <= newest:
+        raise ValueError(f"opset {wanted}; function bodies are in opsets {BODY_OPSET} to {newest}")
+    if opset == wanted or (wanted is None and opset >= BODY_OPSET):
         return model
     before = inlined(model) if model.functions else model  # the converter drops functions
-    failed = f"the model's opset {opset} cannot be raised to {BODY_OPSET}, which function bodies need"
+    if wanted is None:
+        failed = f"the model's opset {opset} cannot be raised to {BODY_OPSET}, which function bodies need"
+    else:
+        failed = f"the model's opset {opset} cannot be converted to {wanted}"
     with as_value_errors(model, failed):
-        raised = version_converter.convert_version(before, BODY_OPSET)
-    _restore(before.graph, raised.graph)
-    return raised
+        converted = version_converter.convert_version(before, wanted or BODY_OPSET)
+    _restore(before.graph, converted.graph)
+    return converted
 
 
 def _restore(before: GraphProto, after: GraphProto) -> None:

@@ -9,20 +9,27 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
 import onnxruntime as ort
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 from onnx.external_data_helper import uses_external_data
 
 from onnx_sparse import bfloat16, pending_callbacks
 from onnx_sparse.graphs import all_tensors, refuse_illegal_attributes, refuse_later_opset
-from onnx_sparse.inlining import calls_domain_in_functions, without_calls_of_functions
+from onnx_sparse.inlining import calls_domain_in_functions, has_renamed_bodies, without_calls_of_functions
 from onnx_sparse.large_models import detach_large_tensors
-from onnx_sparse.model_files import imported_opsets, is_ort_format, is_read_by_libraries, read_model
+from onnx_sparse.model_files import (
+    imported_opsets,
+    is_ir_model,
+    is_ort_format,
+    is_read_by_libraries,
+    local_functions,
+    model_of,
+    parsed_model,
+    read_model,
+)
 from onnx_sparse.native.errors import kernel_error_message, raise_kernel_error
 from onnx_sparse.native.location import library_path
 from onnx_sparse.onnxruntime_packages import installation_problem
@@ -34,6 +41,9 @@ if _problem := installation_problem():
     if not hasattr(ort, "InferenceSession"):
         raise ImportError(_problem)
     warnings.warn(_problem, stacklevel=2)
+
+if TYPE_CHECKING:
+    import onnx_ir
 
 #: The backends that `backend=` takes besides "auto".
 BACKENDS = ("native", "python")
@@ -119,7 +129,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
     from the same path or bytes.
 
     Args:
-        model: A path, the bytes of a model, or a ModelProto.
+        model: A path, the bytes of a model, a ModelProto, or an onnx_ir.Model.
         sess_options: Session options; the backend is registered with them.
         providers: As ONNX Runtime's.
         backend: "auto", "native" or "python"; see `onnx_sparse.register`.
@@ -136,7 +146,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
 
     def __init__(
         self,
-        model: str | os.PathLike[str] | bytes | ModelProto,
+        model: str | os.PathLike[str] | bytes | ModelProto | onnx_ir.Model,
         sess_options: ort.SessionOptions | None = None,
         providers: Sequence[Any] | None = None,
         *,
@@ -144,18 +154,21 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         **kwargs: Any,
     ) -> None:
         self._opened_with: tuple[Any, ...] | None = None
-        if sess_options is None and not isinstance(model, ModelProto):
-            origin = model if isinstance(model, bytes) else os.path.abspath(model)
+        given: Any = model_of(model) if is_ir_model(model) else model
+        if sess_options is None and not isinstance(given, ModelProto):
+            origin = given if isinstance(given, bytes) else os.path.abspath(given)
             self._opened_with = (origin, providers, backend, kwargs)
         options = ort.SessionOptions() if sess_options is None else sess_options
         if _config_entry(options, _TENSORS_ENTRY):
             raise ValueError("these session options hold the tensors of a large model; another session needs new ones")
         register(options, backend)
         is_native = _config_entry(options, _BACKEND_ENTRY) == "native"
-        source = _source(model, options, is_native=is_native)
+        source = _source(given, options, is_native=is_native)
         tensors: dict[str, Any] = {}
         if isinstance(source, ModelProto):
             source, tensors = detach_large_tensors(source)
+            if is_native and has_renamed_bodies(source.functions):
+                source = without_calls_of_functions(source)
         self._initializers = {name: bfloat16.to_ort_value(array) for name, array in tensors.items()}
         if tensors:
             # The first is what the optimizer reads and ONNX Runtime copies, the second saves the session from the copy.
@@ -344,10 +357,14 @@ def _source(
         if not os.path.exists(model):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(model))
         if is_native and is_read_by_libraries(model):
-            if os.path.isfile(model):  # a pipe can be read only once
-                with open(model, "rb") as file:
-                    refuse_later_opset(imported_opsets(file))
-            return os.fspath(model)
+            if not os.path.isfile(model):  # a pipe can be read only once
+                return os.fspath(model)
+            with open(model, "rb") as file:
+                refuse_later_opset(imported_opsets(file))
+                file.seek(0)
+                is_ready = not has_renamed_bodies(local_functions(file))
+            if is_ready:
+                return os.fspath(model)
         proto = read_model(model)
         refuse_later_opset(proto.opset_import)
         if any(map(uses_external_data, all_tensors(proto))):
@@ -355,9 +372,10 @@ def _source(
         return proto
     if is_native and isinstance(model, bytes):
         refuse_later_opset(imported_opsets(io.BytesIO(model)))
-        if b"location" not in model or is_ort_format(model):
+        is_ready = b"location" not in model and not has_renamed_bodies(local_functions(io.BytesIO(model)))
+        if is_ready or is_ort_format(model):
             return model  # no need to parse it
-    proto = _parsed(model) if isinstance(model, bytes) else model
+    proto = parsed_model(model) if isinstance(model, bytes) else model
     refuse_later_opset(proto.opset_import)
     external = next(filter(uses_external_data, all_tensors(proto)), None)
     if external is not None and not _callers_folder(options):
@@ -367,7 +385,7 @@ def _source(
             f"model's path, load the data into it (onnx.load_external_data_for_model), or name their folder in the "
             f"session option {_FOLDER_ENTRY}"
         )
-    return model if is_native else proto
+    return model if is_native and not has_renamed_bodies(proto.functions) else proto
 
 
 def _callers_folder(options: ort.SessionOptions) -> str:
@@ -418,12 +436,3 @@ def _without_functions(source: str | bytes | ModelProto, options: ort.SessionOpt
     if not isinstance(model, ModelProto) or not calls_domain_in_functions(model):
         return None
     return without_calls_of_functions(model)
-
-
-def _parsed(model: bytes) -> ModelProto:
-    try:
-        return onnx.load_from_string(model)
-    except DecodeError:
-        if is_ort_format(model):
-            raise ValueError("the model is in ONNX Runtime's own format, which only the native backend runs") from None
-        raise ValueError("the model is not an ONNX model") from None

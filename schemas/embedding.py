@@ -16,9 +16,9 @@ from onnx_sparse.schemas.declaration import (
     Output,
     Values,
 )
-from onnx_sparse.schemas.embedding_body import Entries, first_weights, write_quotient, write_sum
+from onnx_sparse.schemas.embedding_body import Entries, all_weights, write_quotient, write_sum
 from onnx_sparse.schemas.function_body import Body
-from onnx_sparse.schemas.segment_body import first, sorted_segments
+from onnx_sparse.schemas.segment_body import Segments, first
 
 EMB_TABLE = Input("emb_table", "T", "V, ...", "The embedding table.")
 INDICES = Input("indices", "I", "K", "The rows to look up.", Values("index", of="V"))
@@ -84,24 +84,27 @@ _COMMON_SEMANTICS = (
 
 
 def _entries(b: Body) -> Entries:
+    ids, size, indices = b.int64("segment_ids"), b.as_vector("num_segments"), "indices"
+    weights = all_weights(b)
     if b.attributes["segment_ids_order"] == "sorted":
-        ids, kept, size = sorted_segments(b, "segment_ids", "num_segments")
-    else:  # all are in use, and a scatter takes them in any order
-        ids, kept = b.int64("segment_ids"), b.Shape("segment_ids")
-        size = b.Reshape(b.int64("num_segments"), b.constant([1]))
-    return Entries(first(b, "indices", kept), ids, size, first_weights(b, kept))
+        kept = b.Less(ids, size)
+        ids, indices = b.Compress(ids, kept, axis=0), b.Compress(indices, kept, axis=0)
+        weights = None if weights is None else b.Compress(weights, kept, axis=0)
+    elif weights is not None:  # all are in use, and a scatter takes them in any order
+        weights = first(b, weights, b.Shape(indices))
+    return Entries(indices, Segments(b, ids, size, b.inner("emb_table")), weights)
 
 
 def _sum_body(b: Body) -> None:
-    write_sum(b, _entries(b))
+    write_sum(_entries(b))
 
 
 def _mean_body(b: Body) -> None:
-    write_quotient(b, _entries(b), square=False)
+    write_quotient(_entries(b), square=False)
 
 
 def _sqrt_n_body(b: Body) -> None:
-    write_quotient(b, _entries(b), square=True)
+    write_quotient(_entries(b), square=True)
 
 
 _EXAMPLE_TYPES = {"T": TensorProto.FLOAT, "I": TensorProto.INT32}

@@ -24,9 +24,9 @@ from onnx_sparse.schemas.embedding import (
     default_index,
     optional_index,
 )
-from onnx_sparse.schemas.embedding_body import Entries, first_weights, write_maximum, write_quotient, write_sum
+from onnx_sparse.schemas.embedding_body import Entries, all_weights, write_maximum, write_quotient, write_sum
 from onnx_sparse.schemas.function_body import Body
-from onnx_sparse.schemas.segment_body import first
+from onnx_sparse.schemas.segment_body import Segments, first
 
 _LOOKUP = (
     EMB_TABLE,
@@ -62,40 +62,40 @@ _SUMS = _COMMON_SEMANTICS + ARITHMETIC
 
 
 def _entries(b: Body) -> Entries:
-    offsets = b.int64("offsets")
-    entries, bags = b.Shape("indices"), b.Shape(offsets)
+    offsets, indices = b.int64("offsets"), "indices"
+    count, bags = b.Shape(indices), b.Shape(offsets)
     one = b.constant([1])
     # The bag of an entry is the number of offsets up to its position, less one.
-    marks = b.Expand(b.constant(0), b.Add(entries, one))
-    ones = b.Expand(b.constant(1), bags)
-    marks = b.ScatterND(marks, b.Unsqueeze(offsets, b.constant([-1])), ones, reduction="add")
+    marks = b.filled(b.Add(count, one), 0)
+    marks = b.ScatterND(marks, b.Unsqueeze(offsets, b.constant([-1])), b.filled(bags, 1), reduction="add")
     ids = b.Sub(b.CumSum(marks, b.constant(0)), one)
     if b.attributes["include_last_offset"] == "true":
-        kept, bags = b.Slice(offsets, b.constant([-1]), b.constant([2**62])), b.Sub(bags, one)
+        kept, bags = b.Gather(offsets, b.constant([-1]), axis=0), b.Sub(bags, one)
     else:
-        kept = b.Mul(entries, b.Min(bags, one))  # without bags, no entry has one
-    indices, ids, weights = first(b, "indices", kept), first(b, ids, kept), first_weights(b, kept)
+        kept = b.Mul(count, b.Min(bags, one))  # without bags, no entry has one
+    indices, ids, weights = first(b, indices, kept), first(b, ids, kept), all_weights(b)
+    weights = None if weights is None else first(b, weights, kept)
     if "padding_index" in b.given:
         looked_up = b.Not(b.Equal(indices, "padding_index"))
         indices, ids = b.Compress(indices, looked_up, axis=0), b.Compress(ids, looked_up, axis=0)
         weights = None if weights is None else b.Compress(weights, looked_up, axis=0)
-    return Entries(indices, ids, bags, weights)
+    return Entries(indices, Segments(b, ids, bags, b.inner("emb_table")), weights)
 
 
 def _sum_body(b: Body) -> None:
-    write_sum(b, _entries(b))
+    write_sum(_entries(b))
 
 
 def _mean_body(b: Body) -> None:
-    write_quotient(b, _entries(b), square=False)
+    write_quotient(_entries(b), square=False)
 
 
 def _sqrt_n_body(b: Body) -> None:
-    write_quotient(b, _entries(b), square=True)
+    write_quotient(_entries(b), square=True)
 
 
 def _max_body(b: Body) -> None:
-    write_maximum(b, _entries(b))
+    write_maximum(_entries(b))
 
 
 _EXAMPLE_TYPES = {"T": TensorProto.FLOAT, "I": TensorProto.INT32}

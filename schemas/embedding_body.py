@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import FLOATS
 from onnx_sparse.schemas.function_body import Body, Value
-from onnx_sparse.schemas.segment_body import as_column, counts, extremum, first, lowest, scatter_reduce
+from onnx_sparse.schemas.segment_body import Segments
+
+#: The element types for which ONNX Runtime has Where.
+_COMMON_TYPES = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64)
 
 
 @dataclass(frozen=True)
@@ -18,82 +19,105 @@ class Entries:
 
     Attributes:
         indices: The row of each entry [k].
-        ids: int64 [k], the bag or segment of each entry.
-        size: int64 [1], the number of bags or segments.
+        segments: Their bags or segments.
         weights: The weight of each entry [k] in the compute type; None where all are 1.
     """
 
     indices: Value
-    ids: Value
-    size: Value
+    segments: Segments
     weights: Value | None = None
 
+    @property
+    def b(self) -> Body:
+        """The body that they are in."""
+        return self.segments.b
 
-def first_weights(b: Body, kept: Value) -> Value | None:
-    """The weights of the first `kept` entries in the compute type; None where none are given."""
+
+def all_weights(b: Body) -> Value | None:
+    """Weights in the compute type, at least one for each of the indices, in their order; None where none are given."""
     if "per_sample_weights" not in b.given:
         return None
     dtype = b.compute_type("T")
+    weights = b.cast("per_sample_weights", dtype)
+    if b.has_shape_of("per_sample_weights", "indices"):
+        return weights
     # An empty input means ones: the first K of the weights followed by K ones are the weights if there are any.
-    ones = b.Expand(b.constant(1, dtype), b.Shape("indices"))
-    return first(b, b.Concat(b.cast("per_sample_weights", dtype), ones, axis=0), kept)
+    return b.Concat(weights, b.filled(b.Shape("indices"), 1, dtype), axis=0)
 
 
-def write_sum(b: Body, entries: Entries) -> None:
+def write_sum(entries: Entries) -> None:
     """Write the output of a (weighted) sum."""
-    _write(b, _total(b, entries), counts(b, entries.ids, entries.size))
+    _write(entries, _total(entries))
 
 
-def write_quotient(b: Body, entries: Entries, square: bool) -> None:
+def write_quotient(entries: Entries, square: bool) -> None:
     """Write the output of a sum that is divided by that of the weights, or by the root of that of their squares."""
+    b, segments = entries.b, entries.segments
     dtype = b.compute_type("T")
-    total, count = _total(b, entries), counts(b, entries.ids, entries.size)
-    zero = b.constant(0, dtype)
+    total = _total(entries)
     if entries.weights is None:
-        divisor = b.cast(count, dtype)
+        divisor = b.cast(b.Max(segments.counts(), b.constant(1)), dtype)
     else:
-        terms = b.Mul(entries.weights, entries.weights) if square else entries.weights
-        divisor = scatter_reduce(b, "add", terms, entries.ids, entries.size, zero)
-    column = as_column(b, b.Sqrt(divisor) if square else divisor, total)
-    _write(b, b.Where(b.Equal(column, zero), zero, b.Div(total, column)), count)
+        divisor = segments.sums_of(b.Mul(entries.weights, entries.weights) if square else entries.weights, dtype)
+    column = segments.as_column(b.Sqrt(divisor) if square else divisor, total)
+    if entries.weights is None:
+        _write(entries, b.Div(total, column))
+        return
+    # Tools that calibrate a model refuse NaN, so nothing is divided by zero.
+    is_zero, zero = b.Equal(column, b.constant(0, dtype)), b.constant(0, dtype)
+    _write(entries, b.Where(is_zero, zero, b.Div(total, b.Where(is_zero, b.constant(1, dtype), column))))
 
 
-def write_maximum(b: Body, entries: Entries) -> None:
+def write_maximum(entries: Entries) -> None:
     """Write the output of a maximum."""
+    b, segments = entries.b, entries.segments
     dtype = b.compute_type("T")
-    count = counts(b, entries.ids, entries.size)
-    start = -np.inf if dtype in FLOATS else lowest(dtype)
-    reduced = extremum(b, "max", _rows(b, entries), entries.ids, entries.size, dtype, start)
-    if dtype in FLOATS:  # ORT lacks Where for some integer types; it has Mul
-        filled = as_column(b, b.cast(count, TensorProto.BOOL), reduced)
-        reduced = b.Where(filled, reduced, b.constant(0, dtype))
+    rows = _rows(entries)
+    if "default_index" in b.given:
+        start = b.Expand(_default_row(b), segments.shape(rows))
     else:
-        filled = as_column(b, b.cast(b.cast(count, TensorProto.BOOL), dtype), reduced)
-        reduced = b.Mul(reduced, filled)
-    _write(b, reduced, count)
+        start = segments.filled(rows, 0, dtype)
+    b.output("output", segments.extremum_or("max", start, rows, dtype))
 
 
-def _rows(b: Body, entries: Entries) -> Value:
+def _rows(entries: Entries) -> Value:
+    b = entries.b
     return b.cast(b.Gather("emb_table", entries.indices, axis=0), b.compute_type("T"))
 
 
-def _total(b: Body, entries: Entries) -> Value:
-    rows = _rows(b, entries)
+def _total(entries: Entries) -> Value:
+    b = entries.b
+    rows = _rows(entries)
     if entries.weights is not None:
-        rows = b.Mul(rows, as_column(b, entries.weights, rows))
-    return scatter_reduce(b, "add", rows, entries.ids, entries.size, b.constant(0, b.compute_type("T")))
+        rows = b.Mul(rows, entries.segments.as_column(entries.weights, rows))
+    return entries.segments.reduce("add", rows, 0, b.compute_type("T"))
 
 
-def _write(b: Body, reduced: Value, count: Value) -> None:
+def _default_row(b: Body) -> Value:
+    """The row of default_index in the compute type [...], zeros where that is -1; [1, ...] of some types."""
+    dtype = b.compute_type("T")
+    constant = b.known.constants.get("default_index")
+    if constant is not None:
+        index = b.constant(int(constant) if dtype in _COMMON_TYPES else [int(constant)])
+        return b.cast(b.Gather("emb_table", index, axis=0), dtype)
+    index, zero = b.as_vector("default_index"), b.constant([0])
+    found = b.Gather("emb_table", b.Compress(index, b.GreaterOrEqual(index, zero), axis=0), axis=0)  # one row or none
+    if dtype in (TensorProto.FLOAT, TensorProto.DOUBLE):  # ORT computes it in double, which not all integers fit into
+        return b.ReduceSum(b.cast(found, dtype), zero, keepdims=0)
+    zeros = b.filled(b.Concat(b.constant([1]), b.Shape("emb_table", start=1), axis=0), 0, dtype)
+    return b.Gather(b.Concat(zeros, found, axis=0), b.constant([-1]), axis=0)
+
+
+def _write(entries: Entries, reduced: Value) -> None:
     """Put the default row into empty segments and write the output."""
-    reduced = b.cast(reduced, b.types["T"])
+    b, segments = entries.b, entries.segments
     if "default_index" in b.given:
-        index = b.Reshape(b.int64("default_index"), b.constant([1]))
-        row = b.Gather("emb_table", b.Compress(index, b.GreaterOrEqual(index, b.constant([0])), axis=0), axis=0)
-        zero = b.cast(
-            b.Expand(b.constant(0), b.Concat(b.constant([1]), b.Shape(reduced, start=1), axis=0)), b.types["T"]
-        )
-        candidates = b.Concat(reduced, zero, row, axis=0)  # the last of them is the default
-        own = b.Range(b.constant(0), b.Size(count), b.constant(1))
-        reduced = b.Gather(candidates, b.Where(b.cast(count, TensorProto.BOOL), own, b.constant(-1)), axis=0)
-    b.move("output", reduced)
+        row, count = _default_row(b), segments.counts()
+        if b.compute_type("T") in _COMMON_TYPES:
+            is_used = segments.as_column(b.cast(count, TensorProto.BOOL), reduced)
+            reduced = b.Where(is_used, reduced, row)
+        else:
+            own = b.Range(b.constant(0), b.Size(count), b.constant(1))
+            chosen = b.Where(b.cast(count, TensorProto.BOOL), own, segments.size)
+            reduced = b.Gather(b.Concat(reduced, row, axis=0), chosen, axis=0)
+    b.output("output", reduced)

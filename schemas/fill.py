@@ -20,20 +20,20 @@ _CARRIERS: dict[DType, DType] = {
 
 
 def _fill_body(b: Body) -> None:
-    dims = b.int64("dims")
-    if b.types["T"] == TensorProto.BFLOAT16:
-        b.output("output", b.Expand(b.cast("value", TensorProto.FLOAT), dims))
+    dims, dtype = b.int64("dims"), b.types["T"]
+    value = b.known.constants.get("value")
+    # ORT has neither Expand nor ConstantOfShape for bfloat16; float32 carries it exactly.
+    carrier = b.compute_type("T") if dtype == TensorProto.BFLOAT16 else dtype
+    if value is not None and dtype != TensorProto.STRING:
+        b.output("output", b.filled(dims, value, carrier))
     else:
-        b.move("output", b.Expand("value", dims))
+        b.output("output", b.Expand(b.cast("value", carrier), dims))
 
 
 def _masked_fill_body(b: Body) -> None:
     mask = b.cast("mask", TensorProto.BOOL)
-    carrier = _CARRIERS.get(b.types["T"])
-    if carrier is None:
-        b.move("output", b.Where(mask, "value", "x"))
-    else:
-        b.output("output", b.Where(mask, b.cast("value", carrier), b.cast("x", carrier)))
+    carrier = _CARRIERS.get(b.types["T"], b.types["T"])
+    b.output("output", b.Where(mask, b.cast("value", carrier), b.cast("x", carrier)))
 
 
 FILL = Op(

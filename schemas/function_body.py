@@ -1,51 +1,94 @@
-"""Function bodies: the operators of the domain in standard ONNX, as model-local functions.
+"""Function bodies: the operators of the domain in standard ONNX.
 
-A body is written for one binding of element types and attributes (`Op.body` gets a `Body` to write on), so it holds
-only the nodes that this binding needs; the `overload` of the function tells the bindings apart.
+A body is written for one binding of element types and attributes, and for what a model tells about a node's inputs
+(`Op.body` gets a `Body` to write on), so it holds only the nodes that this node needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from onnx import FunctionProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, helper, numpy_helper
 
 from onnx_sparse.schemas.declaration import DOMAIN, HALF_FLOATS, DType, Op, dtype_name, numpy_dtype
+from onnx_sparse.schemas.validation import Dim
 
 #: The lowest opset of ai.onnx that has what the bodies use: ScatterND with min and max.
 BODY_OPSET = 18
 
+Array = np.ndarray[Any, Any]
 Value = str  # the name of a value in the function
+
+#: The element types of the results whose type is not that of the node's first input.
+_RESULT_TYPES: dict[str, DType] = {
+    **dict.fromkeys(("Shape", "Size", "NonZero"), TensorProto.INT64),
+    **dict.fromkeys(("Equal", "GreaterOrEqual", "IsNaN", "Less", "Not"), TensorProto.BOOL),
+}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a model tells about a node's inputs before it runs, by their names.
+
+    Attributes:
+        shapes: Their dimensions: numbers, symbols, None for unknown ones.
+        constants: Their values.
+    """
+
+    shapes: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
+    constants: Mapping[str, Array] = field(default_factory=dict)
 
 
 class Body:
     """Writes the nodes of one function body. `body.Gather(x, i, axis=0)` adds a node and returns its output's name.
+
+    A node that is written twice is there once.
 
     Attributes:
         op: The operator.
         types: The element type of each type variable.
         attributes: The value of each attribute.
         given: The names of the inputs that the node gives other than as their sentinels.
+        known: What is known about the inputs.
     """
 
     def __init__(
-        self, op: Op, types: Mapping[str, DType], attributes: Mapping[str, str], given: frozenset[str]
+        self,
+        op: Op,
+        types: Mapping[str, DType],
+        attributes: Mapping[str, str],
+        given: frozenset[str],
+        known: Known,
     ) -> None:
         self.op = op
         self.types = types
         self.attributes = attributes
         self.given = given
+        self.known = known
         self.nodes: list[NodeProto] = []
         self.branches: list[Body] = []
         self.prefix = ""  # keeps a branch's names apart from those outside
+        self._dtypes: dict[Value, DType] = {i.name: op.bind(i.type, types) for i in op.inputs}
+        self._written: dict[bytes, tuple[Value, ...]] = {}
+        self._results: dict[str, Value] = {}
 
     def node(self, op_type: str, *inputs: Value, outputs: int = 1, **attributes: Any) -> tuple[Value, ...]:
         """Add a standard ONNX node; returns the names of its outputs."""
-        names = tuple(f"{self.prefix}{op_type}_{len(self.nodes)}_{k}" for k in range(outputs))
-        self.nodes.append(helper.make_node(op_type, list(inputs), list(names), **attributes))
-        return names
+        node = helper.make_node(op_type, list(inputs), [], **attributes)
+        key = node.SerializeToString(deterministic=True)
+        if key not in self._written:
+            names = tuple(f"{self.prefix}{op_type}_{len(self.nodes)}_{k}" for k in range(outputs))
+            node.output.extend(names)
+            self.nodes.append(node)
+            self._written[key] = names
+            dtype = self._result_type(node)
+            if dtype is not None:
+                self._dtypes[names[0]] = dtype
+            self._dtypes.update(dict.fromkeys(names[1:], TensorProto.INT64))  # those of TopK and Unique
+        return self._written[key]
 
     def __getattr__(self, op_type: str) -> Callable[..., Value]:
         if not op_type[:1].isupper():
@@ -54,8 +97,12 @@ class Body:
 
     def constant(self, value: Any, dtype: DType | None = None) -> Value:
         """A constant of the given element type (int64 when omitted)."""
-        array = np.asarray(value, np.int64 if dtype is None else numpy_dtype(dtype))
-        (name,) = self.node("Constant", value=numpy_helper.from_array(array))
+        (name,) = self.node("Constant", value=_tensor(value, dtype))
+        return name
+
+    def filled(self, shape: Value, value: Any, dtype: DType | None = None) -> Value:
+        """A tensor of a shape with one number everywhere, in the given element type (int64 when omitted)."""
+        (name,) = self.node("ConstantOfShape", shape, value=_tensor([value], dtype))
         return name
 
     def int64(self, value: Value) -> Value:
@@ -64,18 +111,49 @@ class Body:
 
     def cast(self, value: Value, dtype: DType) -> Value:
         """The value as another element type."""
+        if self._dtypes.get(value) == dtype:
+            return value
         (name,) = self.node("Cast", value, to=dtype)
         return name
+
+    def as_vector(self, scalar: Value) -> Value:
+        """An integer scalar as int64 [1]."""
+        constant = self.known.constants.get(scalar)
+        if constant is not None:
+            return self.constant([int(constant)])
+        return self.Reshape(self.int64(scalar), self.constant([1]))
 
     def compute_type(self, type_variable: str) -> DType:
         """The type to compute in: float32 for the half floats, the type itself otherwise."""
         dtype = self.types[type_variable]
         return int(TensorProto.FLOAT) if dtype in HALF_FLOATS else dtype
 
+    def rank(self, name: str) -> int | None:
+        """The rank of an input, where it is known."""
+        shape = self.known.shapes.get(name)
+        return None if shape is None else len(shape)
+
+    def inner(self, name: str, start: int = 1) -> tuple[Dim, ...] | None:
+        """The dimensions of an input from one on, where its rank is known."""
+        shape = self.known.shapes.get(name)
+        return None if shape is None else shape[start:]
+
+    def size(self, name: str, axis: int = 0) -> int | None:
+        """The size of a dimension of an input, where it is known."""
+        shape = self.known.shapes.get(name, ())
+        size = shape[axis] if axis < len(shape) else None
+        return size if isinstance(size, int) else None
+
+    def has_shape_of(self, name: str, other: str) -> bool:
+        """Whether two inputs are known to have the same shape."""
+        shape = self.known.shapes.get(name)
+        return shape is not None and None not in shape and shape == self.known.shapes.get(other)
+
     def branch(self) -> Body:
         """A separate body for a branch of `choose`; it may use this one's values. Its last node is its result."""
-        branch = Body(self.op, self.types, self.attributes, self.given)
+        branch = Body(self.op, self.types, self.attributes, self.given, self.known)
         branch.prefix = f"{self.prefix}{len(self.nodes)}_{len(self.branches)}_"
+        branch._dtypes.update(self._dtypes)
         self.branches.append(branch)
         return branch
 
@@ -90,11 +168,39 @@ class Body:
     def output(self, name: str, value: Value) -> None:
         """Make a value the operator's output of that name, in its declared element type."""
         declared = next(o for o in self.op.outputs if o.name == name)
-        self.nodes.append(helper.make_node("Cast", [value], [name], to=self.op.bind(declared.type, self.types)))
+        self._results[name] = self.cast(value, self.op.bind(declared.type, self.types))
 
-    def move(self, name: str, value: Value) -> None:
-        """Make a value that already has its element type an output (also a string, which no Cast takes)."""
-        self.nodes.append(helper.make_node("Identity", [value], [name]))
+    def nodes_for(self, outputs: Iterable[str]) -> list[NodeProto]:
+        """The nodes that compute some of the operator's outputs, which have the outputs' names."""
+        results = {name: self._results[name] for name in outputs}
+        needed, kept = set(results.values()), []
+        for node in reversed(self.nodes):
+            if needed.intersection(node.output):
+                kept.append(node)
+                needed.update(read_values(node))
+        kept.reverse()
+        produced = {name for node in kept for name in node.output}
+        renamed: dict[Value, str] = {}
+        copies = []
+        for name, value in results.items():
+            if value in produced and value not in renamed:
+                renamed[value] = name
+            else:
+                copies.append(helper.make_node("Identity", [renamed.get(value, value)], [name]))
+        for node in kept:
+            _rename(node, renamed)
+        return kept + copies
+
+    def _result_type(self, node: NodeProto) -> DType | None:
+        if node.op_type in ("Constant", "ConstantOfShape"):
+            return int(node.attribute[0].t.data_type)
+        if node.op_type == "Cast":
+            return int(node.attribute[0].i)
+        if node.op_type == "If":
+            return int(node.attribute[0].g.output[0].type.tensor_type.elem_type)
+        if node.op_type in _RESULT_TYPES:
+            return _RESULT_TYPES[node.op_type]
+        return self._dtypes.get(node.input[1 if node.op_type == "Where" else 0])
 
 
 def function_proto(
@@ -103,6 +209,9 @@ def function_proto(
     attributes: Mapping[str, str] | None = None,
     given: frozenset[str] | None = None,
     opset: int = BODY_OPSET,
+    *,
+    known: Known | None = None,
+    outputs: Iterable[str] | None = None,
 ) -> FunctionProto | None:
     """The function body of an operator as a model-local function; None where it has none.
 
@@ -112,28 +221,58 @@ def function_proto(
         attributes: Values of its attributes; the defaults when omitted.
         given: The names of the inputs that the node gives; all when omitted.
         opset: The opset of ai.onnx that the function imports; the nodes of bodies mean the same from `BODY_OPSET` on.
+        known: What is known about the inputs; nothing when omitted.
+        outputs: The names of the outputs that the function has; all when omitted.
     """
     if op.body is None:
         return None
     values = op.with_defaults(attributes or {})
     present = frozenset(i.name for i in op.inputs) if given is None else given
-    body = Body(op, types, values, present)
+    body = Body(op, types, values, present, known or Known())
     op.body(body)
+    names = [o.name for o in op.outputs] if outputs is None else list(outputs)
     return helper.make_function(
         DOMAIN,
         op.name,
         [i.name for i in op.inputs],
-        [o.name for o in op.outputs],
-        body.nodes,
+        names,
+        body.nodes_for(names),
         [helper.make_opsetid("", opset)],
         attributes=[a.name for a in op.attributes],
-        overload=overload_name(op, types, values, present),
     )
 
 
-def overload_name(op: Op, types: Mapping[str, DType], attributes: Mapping[str, str], given: frozenset[str]) -> str:
-    """The name that tells one specialised body of an operator from another: `float_int64_row_major`."""
+def binding_name(op: Op, types: Mapping[str, DType], attributes: Mapping[str, str], given: frozenset[str]) -> str:
+    """A name that tells a specialised body of an operator from most others: `SegmentMax_float_int64_int64_ZERO`."""
     parts = [dtype_name(types[variable]) for variable in op.types]
     parts += [attributes[a.name] for a in op.attributes]
     parts += [f"no_{i.name}" for i in op.inputs if i.name not in given]
-    return "_".join(parts)
+    return "_".join([op.name, *parts])
+
+
+def operator_name(function_name: str) -> str:
+    """The operator that a function of a name is a body of."""
+    return function_name.partition("_")[0]
+
+
+def read_values(node: NodeProto) -> set[str]:
+    """The names of the values that a node and its subgraphs read."""
+    names = set(node.input)
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            for inner in attribute.g.node:
+                names |= read_values(inner)
+    return names
+
+
+def _rename(node: NodeProto, names: Mapping[str, str]) -> None:
+    for values in (node.input, node.output):
+        values[:] = [names.get(value, value) for value in values]
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            for inner in attribute.g.node:
+                _rename(inner, names)
+
+
+def _tensor(value: Any, dtype: DType | None) -> TensorProto:
+    return numpy_helper.from_array(np.asarray(value, np.int64 if dtype is None else numpy_dtype(dtype)))

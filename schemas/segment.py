@@ -8,7 +8,6 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.schemas.declaration import (
-    FLOATS,
     INDEX,
     NUMBERS,
     Attribute,
@@ -21,17 +20,7 @@ from onnx_sparse.schemas.declaration import (
     Values,
 )
 from onnx_sparse.schemas.function_body import Body, Value
-from onnx_sparse.schemas.segment_body import (
-    as_column,
-    counts,
-    divide_sum,
-    extremum,
-    first,
-    highest,
-    lowest,
-    scatter_reduce,
-    sorted_segments,
-)
+from onnx_sparse.schemas.segment_body import Segments, divide_sum, first, highest, last_plus_one, lowest
 
 _DATA = Input("data", "T", "K, ...", "The rows to reduce.")
 _SEGMENT_IDS = Input(
@@ -74,52 +63,51 @@ _COMMON_SEMANTICS = """
 """.strip()
 
 
-def _kept_rows(b: Body) -> tuple[Value, Value, Value]:
-    ids, kept, size = sorted_segments(b, "segment_ids", "num_segments" if "num_segments" in b.given else None)
-    rows = b.cast("data", b.compute_type("T"))
-    return first(b, rows, kept) if "num_segments" in b.given else rows, ids, size
+def _rows(b: Body) -> tuple[Value, Segments, Value | None]:
+    """The rows in the compute type, their segments, and how many of these to keep where there is one more."""
+    rows, ids, inner = b.cast("data", b.compute_type("T")), b.int64("segment_ids"), b.inner("data")
+    if "num_segments" not in b.given:
+        return rows, Segments(b, ids, last_plus_one(b, ids), inner), None
+    size = b.as_vector("num_segments")
+    if "num_segments" not in b.known.constants:
+        size = b.Where(b.Less(size, b.constant(0)), last_plus_one(b, ids), size)
+    # Dropped rows go to an extra last segment.
+    return rows, Segments(b, b.Min(ids, size), b.Add(size, b.constant([1])), inner), size
+
+
+def _write(b: Body, reduced: Value, kept: Value | None) -> None:
+    b.output("output", reduced if kept is None else first(b, reduced, kept))
 
 
 def _sum_body(b: Body) -> None:
-    rows, ids, size = _kept_rows(b)
-    b.output("output", scatter_reduce(b, "add", rows, ids, size, b.constant(0, b.compute_type("T"))))
+    rows, segments, kept = _rows(b)
+    _write(b, segments.reduce("add", rows, 0, b.compute_type("T")), kept)
 
 
 def _prod_body(b: Body) -> None:
-    rows, ids, size = _kept_rows(b)
-    b.output("output", scatter_reduce(b, "mul", rows, ids, size, b.constant(1, b.compute_type("T"))))
+    rows, segments, kept = _rows(b)
+    _write(b, segments.reduce("mul", rows, 1, b.compute_type("T")), kept)
 
 
 def _mean_body(b: Body) -> None:
-    rows, ids, size = _kept_rows(b)
+    rows, segments, kept = _rows(b)
     dtype = b.compute_type("T")
-    total = scatter_reduce(b, "add", rows, ids, size, b.constant(0, dtype))
-    b.output("output", divide_sum(b, total, counts(b, ids, size), dtype))
+    _write(b, divide_sum(segments, segments.reduce("add", rows, 0, dtype), dtype), kept)
 
 
 def _max_body(b: Body) -> None:
-    _extremum_body(b, "max")
+    _extremum_body(b, "max", lowest(b.types["T"]))
 
 
 def _min_body(b: Body) -> None:
-    _extremum_body(b, "min")
+    _extremum_body(b, "min", highest(b.types["T"]))
 
 
-def _extremum_body(b: Body, reduction: str) -> None:
-    rows, ids, size = _kept_rows(b)
+def _extremum_body(b: Body, reduction: str, worst: float) -> None:
+    rows, segments, kept = _rows(b)
     dtype = b.compute_type("T")
-    worst = lowest(b.types["T"]) if reduction == "max" else highest(b.types["T"])
-    fill = 0 if b.attributes["fill_mode"] == "ZERO" else worst
-    nonempty = b.cast(counts(b, ids, size), TensorProto.BOOL)
-    if dtype in FLOATS:
-        start = -np.inf if reduction == "max" else np.inf
-        reduced = extremum(b, reduction, rows, ids, size, dtype, start)
-        reduced = b.Where(as_column(b, nonempty, reduced), reduced, b.constant(fill, dtype))
-    else:
-        reduced = extremum(b, reduction, rows, ids, size, dtype, worst)
-        if fill == 0:  # ORT lacks Where for some integer types; it has Mul
-            reduced = b.Mul(reduced, as_column(b, b.cast(nonempty, dtype), reduced))
-    b.output("output", reduced)
+    start = segments.filled(rows, 0 if b.attributes["fill_mode"] == "ZERO" else worst, dtype)
+    _write(b, segments.extremum_or(reduction, start, rows, dtype), kept)
 
 
 SEGMENT_SUM = Op(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.schemas.declaration import FLOATS, DType, numpy_dtype
 from onnx_sparse.schemas.function_body import Body, Value
+from onnx_sparse.schemas.validation import Dim
+
+#: Beyond the end of every tensor.
+END = 2**62
 
 
 def lowest(dtype: DType) -> float:
@@ -32,44 +35,93 @@ def _python_number(dtype: DType, value: Any) -> float:
     return float(value) if dtype in FLOATS else int(value)
 
 
-def scatter_reduce(b: Body, reduction: str, rows: Value, ids: Value, size: Value, initial: Value) -> Value:
-    """Reduce rows [K, ...] into [size, ...] by int64 ids [K], starting from the scalar `initial`."""
-    shape = b.Concat(size, b.Shape(rows, start=1), axis=0)
-    return b.ScatterND(b.Expand(initial, shape), b.Unsqueeze(ids, b.constant([-1])), rows, reduction=reduction)
+class Segments:
+    """Rows that are reduced by segment.
 
-
-def counts(b: Body, ids: Value, size: Value) -> Value:
-    """How many rows each segment has, int64 [size]."""
-    ones = b.Expand(b.constant(1), b.Shape(ids))
-    return scatter_reduce(b, "add", ones, ids, size, b.constant(0))
-
-
-def as_column(b: Body, vector: Value, rows: Value) -> Value:
-    """A vector [n] reshaped to [n, 1, ...], with the rank of `rows`."""
-    ones = b.Expand(b.constant(1), b.Shape(b.Shape(rows, start=1)))
-    return b.Reshape(vector, b.Concat(b.Shape(vector), ones, axis=0), allowzero=1)
-
-
-def sorted_segments(b: Body, ids: Value, num_segments: Value | None) -> tuple[Value, Value, Value]:
-    """The rows that sorted segments keep.
-
-    Returns:
-        ids: int64 [k], the ids below the number of segments.
-        kept: int64 [1], k; the dropped rows are a suffix, because the ids are sorted.
-        size: int64 [1], the number of segments; last id + 1 where it is -1 or not given.
+    Attributes:
+        ids: int64 [K], the segment of each row.
+        size: int64 [1], the number of segments.
+        inner: The dimensions of the rows but the first, as far as they are known.
     """
-    ids = b.int64(ids)
-    if num_segments is None:
-        return ids, b.Shape(ids), _last_plus_one(b, ids)
-    wanted = b.Reshape(b.int64(num_segments), b.constant([1]))
-    size = b.Where(b.Less(wanted, b.constant(0)), _last_plus_one(b, ids), wanted)
-    kept = b.ReduceSum(b.int64(b.Less(ids, size)), b.constant([0]), keepdims=1)
-    return first(b, ids, kept), kept, size
+
+    def __init__(self, b: Body, ids: Value, size: Value, inner: tuple[Dim, ...] | None) -> None:
+        self.b = b
+        self.ids = ids
+        self.size = size
+        self.inner = inner
+        self._shape: Value | None = None
+
+    def reduce(self, reduction: str, rows: Value, initial: Any, dtype: DType) -> Value:
+        """Reduce rows [K, ...] into [size, ...], starting from the number `initial`; `dtype` is their element type."""
+        return self.reduce_into(reduction, self.filled(rows, initial, dtype), rows)
+
+    def reduce_into(self, reduction: str, start: Value, rows: Value) -> Value:
+        """Reduce rows [K, ...] into [size, ...], starting from that."""
+        return self.b.ScatterND(start, self._positions(), rows, reduction=reduction)
+
+    def sums_of(self, vector: Value, dtype: DType) -> Value:
+        """The sum of a number of each row [K] by segment [size]."""
+        start = self.b.filled(self.size, 0, dtype)
+        return self.b.ScatterND(start, self._positions(), vector, reduction="add")
+
+    def counts(self) -> Value:
+        """How many rows each segment has, int64 [size]."""
+        return self.sums_of(self.b.filled(self.b.Shape(self.ids), 1), TensorProto.INT64)
+
+    def as_column(self, vector: Value, rows: Value) -> Value:
+        """A vector [size] reshaped to [size, 1, ...], with the rank of `rows`."""
+        if self.inner is not None:
+            axes = list(range(1, len(self.inner) + 1))
+            return self.b.Unsqueeze(vector, self.b.constant(axes)) if axes else vector
+        b = self.b
+        ones = b.filled(b.Shape(b.Shape(rows, start=1)), 1)
+        return b.Reshape(vector, b.Concat(b.Shape(vector), ones, axis=0), allowzero=1)
+
+    def extremum(self, reduction: str, rows: Value, initial: Any, dtype: DType) -> Value:
+        """Max or Min of the rows and `initial`, which propagates NaN."""
+        return self._with_nan(self.reduce(reduction, rows, initial, dtype), rows, dtype)
+
+    def extremum_or(self, reduction: str, start: Value, rows: Value, dtype: DType) -> Value:
+        """Max or Min of the rows of each segment, which propagates NaN; what `start` has where there are none."""
+        # Any row of a segment will do to start from: whichever ScatterND leaves there is reduced with all others.
+        any_row = self.b.ScatterND(start, self._positions(), rows)
+        return self._with_nan(self.reduce_into(reduction, any_row, rows), rows, dtype)
+
+    def filled(self, rows: Value, value: Any, dtype: DType) -> Value:
+        """A number everywhere, in the shape of the reduced rows."""
+        return self.b.filled(self.shape(rows), value, dtype)
+
+    def shape(self, rows: Value) -> Value:
+        """The shape of the reduced rows; all rows have the same."""
+        b = self.b
+        if self._shape is None and self.inner == ():
+            self._shape = self.size
+        elif self._shape is None:
+            is_known = self.inner is not None and all(isinstance(size, int) for size in self.inner)
+            inner = b.constant(self.inner) if is_known else b.Shape(rows, start=1)
+            self._shape = b.Concat(self.size, inner, axis=0)
+        return self._shape
+
+    def _positions(self) -> Value:
+        return self.b.Unsqueeze(self.ids, self.b.constant([-1]))
+
+    def _with_nan(self, reduced: Value, rows: Value, dtype: DType) -> Value:
+        """ScatterND's extremum of NaN depends on the order of the rows, so NaN is summed separately, and put in.
+
+        Subtracting keeps the sign of zero, and static quantization leaves it alone: the range of the limits of a type
+        would leave nothing of other numbers.
+        """
+        if dtype not in FLOATS:
+            return reduced
+        b = self.b
+        only_nan = b.Where(b.IsNaN(rows), rows, b.constant(0, dtype))
+        return b.Sub(reduced, self.reduce("add", only_nan, 0, dtype))
 
 
-def _last_plus_one(b: Body, ids: Value) -> Value:
-    last = b.Slice(b.Concat(b.constant([-1]), ids, axis=0), b.constant([-1]), b.constant([2**62]))
-    return b.Add(last, b.constant([1]))
+def last_plus_one(b: Body, ids: Value) -> Value:
+    """The number of segments of sorted int64 ids, int64 [1]."""
+    minus_one = b.constant([-1])
+    return b.Add(b.Gather(b.Concat(minus_one, ids, axis=0), minus_one, axis=0), b.constant([1]))
 
 
 def first(b: Body, rows: Value, count: Value) -> Value:
@@ -77,24 +129,11 @@ def first(b: Body, rows: Value, count: Value) -> Value:
     return b.Slice(rows, b.constant([0]), count, b.constant([0]))
 
 
-def extremum(b: Body, reduction: str, rows: Value, ids: Value, size: Value, dtype: DType, initial: Any) -> Value:
-    """Max or Min that propagates NaN; `dtype` is the rows' element type."""
-    start = b.constant(initial, dtype)
-    if dtype not in FLOATS:
-        return scatter_reduce(b, reduction, rows, ids, size, start)
-    # ScatterND's result for NaN depends on the order of the rows, so NaN is reduced separately.
-    is_nan = b.IsNaN(rows)
-    worst = b.constant(-np.inf if reduction == "max" else np.inf, dtype)
-    reduced = scatter_reduce(b, reduction, b.Where(is_nan, worst, rows), ids, size, start)
-    any_nan = scatter_reduce(b, "max", b.cast(is_nan, TensorProto.INT32), ids, size, b.constant(0, TensorProto.INT32))
-    return b.Where(b.cast(any_nan, TensorProto.BOOL), b.constant(np.nan, dtype), reduced)
-
-
-def divide_sum(b: Body, total: Value, count: Value, dtype: DType) -> Value:
-    """total / count by rows, 0 where the count is 0. Integers divide toward zero; the result has type `dtype`."""
+def divide_sum(segments: Segments, total: Value, dtype: DType) -> Value:
+    """The sum by the number of rows, 0 where there are none. Integers divide toward zero; the result is a `dtype`."""
+    b = segments.b
+    count = b.Max(segments.counts(), b.constant(1))
     if dtype in FLOATS:
-        divisor = b.cast(b.Max(count, b.constant(1)), dtype)
-        return b.Div(total, as_column(b, divisor, total))
+        return b.Div(total, segments.as_column(b.cast(count, dtype), total))
     wide = TensorProto.UINT64 if dtype == TensorProto.UINT64 else TensorProto.INT64
-    divisor = b.cast(b.Max(count, b.constant(1)), wide)
-    return b.cast(b.Div(b.cast(total, wide), as_column(b, divisor, total)), dtype)
+    return b.cast(b.Div(b.cast(total, wide), segments.as_column(b.cast(count, wide), total)), dtype)

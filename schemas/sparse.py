@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from onnx_sparse.schemas.declaration import (
     Values,
 )
 from onnx_sparse.schemas.function_body import Body, Value
+from onnx_sparse.schemas.segment_body import END
 
 _VALUE_TYPES = (*NUMBERS, TensorProto.BOOL, TensorProto.STRING)
 
@@ -31,38 +33,62 @@ def _fill_rows(b: Body, rows: Value, row_count: Value) -> tuple[Value, Value]:
         empty: bool [rows].
         fill: int64 [f, 1], the empty rows in order.
     """
-    true = b.Expand(b.constant(True, TensorProto.BOOL), b.Shape(rows))
-    none = b.Expand(b.constant(False, TensorProto.BOOL), row_count)
-    empty = b.Not(b.ScatterND(none, b.Unsqueeze(rows, b.constant([-1])), true))
+    none = b.filled(b.Shape(rows), False, TensorProto.BOOL)
+    every = b.filled(row_count, True, TensorProto.BOOL)
+    empty = b.ScatterND(every, b.Unsqueeze(rows, b.constant([-1])), none)
     return empty, b.Transpose(b.NonZero(empty), perm=[1, 0])
 
 
-def _stable_order(b: Body, keys: Value) -> Value:
-    """The permutation that sorts int64 keys; TopK breaks ties by the lower position, which makes it stable."""
-    return b.node("TopK", keys, b.Shape(keys), outputs=2, axis=0, largest=0, sorted=1)[1]
+def _stable_order(b: Body, keys: Value, count: Value) -> Value:
+    """The permutation that sorts `count` int64 keys; TopK breaks ties by the lower position: it is stable."""
+    return b.node("TopK", keys, count, outputs=2, axis=0, largest=0, sorted=1)[1]
 
 
-def _inverse(b: Body, order: Value, count: Value) -> Value:
-    """Where the first `count` (int64 [1]) inputs of a permutation went."""
-    positions = b.Range(b.constant(0), b.Size(order), b.constant(1))
-    inverse = b.ScatterElements(order, order, positions, axis=0)
+def _stable_order_of_rows(b: Body, rows: Value, count: Value) -> Value:
+    """The permutation that sorts `count` row numbers, stably also where a runtime's TopK is not, as OpenVINO's."""
+    return _stable_order(b, b.Add(b.Mul(rows, count), _positions(b, count)), count)
+
+
+def _positions(b: Body, count: Value) -> Value:
+    """The numbers from 0 on, `count` (int64 [1]) of them."""
+    return b.Range(b.constant(0), b.Squeeze(count, b.constant([0])), b.constant(1))
+
+
+def _inverse(b: Body, order: Value, total: Value, count: Value) -> Value:
+    """Where the first `count` (int64 [1]) inputs of a permutation of `total` went."""
+    inverse = b.ScatterElements(order, order, _positions(b, total), axis=0)
     return b.Slice(inverse, b.constant([0]), count)
 
 
-def _filled_values(b: Body, fill: Value, order: Value) -> Value:
-    dtype = b.types["T"]
-    # ORT has no Expand for bfloat16; float32 carries it exactly.
-    default = b.cast("default_value", b.compute_type("T")) if dtype == TensorProto.BFLOAT16 else "default_value"
-    defaults = b.Expand(default, b.Shape(fill, end=1))
-    if dtype == TensorProto.BFLOAT16:
-        defaults = b.cast(defaults, dtype)
-    return b.Gather(b.Concat("values", defaults, axis=0), order, axis=0)
+def _filled_values(b: Body, order: Value) -> Value:
+    """The values in order, where every position behind them is the default value."""
+    candidates = b.Concat("values", b.Reshape("default_value", b.constant([1])), axis=0)
+    return b.Gather(candidates, b.Min(order, b.Shape("values")), axis=0)
+
+
+def _column(b: Body, coordinates: Value, column: int) -> Value:
+    return b.Gather(coordinates, b.constant(column), axis=1)
+
+
+def _lexicographic_order(b: Body, coordinates: Value, count: Value) -> Value:
+    """The permutation that sorts `count` coordinates [M, R], stably."""
+    rank = b.size("indices", 1)
+    if rank is None:
+        return _stable_order(b, _lexicographic_keys(b, coordinates), count)
+    rows = _column(b, coordinates, 0)
+    if rank == 1:
+        return _stable_order_of_rows(b, rows, count)
+    order = _stable_order(b, _column(b, coordinates, rank - 1), count)
+    for column in reversed(range(1, rank - 1)):
+        keys = b.Gather(_column(b, coordinates, column), order, axis=0)
+        order = b.Gather(order, _stable_order(b, keys, count), axis=0)
+    return b.Gather(order, _stable_order_of_rows(b, b.Gather(rows, order, axis=0), count), axis=0)
 
 
 def _lexicographic_keys(b: Body, coordinates: Value) -> Value:
     """int64 keys [M] that sort as the coordinates [M, R] do.
 
-    They are the positions in the dense tensor where these fit into int64, which is ten times as fast as the
+    They are the positions in the dense tensor where these fit into a double, which is ten times as fast as the
     alternative: Unique, which gives each coordinate's rank in lexicographic order.
     """
     sizes = b.Max(b.int64("dense_shape"), b.constant([1]))
@@ -71,64 +97,99 @@ def _lexicographic_keys(b: Body, coordinates: Value) -> Value:
     positions.ReduceSum(positions.Mul(coordinates, _strides(positions, sizes)), positions.constant([1]), keepdims=0)
     ranks = b.branch()
     # An extra first entry keeps Unique's input from being empty.
-    first = ranks.Expand(
-        ranks.constant(-1), ranks.Concat(ranks.constant([1]), ranks.Shape(coordinates, start=1), axis=0)
-    )
-    inverse = ranks.node("Unique", ranks.Concat(first, coordinates, axis=0), outputs=4, axis=0, sorted=1)[2]
-    ranks.Slice(inverse, ranks.constant([1]), ranks.constant([2**62]))
-    return b.choose(b.Less(size, b.constant(2.0**62, TensorProto.DOUBLE)), positions, ranks, TensorProto.INT64)
+    columns = ranks.Shape(coordinates, start=1)
+    extra = ranks.filled(ranks.Concat(ranks.constant([1]), columns, axis=0), -1)
+    inverse = ranks.node("Unique", ranks.Concat(extra, coordinates, axis=0), outputs=4, axis=0, sorted=1)[2]
+    ranks.Slice(inverse, ranks.constant([1]), ranks.constant([END]))
+    # ONNX Runtime computes ReduceSum and ReduceProd of int64 in double.
+    return b.choose(b.Less(size, b.constant(2.0**53, TensorProto.DOUBLE)), positions, ranks, TensorProto.INT64)
+
+
+def _filled_coordinates(b: Body, fill: Value) -> Value:
+    """The coordinates of the entries that fill rows [f, 1]: zeros behind the row."""
+    rank = b.size("indices", 1)
+    if rank is not None:
+        return fill if rank == 1 else b.Mul(fill, b.constant([[1] + [0] * (rank - 1)]))
+    columns = b.Sub(b.Shape("indices", start=1), b.constant([1]))
+    zeros = b.filled(b.Concat(b.Shape(fill, end=1), columns, axis=0), 0)
+    return b.Concat(fill, zeros, axis=1)
 
 
 def _sparse_fill_empty_rows_body(b: Body) -> None:
     indices = b.int64("indices")
-    rows = b.Squeeze(b.Slice(indices, b.constant([0]), b.constant([1]), b.constant([1])), b.constant([1]))
-    row_count = b.Slice(b.int64("dense_shape"), b.constant([0]), b.constant([1]))
-    empty, fill = _fill_rows(b, rows, row_count)
-    columns = b.Sub(b.Shape(indices, start=1), b.constant([1]))
-    zeros = b.Expand(b.constant(0), b.Concat(b.Shape(fill, end=1), columns, axis=0))
-    filled = b.Concat(indices, b.Concat(fill, zeros, axis=1), axis=0)
+    row_count = b.int64(b.Gather("dense_shape", b.constant([0]), axis=0))
+    empty, fill = _fill_rows(b, _column(b, indices, 0), row_count)
+    filled = b.Concat(indices, _filled_coordinates(b, fill), axis=0)
+    total = b.Shape(filled, end=1)
     if b.attributes["order"] == "row_major":
-        keys = _lexicographic_keys(b, filled)
+        order = _lexicographic_order(b, filled, total)
     else:
-        keys = b.Concat(rows, b.Squeeze(fill, b.constant([1])), axis=0)
-    order = _stable_order(b, keys)
+        order = _stable_order_of_rows(b, _column(b, filled, 0), total)
     b.output("output_indices", b.Gather(filled, order, axis=0))
-    b.move("output_values", _filled_values(b, fill, order))
-    b.move("empty_row_indicator", empty)
-    b.output("reverse_index_map", _inverse(b, order, b.Shape(rows)))
+    b.output("output_values", _filled_values(b, order))
+    b.output("empty_row_indicator", empty)
+    b.output("reverse_index_map", _inverse(b, order, total, b.Shape("values")))
 
 
 def _ragged_fill_empty_rows_body(b: Body) -> None:
-    empty, fill = _fill_rows(b, "value_rowids", b.Reshape("nrows", b.constant([1])))
+    empty, fill = _fill_rows(b, "value_rowids", b.as_vector("nrows"))
     filled = b.Concat("value_rowids", b.Squeeze(fill, b.constant([1])), axis=0)
-    order = _stable_order(b, filled)
-    b.move("output_value_rowids", b.Gather(filled, order, axis=0))
-    b.move("output_values", _filled_values(b, fill, order))
-    b.move("empty_row_indicator", empty)
-    b.move("reverse_index_map", _inverse(b, order, b.Shape("value_rowids")))
+    total = b.Shape(filled)
+    order = _stable_order_of_rows(b, filled, total)
+    b.output("output_value_rowids", b.Gather(filled, order, axis=0))
+    b.output("output_values", _filled_values(b, order))
+    b.output("empty_row_indicator", empty)
+    b.output("reverse_index_map", _inverse(b, order, total, b.Shape("values")))
 
 
-def _strides(b: Body, shape: Value) -> Value:
+def _strides(b: Body, shape: Value, rank: int | None = None) -> Value:
     """The row-major strides of a shape: the product of the dimensions after each."""
+    if rank:
+        strides = [b.constant([1])]
+        for size in reversed(_elements(b, shape, rank)[1:]):
+            strides.insert(0, b.Mul(size, strides[0]) if len(strides) > 1 else size)
+        return b.Concat(*strides, axis=0) if rank > 1 else strides[0]
     axes = b.Range(b.constant(0), b.Size(shape), b.constant(1))
     after = b.Less(b.Unsqueeze(axes, b.constant([1])), b.Unsqueeze(axes, b.constant([0])))
     return b.ReduceProd(b.Where(after, shape, b.constant(1)), b.constant([1]), keepdims=0)
 
 
+def _elements(b: Body, vector: Value, size: int) -> list[Value]:
+    """The elements of a vector, each [1]."""
+    return [b.Gather(vector, b.constant([k]), axis=0) for k in range(size)]
+
+
+def _product(b: Body, vector: Value, size: int | None) -> Value:
+    """The product of a vector's elements [1]; exact where their number is known."""
+    if not size:
+        return b.ReduceProd(vector, keepdims=1)
+    return functools.reduce(b.Mul, _elements(b, vector, size))
+
+
+def _positions_in(b: Body, coordinates: Value, strides: Value, rank: int | None) -> Value:
+    """The row-major positions of coordinates [N, R] as [N, 1]; exact where R is known."""
+    terms = b.Mul(coordinates, strides)
+    if not rank:
+        return b.ReduceSum(terms, b.constant([1]), keepdims=1)
+    return functools.reduce(b.Add, (b.Gather(terms, b.constant([k]), axis=1) for k in range(rank)))
+
+
 def _sparse_reshape_body(b: Body) -> None:
     one = b.constant([1])
+    old_rank = b.size("input_shape") if b.size("input_indices", 1) is None else b.size("input_indices", 1)
+    new_rank = b.size("new_shape")
     # The inferred dimension: the size divided by the product of the other dimensions.
     inferred = b.Less("new_shape", b.constant(0))
-    others = b.ReduceProd(b.Where(inferred, b.constant(1), "new_shape"), keepdims=1)
-    total = b.ReduceProd("input_shape", keepdims=1)
+    others = _product(b, b.Where(inferred, b.constant(1), "new_shape"), new_rank)
+    total = _product(b, "input_shape", old_rank)
     shape = b.Where(inferred, b.Div(total, b.Max(others, one)), "new_shape")
 
-    linear = b.ReduceSum(b.Mul("input_indices", _strides(b, "input_shape")), one, keepdims=1)
+    linear = _positions_in(b, "input_indices", _strides(b, "input_shape", old_rank), old_rank)
     # Column c is (linear mod stride[c - 1]) / stride[c]; nothing bounds the first one.
-    strides = b.Max(_strides(b, shape), one)
-    bounds = b.Slice(b.Concat(b.constant([2**63 - 1]), strides, axis=0), b.constant([0]), b.Shape(strides))
-    b.move("output_indices", b.Div(b.Mod(linear, bounds), strides))
-    b.move("output_shape", shape)
+    strides = b.Max(_strides(b, shape, new_rank), one)
+    bounds = b.Concat(b.constant([2**63 - 1]), b.Slice(strides, b.constant([0]), b.constant([-1])), axis=0)
+    b.output("output_indices", b.Div(b.Mod(linear, bounds), strides))
+    b.output("output_shape", shape)
 
 
 def _filled_size(rows: np.ndarray[Any, Any], row_count: int) -> int | None:
@@ -297,6 +358,7 @@ Entry `i` keeps its row-major position in the dense tensor: `output_indices[i]` 
     ),
     types={},
     body=_sparse_reshape_body,
+    body_notes="Where the number of dimensions is not known, positions beyond 2^53 are rounded in ONNX Runtime.",
     examples=(
         Example(
             "two rows of three become three rows of two",

@@ -18,7 +18,7 @@ from onnx_sparse.schemas.declaration import (
     Values,
 )
 from onnx_sparse.schemas.function_body import Body, Value
-from onnx_sparse.schemas.segment_body import counts, divide_sum, extremum, first, highest, lowest, scatter_reduce
+from onnx_sparse.schemas.segment_body import END, Segments, divide_sum, first, highest, lowest
 
 _INPUTS = (
     Input("data", "T", "*S, ...", "The slices to reduce; the leading dimensions are those of segment_ids."),
@@ -42,20 +42,27 @@ _COMMON_SEMANTICS = """
 """.strip()
 
 
-def _rows(b: Body) -> tuple[Value, Value, Value, Value]:
-    """The data as rows, their ids with dropped ones moved to an extra last row, and the sizes with and without it."""
-    size = b.Reshape(b.int64("num_segments"), b.constant([1]))
-    ids = b.Reshape(b.int64("segment_ids"), b.constant([-1]))
+def _rows(b: Body) -> tuple[Value, Segments, Value]:
+    """The data as rows, their segments with one more for dropped rows, and how many segments to keep."""
+    size = b.as_vector("num_segments")
+    ids, rows = b.int64("segment_ids"), "data"
+    ids_rank = b.rank("segment_ids")
+    if ids_rank != 1:
+        ids = b.Reshape(ids, b.constant([-1]))
+        if ids_rank is None:
+            inner = b.Slice(b.Shape("data"), b.Shape(b.Shape("segment_ids")), b.constant([END]))
+        else:
+            inner = b.Shape("data", start=ids_rank)
+        rows = b.Reshape("data", b.Concat(b.Shape(ids), inner, axis=0), allowzero=1)
     ids = b.Where(b.Less(ids, b.constant(0)), size, ids)
-    inner = b.Slice(b.Shape("data"), b.Shape(b.Shape("segment_ids")), b.constant([2**62]))
-    rows = b.Reshape("data", b.Concat(b.Shape(ids), inner, axis=0), allowzero=1)
-    return b.cast(rows, b.compute_type("T")), ids, b.Add(size, b.constant([1])), size
+    inner_sizes = None if ids_rank is None else b.inner("data", ids_rank)
+    segments = Segments(b, ids, b.Add(size, b.constant([1])), inner_sizes)
+    return b.cast(rows, b.compute_type("T")), segments, size
 
 
 def _scatter_body(b: Body, reduction: str, initial: int) -> None:
-    rows, ids, one_more, size = _rows(b)
-    start = b.constant(initial, b.compute_type("T"))
-    b.output("output", first(b, scatter_reduce(b, reduction, rows, ids, one_more, start), size))
+    rows, segments, size = _rows(b)
+    b.output("output", first(b, segments.reduce(reduction, rows, initial, b.compute_type("T")), size))
 
 
 def _sum_body(b: Body) -> None:
@@ -63,11 +70,9 @@ def _sum_body(b: Body) -> None:
 
 
 def _mean_body(b: Body) -> None:
-    rows, ids, one_more, size = _rows(b)
+    rows, segments, size = _rows(b)
     dtype = b.compute_type("T")
-    total = scatter_reduce(b, "add", rows, ids, one_more, b.constant(0, dtype))
-    mean = divide_sum(b, total, counts(b, ids, one_more), dtype)
-    b.output("output", first(b, mean, size))
+    b.output("output", first(b, divide_sum(segments, segments.reduce("add", rows, 0, dtype), dtype), size))
 
 
 def _prod_body(b: Body) -> None:
@@ -85,9 +90,8 @@ def _min_body(b: Body) -> None:
 
 
 def _extremum_body(b: Body, reduction: str, initial: float) -> None:
-    rows, ids, one_more, size = _rows(b)
-    reduced = extremum(b, reduction, rows, ids, one_more, b.compute_type("T"), initial)
-    b.output("output", first(b, reduced, size))
+    rows, segments, size = _rows(b)
+    b.output("output", first(b, segments.extremum(reduction, rows, initial, b.compute_type("T")), size))
 
 
 UNSORTED_SEGMENT_SUM = Op(

@@ -1,5 +1,6 @@
 """Check a model before it runs: onnx's full checker, strict type and shape inference with our
-schemas, unknown operators, canonical form, and the limits of the installed ONNX Runtime.
+schemas, unknown operators, canonical form, and the limits of the installed ONNX Runtime. It also
+says which form the model has, and which tools do not take that form.
 
 Errors keep the model from running and make the command fail; warnings do not.
 """
@@ -56,16 +57,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what is wrong with the model; fails when any of it is an error."""
+    from onnx_sparse.cli.forms import FORMS, NOT_FOR, form_of
     from onnx_sparse.cli.model_file import load_model
 
-    findings = list(find(load_model(arguments.model), arguments.model))
+    model = load_model(arguments.model)
+    findings = list(find(model, arguments.model))
+    form = form_of(model)
     errors = sum(finding.level == _ERROR for finding in findings)
     if arguments.json:
-        document = {"model": str(arguments.model), "ok": not errors, "findings": [asdict(f) for f in findings]}
+        document = {
+            "model": str(arguments.model),
+            "ok": not errors,
+            "findings": [asdict(f) for f in findings],
+            "form": form,
+            "not_for": NOT_FOR[form],
+        }
         output.write_json(document)
     else:
         if findings:
             output.table(["", "where", "what"], [[f.level, f.where, f.message] for f in findings], styles=_STYLES)
+            output.write_line()
+        output.write_line(f"form {form}: {FORMS[form]}")
+        if NOT_FOR[form]:
+            output.write_line()
+            output.table(["it is not for", "why, and what to do"], [list(row) for row in NOT_FOR[form].items()])
             output.write_line()
         output.write_line(f"{output.printable(arguments.model)}: {_verdict(errors, len(findings) - errors)}")
     return output.FAILED if errors else output.DONE

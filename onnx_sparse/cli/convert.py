@@ -33,6 +33,7 @@ onnx-sparse convert saved_model/ -o model.onnx --verify-with inputs.npz
 onnx-sparse convert model.keras -o model.onnx --import my_layers
 onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs logits:0
 onnx-sparse convert model.onnx -o standard.onnx --lower --verify
+onnx-sparse convert model.onnx -o standard.onnx --lower --opset 21
 onnx-sparse convert saved_model/ -o models/
 onnx-sparse convert by_tf2onnx.onnx -o fused.onnx --fuse --explain --verify
 onnx-sparse convert layer.json -o layer.onnx --input-spec Layer_0_input_0:float16:2,3
@@ -95,10 +96,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument(
         "--portable",
         action="store_true",
-        help="add a body of standard ONNX for each of our operators: runs anywhere, and uses our kernels if present",
+        help="add a body of standard ONNX for each of our operators: for runtimes that read functions, as ONNX "
+        "Runtime does; our kernels are used where they are registered",
     )
     form.add_argument(
         "--lower", action="store_true", help="standard ONNX only: our operators are replaced by their bodies"
+    )
+    parser.add_argument(
+        "--opset",
+        type=int,
+        metavar="N",
+        help="with --lower: the opset of ai.onnx, from 18 on (default: the model's, or 18 where that is lower)",
     )
     parser.add_argument(
         "--verify", action="store_true", help="run both models on generated inputs; write only when they agree"
@@ -148,7 +156,7 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
             show(stage)
 
         plain = conversion.convert(progress)
-        model = _in_form(plain, portable=arguments.portable, lower=arguments.lower)
+        model = _in_form(plain, arguments)
         records = conversion.verify(plain, model, progress) if _is_verified(arguments) else None
     failure = verification.failure(records or (), given=bool(arguments.verify_with))
     agrees = failure is None
@@ -199,6 +207,8 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
         raise output.UsageError("--lookup-table is for TensorFlow's GraphDefs")
     if origin != "tensorflow" and arguments.imports:
         raise output.UsageError("--import is for TensorFlow's models")
+    if arguments.opset is not None:
+        _check_opset(arguments)
     if origin != "onnx" and arguments.fuse:
         raise output.UsageError("--fuse is for ONNX files")
     keep: list[str | Path] = []
@@ -206,6 +216,20 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
         keep = [*_parts(source), *read_files(arguments.verify_with)]
     check_writable(arguments.output, keep=keep)
     return origin
+
+
+def _check_opset(arguments: argparse.Namespace) -> None:
+    from onnx_sparse.cli.ort_limits import find_limits
+    from onnx_sparse.schemas.function_body import BODY_OPSET
+
+    if not arguments.lower:
+        raise output.UsageError("--opset is for --lower; other forms keep the opset that they need")
+    newest = find_limits().opset
+    if not BODY_OPSET <= arguments.opset <= newest:
+        raise output.UsageError(
+            f"--opset {arguments.opset}: function bodies need {BODY_OPSET}, and the installed onnx and ONNX Runtime "
+            f"take {newest} at most"
+        )
 
 
 def _parts(source: Path) -> list[Path]:
@@ -236,13 +260,13 @@ def detect(source: Path) -> str:
     return origin
 
 
-def _in_form(model: ModelProto, *, portable: bool, lower: bool) -> ModelProto:
+def _in_form(model: ModelProto, arguments: argparse.Namespace) -> ModelProto:
     import onnx_sparse
 
     try:
-        if lower:
-            return onnx_sparse.lower(model)
-        return onnx_sparse.embed_functions(model) if portable else model
+        if arguments.lower:
+            return onnx_sparse.lower(model, opset=arguments.opset)
+        return onnx_sparse.embed_functions(model) if arguments.portable else model
     except ValueError as error:
         raise output.CommandError(error) from error
 
@@ -253,7 +277,7 @@ def _summary(model: ModelProto) -> dict[str, Any]:
     placed = list(nodes(model))
     return {
         "nodes": len(placed),
-        "our_nodes": dict(Counter(output.printable(p.node.op_type) for p in placed if p.is_ours).most_common()),
+        "our_nodes": dict(Counter(p.operator for p in placed if p.is_ours).most_common()),
         "functions": len(model.functions),
         "opsets": opset_imports(model),
         "ir_version": model.ir_version,

@@ -45,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def describe(model: ModelProto, path: Path) -> dict[str, Any]:
     """Everything that the command shows, as JSON."""
+    from onnx_sparse.cli.forms import form_of
     from onnx_sparse.cli.model_graph import disk_size, infer_types, nodes, opset_imports, type_text
     from onnx_sparse.cli.runnable_backends import BACKENDS, PYTHON, canonical_obstacle, obstacles
 
@@ -57,6 +58,7 @@ def describe(model: ModelProto, path: Path) -> dict[str, Any]:
     return {
         "model": str(path),
         "size": disk_size(model, path),
+        "form": form_of(model),
         "ir_version": model.ir_version,
         "opsets": opset_imports(model),
         "producer": output.printable(f"{model.producer_name} {model.producer_version}".strip()),
@@ -104,10 +106,14 @@ def _describe_node(placed: PlacedNode, against: dict[str, list[str]]) -> dict[st
     binding = placed.type_binding(op) if op else {}
     return {
         "name": placed.label,
-        "op": output.printable(placed.node.op_type),
+        "op": placed.operator,
         "exists": op is not None,
         "types": {variable: type_name(dtype) for variable, dtype in binding.items()},
-        "attributes": {a.name: output.printable(a.s) for a in placed.node.attribute if a.s},
+        "attributes": {
+            a.name: output.printable(f"@{a.ref_attr_name}" if a.ref_attr_name else a.s)
+            for a in placed.node.attribute
+            if a.s or a.ref_attr_name
+        },
         "canonical": op is not None and not canonical_gaps(placed.node),
         "backends": {name: not why for name, why in against.items()},
     }

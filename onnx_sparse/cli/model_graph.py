@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from onnx import (
@@ -21,6 +21,7 @@ from onnx_sparse.cli.output import printable
 from onnx_sparse.graphs import all_tensors, element_types
 from onnx_sparse.schemas import DOMAIN, OPS, Op
 from onnx_sparse.schemas.declaration import DType, dtype_name
+from onnx_sparse.schemas.function_body import operator_name
 from onnx_sparse.schemas.validation import KernelError, bind_types
 
 #: ONNX's names that numpy users read as something else.
@@ -43,17 +44,25 @@ class PlacedNode:
         scope: The functions and subgraphs that it is in, outermost first; empty in the main graph.
         types: The element types of the values that it can see, as far as they are known; in a model-local function
             they depend on the caller.
+        is_call: Whether the node calls a body of its operator under another name.
     """
 
     node: NodeProto
     position: int
     scope: tuple[str, ...] = ()
     types: Mapping[str, DType] = field(default_factory=dict)
+    is_call: bool = False
+
+    @property
+    def operator(self) -> str:
+        """The name of the node's operator."""
+        name = printable(self.node.op_type)
+        return operator_name(name) if self.is_call else name
 
     @property
     def op(self) -> Op | None:
         """The declaration of the node's operator, if it is one of ours."""
-        return OPS.get(printable(self.node.op_type)) if self.is_ours else None
+        return OPS.get(self.operator) if self.is_ours else None
 
     @property
     def is_ours(self) -> bool:
@@ -94,6 +103,13 @@ def infer_types(model: ModelProto) -> ModelProto:
 
 def nodes(model: ModelProto) -> Iterator[PlacedNode]:
     """Every node: of the main graph, of subgraphs, of model-local functions. Our own function bodies are left out."""
+    renamed = {f.name for f in model.functions if is_function_body(f) and f.name not in OPS}
+    for placed in _every_node(model):
+        is_call = placed.is_ours and placed.node.op_type in renamed and operator_name(placed.node.op_type) in OPS
+        yield replace(placed, is_call=True) if is_call else placed
+
+
+def _every_node(model: ModelProto) -> Iterator[PlacedNode]:
     yield from _graph_nodes(model.graph, (), {})
     for function in model.functions:
         if not is_function_body(function):

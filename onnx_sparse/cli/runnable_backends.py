@@ -23,7 +23,7 @@ BACKENDS = {
     PLAIN_NATIVE: "the native kernels, in any other ONNX Runtime session",
     PYTHON: "the Python kernels, in onnx_sparse.InferenceSession",
     PLAIN_PYTHON: "the Python kernels, in onnxruntime.InferenceSession",
-    PORTABLE: "standard ONNX that the model carries, in any ONNX runtime",
+    PORTABLE: "standard ONNX that the model carries, in a runtime that reads functions",
 }
 
 
@@ -54,9 +54,10 @@ def canonical_obstacle(model: ModelProto) -> str | None:
 
 
 def untyped_calls(model: ModelProto) -> list[str]:
-    """Calls of functions with nodes of ours whose outputs' types the model does not declare.
+    """Calls of functions with nodes of ours whose outputs' types are not declared.
 
     ONNX Runtime does not infer them, and refuses such a call; `onnx_sparse.InferenceSession` inlines the functions.
+    Inside of a function only its outputs can have types: those that its caller declares.
     """
     functions = {(f.domain, f.name, f.overload): f for f in model.functions if not is_function_body(f)}
     ours: set[tuple[str, str, str]] = set()
@@ -67,13 +68,15 @@ def untyped_calls(model: ModelProto) -> list[str]:
             for node in all_nodes(function.node)
             if node.domain == DOMAIN or (node.domain, node.op_type, node.overload) in ours
         }
+    places = [(graph.node, set(element_types(graph))) for graph in all_graphs(model.graph)]
+    places += [(function.node, set(function.output)) for key, function in functions.items() if key in ours]
     return [
         f"function {printable(node.op_type)} is called without declaring the type of {printable(name)}"
-        for graph in all_graphs(model.graph)
-        for node in graph.node
+        for nodes, typed in places
+        for node in nodes
         if (node.domain, node.op_type, node.overload) in ours
         for name in node.output
-        if name and name not in element_types(graph)
+        if name and name not in typed
     ]
 
 
@@ -100,10 +103,13 @@ def obstacles(model: ModelProto, placed: PlacedNode) -> dict[str, list[str]]:
     else:
         portable = ["not in this file: `onnx-sparse convert --portable` adds them"]
     native = [] if native_library() else ["this installation has no native library"]
+    called = []
+    if placed.is_call:
+        called = [f"it calls the body {DOMAIN}.{printable(placed.node.op_type)}, which is no kernel's name"]
     return {
         NATIVE: native,
-        PLAIN_NATIVE: native + untyped,
+        PLAIN_NATIVE: native + untyped + called,
         PYTHON: python,
-        PLAIN_PYTHON: plain + python,
+        PLAIN_PYTHON: plain + python + called,
         PORTABLE: portable,
     }

@@ -6,6 +6,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import onnx_sparse
+
 INPUTS = {
     "data": (TensorProto.FLOAT, ["K", 2]),
     "segment_ids": (TensorProto.INT64, ["K"]),
@@ -214,3 +216,30 @@ class TestFilesThatAreNoModels:
         result = cli(command, segment_max)
         assert result.code in (0, 1)
         assert "unexpected" not in result.err
+
+
+class TestTheForm:
+    """Which of the three it is, and what it is not for."""
+
+    @pytest.fixture
+    def forms(self, segment_model):
+        m = segment_model()
+        return {"domain": m, "functions": onnx_sparse.embed_functions(m), "plain": onnx_sparse.lower(m)}
+
+    @pytest.mark.parametrize(
+        ("form", "tools"),
+        [("domain", ["quantize_static", "OpenVINO"]), ("functions", ["version_converter", "float16"]), ("plain", [])],
+    )
+    def test_is_said(self, cli, save, forms, form, tools):
+        path = save(forms[form])
+        document = cli("check", path, "--json").json
+        assert document["form"] == form
+        assert bool(document["not_for"]) == bool(tools)
+        shown = cli("check", path).out
+        assert f"form {form}: " in shown
+        assert all(tool in shown for tool in tools)
+
+    def test_a_body_that_one_node_lacks(self, cli, save, forms):
+        m = forms["functions"]
+        del m.functions[:]
+        assert cli("check", save(m), "--json").json["form"] == "domain"

@@ -58,6 +58,25 @@ class TestFromOnnx:
         assert "none: any ONNX runtime can run it" in cli("convert", segment_max, "-o", out, "--lower").out
         assert {node.domain for node in onnx.load(out).graph.node} == {""}
 
+    @pytest.mark.parametrize("opset", [18, 20, 23])
+    def test_lower_to_an_opset(self, cli, segment_max, tmp_path, opset):
+        import onnxruntime
+
+        out = tmp_path / "out.onnx"
+        document = cli("convert", segment_max, "-o", out, "--lower", "--opset", opset, "--verify", "--json").json
+        assert document["opsets"] == {"ai.onnx": opset}
+        assert [record["verdict"] for record in document["verification"]] == ["ok"]
+        onnxruntime.InferenceSession(out)
+
+    @pytest.mark.parametrize(
+        "options", [["--lower", "--opset", "17"], ["--lower", "--opset", "999"], ["--opset", "18"]]
+    )
+    def test_an_opset_that_no_form_has(self, cli, segment_max, tmp_path, options):
+        result = cli("convert", segment_max, "-o", tmp_path / "out.onnx", *options)
+        assert result.code == 2
+        assert "--opset" in result.err
+        assert not (tmp_path / "out.onnx").exists()
+
     def test_lower_in_place_and_verify(self, cli, segment_max):
         document = cli("convert", segment_max, "-o", segment_max, "--lower", "--verify", "--json").json
         assert [record["verdict"] for record in document["verification"]] == ["ok"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
 import onnx_sparse
+from onnx_sparse.cli.runnable_backends import native_library
 
 
 def test_says_what_is_in_the_model(cli, segment_max):
@@ -40,6 +42,33 @@ def test_a_converted_model_runs_everywhere(cli, segment_max, tmp_path):
     assert described["nodes"][0]["canonical"]
     assert described["backends"]["python_plain_session"]["runs"]
     assert described["backends"]["function_bodies"]["runs"]
+
+
+@pytest.fixture
+def two_bodies(domain_node, make_model, save):
+    """SegmentSum of two element types, with bodies."""
+    nodes = [domain_node("SegmentSum", [name, "ids"], [f"{name}_sums"]) for name in ("x", "z", "z2")]
+    types = {"x": TensorProto.FLOAT, "z": TensorProto.INT32, "z2": TensorProto.INT32, "ids": TensorProto.INT64}
+    inputs = {name: (dtype, ["K"]) for name, dtype in types.items()}
+    outputs = {f"{name}_sums": (types[name], [None]) for name in ("x", "z", "z2")}
+    return save(onnx_sparse.embed_functions(make_model(nodes, inputs, outputs)))
+
+
+def test_a_second_body_of_an_operator(cli, two_bodies):
+    """The body that most nodes need has the operator's name, which kernels take; the other has its own."""
+    described = cli("inspect", two_bodies, "--json").json
+    assert [node["op"] for node in described["nodes"]] == ["SegmentSum"] * 3
+    assert all(node["exists"] for node in described["nodes"])
+    assert described["form"] == "functions"
+    backends = described["backends"]
+    assert backends["function_bodies"]["runs"]
+    assert backends["native"]["runs"] == bool(native_library())
+    (why,) = (why for why in backends["native_plain_session"]["why_not"] if "body" in why)
+    assert why == (
+        "it calls the body onnx_sparse.SegmentSum_float_int64_int64_no_num_segments, which is no kernel's name"
+    )
+    runs = [node["backends"]["native_plain_session"] for node in described["nodes"]]
+    assert runs == [False, *[bool(native_library())] * 2]
 
 
 def test_half_floats_need_our_session(cli, save, domain_node, make_model):
@@ -103,6 +132,42 @@ def test_a_call_of_a_function_without_a_declared_type(cli, nested):
     backends = cli("inspect", nested, "--json").json["backends"]
     assert "function Total is called without declaring the type of z" in backends["native_plain_session"]["why_not"]
     assert backends["python"]["runs"]
+
+
+@pytest.mark.skipif(not native_library(), reason="asks what native kernels do")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = onnx_sparse.SegmentSum (x, ids)",
+        "a = onnx_sparse.SegmentSum (x, ids) y = Neg (a)",
+        "a = Neg (x) y = mine.Pool (a, ids)",
+        "a = mine.Pool (x, ids) y = Neg (a)",
+        "a = mine.Pool (x, ids) y = onnx_sparse.SegmentSum (a, ids)",
+        "a = mine.Pool (x, ids) y = mine.Pool (a, ids)",
+        "a = mine.Pool (x, ids) y = Neg (x)",
+    ],
+)
+def test_functions_that_call_functions(cli, save, body):
+    """What is said of other sessions is what they do; our own runs all of them."""
+    m = onnx.parser.parse_model(f"""
+        <ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1, "mine" : 1]>
+        g (float[k] x, int64[k] ids) => (float[s] y) {{ y = mine.Outer (x, ids) }}
+        <domain: "mine", opset_import: ["" : 18, "onnx_sparse" : 1, "mine": 1]>
+        Outer (x, ids) => (y) {{ {body} }}
+        <domain: "mine", opset_import: ["" : 18, "onnx_sparse" : 1]>
+        Pool (data, ids) => (pooled) {{ pooled = onnx_sparse.SegmentSum (data, ids) }}""")
+    backends = cli("inspect", save(m), "--json").json["backends"]
+    options = onnx_sparse.session_options()
+    options.log_severity_level = 4
+    try:
+        onnxruntime.InferenceSession(m.SerializeToString(), options)
+    except Exception:  # it raises several of its own
+        runs = False
+    else:
+        runs = True
+    assert backends["native_plain_session"]["runs"] == runs
+    assert backends["native"]["runs"]
+    onnx_sparse.InferenceSession(m)
 
 
 def test_a_model_without_our_nodes(cli, save, make_model):
