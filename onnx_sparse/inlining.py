@@ -16,7 +16,13 @@ def without_calls_of_functions(model: ModelProto) -> ModelProto:
     """A copy without function bodies, in which functions that call the domain's operators are inlined.
 
     Nodes that call a body under another name call its operator again.
+
+    Raises:
+        ValueError: As `inlined`; or a function has no name.
     """
+    for position, function in enumerate(model.functions):
+        if not function.name:
+            raise ValueError(f"function {position} of the model has no name")
     copy = ModelProto()
     copy.CopyFrom(model)
     bodies = {f.name for f in model.functions if f.domain == DOMAIN}

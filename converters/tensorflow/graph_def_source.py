@@ -13,6 +13,7 @@ from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.attributes import every_node
+from onnx_sparse.converters.tensorflow.damaged_constants import refuse_damaged_constants
 from onnx_sparse.converters.tensorflow.derived_tables import derive_tables
 from onnx_sparse.converters.tensorflow.freeze import inlinable
 from onnx_sparse.converters.tensorflow.graph_tables import Contents, GraphTables
@@ -53,6 +54,7 @@ class GraphDefSource(Source):
         self.name = name
         self.specs = CompositeSpecs()
         self._graph = tf.Graph()
+        refuse_damaged_constants(graph_def, name)
         try:
             with self._graph.as_default():
                 tf.import_graph_def(graph_def, name="")

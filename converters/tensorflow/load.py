@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError, first_line
+from onnx_sparse.converters.tensorflow.damaged_constants import refuse_damaged_constants
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.tensorflow.source import Source, refuse_huge, refuse_what_onnx_lacks
 
@@ -95,6 +96,8 @@ def _load_saved_model(path: Path, signature: str | None, selected: dict[str, Seq
     if not any(file.stat().st_size for file in path.glob("saved_model.pb*")):
         raise ConversionError(f"{path} is not a SavedModel: its saved_model.pb is empty")
     with _errors_of_reading(path):
+        for meta_graph in require("tensorflow.python.saved_model.loader_impl").parse_saved_model(str(path)).meta_graphs:
+            refuse_damaged_constants(meta_graph.graph_def, str(path))
         model = tf.saved_model.load(str(path))
         signatures = dict(model.signatures)
     # Names with a leading underscore are TensorFlow's own (__saved_model_init_op).

@@ -131,8 +131,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Convert and write the model."""
     arguments.output = _destination(arguments.output, arguments.source)
     origin = _checked_origin(arguments)
-    if not _is_verified(arguments):
-        return _convert(origin, arguments, lambda stage: None)
     return watched(lambda tell: _convert(origin, arguments, tell))
 
 

@@ -543,10 +543,10 @@ class TestWatched:
 
     @pytest.fixture
     def convert(self, tmp_path):
-        """`onnx-sparse convert --verify` of a source for which a converter does something else."""
+        """`onnx-sparse convert` of a source for which a converter does something else."""
         (tmp_path / "saved_model.pb").touch()
 
-        def convert(action):
+        def convert(action, *options):
             program = f"""
 import os, signal, sys, time
 from onnx_sparse.cli import conversion, main
@@ -554,14 +554,15 @@ def convert(self, progress):
     progress("running TensorFlow on the batch 'ordinary'")
     {action}
 conversion.Conversion.convert = convert
-sys.exit(main(["convert", {str(tmp_path)!r}, "-o", {str(tmp_path / "out.onnx")!r}, "--verify"]))
+sys.exit(main(["convert", {str(tmp_path)!r}, "-o", {str(tmp_path / "out.onnx")!r}, *{options!r}]))
 """
             return subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
 
         return convert
 
-    def test_an_end_is_reported(self, convert):
-        process = convert("os.abort()")
+    @pytest.mark.parametrize("options", [(), ("--verify",)])
+    def test_an_end_is_reported(self, convert, options):
+        process = convert("os.abort()", *options)
         _, error = process.communicate(timeout=60)
         assert process.returncode == 1
         assert error == (

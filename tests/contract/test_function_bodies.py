@@ -323,6 +323,15 @@ def test_what_has_no_body_says_why(text: str, message: str) -> None:
         onnx_sparse.embed_functions(model(text))
 
 
+def test_a_function_without_a_name_is_refused() -> None:
+    """No model with one is valid, so neither would the result be."""
+    nameless = model("g (float[k] x, int64[k] i) => (y) { y = onnx_sparse.SegmentSum (x, i) }")
+    nameless.functions.add(domain="mine")
+    for change in (onnx_sparse.embed_functions, onnx_sparse.lower):
+        with pytest.raises(ValueError, match="function 0 of the model has no name"):
+            change(nameless)
+
+
 def test_the_bodies_work_is_linear_in_the_data() -> None:
     """No tensor in a body is larger than the data, however long one segment is (a padded grid would be)."""
     rows = 5000

@@ -358,3 +358,30 @@ def test_messages_of_the_error():
     )
     assert str(ConversionError("plain")) == "plain"
     assert ConversionError("plain").unsupported == ()
+
+
+def damaged(graph_def):
+    """The nodes of a graph and its functions, in which the tensor of a constant has another type than it says."""
+    nodes = [*graph_def.node, *(node for function in graph_def.library.function for node in function.node_def)]
+    constant = next(node for node in nodes if node.op == "Const")
+    constant.attr["value"].tensor.dtype = tf.uint64.as_datatype_enum
+    return constant.name
+
+
+def test_a_damaged_constant_of_a_graph(tmp_path):
+    """TensorFlow would end the process."""
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, [None], "x")
+        tf.concat([x, x], 0, name="twice")
+    definition = graph.as_graph_def()
+    name = damaged(definition)
+    (tmp_path / "a.pb").write_bytes(definition.SerializeToString())
+    assert f"a: the constant {name} holds uint64, not the int32 that it says" in str(refusal(tmp_path / "a.pb"))
+
+
+def test_a_damaged_constant_of_a_saved_model(saved_model, tmp_path):
+    path = shutil.copytree(saved_model, tmp_path / "damaged")
+    saved = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    name = damaged(saved.meta_graphs[0].graph_def)
+    (path / "saved_model.pb").write_bytes(saved.SerializeToString())
+    assert f"the constant {name} holds uint64" in str(refusal(path, signature="double"))
