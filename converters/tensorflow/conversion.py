@@ -21,6 +21,8 @@ from onnx_sparse.converters.tensorflow.naming import name_inputs_and_outputs
 from onnx_sparse.converters.tensorflow.runtime_guards import guard
 from onnx_sparse.converters.tensorflow.simplification import simplify
 from onnx_sparse.converters.tensorflow.source import Frozen, Source
+from onnx_sparse.converters.tensorflow.wide_integers import keep_wide_integers
+from onnx_sparse.converters.verification.input_roles import find_roles
 from onnx_sparse.schemas import DOMAIN, OPS
 
 #: The limit of protocol buffers; the tools of the onnx package refuse larger models.
@@ -105,6 +107,8 @@ def convert(
         attempts = rewrite(model)
         model = _inferred(model)
         guard(model)
+        splits = {name for ragged in loaded.specs.ragged for name in ragged.splits} | find_roles(model).splits
+        keep_wide_integers(model, splits)
         tell("checking")
         model = _inferred(model, strict=True)
         _admit_equal_strings(model)

@@ -14,10 +14,32 @@ from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS
 _INPUTS = ("input", "reduction_indices")
 
 
-@handles("Sum", "Max", "Min", "Prod", inputs=_INPUTS, to="ReduceSum", dtypes=("all numbers",))
+@handles(
+    "Sum",
+    "Prod",
+    inputs=_INPUTS,
+    to="ReduceSum",
+    dtypes=("all numbers",),
+    notes="products of integers beyond 2^53 are rounded, and int32 is not wrapped where it overflows",
+)
 def reduce(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The reduction of the same name."""
     return (_reduced(f"Reduce{node.op_type}", node["input"], node, emit),)
+
+
+@handles("Max", "Min", inputs=_INPUTS, to="ReduceMax", dtypes=("all numbers",))
+def reduce_to_extreme(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The same, also of types that ONNX Runtime computes in others: that of nothing is the least or largest number."""
+    op_type, data = f"Reduce{node.op_type}", node["input"]
+    if data.dtype == TensorProto.UINT64:  # in the order of int64, which begins with the upper half
+        half = emit.constant(np.iinfo(np.int64).min)
+        flipped = emit.op("BitwiseXor", emit.cast(data, TensorProto.INT64), half)
+        return (emit.cast(emit.op("BitwiseXor", _reduced(op_type, flipped, node, emit), half), data.dtype),)
+    if data.dtype == TensorProto.INT16:
+        reduced = _reduced(op_type, emit.cast(data, TensorProto.INT32), node, emit)
+        limit = emit.like(np.iinfo(np.int16).min if node.op_type == "Max" else np.iinfo(np.int16).max, reduced)
+        return (emit.cast(emit.op(node.op_type, reduced, limit), data.dtype),)
+    return (_reduced(op_type, data, node, emit),)
 
 
 @handles("EuclideanNorm", inputs=_INPUTS, to="ReduceL2", dtypes=("float16", "bfloat16", "float"))
@@ -41,6 +63,14 @@ def reduce_mean(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """ReduceMean, or where there may be nothing to reduce, a sum by a number: ONNX Runtime's mean of nothing is 0."""
     data, axes = node["input"], _constant_axes(node)
     something = data.shape is not None and axes is not None and all(data.shape[axis] for axis in axes)
+    if data.dtype in (TensorProto.INT64, TensorProto.UINT64, TensorProto.UINT32):
+        # ONNX Runtime's mean of them is one of doubles.
+        wide = emit.cast(data, TensorProto.INT64)
+        sizes = emit.op("Gather", emit.shape_of(data), _axes(node, emit))
+        count = emit.op("Max", emit.op("ReduceProd", sizes, emit.constant([0]), keepdims=0), emit.constant(1))
+        divided = TensorProto.UINT64 if data.dtype == TensorProto.UINT64 else TensorProto.INT64
+        total = emit.cast(_reduced("ReduceSum", wide, node, emit), divided)
+        return (emit.cast(emit.op("Div", total, emit.cast(count, divided)), data.dtype),)
     if something or data.dtype not in FLOATS:
         return (_reduced("ReduceMean", data, node, emit),)
     wide = emit.cast(data, TensorProto.FLOAT) if data.dtype in HALF_FLOATS else data
