@@ -90,6 +90,17 @@ class Emitter(ABC):
         made = result_type(op_type, self.opset, [None if t is None else t.dtype for t in given], attrs)
         return self.cast(self.node(op_type, given, [made], [shape], **attrs)[0], dtype)
 
+    def extreme(self, op_type: str, one: Tensor, other: Tensor, shape: Shape | None = None) -> Tensor:
+        """Max or Min of two tensors of one element type.
+
+        ONNX Runtime compares the lower halves of int64s with equal upper halves as if they were signed; its comparisons
+        are right.
+        """
+        if one.dtype != TensorProto.INT64:
+            return self.op(op_type, one, other, shape=shape)
+        is_first = self.op("GreaterOrEqual" if op_type == "Max" else "LessOrEqual", one, other)
+        return self.op("Where", is_first, one, other, shape=shape)
+
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
         """Cast a tensor; it is returned as it is if it has that element type."""
         value = tensor.value

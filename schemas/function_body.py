@@ -116,6 +116,14 @@ class Body:
         (name,) = self.node("Cast", value, to=dtype)
         return name
 
+    def larger(self, one: Value, other: Value) -> Value:
+        """The larger of int64s. ONNX Runtime's Max compares the lower halves of equal upper halves as if signed."""
+        return self.Where(self.Less(one, other), other, one)
+
+    def smaller(self, one: Value, other: Value) -> Value:
+        """The smaller of int64s; see `larger`."""
+        return self.Where(self.Less(one, other), one, other)
+
     def as_vector(self, scalar: Value) -> Value:
         """An integer scalar as int64 [1]."""
         constant = self.known.constants.get(scalar)

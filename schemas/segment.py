@@ -72,7 +72,7 @@ def _rows(b: Body) -> tuple[Value, Segments, Value | None]:
     if "num_segments" not in b.known.constants:
         size = b.Where(b.Less(size, b.constant(0)), last_plus_one(b, ids), size)
     # Dropped rows go to an extra last segment.
-    return rows, Segments(b, b.Min(ids, size), b.Add(size, b.constant([1])), inner), size
+    return rows, Segments(b, b.smaller(ids, size), b.Add(size, b.constant([1])), inner), size
 
 
 def _write(b: Body, reduced: Value, kept: Value | None) -> None:

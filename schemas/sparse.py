@@ -91,7 +91,7 @@ def _lexicographic_keys(b: Body, coordinates: Value) -> Value:
     They are the positions in the dense tensor where these fit into a double, which is ten times as fast as the
     alternative: Unique, which gives each coordinate's rank in lexicographic order.
     """
-    sizes = b.Max(b.int64("dense_shape"), b.constant([1]))
+    sizes = b.larger(b.int64("dense_shape"), b.constant([1]))
     size = b.ReduceProd(b.cast(sizes, TensorProto.DOUBLE), keepdims=0)
     positions = b.branch()
     positions.ReduceSum(positions.Mul(coordinates, _strides(positions, sizes)), positions.constant([1]), keepdims=0)
@@ -182,11 +182,11 @@ def _sparse_reshape_body(b: Body) -> None:
     inferred = b.Less("new_shape", b.constant(0))
     others = _product(b, b.Where(inferred, b.constant(1), "new_shape"), new_rank)
     total = _product(b, "input_shape", old_rank)
-    shape = b.Where(inferred, b.Div(total, b.Max(others, one)), "new_shape")
+    shape = b.Where(inferred, b.Div(total, b.larger(others, one)), "new_shape")
 
     linear = _positions_in(b, "input_indices", _strides(b, "input_shape", old_rank), old_rank)
     # Column c is (linear mod stride[c - 1]) / stride[c]; nothing bounds the first one.
-    strides = b.Max(_strides(b, shape, new_rank), one)
+    strides = b.larger(_strides(b, shape, new_rank), one)
     bounds = b.Concat(b.constant([2**63 - 1]), b.Slice(strides, b.constant([0]), b.constant([-1])), axis=0)
     b.output("output_indices", b.Div(b.Mod(linear, bounds), strides))
     b.output("output_shape", shape)

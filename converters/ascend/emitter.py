@@ -108,7 +108,9 @@ class Emitter(GraphEmitter):
         """
         if any(t.dtype != inputs[0].dtype for t in inputs):
             raise Unsupported(f"its inputs are of different element types: {', '.join(map(str, inputs))}")
-        made = self.op(op_type, *map(self.wide, inputs))
+        given = list(map(self.wide, inputs))
+        is_extreme = op_type in ("Max", "Min") and len(given) == 2
+        made = self.extreme(op_type, given[0], given[1]) if is_extreme else self.op(op_type, *given)
         return made if made.dtype == TensorProto.BOOL else self.cast(made, inputs[0].dtype)
 
     def reshape(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:

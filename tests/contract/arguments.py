@@ -175,8 +175,13 @@ class _Draw:
         if declared.name == "num_buckets" and self.special:
             values = np.full(shape, np.iinfo(dtype).max)
         if declared.name == "dense_shape" and shape[0] > 1 and self.special:
-            values[-1] = np.iinfo(dtype).max  # no output has the size of the columns, so they may be many
+            values[-1] = self.large(dtype)  # no output has the size of the columns, so they may be many
         return values
+
+    def large(self, dtype: np.dtype[Any]) -> int:
+        """The largest integer, or one of 33 bits, whose upper half small numbers have, too."""
+        largest = int(np.iinfo(dtype).max)
+        return min(largest, 3 * 10**9) if self.random.random() < 0.5 else largest
 
     def integers(self, low: int, high: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         if high <= low:
@@ -189,7 +194,7 @@ class _Draw:
         ids = self.random.integers(0, few, shape)
         bounded = "num_segments" in self.values and int(self.values["num_segments"]) >= 0
         if bounded and self.special and ids.size:
-            ids[self.random.integers(0, ids.size)] = np.iinfo(dtype).max
+            ids[self.random.integers(0, ids.size)] = self.large(dtype)
         return np.sort(ids).astype(dtype)
 
     def reshaped(self, before: Array, rank: int) -> Array:
@@ -236,7 +241,7 @@ class _Draw:
             return self.random.integers(0, 2, shape).astype(bool)
         if dtype.kind in "iu":
             info = np.iinfo(dtype)
-            high = info.max if self.special else min(info.max, 100)
+            high = self.large(dtype) if self.special else min(info.max, 100)
             return self.random.integers(max(info.min, -int(high)), high, shape, dtype=dtype, endpoint=True)
         # Products of many must not overflow, so magnitudes stay around one.
         values = (self.random.uniform(0.5, 1.6, shape) * self.random.choice([1, -1], shape)).astype(dtype)

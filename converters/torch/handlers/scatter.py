@@ -241,8 +241,9 @@ def _reduced(emit: TorchEmitter, rows: _Rows, reduction: str, include_self: bool
         return emit.op("Where", emit.column(touched, start), reduced, start, shape=start.shape)
     if reduction == "sum":
         return reduced if emit.is_zeros(start) else emit.op("Add", start, reduced, shape=start.shape)
-    merge = {"prod": "Mul", "amax": "Max", "amin": "Min"}[reduction]
-    return emit.op(merge, start, reduced, shape=start.shape)
+    if reduction == "prod":
+        return emit.op("Mul", start, reduced, shape=start.shape)
+    return emit.extreme(_REDUCTIONS[reduction], start, reduced, start.shape)
 
 
 def _segments(emit: TorchEmitter, reduction: str, rows: _Rows, data: Tensor) -> Tensor:
