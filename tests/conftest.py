@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 # Every run draws the same inputs. `--hypothesis-profile=few` is for runs that repeat on another build or on other
 # versions what a full run has tested.
 settings.register_profile(
-    "all", max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    "all", max_examples=9, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 settings.register_profile("few", settings.get_profile("all"), max_examples=3)
 settings.load_profile("all")
@@ -26,6 +26,12 @@ if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Several workers take tests from each other at the end, where one would have the long ones left."""
+    if getattr(config.option, "dist", "no") == "load":
+        config.option.dist = "worksteal"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -199,7 +199,7 @@ def test_resuming_after_a_kill(model, folder, tmp_path):
     command = [sys.executable, "-m", "onnx_sparse", "score", model, folder, "-o", out, "--batch-rows", "50", "--resume"]
     random = np.random.default_rng(0)
     for workers in ("1", "2"):
-        for _ in range(4):
+        for _ in range(3):
             process = subprocess.Popen([*map(str, command), "--workers", workers], stdout=subprocess.DEVNULL)
             time.sleep(random.uniform(0.6, 2.5))
             process.send_signal(signal.SIGKILL)
