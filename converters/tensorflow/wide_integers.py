@@ -4,7 +4,8 @@
   signed: of 3000000000 and 5, the larger is 5.
 - Its ReduceSum adds as doubles, which have 53 bits.
 
-Sizes and positions are smaller than that; only what may be larger (ids, values, hashes) is written anew.
+Sizes and positions are smaller than that, and so are numbers of 32 bits until something is computed with them; only
+what may be larger (ids, values, hashes, sums, products) is written anew.
 """
 
 from __future__ import annotations
@@ -42,18 +43,23 @@ _LARGE_TYPES = frozenset(
     (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.UINT32, TensorProto.UINT64, TensorProto.STRING)
 )
 
+#: Operators whose results have more bits than the numbers that they are given.
+_ARITHMETIC = frozenset(
+    ("Add", "Sub", "Mul", "Pow", "Neg", "Abs", "CumSum", "ReduceSum", "ReduceProd", "MatMul", "Einsum")
+)
+
 #: Reductions and comparisons of numbers of so many bits are right.
 _PART_BITS = 21
 
 
-def keep_wide_integers(model: ModelProto, narrow: Collection[str]) -> None:
+def keep_wide_integers(model: ModelProto, positions: Collection[str]) -> None:
     """Write such nodes anew, in place. Types must have been inferred.
 
     Args:
         model: The model.
-        narrow: Inputs whose integers are positions.
+        positions: Inputs whose integers are positions.
     """
-    _Graph(model.graph, None, set(narrow)).apply()
+    _Graph(model.graph, None, set(positions)).apply()
 
 
 class _Graph:
@@ -62,13 +68,15 @@ class _Graph:
     Args:
         graph: The graph.
         outer: The graph that it is in.
-        narrow: The inputs whose integers are positions.
+        positions: The inputs whose integers are positions.
 
     Attributes:
         wide: The tensors whose int64 may be large.
+        narrow: The tensors whose int64 have 32 bits.
+        sizes: The tensors of sizes, positions and constants.
     """
 
-    def __init__(self, graph: GraphProto, outer: _Graph | None, narrow: set[str]) -> None:
+    def __init__(self, graph: GraphProto, outer: _Graph | None, positions: set[str]) -> None:
         self._graph = graph
         self._nodes: list[NodeProto] = []
         self._types: dict[str, int] = dict(outer._types) if outer else {}
@@ -82,7 +90,9 @@ class _Graph:
         self._names |= self._types.keys()
         self.wide: set[str] = set(outer.wide) if outer else set()
         self.wide |= {tensor.name for tensor in graph.initializer if _holds_wide(tensor)}
-        self.wide |= {v.name for v in graph.input if self._types[v.name] == TensorProto.INT64} - narrow
+        self.wide |= {v.name for v in graph.input if self._types[v.name] == TensorProto.INT64} - positions
+        self.narrow: set[str] = set(outer.narrow) if outer else set()
+        self.sizes: set[str] = (outer.sizes if outer else set()) | self._constants.keys() | positions
 
     def apply(self) -> None:
         """Write every node."""
@@ -90,7 +100,8 @@ class _Graph:
         for node in self._graph.node:
             inner = [self._written(body, node) for body in subgraphs(node)]
             results = self._wide_results(node, inner)
-            if node.domain == "" and node.op_type in _REWRITTEN and self._has_wide_data(node):
+            self._follow(node)
+            if node.domain == "" and node.op_type in _REWRITTEN and self._has_data_in(self.wide, node):
                 self._write(node)
                 changed = True
             else:
@@ -101,16 +112,28 @@ class _Graph:
             del self._graph.node[:]
             self._graph.node.extend(nodes)
 
+    def _follow(self, node: NodeProto) -> None:
+        """Keep what is known of sizes and numbers of 32 bits."""
+        if node.domain == "" and (node.op_type in _POSITIONS or self.sizes.issuperset(filter(None, node.input))):
+            self.sizes.update(node.output)
+        elif node.op_type == "Cast" and attribute(node, "to") == TensorProto.INT64:
+            if self._types.get(node.input[0]) != TensorProto.BOOL:
+                self.narrow.update(node.output)
+        elif self._has_data_in(self.narrow, node):
+            self.narrow.update(node.output)
+
     def _written(self, body: GraphProto, node: NodeProto) -> _Graph:
-        narrow = {value.name for value in body.input} if self.wide.isdisjoint(node.input) else set()
-        inner = _Graph(body, self, narrow)
+        has_data = not (self.wide | self.narrow).isdisjoint(node.input)
+        inner = _Graph(body, self, set() if has_data else {value.name for value in body.input})
         inner.apply()
         return inner
 
-    def _has_wide_data(self, node: NodeProto) -> bool:
+    @staticmethod
+    def _has_data_in(tensors: set[str], node: NodeProto) -> bool:
+        """Whether one of the inputs whose elements the result has is among some tensors."""
         places = _DATA_INPUTS.get(node.op_type)
         inputs = node.input if places is None else [node.input[k] for k in places if k < len(node.input)]
-        return not self.wide.isdisjoint(inputs)
+        return not tensors.isdisjoint(inputs)
 
     def _wide_results(self, node: NodeProto, inner: Sequence[_Graph]) -> Iterable[str]:
         """The results of a node that may have large integers."""
@@ -129,7 +152,8 @@ class _Graph:
         if node.op_type == "Cast":
             is_large = self._types.get(node.input[0]) in _LARGE_TYPES or node.input[0] in self.wide
             return list(node.output) if attribute(node, "to") == TensorProto.INT64 and is_large else ()
-        if not self._has_wide_data(node) or self._types.get(node.output[0]) not in (None, TensorProto.INT64):
+        given = self.wide | self.narrow if node.op_type in _ARITHMETIC else self.wide
+        if not self._has_data_in(given, node) or self._types.get(node.output[0]) not in (None, TensorProto.INT64):
             return ()
         return list(node.output) if node.op_type == "Split" else list(node.output[:1])
 
@@ -137,7 +161,8 @@ class _Graph:
         """Those of the type variable of a wide input, and what is parsed or hashed."""
         op = OPS[node.op_type]
         inputs = zip(op.inputs, node.input, strict=False)
-        variables = {declared.type for declared, name in inputs if name in self.wide} & op.types.keys()
+        given = self.wide | self.narrow if op.name.endswith(("Sum", "Prod")) else self.wide
+        variables = {declared.type for declared, name in inputs if name in given} & op.types.keys()
         for declared, name in zip(op.outputs, node.output, strict=False):
             if declared.type in variables or declared.name == "int64_values" or op.name.startswith("StringToHash"):
                 yield name

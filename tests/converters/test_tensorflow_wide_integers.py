@@ -45,6 +45,29 @@ def test_elementwise(body):
         assert got.tolist() == function(tf.constant(x), tf.constant(y)).numpy().tolist()
 
 
+COMPUTED = {
+    "products": lambda x, y: tf.maximum(tf.cast(x, tf.int64) * 1000003, tf.cast(y, tf.int64)),
+    "sums": lambda x, y: tf.maximum(tf.cast(x, tf.int64) + tf.cast(y, tf.int64), tf.cast(y, tf.int64)),
+    "sums of sums": lambda x, y: tf.reduce_max(tf.cumsum(tf.cast(x, tf.int64))) + tf.cast(y, tf.int64),
+    "a sum": lambda x, y: tf.maximum(tf.reduce_sum(tf.cast(x, tf.int64)), tf.cast(y, tf.int64)),
+    "sums by segment": lambda x, y: tf.maximum(
+        tf.math.unsorted_segment_sum(tf.cast(x, tf.int64), tf.range(64) // 4, 16), tf.cast(y[:16], tf.int64)
+    ),
+    "products of sums": lambda x, y: tf.minimum(tf.reduce_sum(tf.cast(x, tf.int64)) * 5, tf.cast(y, tf.int64) * 3),
+}
+
+
+@pytest.mark.parametrize("body", COMPUTED.values(), ids=COMPUTED)
+def test_what_is_computed_of_int32(body):
+    spec = tf.TensorSpec([None], tf.int32)
+    function = tf.function(body, input_signature=[spec, spec], autograph=False)
+    session = InferenceSession(convert(function))
+    names = [given.name for given in session.get_inputs()]
+    for x, y in zip(numbers(np.int32, 64), numbers(np.int32, 64), strict=True):
+        (got,) = session.run(None, dict(zip(names, (x, y), strict=True)))
+        assert got.tolist() == function(tf.constant(x), tf.constant(y)).numpy().tolist()
+
+
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "uint32", "int16"])
 @pytest.mark.parametrize("op_type", ["Max", "Min", "Sum", "Mean"])
 @pytest.mark.parametrize("axes", [[0], [0, 1], [-1], []], ids=str)
@@ -72,6 +95,8 @@ def test_sizes_stay_as_they_are():
 
     @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.int64), tf.TensorSpec([None, None], tf.float32)])
     def longest(ragged, x):
-        return tf.reduce_max(ragged.row_lengths()), tf.reduce_max(tf.shape(x, tf.int64)), tf.size(x, tf.int64)
+        shape = tf.cast(tf.shape(x), tf.int64)  # of int32 first
+        count = tf.reduce_sum(tf.cast(x > 0, tf.int64))
+        return tf.reduce_max(ragged.row_lengths()), tf.maximum(shape * 2, 1), tf.reduce_sum(shape), count
 
     assert not [node for node in convert(longest).graph.node if node.op_type == "BitwiseAnd"]
