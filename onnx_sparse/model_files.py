@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeGuard
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeGuard
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import onnx_ir
 
     #: What is taken as a model.
-    ModelSource = ModelProto | bytes | str | os.PathLike[str] | onnx_ir.Model
+    ModelSource: TypeAlias = ModelProto | bytes | str | os.PathLike[str] | onnx_ir.Model
 
 #: protobuf's encodings of a field.
 _VARINT, _LENGTH_DELIMITED = 0, 2
@@ -97,7 +97,7 @@ def _from_ir(model: onnx_ir.Model) -> ModelProto:
     import onnx_ir
 
     try:
-        proto = onnx_ir.to_proto(model)
+        proto: ModelProto = onnx_ir.to_proto(model)
         for tensor in proto.graph.initializer:
             if tensor.data_location == TensorProto.EXTERNAL:
                 _put_data(tensor, model.graph.initializers[tensor.name].const_value)
