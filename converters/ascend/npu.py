@@ -106,7 +106,10 @@ def convert_npu(path: Path) -> ModelProto:
             raise ConversionError(unsupported=failures.found)
         waiting = left
         # Inference stops at an unknown operator, and continues from the types that rewriting has added.
-        model = onnx.shape_inference.infer_shapes(model)
+        try:
+            model = onnx.shape_inference.infer_shapes(model)
+        except onnx.shape_inference.InferenceError as error:
+            raise ConversionError(f"{path} is not a valid model: {first_line(error)}") from error
         failures = _rewrite(model)
     imports = [entry for entry in model.opset_import if entry.domain != DOMAIN]
     del model.opset_import[:]

@@ -76,7 +76,9 @@ def read_bytes(path: Path, most: int) -> bytes:
 def read_json(path: Path) -> Any:
     """The document in a JSON file; NaN and infinities are accepted, as nlohmann and Python may write them."""
     try:
-        return json.loads(read_bytes(path, MOST_JSON_BYTES))
+        document = json.loads(read_bytes(path, MOST_JSON_BYTES))
+        json.dumps(document, ensure_ascii=False).encode()  # fails on half a surrogate pair, which no name can have
+        return document
     except RecursionError as error:
         raise ConversionError(f"{path} is JSON nested too deeply for an ATB graph") from error
     except ValueError as error:

@@ -158,3 +158,13 @@ def test_operators_in_bodies_of_control_flow(tmp_path):
     onnx.save(helper.make_model(graph, opset_imports=imports), tmp_path / "m.onnx")
     with pytest.raises(ConversionError, match=r"then_branch \(npu::NPUMish\): it is in the body of control flow"):
         convert(tmp_path / "m.onnx")
+
+
+def test_a_domain_that_is_not_imported(tmp_path):
+    node = npu("NPUOneHot", num_classses=-1, depth=3, on_value=2, off_value=0)
+    path = save(tmp_path, [node], [np.array([2, 0], np.int32)], opset=17)
+    model = onnx.load(path)
+    del model.opset_import[1:]
+    onnx.save(model, path)
+    with pytest.raises(ConversionError, match=r"npu.onnx is not a valid model: .*No opset import for domain npu"):
+        convert(path)

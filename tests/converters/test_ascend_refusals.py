@@ -49,6 +49,7 @@ def test_kept_as_a_foreign_node(tmp_path):
     [
         ("", "is not JSON"),
         ("{", "is not JSON"),
+        ('{"opName": "\\udc80", "nodes": []}', "is not JSON: 'utf-8' codec can't encode character"),
         ("[" * 100_000, "nested too deeply"),
         ("[]", "not an ATB graph"),
         ("{}", "not an ATB graph"),
