@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from contract.arguments import Arguments, calls
 from contract.backends import Call, PlainSession, one_node_model
@@ -214,6 +215,12 @@ def test_outputs_that_nothing_reads_are_not_computed() -> None:
     assert "ScatterElements" not in {node.op_type for node in after.graph.node}
 
 
+OLD = pytest.mark.skipif(
+    onnxruntime.__version__ < "1.27", reason="older onnx gives two inlined nodes one name, and older tools infer less"
+)
+
+
+@OLD
 @pytest.mark.parametrize("columns", [2, 3, 4])
 def test_positions_beyond_double(columns: int) -> None:
     """ONNX Runtime computes sums and products of int64 in double."""
@@ -251,6 +258,7 @@ def test_coordinates_beyond_double_are_sorted(known: bool) -> None:
 
 
 @pytest.mark.parametrize("op", WITH_BODIES, ids=lambda op: op.name)
+@OLD
 class TestWhatToolsTake:
     def test_constants_are_finite(self, op: Op) -> None:
         for tensor in all_tensors(onnx_sparse.lower(example_model(op))):

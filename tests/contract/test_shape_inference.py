@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from contract.arguments import Arguments, calls
 from contract.backends import Call, one_node_model
@@ -130,6 +131,7 @@ def test_a_size_beyond_int64_is_unknown() -> None:
     assert inferred(m)["y"] == [None] or isinstance((inferred(m)["y"] or [0])[0], str)
 
 
+@pytest.mark.skipif(onnx.__version__ < "1.23", reason="onnx propagates less")
 def test_no_entries_are_known_entries() -> None:
     m = model(
         "g (float[0] v, int64[n,2] at, float d) => (o, w, e, r) "

@@ -112,7 +112,7 @@ def relu(node: Node, emit: Emitter) -> Results:
     """Relu(x). For integers it is Max(x, 0), because ONNX Runtime has few integer kernels of Relu."""
     (x,) = node.take(1)
     if x.dtype not in FLOATS:
-        return (emit.extreme("Max", x, emit.like(0, x)),)
+        return (emit.extreme("Max", x, emit.like(0, x), x.shape),)
     return (emit.in_float32(lambda wide: emit.op("Relu", wide), x),)
 
 
