@@ -16,15 +16,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from onnx_sparse.converters.graphs import subgraphs
 from onnx_sparse.converters.rewriting.graph import attribute
 from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.tensorflow.node_writer import NodeWriter
 
 #: Operators past which ONNX Runtime does not move a Transpose.
 _NOT_PASSED = frozenset(
@@ -39,7 +38,7 @@ def guard(model: ModelProto) -> None:
     _Guard(model.graph, None).apply()
 
 
-class _Guard:
+class _Guard(NodeWriter):
     """Writes a graph anew, node by node."""
 
     def __init__(self, graph: GraphProto, outer: _Guard | None) -> None:
@@ -283,19 +282,6 @@ class _Guard:
         if name not in self._constants:
             self._root.initializer.append(numpy_helper.from_array(array, name))
             self._constants[name] = self._root.initializer[-1]
-        return name
-
-    def _emit(self, op_type: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
-        name = self._fresh(f"{inputs[0]}/{op_type}")
-        self._nodes.append(helper.make_node(op_type, list(inputs), [output or name], name=name, **attributes))
-        return output or name
-
-    def _fresh(self, stem: str) -> str:
-        name, number = stem, 0
-        while name in self._names:
-            number += 1
-            name = f"{stem}_{number}"
-        self._names.add(name)
         return name
 
 

@@ -11,13 +11,13 @@ what may be larger (ids, values, hashes, sums, products) is written anew.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from onnx_sparse.converters.graphs import graphs, subgraphs
 from onnx_sparse.converters.rewriting.graph import attribute
+from onnx_sparse.converters.tensorflow.node_writer import NodeWriter
 from onnx_sparse.schemas import DOMAIN, OPS
 
 #: Integers from here on are compared wrongly.
@@ -62,7 +62,7 @@ def keep_wide_integers(model: ModelProto, positions: Collection[str]) -> None:
     _Graph(model.graph, None, set(positions)).apply()
 
 
-class _Graph:
+class _Graph(NodeWriter):
     """Writes a graph anew, node by node.
 
     Args:
@@ -255,19 +255,6 @@ class _Graph:
         if name not in self._constants:
             self._graph.initializer.append(numpy_helper.from_array(np.array(value, np.int64), name))
             self._constants[name] = self._graph.initializer[-1]
-        return name
-
-    def _emit(self, op_type: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
-        name = self._fresh(f"{inputs[0]}/{op_type}")
-        self._nodes.append(helper.make_node(op_type, list(inputs), [output or name], name=name, **attributes))
-        return output or name
-
-    def _fresh(self, stem: str) -> str:
-        name, number = stem, 0
-        while name in self._names:
-            number += 1
-            name = f"{stem}_{number}"
-        self._names.add(name)
         return name
 
 
