@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +83,7 @@ def rows_of(where: str, column: Any, depth: int) -> Rows:
             continue
         lists = [() if row is None else row for row in lists]
         for number, row in enumerate(lists):
-            if isinstance(row, (str, bytes)) or not hasattr(row, "__len__"):
+            if isinstance(row, (str, bytes, Mapping, Set)) or not hasattr(row, "__len__"):
                 raise RowError(where, _row(number, levels), f": {row!r} is no list")
         levels.append(np.fromiter(map(len, lists), np.int64, len(lists)))
         arrays = bool(lists) and all(isinstance(row, np.ndarray) for row in lists)
@@ -253,7 +253,7 @@ def row_error(where: str, marked: Array, lengths: Sequence[Array], reason: str) 
         lengths: The lengths of the rows that the values are in, as in `Rows`; empty where each row is an element.
         reason: What the message ends with.
     """
-    position = np.argwhere(marked)[0].tolist()
+    position = np.argwhere(np.atleast_1d(marked))[0].tolist()
     if not lengths:
         inside = f", position {position[1]}" if len(position) > 1 else ""
         return RowError(where, position[0], inside + reason)
