@@ -23,7 +23,7 @@ def run_model(model: ModelProto, inputs: Mapping[str, Any]) -> list[Any]:
     import openvino as ov
 
     core = ov.Core()
-    for extension in extensions():
+    for extension in extensions(model):
         core.add_extension(extension)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"

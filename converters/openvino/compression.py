@@ -34,6 +34,8 @@ _INTEGERS: dict[str, tuple[DType, int, int]] = {
     "i4": (TensorProto.INT4, -8, 7),
     "u4": (TensorProto.UINT4, 0, 15),
 }
+#: Small floats, which are expanded.
+_SMALL_FLOATS = ("nf4", "f8e4m3", "f8e5m2", "f4e2m1")
 #: ONNX Runtime multiplies in blocks of 32 if a whole column has one scale; by repeating that, of this size, which is
 #: faster. It repeats the scale when it loads the model.
 _BLOCK = 128
@@ -113,7 +115,7 @@ def _scaled(network: Network, shape: tuple[int, ...], shifted: Layer, scale: Lay
     integers, factor = _constant(network, shifted), _constant(network, scale)
     if shifted.type != "Convert" or integers is None or factor is None or _shape(integers) != shape:
         return None
-    if _element_type(integers) not in _INTEGERS or _element_type(factor) not in _FLOATS:
+    if _element_type(integers) not in (*_INTEGERS, *_SMALL_FLOATS) or _element_type(factor) not in _FLOATS:
         return None
     return Weight(integers, factor, zero_point, shape, shape)
 
@@ -193,6 +195,8 @@ def dequantize(weight: Weight, constants: Weights, emit: Emitter, *, transposed:
 
 def _is_dequantized(weight: Weight, constants: Weights) -> bool:
     """Whether one DequantizeLinear can say it."""
+    if _element_type(weight.integers) not in _INTEGERS:
+        return False
     try:
         representable = weight.zero_point is None or _zero_point(weight, constants) is not None
     except Unsupported:  # is reported where the weight is expanded

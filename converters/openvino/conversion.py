@@ -127,6 +127,8 @@ def convert_layers(
                     find_handler(layer)
                 continue
             elif layer.type == "Result":
+                if len(read) != 1:
+                    raise Unsupported(f"it has {len(read)} inputs; a Result has one")
                 converted.results[layer.id] = tensors[read[0]]
                 continue
             else:
@@ -156,6 +158,8 @@ def _convert_layer(
     for tensor, (dtype, shape) in zip(results, node.results, strict=False):
         cast = tensor if dtype is None else emitter.cast(tensor, dtype)
         known = cast.shape if shape is None else shape
+        if cast.value is not None and known != cast.value.shape:
+            raise Unsupported(f"its value has the shape {list(cast.value.shape)}, its output {list(known or ())}")
         finished.append(replace(cast, shape=known))
     return tuple(finished)
 
@@ -181,7 +185,7 @@ def _checked(model: ModelProto) -> ModelProto:
     if model.ByteSize() >= _LARGEST_PROTO:
         return model
     try:
-        model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
+        model = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
         for kind, values in (("input", model.graph.input), ("output", model.graph.output)):
             for value in values:
                 if not value.type.tensor_type.HasField("shape"):

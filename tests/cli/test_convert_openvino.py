@@ -64,6 +64,19 @@ def test_answers_that_differ_are_not_written(cli, tmp_path, out):
     assert not out.exists()
 
 
+def test_what_a_converter_warns_of_is_a_note(cli, tmp_path, out):
+    out.parent.mkdir()
+    net = IrBuilder()
+    x, y = net.parameter("x", "i32", [1]), net.parameter("y", "i32", [1])
+    net.result(net.layer("Divide", "opset1", [x, y], [("i32", [1])], {"m_pythondiv": "true"}))
+    source = net.save(tmp_path)
+    result = cli("convert", source, "-o", out)
+    assert not result.err
+    assert "  note      'Divide_2' divides signed integers" in result.out
+    (note,) = cli("convert", source, "-o", out, "--json").json["notes"]
+    assert "rounds down" in note
+
+
 def test_verification_without_openvino(cli, source, out, monkeypatch):
     monkeypatch.setitem(sys.modules, "openvino", None)
     result = cli("convert", source, "-o", out, "--verify")

@@ -107,6 +107,21 @@ def test_a_zero_point_between_integers(tmp_path: Path) -> None:
 IMAGE = RNG.normal(size=(1, 4, 6, 6)).astype(F)
 
 
+@pytest.mark.parametrize("element_type", ["nf4", "f8e4m3", "f8e5m2"])
+def test_small_floats(element_type: str, tmp_path: Path) -> None:
+    """OpenVINO does not round the products with their scales to float16, in which the IR writes them."""
+    numbers = RNG.uniform(-1, 1, 32 * 64).tolist()
+    scale = RNG.uniform(0.5, 2, (32, 2, 1)).astype(np.float16)
+
+    def build(x: Any) -> Any:
+        small = ov.op.Constant(getattr(ov.Type, element_type), ov.Shape([32, 2, 32]), numbers)
+        scaled = ops(16).multiply(ops(16).convert(small, "f16"), c(scale, np.float16))
+        weight = ops(16).convert(ops(16).reshape(scaled, c([32, 64]), False), "f32")
+        return ops(16).matmul(x, weight, False, True)
+
+    agrees(build, X, folder=tmp_path)
+
+
 @pytest.mark.parametrize("element_type", TYPES)
 def test_other_readers(element_type: str, tmp_path: Path) -> None:
     """Convolutions, lookups and sums read floats; one weight may have several readers."""

@@ -157,3 +157,9 @@ def test_grids(agrees: Any, mode: str, padding: str, align: bool) -> None:
     grid = RNG.uniform(-1.3, 1.3, size=(1, 4, 5, 2)).astype(F)
     attributes = {"align_corners": align, "mode": mode, "padding_mode": padding}
     agrees(lambda x, g: ops(9).grid_sample(x, g, attributes), IMAGE, grid)
+
+
+def test_pooled_boxes(agrees: Any) -> None:
+    """Boxes within the image, across its edge, and of one number."""
+    boxes = np.array([[0, 0, 0, 5, 6], [0, 1, 2, 4, 5], [0, 2, 2, 2, 2], [0, 3, 3, 9, 9]], F)
+    agrees(lambda x, b: ops(2).roi_pooling(x, b, [3, 2], 1.0, "max"), IMAGE, boxes)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import check_all, compiling_core, ops
+from openvino_models import c, check_all, compiling_core, ops
 
 ov = pytest.importorskip("openvino")
 
@@ -101,6 +101,28 @@ def check_pools(chosen: list[Pool], size: int, folder: Path, *, dynamic: bool) -
     for name, pool in tested.items():
         reasons = pool.refusals(dynamic=dynamic)
         assert (refused[name] in reasons) if name in refused else not reasons, name
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_adaptive_poolings(dynamic: bool, tmp_path: Path) -> None:
+    """Windows that divide the axes, overlap, differ in length, or hold one number."""
+    x = RNG.normal(size=(2, 3, 6, 5)).astype(np.float32)
+
+    def maximum(sizes: Any, output: int) -> Any:
+        return lambda x: ops(1).convert(ops(8).adaptive_max_pool(x, sizes, "i32").output(output), "f32")
+
+    def grown(x: Any, by: tuple[int, int]) -> Any:
+        """The sizes of the axes and some more, which is not a constant where they are not known."""
+        return ops(1).add(ops(8).slice(ops(3).shape_of(x), c([2]), c([4]), c([1])), c([size - 2 for size in by]))
+
+    builds: dict[str, Any] = {}
+    for height, width in itertools.product((1, 2, 4, 6, 7), (1, 3, 5, 8)):
+        sizes = ops(16).constant(np.int64([height, width]))
+        builds[f"average {height} {width}"] = lambda x, sizes=sizes: ops(8).adaptive_avg_pool(x, sizes)
+        builds[f"computed {height} {width}"] = lambda x, by=(height, width): ops(8).adaptive_avg_pool(x, grown(x, by))
+        builds[f"maximum {height} {width}"] = maximum(sizes, 0)
+        builds[f"position {height} {width}"] = maximum(sizes, 1)
+    assert check_all(builds, [x], compiling_core(), tmp_path / "model.xml", dynamic=dynamic) == {}
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import ml_dtypes
@@ -231,4 +232,64 @@ def test_windows_that_contradict_themselves(tmp_path: Path, op: str, data: dict[
     inputs = [x] if op == "MaxPool" else [x, net.constant(np.ones((1, 1) if op[:5] == "Group" else (1, 1, 2, 2), "f4"))]
     net.result(net.layer(op, "opset1", inputs, [("f32", [1, 1, 3, 3])], data))
     with pytest.raises(ConversionError, match=r"does not fit windows over 2 axes|has no axis of groups"):
+        convert(net.save(tmp_path))
+
+
+def _ends(result_inputs: int) -> IrBuilder:
+    """A graph whose Result has so many inputs."""
+    net = IrBuilder()
+    x = net.parameter("x", "f32", [2])
+    net.layer("Result", "opset1", [x] * result_inputs, [])
+    return net
+
+
+def _constant_of_another_shape(shape: list[int]) -> IrBuilder:
+    net = IrBuilder()
+    constant = net.raw_constant("f32", shape, bytes(4 * math.prod(shape)))
+    net.layers[-1] = net.layers[-1].replace("<dim>", "<dim>1</dim><dim>", 1)
+    net.result(net.layer("Relu", "opset1", [constant], [("f32", shape)]))
+    return net
+
+
+def _pooling(shape: list[int], kernel: int) -> IrBuilder:
+    net = IrBuilder()
+    zeros = ",".join("0" * kernel)
+    data = {"kernel": ",".join("2" * kernel), "strides": ",".join("1" * kernel), "rounding_type": "ceil"}
+    data |= {"pads_begin": zeros, "pads_end": zeros}
+    net.result(net.layer("MaxPool", "opset1", [net.parameter("x", "f32", shape)], [("f32", None)], data))
+    return net
+
+
+def _gather(layer: str, version: str, batch_dims: int) -> IrBuilder:
+    net = IrBuilder()
+    inputs = [net.parameter("x", "f32", [2, 3, 4]), net.constant(np.array([[1], [0]]))]
+    if layer == "Gather":
+        inputs.append(net.constant(np.array(1)))
+    net.result(net.layer(layer, version, inputs, [("f32", None)], {"batch_dims": batch_dims}))
+    return net
+
+
+def _select(chosen: str, other: str) -> IrBuilder:
+    net = IrBuilder()
+    inputs = [net.parameter(f"p{k}", kind, [2]) for k, kind in enumerate(("boolean", chosen, other))]
+    net.result(net.layer("Select", "opset1", inputs, [(chosen, [2])]))
+    return net
+
+
+_EXTREMES = (-(2**63), -(2**31), -9, 9, 2**31, 2**63 - 1)
+
+
+@pytest.mark.parametrize(
+    ("net", "words"),
+    [
+        *((_ends(count), f"it has {count} inputs; a Result has one") for count in (0, 2)),
+        *((_constant_of_another_shape(shape), "its value has the shape") for shape in ([2], [2, 3], [3, 1, 2])),
+        *((_pooling([2] * rank, 2), "windows over 2 axes, on data of rank") for rank in (1, 2, 3, 5)),
+        *((_gather("Gather", "opset8", batch), "batch_dims = ") for batch in _EXTREMES),
+        *((_gather("GatherND", "opset8", batch), "batch_dims = ") for batch in _EXTREMES),
+        *((_select(*pair), "is not valid") for pair in (("f32", "i32"), ("boolean", "f32"), ("u8", "i8"))),
+    ],
+)
+def test_layers_that_do_not_fit_together(tmp_path: Path, net: IrBuilder, words: str) -> None:
+    with pytest.raises(ConversionError, match=words):
         convert(net.save(tmp_path))

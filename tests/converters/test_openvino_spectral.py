@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,3 +55,30 @@ def test_lengths(name: str, axes: list[int], lengths: list[int], tmp_path: Path)
     want = IN_NUMPY[name](numbers, sizes, axes)
     want = want if name == "irdft" else np.stack([want.real, want.imag], -1)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("shape", [(2, 20), (20,)], ids=str)
+def test_frames(shape: tuple[int, ...], dynamic: bool, tmp_path: Path) -> None:
+    """Short-time transforms with every window, step and layout."""
+    signal = RNG.normal(size=shape).astype(np.float32)
+
+    def frames(size: int, step: int, window: int, transpose: bool) -> Callable[..., Any]:
+        weights = c(np.hanning(window + 2)[1:-1], np.float32)
+        return lambda x: ops(15).stft(x, weights, c(size), c(step), transpose)
+
+    builds = {
+        str(chosen): frames(*chosen)
+        for chosen in itertools.product((8, 11), (3, 8), (5, 8), (False, True))
+    }  # fmt: skip
+    assert check_all(builds, [signal], compiling_core(), tmp_path / "model.xml", dynamic=dynamic) == {}
+
+
+def test_digits(tmp_path: Path) -> None:
+    """Sizes that are no powers of two are transformed as well as the others."""
+    numbers = RNG.normal(size=(1, 125, 2)).astype(np.float32)
+    model = convert(Case("", transform("dft", [1]), numbers).save(tmp_path))
+    (got,) = InferenceSession(model).run(None, {"p0": numbers})
+    want = np.fft.fft(numbers[..., 0] + 1j * numbers[..., 1])
+    error = np.abs(got[..., 0] + 1j * got[..., 1] - want).max() / np.abs(want).max()
+    assert error < 1e-6

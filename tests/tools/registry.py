@@ -358,7 +358,7 @@ def _in_node(case: Case, package: str) -> Results:
     return [np.array(r["data"], r["dtype"]).reshape(r["dims"]) for r in json.loads(done.stdout.splitlines()[-1])]
 
 
-@tool("OpenVINO", "openvino", help="with [`extensions()`](guides/openvino.md#to-openvino)")
+@tool("OpenVINO", "openvino", help="with [`extensions`](guides/openvino.md#to-openvino)")
 def _openvino(case: Case) -> Results:
     import openvino
 
@@ -366,7 +366,7 @@ def _openvino(case: Case) -> Results:
     if case.helped:
         from onnx_sparse.converters.openvino import extensions
 
-        for extension in extensions():
+        for extension in extensions(case.source):
             core.add_extension(extension)
     compiled = core.compile_model(core.read_model(str(case.source)), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     results = compiled(dict(case.feeds))

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import datetime
 import fnmatch
+import importlib
 import json
 import multiprocessing
 import os
@@ -30,6 +31,9 @@ PAGE = FOLDER.parents[1] / "docs" / "forms.md"
 
 #: A tool that takes longer for one model has hung.
 _SECONDS = 120
+
+#: What many rows import, which takes seconds.
+_LARGE = ("onnx.version_converter", "onnxruntime.quantization", "onnxruntime.tools.symbolic_shape_infer", "openvino")
 
 #: What ONNX Runtime's packages for JavaScript are called in npm; all others are distributions of Python.
 _OF_NPM = ("onnxruntime-node", "onnxruntime-web")
@@ -101,8 +105,9 @@ def version(package: str) -> str | None:
 
 def examine(rows: Iterable[Row]) -> list[Result]:
     """The results of rows: for each form how many models come out whole, without and with help, and the failures."""
-    import onnx  # noqa: F401  # here once, instead of in each process
-
+    for name in _LARGE:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)  # here once, instead of in each process
     results = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

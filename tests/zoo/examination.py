@@ -6,10 +6,11 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from zoo.command import Outcome
 from zoo.inputs import KINDS, TIMED, feeds
 from zoo.registry import Built, Entry
 
@@ -22,37 +23,17 @@ _TIMED_RUNS = 9
 
 
 @dataclass
-class Examined:
-    """What became of a model.
+class Examined(Outcome):
+    """What became of a model of TensorFlow.
 
     Attributes:
-        name: The model.
-        environment: The environment it was built in.
-        outcome: "equal", "refused" (by the converter), "not built" (by its package), or "wrong".
-        batches: By kind of batch: "equal", "differs", "fails" or "TensorFlow refuses".
-        notes: What went wrong, or the converter's reason.
-        nodes: The number of ONNX nodes.
         convert_seconds: The time of the conversion.
-        verdict: What `verify` says, which makes inputs of its own: "ok", or the worst of its verdicts.
-        verified_batches: In how many batches with rows it compared an output, at least.
         tensorflow_ms, onnx_ms: The median time of a run of a larger batch.
     """
 
-    name: str
-    environment: str
-    outcome: str = "not built"
-    batches: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    nodes: int = 0
     convert_seconds: float = 0.0
-    verdict: str = ""
-    verified_batches: int = 0
     tensorflow_ms: float | None = None
     onnx_ms: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The values by name."""
-        return asdict(self)
 
 
 def examine(entry: Entry, *, thorough: bool = True) -> Examined:

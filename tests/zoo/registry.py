@@ -1,4 +1,4 @@
-"""The models of the zoo: each module of `zoo.models` declares those of one package."""
+"""The models of the zoos: each module of `zoo.models` and of `zoo.irs` declares those of one package."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from zoo.inputs import Input
 
@@ -42,28 +42,32 @@ class Entry:
     Attributes:
         name: The package and the model, `"deepctr/DeepFM"`.
         environment: The environment that it needs: `EXTRAS`, or the name of a file in `requirements/`.
-        build: Builds it.
+        build: Builds it: a `Built`, or a `BuiltIr`.
         quick: Whether it is one of those that every test run examines.
     """
 
     name: str
     environment: str
-    build: Callable[[], Built]
+    build: Callable[[], Any]
     quick: bool = False
 
 
+Build = TypeVar("Build", bound=Callable[[], Any])
+
+#: The models of TensorFlow, and those that OpenVINO converts to IRs.
 ENTRIES: dict[str, Entry] = {}
+IRS: dict[str, Entry] = {}
 
 
 def model(
-    name: str, environment: str = EXTRAS, *, quick: bool = False
-) -> Callable[[Callable[[], Built]], Callable[[], Built]]:
+    name: str, environment: str = EXTRAS, *, quick: bool = False, among: dict[str, Entry] = ENTRIES
+) -> Callable[[Build], Build]:
     """Register a builder under the name of its model."""
 
-    def register(build: Callable[[], Built]) -> Callable[[], Built]:
-        if name in ENTRIES:
+    def register(build: Build) -> Build:
+        if name in among:
             raise ValueError(f"two models are named {name}")
-        ENTRIES[name] = Entry(name, environment, build, quick)
+        among[name] = Entry(name, environment, build, quick)
         return build
 
     return register
@@ -82,7 +86,17 @@ def with_list(model: Any, inputs: Sequence[Input], **least: int) -> Built:
 
 
 def entries() -> dict[str, Entry]:
-    """All models, by name. No package is imported before a model is built."""
-    for module in pkgutil.iter_modules([str(Path(__file__).parent / "models")]):
-        importlib.import_module(f"zoo.models.{module.name}")
+    """All models of TensorFlow, by name. No package is imported before a model is built."""
+    _import_all("models")
     return ENTRIES
+
+
+def irs() -> dict[str, Entry]:
+    """All models that OpenVINO converts, by name."""
+    _import_all("irs")
+    return IRS
+
+
+def _import_all(package: str) -> None:
+    for module in pkgutil.iter_modules([str(Path(__file__).parent / package)]):
+        importlib.import_module(f"zoo.{package}.{module.name}")

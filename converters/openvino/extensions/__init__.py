@@ -10,13 +10,18 @@ such as unsorted segment ids, are not reported.
 from __future__ import annotations
 
 import importlib
+import os
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import onnx
+from onnx import ModelProto
+
 from onnx_sparse.converters.openvino.extensions import embedding, fill, segment, sparse
 from onnx_sparse.converters.openvino.extensions.subgraph import Subgraph, Write
-from onnx_sparse.schemas import DOMAIN, OPS, Op, example_parsing, hashing, strings
+from onnx_sparse.schemas import DOMAIN, OPS, Op, example_parsing, hashing, quantized_embedding, strings
+from onnx_sparse.schemas.function_body import operator_name
 
 __all__ = ["extensions"]
 
@@ -26,14 +31,21 @@ WRITERS: dict[str, Write] = {**embedding.WRITERS, **fill.WRITERS, **segment.WRIT
 NOT_EXPRESSIBLE = dict.fromkeys(
     (op.name for family in (hashing, strings, example_parsing) for op in family.FAMILY.ops),
     "OpenVINO's operators do not look at the bytes of a string",
+) | dict.fromkeys(
+    (op.name for op in quantized_embedding.FAMILY.ops),
+    "OpenVINO's lookups take no scales",
 )
 
 
-def extensions() -> list[Any]:
+def extensions(model: ModelProto | str | os.PathLike[str] | None = None) -> list[Any]:
     """One extension for each operator of the domain: `for e in extensions(): core.add_extension(e)`.
 
     For a model that OpenVINO cannot run (such as one with strings), OpenVINO raises an error when it converts the
     model, with the reason in the last line.
+
+    Args:
+        model: The model that is to run, or its path. One with function bodies, which OpenVINO does not read, may call
+            operators by the names of its functions: these get an extension, too.
 
     Raises:
         ImportError: The `openvino` package is not installed.
@@ -43,9 +55,18 @@ def extensions() -> list[Any]:
     older, newer = (vars(importlib.import_module(f"openvino.opset{number}")) for number in (15, 16))
     operators = SimpleNamespace(**{**newer, **older})
     return [
-        onnx_frontend.ConversionExtension(name, DOMAIN, partial(_convert, op, WRITERS.get(name, _refuse), operators))
-        for name, op in OPS.items()
+        onnx_frontend.ConversionExtension(name, DOMAIN, partial(_convert, op, WRITERS.get(op.name, _refuse), operators))
+        for name, op in {**OPS, **_operators_of_bodies(model)}.items()
     ]
+
+
+def _operators_of_bodies(model: ModelProto | str | os.PathLike[str] | None) -> dict[str, Op]:
+    """The operators whose bodies are functions of a model, by the functions' names."""
+    if model is None:
+        return {}
+    loaded = model if isinstance(model, ModelProto) else onnx.load(model, load_external_data=False)
+    bodies = {f.name: operator_name(f.name) for f in loaded.functions if f.domain == DOMAIN}
+    return {name: OPS[operator] for name, operator in bodies.items() if operator in OPS}
 
 
 def _refuse(b: Subgraph) -> list[Any]:

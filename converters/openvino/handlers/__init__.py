@@ -7,6 +7,7 @@ from onnx_sparse.converters.openvino.handlers import (  # noqa: F401 - imported 
     arithmetic,
     constant_convert_select,
     control_flow,
+    decoding,
     detection,
     indexing,
     interpolation,

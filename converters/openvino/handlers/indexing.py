@@ -33,6 +33,8 @@ def gather_7(node: Node, emit: Emitter) -> Tensor:
         if rank is None:
             raise Unsupported("the rank of the indices is not known")
         batch += len(rank)
+    if batch < 0 or (rank is not None and batch > len(rank)):
+        raise Unsupported(f"batch_dims = {node.integer('batch_dims', 0)} does not fit the indices")
     if batch == 0:
         return emit.op("Gather", node[0], emit.index(node[1]), axis=axis)
     return _batched_gather(node, emit, batch, axis)
@@ -70,7 +72,10 @@ def gather_elements(node: Node, emit: Emitter) -> Tensor:
 @handles("GatherND-8", to="GatherND")
 def gather_nd_8(node: Node, emit: Emitter) -> Tensor:
     """GatherND-8."""
-    return emit.op("GatherND", node[0], emit.int64(node[1]), batch_dims=node.integer("batch_dims", 0))
+    batch = node.integer("batch_dims", 0)
+    if batch < 0 or any(tensor.shape is not None and batch >= len(tensor.shape) for tensor in (node[0], node[1])):
+        raise Unsupported(f"batch_dims = {batch} does not fit the data and the indices")
+    return emit.op("GatherND", node[0], emit.int64(node[1]), batch_dims=batch)
 
 
 @handles("GatherND-5", to="GatherND", notes="At most one batch dimension.")

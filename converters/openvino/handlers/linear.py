@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from onnx import TensorProto
+
 from onnx_sparse.converters.einsum import einsum
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.inverse import LIMITS, inverse
 from onnx_sparse.converters.openvino.compression import dequantize
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
@@ -159,3 +162,12 @@ def _cut(node: Node, spatial: int, strides: list[int], dilations: list[int]) -> 
             begins[k] = halved // 2 if auto == "same_lower" else halved - halved // 2
         ends.append(surplus - begins[k])
     return begins + ends
+
+
+@handles("Inverse-14", to="GatherElements", notes=f"{LIMITS}.")
+def inverse_14(node: Node, emit: Emitter) -> Tensor:
+    """Inverse-14. float16 is computed in float32, as OpenVINO does."""
+    if node.flag("adjoint", False):
+        raise Unsupported("adjoint matrices")
+    x = node[0]
+    return inverse(x if x.dtype == TensorProto.DOUBLE else emit.cast(x, TensorProto.FLOAT), emit)

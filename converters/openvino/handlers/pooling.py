@@ -98,26 +98,88 @@ def avg_pool(node: Node, emit: Emitter) -> Tensor:
     return emit.op("AveragePool", node[0], count_include_pad=int(counted), **attributes)
 
 
-@handles("AdaptiveAvgPool-8", to="AveragePool, GlobalAveragePool", notes="The sizes must divide the data's.")
+@handles("AdaptiveAvgPool-8", to="AveragePool, GlobalAveragePool, or Gather, ReduceSum")
 def adaptive_avg_pool(node: Node, emit: Emitter) -> Tensor:
-    """AdaptiveAvgPool-8."""
-    if all(size == 1 for size in node[1].integers("the output shape")):
+    """AdaptiveAvgPool-8. Windows of different lengths are gathered, one axis after the other."""
+    if node[1].value is not None and (node[1].value == 1).all():
         return emit.op("GlobalAveragePool", node[0])
-    return emit.op("AveragePool", node[0], **_even_windows(node))
+    if (windows := _even_windows(node)) is not None:
+        return emit.op("AveragePool", node[0], **windows)
+    made = node[0]
+    for axis in range(2, node[0].rank):
+        places = _Places(node, emit, axis)
+        # The numbers of a window stand on the axis after the windows.
+        inside, lengths = places.inside, places.lengths
+        if rest := list(range(axis - node[0].rank + 1, 0)):
+            inside, lengths = (emit.op("Unsqueeze", t, emit.constant(rest)) for t in (inside, lengths))
+        numbers = emit.op("Where", inside, emit.op("Gather", made, places.places, axis=axis), emit.like(0, made))
+        total = emit.op("ReduceSum", numbers, emit.constant([axis + 1]), keepdims=0)
+        lengths = emit.op("Squeeze", lengths, emit.constant([1]))
+        made = emit.op("Div", total, emit.cast(lengths, made.dtype))
+    return made
 
 
-@handles("AdaptiveMaxPool-8", to="MaxPool", notes="The sizes must divide the data's.")
+@handles("AdaptiveMaxPool-8", to="MaxPool, or Gather, ReduceMax, ArgMax")
 def adaptive_max_pool(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """AdaptiveMaxPool-8, whose positions are counted within a channel."""
-    values, indices = emit.node("MaxPool", [node[0]], [node[0].dtype, TensorProto.INT64], **_even_windows(node))
-    size = emit.op("ReduceProd", emit.shape_of(node[0], start=2), keepdims=0)
-    return values, emit.op("Mod", indices, size)
+    i64 = TensorProto.INT64
+    if (windows := _even_windows(node)) is not None:
+        values, indices = emit.node("MaxPool", [node[0]], [node[0].dtype, i64], **windows)
+        channel = emit.op("ReduceProd", emit.shape_of(node[0], start=2), keepdims=0)
+        return values, emit.op("Mod", indices, channel)
+    numbers, flat = node[0], emit.constant([[0]])
+    count, last = node[0].rank - 2, emit.constant([-1])
+    for k in range(count):  # windows and places within them take turns: [batch, channels, o1, k1, o2, k2]
+        places = _Places(node, emit, k + 2)
+        numbers = emit.op("Gather", numbers, places.places, axis=2 * k + 2)
+        if k:
+            flat = emit.op("Unsqueeze", flat, emit.constant([-2, -1]))
+        flat = emit.op("Add", emit.op("Mul", flat, places.size), places.places)
+    order = [*range(0, 2 * count, 2), *range(1, 2 * count, 2)]
+    rows = emit.op("Reshape", emit.op("Transpose", flat, perm=order), emit.constant([0] * count + [-1]))
+    shape = emit.op("Concat", emit.shape_of(node[0], 0, 2), emit.shape_of(rows), axis=0)
+    numbers = emit.op("Transpose", numbers, perm=[0, 1, *(2 + axis for axis in order)])
+    windowed = emit.op("Reshape", numbers, shape, allowzero=1)
+    best = emit.op("ArgMax", windowed, axis=-1, keepdims=1)
+    found = emit.op("GatherElements", emit.op("Expand", rows, shape), best, axis=-1)
+    return emit.op("ReduceMax", windowed, last, keepdims=0), emit.op("Squeeze", found, last)
 
 
-def _even_windows(node: Node) -> dict[str, Any]:
+class _Places:
+    """The windows along one axis of an adaptive pooling: window i is from floor(i * size / count) to ceil((i + 1) ...).
+
+    Attributes:
+        size: The axis's size.
+        lengths: Those of the windows, [count, 1].
+        places: The places of each window's numbers, [count, longest]; a shorter window repeats its last place.
+        inside: Whether a place is not repeated.
+    """
+
+    def __init__(self, node: Node, emit: Emitter, axis: int) -> None:
+        one = emit.constant(1)
+        known = node[0].shape[axis] if node[0].shape is not None else None
+        shape = emit.shape_of(node[0], axis, axis + 1)
+        self.size = emit.op("Squeeze", shape) if known is None else emit.constant(known)
+        count = emit.op("Gather", emit.vector(node[1]), emit.constant(axis - 2))
+        windows = emit.op("Unsqueeze", emit.op("Range", emit.constant(0), count, one), emit.constant([1]))
+        begin = emit.op("Div", emit.op("Mul", windows, self.size), count)
+        after = emit.op("Mul", emit.op("Add", windows, one), self.size)
+        end = emit.op("Div", emit.op("Add", after, emit.op("Sub", count, one)), count)
+        self.lengths = emit.op("Sub", end, begin)
+        steps = emit.op("Range", emit.constant(0), emit.op("ReduceMax", self.lengths, keepdims=0), one)
+        self.inside = emit.op("Less", steps, self.lengths)
+        self.places = emit.op("Min", emit.op("Add", begin, steps), emit.op("Sub", end, one))
+
+
+def _even_windows(node: Node) -> dict[str, Any] | None:
+    """The windows of a pooling, if the sizes that are wanted divide the data's, which are known; else None."""
+    if node[1].value is None:
+        return None
     wanted = node[1].integers("the output shape")
-    sizes = node[0].dims[2:]
-    if len(sizes) != len(wanted) or any(want < 1 or size % want for size, want in zip(sizes, wanted, strict=True)):
-        raise Unsupported(f"size {wanted} does not divide {list(sizes)}")
-    kernel = [size // want for size, want in zip(sizes, wanted, strict=True)]
+    if len(wanted) != node[0].rank - 2 or min(wanted, default=0) < 1:
+        raise Unsupported(f"size {wanted} does not fit {node[0]}")
+    sizes = (node[0].shape or ())[2:]
+    if any(size is None or size % want for size, want in zip(sizes, wanted, strict=True)):
+        return None
+    kernel = [size // want for size, want in zip(sizes, wanted, strict=True) if size is not None]
     return {"kernel_shape": kernel, "strides": kernel}

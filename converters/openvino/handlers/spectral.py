@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from onnx import TensorProto
+
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
-from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensor import Array, Tensor
 
 _NOTES = "The axes must be constants."
 
@@ -24,7 +28,7 @@ def idft(node: Node, emit: Emitter) -> Tensor:
 def _complex(node: Node, emit: Emitter, *, inverse: bool) -> Tensor:
     made = node[0]
     for axis, length in _axes(node, emit, node[0].rank - 1):
-        made = emit.op("DFT", made, length, axis=axis, inverse=int(inverse))
+        made = _transformed(node, emit, made, axis, length, inverse=int(inverse))
     return made
 
 
@@ -33,9 +37,9 @@ def rdft(node: Node, emit: Emitter) -> Tensor:
     """RDFT-9: of real numbers; the result has the first half of the last transformed axis."""
     *others, (axis, length) = _axes(node, emit, node[0].rank)
     real = emit.op("Unsqueeze", node[0], emit.constant([-1]))
-    made = emit.op("DFT", real, length, axis=axis, onesided=1)
+    made = _transformed(node, emit, real, axis, length, onesided=1)
     for other, size in others:
-        made = emit.op("DFT", made, size, axis=other)
+        made = _transformed(node, emit, made, other, size)
     return made
 
 
@@ -46,7 +50,7 @@ def irdft(node: Node, emit: Emitter) -> Tensor:
     *others, (axis, length) = _axes(node, emit, rank - 1)
     made = node[0]
     for other, size in others:
-        made = emit.op("DFT", made, size, axis=other, inverse=1)
+        made = _transformed(node, emit, made, other, size, inverse=1)
     first, one, two, along = emit.constant([0]), emit.constant(1), emit.constant(2), emit.constant([axis])
     if length is None:  # the half is of an even number
         half = emit.op("Squeeze", emit.shape_of(made, axis, axis + 1), first)
@@ -60,7 +64,41 @@ def irdft(node: Node, emit: Emitter) -> Tensor:
     last = emit.op("Unsqueeze", emit.op("Div", emit.op("Sub", length, one), two), first)
     mirrored = emit.op("Slice", made, last, first, along, emit.constant([-1]))
     whole = emit.op("Concat", made, emit.op("Mul", mirrored, emit.constant([1, -1], made.dtype)), axis=axis)
-    return emit.op("Gather", emit.op("DFT", whole, axis=axis, inverse=1), emit.constant(0), axis=rank - 1)
+    made = _transformed(node, emit, whole, axis, length, inverse=1)
+    return emit.op("Gather", made, emit.constant(0), axis=rank - 1)
+
+
+@handles("STFT-15", to="STFT")
+def stft(node: Node, emit: Emitter) -> Tensor:
+    """STFT-15: [batch, length] or [length] to [..., frames, half of the frame's frequencies, 2].
+
+    A window that is shorter than the frames is in their middle.
+    """
+    signal, window, size, step = node[0], node[1], *(emit.int64(emit.scalar(node[k])) for k in (2, 3))
+    first, last = emit.constant([0]), emit.constant([-1])
+    is_batch = signal.rank == 2
+    column = emit.op("Unsqueeze", signal if is_batch else emit.op("Unsqueeze", signal, first), last)
+    missing = emit.op("Sub", emit.op("Unsqueeze", size, first), emit.shape_of(window))
+    before = emit.op("Div", missing, emit.constant([2]))
+    pads = emit.op("Concat", before, emit.op("Sub", missing, before), axis=0)
+    to = signal.dtype if _is_exact(size.value) else TensorProto.DOUBLE
+    column, framed = (emit.cast(t, to) for t in (column, emit.op("Pad", window, pads)))
+    made = emit.cast(emit.op("STFT", column, step, framed, size, onesided=1), signal.dtype)
+    if node.flag("transpose_frames", False):
+        made = emit.op("Transpose", made, perm=[0, 2, 1, 3])
+    return made if is_batch else emit.op("Squeeze", made, first)
+
+
+def _transformed(node: Node, emit: Emitter, x: Tensor, axis: int, length: Tensor | None, **attributes: Any) -> Tensor:
+    """x transformed along one axis of the node's data."""
+    size = node[0].shape[axis] if length is None and node[0].shape is not None else None
+    to = x.dtype if _is_exact(size if length is None else length.value) else TensorProto.DOUBLE
+    return emit.cast(emit.op("DFT", emit.cast(x, to), length, axis=axis, **attributes), x.dtype)
+
+
+def _is_exact(size: Array | int | None) -> bool:
+    """Whether ONNX Runtime transforms this size well in float32: of others than powers of two it loses digits."""
+    return size is not None and int(size).bit_count() == 1
 
 
 def _axes(node: Node, emit: Emitter, rank: int) -> list[tuple[int, Tensor | None]]:

@@ -12,8 +12,14 @@ _SAME = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER"}
 
 
 def window(node: Node, kernel: Sequence[int | None], *, dilations: bool = True) -> dict[str, Any]:
-    """The attributes of an ONNX operator whose windows have the size `kernel`."""
+    """The attributes of an ONNX operator whose windows have the size `kernel`.
+
+    Raises:
+        Unsupported: They do not fit the data, or ONNX does not have such windows.
+    """
     spatial = len(kernel)
+    if node[0].shape is not None and len(node[0].shape) != spatial + 2:
+        raise Unsupported(f"windows over {spatial} axes, on data of rank {len(node[0].shape)}")
     attributes: dict[str, Any] = {"strides": per_axis(node, "strides", spatial, least=1)}
     if dilations:
         attributes["dilations"] = per_axis(node, "dilations", spatial, least=1)

@@ -1,17 +1,11 @@
-"""tf.raw_ops.MatrixInverse, for small matrices: ONNX has no operator for it."""
+"""tf.raw_ops.MatrixInverse, for small matrices."""
 
 from __future__ import annotations
 
-import numpy as np
-from onnx import TensorProto
-
 from onnx_sparse.converters.emitter import Emitter
-from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.inverse import LIMITS, inverse
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
-
-#: The largest matrices that are inverted; each row takes some 20 nodes.
-_LARGEST = 16
 
 
 @handles(
@@ -19,45 +13,12 @@ _LARGEST = 16
     inputs=("input",),
     to="GatherElements",
     dtypes=("float", "double"),
-    notes=f"matrices of a known size up to {_LARGEST}, by elimination with pivots: within 1e-6 (float) of the largest "
-    "element times the condition number; the inverse of a singular matrix is not finite, TensorFlow raises",
+    notes=f"{LIMITS}; the inverse of a singular matrix is not finite, TensorFlow raises",
 )
 def matrix_inverse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """The inverse by Gauss-Jordan elimination; the pivot of each column is its largest element that is left."""
-    matrices = node["input"]
-    if matrices.dtype not in (TensorProto.FLOAT, TensorProto.DOUBLE):
-        raise Unsupported("only matrices of float and double are inverted")
-    size = matrices.shape[-1] if matrices.shape is not None else None
-    if size is None or size > _LARGEST:
-        raise Unsupported(f"ONNX has no matrix inverse; it is written out for known sizes up to {_LARGEST}")
-    shape = emit.shape_of(matrices)
+    """The inverse."""
+    made = inverse(node["input"], emit)
     if node.attributes.get("adjoint"):
-        last = matrices.rank - 1
-        matrices = emit.op("Transpose", matrices, perm=[*range(last - 1), last, last - 1])
-    batch = emit.op("Slice", shape, emit.constant([0]), emit.constant([-2]))
-    count = emit.op("ReduceProd", batch, emit.constant([0]), keepdims=1)
-    square = emit.op("Concat", count, emit.constant([size, size]), axis=0)
-    left = emit.op("Reshape", matrices, square, allowzero=1)
-    identity = emit.op("Expand", emit.constant(np.eye(size), matrices.dtype), square)
-    both = emit.op("Concat", left, identity, axis=2)
-    for column in range(size):
-        both = _eliminated(both, column, size, emit)
-    inverse = emit.op("Slice", both, emit.constant([size]), emit.constant([2 * size]), emit.constant([2]))
-    return (emit.op("Reshape", inverse, shape, allowzero=1),)
-
-
-def _eliminated(rows: Tensor, k: int, size: int, emit: Emitter) -> Tensor:
-    """The rows of equations [B, size, 2 * size] after unknown k has been removed from all but row k."""
-    numbers, here = np.arange(size), emit.constant(k)
-    is_left, is_here = emit.constant(numbers >= k), emit.constant(numbers == k)
-    sizes = emit.op("Abs", emit.op("Gather", rows, here, axis=2))
-    left = emit.op("Where", is_left, sizes, emit.like(-1, rows))
-    pivot = emit.op("ArgMax", left, axis=1, keepdims=1)
-    order = emit.op("Where", emit.op("Equal", pivot, emit.constant(numbers)), here, emit.constant(numbers))
-    order = emit.op("Unsqueeze", emit.op("Where", is_here, pivot, order), emit.constant([2]))
-    rows = emit.op("GatherElements", rows, emit.op("Expand", order, emit.shape_of(rows)), axis=1)
-    factors = emit.op("Gather", rows, emit.constant([k]), axis=2)
-    row = emit.op("Gather", rows, emit.constant([k]), axis=1)
-    row = emit.op("Div", row, emit.op("Gather", row, emit.constant([k]), axis=2))
-    rest = emit.op("Sub", rows, emit.op("Mul", factors, row))
-    return emit.op("Where", emit.op("Unsqueeze", is_here, emit.constant([1])), row, rest)
+        last = node["input"].rank - 1
+        made = emit.op("Transpose", made, perm=[*range(last - 1), last, last - 1])
+    return (made,)
