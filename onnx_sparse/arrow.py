@@ -44,13 +44,22 @@ def feeds(
     named = {name: (columns or {}).get(name, name) for name in known}
     if unknown := [name for name in columns or {} if name not in known]:
         raise ValueError(f"the model has no feature {unknown[0]!r}; it has {', '.join(map(repr, known))}")
-    for name, column in named.items():
-        if batch.schema.get_field_index(column) < 0:
-            found = (
-                "there are several" if column in batch.schema.names else f"columns are {_listed(batch.schema.names)}"
-            )
-            raise ValueError(f"feature {name!r}: no column {column!r}; {found}")
-    return known.feeds({name: batch.column(column) for name, column in named.items()})
+    return known.feeds(
+        {name: _only_column(batch, column, f"feature {name!r}: no column {column!r}") for name, column in named.items()}
+    )
+
+
+def _only_column(batch: Batch, name: str, missing: str) -> Any:
+    """The column of that name.
+
+    Raises:
+        ValueError: There is none, or there are several; the message begins with `missing`.
+    """
+    at = batch.schema.get_field_index(name)
+    if at < 0:
+        found = "there are several" if name in batch.schema.names else f"columns are {_listed(batch.schema.names)}"
+        raise ValueError(f"{missing}; {found}")
+    return batch.column(at)
 
 
 class Scorer:
@@ -138,17 +147,16 @@ class Scorer:
         if self._session is None or self._features is None:
             options = ort.SessionOptions()
             options.intra_op_num_threads = self._threads
+            options.log_severity_level = 4  # a failure raises an exception
             self._session = InferenceSession(self._model, options, backend=self._backend)
             self._features = features(self._session, self._mapping)
         return self._session, self._features
 
 
 def _kept(batch: Batch, name: str, outputs: Sequence[str]) -> Any:
-    if name not in batch.schema.names:
-        raise ValueError(f"no column {name!r} to keep; columns are {_listed(batch.schema.names)}")
     if name in outputs:
         raise ValueError(f"the column {name!r} has the name of an output")
-    return batch.column(name)
+    return _only_column(batch, name, f"no column {name!r} to keep")
 
 
 def _column(name: str, result: Array, rows: int, declared: Sequence[Any]) -> pa.Array:

@@ -29,6 +29,8 @@ def plain_column(where: str, feature: Feature, column: Any) -> Any:
         return _dense(where, array)
     lengths = []
     for _ in range(max(1, len(feature.row_splits))):
+        if types.is_null(array.type):
+            array = array.cast(pa.list_(pa.null()))
         if not _is_list(array.type):
             raise ValueError(f"{where}: the column is {column.type}; lists expected")
         lengths.append(_lengths(array))
@@ -45,8 +47,6 @@ def _plain(column: Any) -> Any:
         raise ValueError(f"a column of {len(array)} rows has more values than fit into one array; take fewer rows")
     while isinstance(array, (pa.ExtensionArray, pa.DictionaryArray)):
         array = array.storage if isinstance(array, pa.ExtensionArray) else array.dictionary_decode()
-    if types.is_null(array.type):
-        array = array.cast(pa.list_(pa.null()))
     return array
 
 
@@ -73,8 +73,6 @@ def _lengths(array: Any) -> Array:
 
 def _leaves(where: str, array: Any, lengths: Sequence[Array]) -> Array:
     """The values, none of which may be null."""
-    if types.is_list(array.type) and types.is_null(array.type.value_type):  # a column of nulls alone
-        array = pa.nulls(len(array))
     if array.null_count:
         missing = array.is_null().to_numpy(zero_copy_only=False)
         raise row_error(where, missing, lengths, " has no value")

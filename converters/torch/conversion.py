@@ -121,12 +121,36 @@ def export(
 
 def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[..., Any]]) -> ModelProto:
     _refuse_results_for_gradients(source)
-    model: ModelProto = _exported(source, opset_version, table).model_proto
+    exported = _exported(source, opset_version, table)
+    _count_axes_from_the_front(exported.model)
+    model: ModelProto = exported.model_proto
     model.producer_name, model.producer_version = "onnx_sparse", ""
     for graph in graphs(model.graph):
         for node in graph.node:
             del node.metadata_props[:]  # traces of the stack, with the paths of whoever exported
     return model
+
+
+def _count_axes_from_the_front(model: Any) -> None:
+    """Make axes of reductions non-negative: ONNX Runtime reduces nothing along negative ones to a wrong shape."""
+    import onnx_ir as ir
+
+    graph = model.graph
+    for node in ir.traversal.RecursiveGraphIterator(graph):
+        shape = node.inputs[0].shape if not node.domain and node.inputs and node.inputs[0] is not None else None
+        if shape is None:
+            continue
+        if node.op_type in ("ArgMax", "ArgMin"):
+            node.attributes.add(ir.AttrInt64("axis", node.attributes.get_int("axis", 0) % len(shape)))
+        elif node.op_type.startswith("Reduce") and len(node.inputs) > 1 and node.inputs[1] is not None:
+            given = ir.convenience.get_const_tensor(node.inputs[1])
+            if given is None or (given.numpy() >= 0).all():
+                continue
+            axes = given.numpy() % len(shape)
+            name = "axes_" + "_".join(map(str, axes))
+            if name not in graph.initializers:
+                graph.register_initializer(ir.Value(name=name, const_value=ir.tensor(axes, name=name)))
+            node.replace_input_with(1, graph.initializers[name])
 
 
 def _exported(source: Source, opset_version: int, given: Mapping[Any, Callable[..., Any]]) -> Any:

@@ -18,6 +18,9 @@ from onnx_sparse.schemas.declaration import DType
 #: Operators that make a tensor by repeating a smaller one.
 _REPEATING = ("Expand", "Tile")
 
+#: Marks a Gather whose ids may count from the end; torch refuses such ids in all other functions that look rows up.
+_FROM_END = "onnx_sparse.from_end"
+
 
 class TorchEmitter(Emitter):
     """The nodes of one call of an operator.
@@ -99,6 +102,52 @@ class TorchEmitter(Emitter):
             return None
         return self.tensor(producer.inputs[0])
 
+    def gathered(self, table: Tensor, ids: Tensor, axis: int) -> Tensor:
+        """Slices of a tensor along an axis, by ids of any shape; negative ones count from the end."""
+        shape = None
+        if table.shape is not None and ids.shape is not None:
+            shape = (*table.shape[:axis], *ids.shape, *table.shape[axis + 1 :])
+        made = self.op("Gather", table, ids, axis=axis, shape=shape)
+        producer = self.value(made).producer()
+        if producer is not None:
+            producer.meta[_FROM_END] = True
+        return made
+
+    def looked_up(self, tensor: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The table and the ids [rows], int64, of the rows that this tensor holds, if they were looked up."""
+        producer = self.value(tensor).producer()
+        if producer is None or producer.domain or producer.op_type != "Gather":
+            return None
+        table, ids = (self.tensor(value) for value in producer.inputs if value is not None)
+        if table.shape is None or table.rank != tensor.rank or table.axis(producer.attributes.get_int("axis", 0)) != 0:
+            return None
+        wide = self.int64(ids)
+        if _FROM_END in producer.meta:
+            negative = self.op("Less", wide, self.constant(0), shape=(None,))
+            from_start = self.op("Add", wide, self.count(table, 0), shape=(None,))
+            wide = self.op("Where", negative, from_start, wide, shape=(None,))
+        return table, wide
+
+    def factors(self, tensor: Tensor) -> tuple[Tensor, ...]:
+        """The two tensors that were multiplied to make this one; none if it was made otherwise."""
+        producer = self.value(tensor).producer()
+        if producer is None or producer.domain or producer.op_type != "Mul":
+            return ()
+        return tuple(self.tensor(value) for value in producer.inputs if value is not None)
+
+    def by_torchlib(self, function: str, *arguments: Tensor | list[Tensor | None]) -> Tensor:
+        """What torch's exporter writes itself, by the name of its function."""
+        from onnxscript.function_libs.torch_lib.ops import core
+
+        def given(argument: Tensor | list[Tensor | None] | None) -> Any:
+            if isinstance(argument, list):
+                return [given(one) for one in argument]
+            return None if argument is None else self.value(argument)
+
+        made = self.tensor(getattr(core, function)(*map(given, arguments)))
+        self._made.add(made.name)
+        return made
+
     def is_zeros(self, tensor: Tensor) -> bool:
         """Whether every element is known to be 0."""
         value = self.value(tensor)
@@ -119,8 +168,25 @@ class TorchEmitter(Emitter):
         return self.cast(tensor, ir.DataType.INT64.value)
 
     def size(self, tensor: Tensor, axis: int) -> Tensor:
-        """The size of one dimension, as a vector of one element."""
+        """The size of one dimension, as a vector of one element.
+
+        A tensor that repeats one number need not be made for that: its size is known before.
+        """
+        sizes = self._sizes_to_repeat(self.value(tensor))
+        if sizes is not None:
+            return self.op("Slice", sizes, self.constant([axis]), self.constant([axis + 1]), shape=(1,))
         return self.op("Shape", tensor, shape=(1,), start=axis, end=axis + 1)
+
+    def _sizes_to_repeat(self, value: ir.Value) -> Tensor | None:
+        """The shape with which a tensor is made that repeats one number."""
+        value = _before_casts(value)
+        producer = value.producer()
+        if producer is None or producer.domain or producer.op_type not in ("ConstantOfShape", "Expand"):
+            return None
+        *repeated, sizes = producer.inputs
+        if sizes is None or not all(one is not None and _is_one_number(_before_casts(one)) for one in repeated):
+            return None
+        return self.int64(self.tensor(sizes))
 
     def count(self, tensor: Tensor, axis: int) -> Tensor:
         """The size of one dimension, as a vector of one element; a constant where it is known."""
@@ -147,3 +213,18 @@ class TorchEmitter(Emitter):
         known = None if vector.shape is None else vector.shape[0]
         ones = [1] * (rows.rank - 1)
         return self.op("Unsqueeze", vector, self.constant(list(range(1, rows.rank))), shape=(known, *ones))
+
+
+def _before_casts(value: ir.Value) -> ir.Value:
+    """The value with the same elements that others were made of by casts."""
+    while (producer := value.producer()) is not None and producer.op_type in ("Cast", "CastLike", "Identity"):
+        if producer.domain or producer.inputs[0] is None:
+            break
+        value = producer.inputs[0]
+    return value
+
+
+def _is_one_number(value: ir.Value) -> bool:
+    """Whether a value is a constant of one element and no more dimensions than what it is expanded to may have."""
+    constant = ir.convenience.get_const_tensor(value)
+    return constant is not None and constant.shape.rank() <= 1 and constant.size == 1

@@ -81,9 +81,14 @@ def _bound(overload: Any, positional: Sequence[Any], named: Mapping[str, Any], e
     """The arguments by the names in the operator's schema, with values of the exporter as tensors."""
     import onnx_ir as ir
 
+    def as_tensors(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return [as_tensors(one) for one in value]
+        return emit.tensor(value) if isinstance(value, ir.Value) else value
+
     arguments = {}
     for place, declared in enumerate(overload._schema.arguments):
         given = place < len(positional)
         value = positional[place] if given else named.get(declared.name, declared.default_value)
-        arguments[declared.name] = emit.tensor(value) if isinstance(value, ir.Value) else value
+        arguments[declared.name] = as_tensors(value)
     return arguments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ import pyarrow.parquet as pq
 from onnx_sparse.cli.message_files import read_records
 from onnx_sparse.cli.output import CommandError
 
+#: pyarrow's reader of JSON ends the process on deeper nesting, and where a row is null.
+_DEEPEST = 100
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 
 
@@ -39,6 +42,8 @@ def batches_of(
         raise CommandError(f"{path}: its kind is not known; {', '.join(_READERS)} are read")
     with _errors(path):
         for batch in read(path, rows, columns, lists, messages):
+            batch.schema.names  # noqa: B018  # raises where one is not UTF-8
+            batch.validate(full=True)  # offsets beyond the values, in a damaged file, would end the process
             for start in range(0, batch.num_rows, rows):
                 yield batch.slice(start, rows)
             if not batch.num_rows:
@@ -64,16 +69,22 @@ def _kind(path: Path) -> str:
 def _errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
-        raise CommandError(f"{path} cannot be read: {error}") from error
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last for the name of a column
+        reason, _, _ = str(error).partition("\n")
+        raise CommandError(f"{path} cannot be read: {reason}") from error
 
 
 def _parquet(path: Path, rows: int, columns: Collection[str], *_: Any) -> Iterator[pa.RecordBatch]:
     file = pq.ParquetFile(path)
-    needed = [name for name in file.schema_arrow.names if name in columns]
+    needed = [field for field in file.schema_arrow if field.name in columns]
     if not file.metadata.num_rows:
-        yield pa.RecordBatch.from_pylist([], schema=pa.schema([file.schema_arrow.field(name) for name in needed]))
-    yield from file.iter_batches(rows, columns=needed)
+        yield _no_rows(pa.schema(needed))
+    read = 0
+    for batch in file.iter_batches(rows, columns=[field.name for field in needed]):
+        read += batch.num_rows
+        yield batch
+    if read != file.metadata.num_rows:  # pyarrow ends a damaged column early and says nothing
+        raise CommandError(f"{path} cannot be read: {read} of its {file.metadata.num_rows} rows are there")
 
 
 def _arrow(path: Path, *_: Any) -> Iterator[pa.RecordBatch]:
@@ -86,18 +97,23 @@ def _arrow(path: Path, *_: Any) -> Iterator[pa.RecordBatch]:
         for number in range(file.num_record_batches):
             yield file.get_batch(number)
         if not file.num_record_batches:
-            yield pa.RecordBatch.from_pylist([], schema=file.schema)
+            yield _no_rows(file.schema)
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
 def _csv(path: Path, rows: int, columns: Collection[str], lists: Collection[str], *_: Any) -> Iterator[pa.RecordBatch]:
     texts = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(lists, pa.string()), strings_can_be_null=False)
     row = 0
     for batch in pyarrow.csv.open_csv(path, convert_options=texts):
-        made = {}
-        for name in batch.schema.names:
-            column = batch.column(name)
-            made[name] = _lists_of(f"{path}, column {name!r}", row, column) if name in lists else column
-        yield pa.RecordBatch.from_pydict(made)
+        names = batch.schema.names
+        made = [
+            _lists_of(f"{path}, column {name!r}", row, column) if name in lists else column
+            for name, column in zip(names, batch.columns, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(made, names)
         row += batch.num_rows
 
 
@@ -114,12 +130,29 @@ def _lists_of(where: str, first: int, column: Any) -> Any:
         parsed.append(value)
     try:
         return pa.array(parsed)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
         raise CommandError(f"{where}, rows {first} to {first + len(parsed) - 1}: {error}") from error
 
 
 def _json(path: Path, *_: Any) -> Iterator[pa.RecordBatch]:
-    yield from pyarrow.json.read_json(path).to_batches()
+    with pa.input_stream(str(path)) as file:  # decompressed
+        content = file.read()
+    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        text = line.strip()
+        if text and not text.startswith(b"{"):
+            raise CommandError(f"{path}, line {number} is no JSON object")
+        if text.count(b"[") + text.count(b"{") > _DEEPEST and _depth(text) > _DEEPEST:
+            raise CommandError(f"{path}, line {number} is nested too deeply")
+    yield from pyarrow.json.read_json(pa.BufferReader(content)).to_batches()
+
+
+def _depth(text: bytes) -> int:
+    """How deeply a JSON text is nested."""
+    depth = deepest = 0
+    for found in re.finditer(rb'"(?:\\.|[^"\\])*"|[\[\]{}]', text):
+        depth += (found[0] in b"[{") - (found[0] in b"]}")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _records(

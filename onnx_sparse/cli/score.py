@@ -69,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Score the files."""
     try:
         from onnx_sparse.arrow import Scorer
+        from onnx_sparse.cli.new_file import remove_abandoned
         from onnx_sparse.cli.scoring import score_all
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "pyarrow":
@@ -78,6 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.output.mkdir(parents=True, exist_ok=True)
     jobs = _jobs(arguments)
     left = [job for job in jobs if not (arguments.resume and job.is_done())]
+    for job in jobs:
+        remove_abandoned(job.target)  # also where nothing is written any more
     if not (arguments.resume or arguments.overwrite):
         existing = next((job.target for job in left if job.target.exists()), None)
         if existing is not None:

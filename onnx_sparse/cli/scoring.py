@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -19,6 +22,7 @@ from onnx_sparse.arrow import Scorer
 from onnx_sparse.cli.new_file import new_file
 from onnx_sparse.cli.output import CommandError
 from onnx_sparse.cli.row_files import batches_of
+from onnx_sparse.cli.termination import TerminatedError, interrupts_blocked, termination_raised
 from onnx_sparse.columns import RowError
 from onnx_sparse.schemas.validation import KernelError
 
@@ -88,7 +92,7 @@ def score_all(
     Raises:
         CommandError: A file cannot be read, scored or written, or a process was ended.
     """
-    if workers == 1 or len(jobs) == 1:
+    if workers == 1 or len(jobs) < 2:
         rows = 0
 
         def count(more: int) -> None:
@@ -99,17 +103,29 @@ def score_all(
         for job in jobs:
             yield job, score(scorer, job, count)
         return
+    with termination_raised():
+        yield from _score_in_workers(scorer, jobs, workers, tell)
+
+
+def _score_in_workers(
+    scorer: Scorer, jobs: Sequence[Job], workers: int, tell: Callable[[int], None]
+) -> Iterator[tuple[Job, Done]]:
     context = multiprocessing.get_context("spawn")
     counter = context.Value("q", 0)
     pool = ProcessPoolExecutor(min(workers, len(jobs)), context, _prepare, (scorer, counter))
     try:
-        waiting = {pool.submit(_score, job): job for job in jobs}
+        with interrupts_blocked():  # a terminal sends Ctrl-C to the workers, too, which would each say so
+            waiting = {pool.submit(_score, job): job for job in jobs}
         while waiting:
             done, _ = wait(waiting, _INTERVAL, FIRST_COMPLETED)
             tell(counter.value)
             for future in done:
                 job = waiting.pop(future)
                 yield job, future.result()
+    except (KeyboardInterrupt, TerminatedError, GeneratorExit):
+        for worker in multiprocessing.active_children():
+            worker.terminate()
+        raise
     except BrokenProcessPool:
         raise CommandError(
             "a worker was ended (is there enough memory?); what is whole stays, --resume goes on from there"
@@ -123,6 +139,15 @@ _worker: dict[str, Any] = {}
 
 def _prepare(scorer: Scorer, counter: Any) -> None:
     _worker.update(scorer=scorer, counter=counter)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this worker when the process that started it has ended, however: it would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)  # removes what is half written
 
 
 def _score(job: Job) -> Done:
@@ -132,7 +157,10 @@ def _score(job: Job) -> Done:
         with counter.get_lock():
             counter.value += more
 
-    return score(_worker["scorer"], job, count)
+    try:
+        return score(_worker["scorer"], job, count)
+    except TerminatedError as end:  # the file is removed; the pool would go on with the next
+        os._exit(end.exit_code)
 
 
 def score(scorer: Scorer, job: Job, count: Callable[[int], None]) -> Done:
@@ -149,7 +177,7 @@ def score(scorer: Scorer, job: Job, count: Callable[[int], None]) -> Done:
     features, columns = scorer.features, scorer.columns
     lists = {columns[name] for name, feature in features.items() if feature.kind in ("sparse", "ragged")}
     examples = [columns[name] for name, feature in features.items() if feature.kind == "example"]
-    rows, bad = 0, _BadRows(job.bad)
+    rows, bad = 0, _BadRows(job)
     with new_file(job.target) as file, bad, contextlib.ExitStack() as stack:
         writer: pq.ParquetWriter | None = None
         for batch in batches_of(
@@ -160,10 +188,11 @@ def score(scorer: Scorer, job: Job, count: Callable[[int], None]) -> Done:
             messages=examples[0] if len(examples) == 1 else None,
         ):
             for scored in _scored(scorer, batch, rows, job, bad):
-                if writer is None:
-                    schema = scored.schema.with_metadata({_ORIGIN: job.origin.encode()})
-                    writer = stack.enter_context(pq.ParquetWriter(file, schema))
-                writer.write_table(scored.replace_schema_metadata(writer.schema.metadata))
+                with _writing(job):
+                    if writer is None:
+                        schema = scored.schema.with_metadata({_ORIGIN: job.origin.encode()})
+                        writer = stack.enter_context(pq.ParquetWriter(file, schema))
+                    writer.write_table(scored.replace_schema_metadata(writer.schema.metadata))
             rows += batch.num_rows
             count(batch.num_rows)
         if writer is None:
@@ -171,16 +200,26 @@ def score(scorer: Scorer, job: Job, count: Callable[[int], None]) -> Done:
     return Done(rows, bad.count)
 
 
+@contextlib.contextmanager
+def _writing(job: Job, what: str = "scores") -> Iterator[None]:
+    """Report what a Parquet file cannot hold: kinds of columns, and columns whose type changes between batches."""
+    try:
+        yield
+    except (pa.ArrowException, ValueError) as error:
+        kind, _, _ = str(error).partition("\n")
+        raise CommandError(f"{job.source}: its {what} cannot be written: {kind}") from error
+
+
 def _scored(scorer: Scorer, batch: pa.RecordBatch, first: int, job: Job, bad: _BadRows) -> Iterator[pa.Table]:
     """The scores of a batch; where rows may be bad, of its parts without these."""
     try:
         yield scorer(batch)
     except (ValueError, KernelError) as error:
-        if job.bad is None:
+        if job.bad is None or not batch.num_rows:
             raise CommandError(f"{job.source}: {_located(error, batch.num_rows, first)}") from error
         if batch.num_rows <= 1:
             bad.add(batch, str(error))
-            yield scorer(batch.slice(0, 0))
+            yield from _scored(scorer, batch.slice(0, 0), first, job, bad)  # refuses what no row could fit
             return
         half = batch.num_rows // 2
         yield from _scored(scorer, batch.slice(0, half), first, job, bad)
@@ -197,13 +236,13 @@ def _located(error: Exception, rows: int, first: int) -> str:
 class _BadRows:
     """The rows of a file that could not be scored, each with the reason; no file where there are none."""
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
+    def __init__(self, job: Job) -> None:
+        self._job, self._path = job, job.bad
         self._rows: list[pa.Table] = []
         self.count = 0
 
     def add(self, row: pa.RecordBatch, reason: str) -> None:
-        self._rows.append(pa.table(row).append_column(REASON, pa.array([reason] * row.num_rows)))
+        self._rows.append(pa.Table.from_batches([row]).append_column(REASON, pa.array([reason] * row.num_rows)))
         self.count += row.num_rows
 
     def __enter__(self) -> _BadRows:
@@ -214,6 +253,8 @@ class _BadRows:
             return
         self._path.unlink(missing_ok=True)
         if self._rows:
+            with _writing(self._job, "rows that could not be scored"):
+                table = pa.concat_tables(self._rows, promote_options="permissive")
             self._path.parent.mkdir(exist_ok=True)
-            with new_file(self._path) as file:
-                pq.write_table(pa.concat_tables(self._rows, promote_options="permissive"), file)
+            with new_file(self._path) as file, _writing(self._job, "rows that could not be scored"):
+                pq.write_table(table, file)

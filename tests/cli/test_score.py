@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +20,8 @@ import onnx_sparse  # noqa: E402
 from onnx_sparse.schemas.features import Feature, write_features  # noqa: E402
 
 
-@pytest.fixture
-def model(tmp_path):
-    """Sums of looked-up rows, for a ragged feature, plus a dense one."""
+def pooling_model() -> onnx.ModelProto:
+    """Sums of looked-up rows for a ragged feature, and a dense one plus one."""
     text = """
     <ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1]>
     g (int64[n] items_v, int64[r] items_r, float[b] age) => (float[b,2] sums, float[b] older)
@@ -38,9 +33,29 @@ def model(tmp_path):
     made = onnx_sparse.canonicalize(onnx.parser.parse_model(text))
     items = Feature("items", "ragged", {"values": "items_v", "row_splits": "items_r"})
     write_features(made, [items, Feature("age", "dense", {"values": "age"})])
-    path = tmp_path / "model.onnx"
-    onnx.save(made, path)
-    return path
+    return made
+
+
+def price_model() -> onnx.ModelProto:
+    """Parses messages; returns the price of each."""
+    from cli.test_messages import parsing_model
+
+    made = parsing_model()
+    del made.graph.output[:]
+    made.graph.node.add(op_type="Identity", input=["prices"], output=["price"])
+    made.graph.output.append(onnx.helper.make_tensor_value_info("price", 1, ["n"]))
+    write_features(made, [Feature("examples", "example", {"serialized": "examples"})])
+    return made
+
+
+def price_message(price: float) -> bytes:
+    """A serialized tf.Example with a price."""
+    return b"\n\x13\n\x11\n\x05price\x12\x08\x12\x06\n\x04" + np.float32(price).tobytes()
+
+
+@pytest.fixture
+def model(save):
+    return save(pooling_model())
 
 
 def rows(count: int, seed: int = 0) -> Any:
@@ -125,16 +140,10 @@ def test_other_files(cli, model, tmp_path, name, write):
 
 
 def test_tfrecord_files(cli, save, tmp_path):
-    from cli.test_messages import framed, parsing_model
+    from cli.test_messages import framed
 
-    parser = parsing_model()
-    del parser.graph.output[:]
-    parser.graph.node.add(op_type="Identity", input=["prices"], output=["price"])
-    parser.graph.output.append(onnx.helper.make_tensor_value_info("price", 1, ["n"]))
-    write_features(parser, [Feature("examples", "example", {"serialized": "examples"})])
-    messages = [b"\n\x13\n\x11\n\x05price\x12\x08\x12\x06\n\x04" + np.float32(k).tobytes() for k in range(5)]
-    (tmp_path / "a.tfrecord").write_bytes(framed(*messages))
-    result = cli("score", save(parser), tmp_path / "a.tfrecord", "-o", tmp_path / "out")
+    (tmp_path / "a.tfrecord").write_bytes(framed(*map(price_message, range(5))))
+    result = cli("score", save(price_model()), tmp_path / "a.tfrecord", "-o", tmp_path / "out")
     if "native" in onnx_sparse.runtime.available_backends():
         assert result.code == 0, result.err
         assert pq.read_table(tmp_path / "out" / "a.parquet")["price"].to_pylist() == [0, 1, 2, 3, 4]
@@ -182,35 +191,14 @@ def test_resuming(cli, model, folder, tmp_path):
     result = cli(*given, "--resume", "--json").json
     assert [Path(file["scores"]).name for file in result["files"]] == ["1.parquet"]
     assert len(result["skipped"]) == 2
+    for workers in (1, 2):
+        result = cli(*given, "--resume", "--workers", workers, "--json").json
+        assert (len(result["files"]), len(result["skipped"])) == (0, 3)
     pq.write_table(rows(21, 7), folder / "2.parquet")
     result = cli(*given, "--resume", "--json").json
     assert [Path(file["scores"]).name for file in result["files"]] == ["2.parquet"]
     check(tmp_path / "out" / "2.parquet", rows(21, 7))
     assert len(cli(*given, "--resume", "--keep", "uid", "--json").json["files"]) == 3
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-@pytest.mark.slow
-def test_resuming_after_a_kill(model, folder, tmp_path):
-    """Killed at random times, and resumed: the same as undisturbed, and no litter."""
-    for number in range(6):
-        pq.write_table(rows(3000, number), folder / f"{number}.parquet")
-    out = tmp_path / "out"
-    command = [sys.executable, "-m", "onnx_sparse", "score", model, folder, "-o", out, "--batch-rows", "50", "--resume"]
-    random = np.random.default_rng(0)
-    for workers in ("1", "2"):
-        for _ in range(3):
-            process = subprocess.Popen([*map(str, command), "--workers", workers], stdout=subprocess.DEVNULL)
-            time.sleep(random.uniform(0.6, 2.5))
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            for file in out.glob("*.parquet"):
-                check(file, rows(3000, int(file.stem)))
-    time.sleep(1)  # workers end with their parent
-    subprocess.run([*map(str, command)], check=True, stdout=subprocess.DEVNULL)
-    assert sorted(os.listdir(out)) == [f"{number}.parquet" for number in range(6)]
-    for number in range(6):
-        check(out / f"{number}.parquet", rows(3000, number))
 
 
 @pytest.mark.parametrize(
@@ -226,6 +214,11 @@ def test_resuming_after_a_kill(model, folder, tmp_path):
         (["damaged.parquet"], 1, "damaged.parquet cannot be read"),
         (["rows.parquet", "more/rows.csv"], 2, "would both become"),
         (["rows.csv"], 1, "rows.csv, column 'items', row 1: '5 7' is no list; lists are JSON: [5, 7]"),
+        (["null.jsonl"], 1, "null.jsonl, line 2 is no JSON object"),
+        (["deep.jsonl"], 1, "deep.jsonl, line 1 is nested too deeply"),
+        (["large.csv"], 1, "large.csv, column 'items', rows 0 to 0: "),
+        (["surrogate.csv"], 1, "surrogate.csv, column 'items', rows 0 to 0: "),
+        (["twice.csv"], 1, "feature 'items': no column 'items'; there are several"),
         (["rows.tfrecord"], 1, "the model takes no serialized messages"),
         (["rows.parquet", "--workers", "0"], 2, "0 is not positive"),
     ],
@@ -238,11 +231,67 @@ def test_what_cannot_be_scored(cli, model, tmp_path, monkeypatch, arguments, cod
     Path("rows.tfrecord").write_text("")
     Path("damaged.parquet").write_bytes(Path("rows.parquet").read_bytes()[:-50])
     Path("rows.csv").write_text('items,age\n"[1]",2\n5 7,3\n')
+    Path("null.jsonl").write_text('{"items": [1], "age": 2}\nnull\n')
+    Path("deep.jsonl").write_text('{"items": ' + "[" * 100_000 + "]" * 100_000 + "}\n")
+    Path("large.csv").write_text(f'items,age\n"[{10**30}]",2\n')
+    Path("surrogate.csv").write_text('items,age\n"[""\\ud800""]",2\n')
+    Path("twice.csv").write_text("items,age,items\n[1],2,[3]\n")
     Path("more/rows.csv").write_text("items,age\n")
     result = cli("score", model, *arguments, "-o", "out")
     assert result.code == code
     assert reason in result.err
     assert not Path("out").exists() or os.listdir("out") == []
+
+
+def ids(*values: Any, kind: Any = None) -> Any:
+    return pa.array([list(values)] * 3, pa.list_(kind or pa.int64()))
+
+
+AGES = pa.array([1.0, 2.0, 3.0])
+INTERVALS = pa.array([(1, 2, 3)] * 3, pa.month_day_nano_interval())
+
+
+@pytest.mark.parametrize("skip", [[], ["--on-bad-row", "skip"]], ids=["fail", "skip"])
+@pytest.mark.parametrize(
+    ("columns", "keep", "reason"),
+    [
+        ([("items", ids(1)), ("age", pa.nulls(3))], [], "row 0 has no value"),
+        ([("items", ids(1))], [], "no column 'age'; columns are 'items'"),
+        ([("items", ids(1)), ("age", AGES), ("items", ids(1))], [], "no column 'items'; there are several"),
+        ([("items", ids(1)), ("age", AGES), ("u", AGES), ("u", AGES)], ["u"], "'u' to keep; there are several"),
+        (
+            [("items", ids({"a": 1}, kind=pa.struct({"a": pa.int8()}))), ("age", AGES)],
+            [],
+            "numbers or strings expected",
+        ),
+        ([("items", ids(1)), ("age", ids(1))], [], "expects [?]"),
+        ([("items", ids(1)), ("age", AGES), ("u", INTERVALS)], ["u"], "its scores cannot be written: Unhandled type"),
+    ],
+)
+def test_columns_that_no_row_could_fit(cli, model, tmp_path, columns, keep, reason, skip):
+    arrow_file(pa.Table.from_arrays([c for _, c in columns], [name for name, _ in columns]), tmp_path / "a.arrow")
+    kept = [word for name in keep for word in ("--keep", name)]
+    result = cli("score", model, tmp_path / "a.arrow", "-o", tmp_path / "out", *kept, *skip)
+    if skip and reason == "row 0 has no value":
+        assert result.code == 0
+        assert pq.read_metadata(tmp_path / "out" / "_bad" / "a.parquet").num_rows == 3
+        return
+    assert result.code == 1
+    assert reason in result.error
+    assert os.listdir(tmp_path / "out") == []
+
+
+def test_damaged_arrow_files(cli, model, tmp_path):
+    """Offsets and lengths are read from the file, and would lead beyond its end."""
+    path = tmp_path / "a.arrow"
+    arrow_file(rows(9), path)
+    whole, outcomes = path.read_bytes(), set()
+    for at in range(8, len(whole), 24):
+        path.write_bytes(whole[:at] + b"\x7f\xff\xff\x7f" + whole[at + 4 :])
+        result = cli("score", model, path, "-o", tmp_path / "out", "--overwrite")
+        outcomes.add(result.code)
+        assert result.code == 0 or "unexpected" not in result.error
+    assert outcomes == {0, 1}
 
 
 def test_scores_do_not_replace_the_rows(cli, model, folder):

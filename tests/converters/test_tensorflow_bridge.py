@@ -285,6 +285,30 @@ class TestLargeTables:
             np.testing.assert_array_equal(run(model, ids=self.IDS)["rows"], values[self.IDS])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int32", "int64", "uint8", "int8"])
+@pytest.mark.parametrize("stored", [0, 1])
+def test_large_constants_of_one_value_take_no_memory(tmp_path, run, dtype, stored):
+    """A file of a few hundred bytes may hold a constant of gigabytes, used in any way."""
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(dtype, [None, 8], "x")
+        filled = tf.constant(3 * stored, dtype, [1 << 17, 8], name="filled")
+        tf.identity(x + filled[:2], "sum")
+        tf.gather(filled, [5], name="row")
+        tf.identity(filled, "itself")
+    definition = graph.as_graph_def()
+    (constant,) = (node for node in definition.node if node.name == "filled")
+    constant.attr["value"].tensor.CopyFrom(tf.compat.v1.make_tensor_proto(3 * stored, dtype, [1 << 17, 8]))
+    assert constant.ByteSize() < 200
+    (tmp_path / "graph.pb").write_bytes(definition.SerializeToString())
+    model = convert(tmp_path / "graph.pb")
+    assert model.ByteSize() < 10_000
+    given = np.arange(16).reshape(2, 8).astype(dtype)
+    found = run(model, x=given)
+    np.testing.assert_array_equal(found["sum"], given + np.array(3 * stored, dtype))
+    np.testing.assert_array_equal(found["row"], np.full((1, 8), 3 * stored, dtype))
+    np.testing.assert_array_equal(found["itself"], np.full((1 << 17, 8), 3 * stored, dtype))
+
+
 def test_functions_called_by_functions(agree):
     @tf.function
     def inner(table, ids, bags):

@@ -17,7 +17,7 @@ _HERE = Path(__file__).parent
 _PROGRAMS = {
     "models": 1,
     "messages": 1,
-    "files": 6,
+    "files": 7,
     "readers": 11,
     "memory": 3,
     "concurrency": 1,

@@ -19,7 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))  # where this is run as a program
 
 from torture.files import Scene, captured
-from torture.roads import ROADS
+from torture.roads import CONVERSIONS
 
 _OLD = b"the old file"
 
@@ -63,7 +63,7 @@ class Conversion:
 
         self._main = main
         self._out = scene.out / "model.onnx"
-        self._command = ["convert", str(source), "-o", str(self._out), *scene.road.arguments]
+        self._command = scene.road.command(source, scene.seeds, scene.out, random.Random(0))
         self._run(None)  # imports modules and fills caches
         counting = Shortage()
         code, _ = self._run(counting)
@@ -133,7 +133,7 @@ def torture(road: str, seed: int, count: int, seconds: float) -> tuple[Counter[s
 
 def main() -> int:
     parsed = argparse.ArgumentParser(description=__doc__)
-    parsed.add_argument("--road", choices=ROADS, action="append")
+    parsed.add_argument("--road", choices=CONVERSIONS, action="append")
     parsed.add_argument("--seconds", type=float, default=60, help="for each road")
     parsed.add_argument("--count", type=int, default=1_000_000, help="for each road")
     parsed.add_argument("--seed", type=int, default=0)

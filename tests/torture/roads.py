@@ -1,15 +1,17 @@
-"""The kinds of source files that `files.py` mutates: sound ones of each kind, and how its files are mutated."""
+"""The kinds of files that `files.py` mutates: sound ones of each kind, how they are mutated, and what takes them."""
 
 from __future__ import annotations
 
 import importlib.util
 import random
 import shutil
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torture import row_files
 from torture.mutations import (
     mutate_message,
     mutated_json,
@@ -21,6 +23,10 @@ from torture.mutations import (
 DATA = Path(__file__).parent.parent / "data"
 
 Mutation = Callable[[bytes, random.Random], bytes]
+
+#: The arguments of `onnx-sparse` for a mutated source: from its path, the folder of the sound ones, that for what is
+#: written, and a source of random choices.
+Command = Callable[[Path, Path, Path, random.Random], list[str]]
 
 
 def _as_message(kind: Callable[[], Any], *, text: bool = False) -> Mutation:
@@ -51,12 +57,49 @@ class Road:
     Attributes:
         make: Writes sound sources into a folder, and returns the files and folders to convert.
         mutations: How to mutate a file of a source, by the end of its name; other files get mutated bytes.
-        arguments: Further arguments of the command.
+        command: What is done with it.
+        fault: What is wrong with what was written, from the source and the folder; "" if nothing is.
+        results: What may be written, relative to the folder of the scene.
     """
 
     make: Callable[[Path], list[Path]]
     mutations: Callable[[], Mapping[str, Mutation]]
-    arguments: tuple[str, ...] = ()
+    command: Command
+    fault: Callable[[Path, Path], str]
+    results: frozenset[Path]
+
+
+def _converting(
+    make: Callable[[Path], list[Path]], mutations: Callable[[], Mapping[str, Mutation]], *arguments: str
+) -> Road:
+    """A kind of source that is converted."""
+
+    def command(path: Path, seeds: Path, out: Path, source: random.Random) -> list[str]:
+        return ["convert", str(path), "-o", str(out / "model.onnx"), *arguments]
+
+    def fault(path: Path, out: Path) -> str:
+        wrong = _unsound(out / "model.onnx")
+        # What is wrong with an ONNX file stays so: its nodes are not ours.
+        return "" if wrong and _is_onnx(path) and _unsound(path) else wrong
+
+    return Road(make, mutations, command, fault, frozenset(map(Path, ("out/model.onnx", "out/model.onnx.data"))))
+
+
+def _is_onnx(path: Path) -> bool:
+    return path.suffix in (".onnx", ".onnxtxt", ".textproto", ".onnxjson")
+
+
+def _unsound(path: Path) -> str:
+    """What is wrong with a model; "" where onnx's checker and shape inference find nothing."""
+    import onnx
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # onnx calls its own text form experimental
+            onnx.checker.check_model(onnx.load(path), full_check=True)
+    except Exception as error:
+        return f"the model is not sound: {error}"
+    return ""
 
 
 # --- Sources ----------------------------------------------------------------------------------------------------------
@@ -242,11 +285,21 @@ def _keras_files(folder: Path) -> list[Path]:
     return made
 
 
-ROADS = {
-    "onnx": Road(_onnx_sources, _onnx_mutations),
-    "openvino": Road(openvino_sources, lambda: {".xml": as_text(mutated_xml)}),
-    "ascend": Road(_ascend_sources, _ascend_mutations, ("--from", "ascend")),
-    "saved_model": Road(_saved_models, _saved_model_mutations),
-    "graph_def": Road(_graph_defs, _graph_def_mutations),
-    "keras": Road(_keras_files, lambda: {".keras": mutated_zip}),
+CONVERSIONS = {
+    "onnx": _converting(_onnx_sources, _onnx_mutations),
+    "openvino": _converting(openvino_sources, lambda: {".xml": as_text(mutated_xml)}),
+    "ascend": _converting(_ascend_sources, _ascend_mutations, "--from", "ascend"),
+    "saved_model": _converting(_saved_models, _saved_model_mutations),
+    "graph_def": _converting(_graph_defs, _graph_def_mutations),
+    "keras": _converting(_keras_files, lambda: {".keras": mutated_zip}),
+}
+
+ROADS = CONVERSIONS | {
+    "rows": Road(
+        row_files.make_sources,
+        row_files.mutations,
+        row_files.command,
+        row_files.fault,
+        frozenset([Path("out/rows.parquet"), Path("out/_bad")]),
+    ),
 }

@@ -166,10 +166,11 @@ def main() -> int:
     parsed.add_argument("--sessions", type=int, default=10**4)
     parsed.add_argument("--seconds", type=float, default=3600, help="for each kind on each backend")
     parsed.add_argument("--seed", type=int, default=0)
+    parsed.add_argument("--backend", choices=available_backends(), action="append")
     arguments = parsed.parse_args()
     grown = False
     sys.stdout.write("backend   what        count   minutes   MB at start   MB at end\n")
-    for backend in available_backends():
+    for backend in arguments.backend or available_backends():
         for kind in KINDS:
             result = in_a_process(kind, backend, getattr(arguments, kind), arguments.seconds, arguments.seed)
             first, last = result.memory[0] / 2**20, result.memory[-1] / 2**20

@@ -22,6 +22,7 @@ if sys.platform == "win32":
         ("graph_def", 30, "tensorflow"),
         ("saved_model", 10, "tensorflow"),
         ("keras", 20, "keras"),
+        ("rows", 300, "pyarrow"),
     ],
 )
 def test_mutated_sources_are_converted_or_refused(road: str, count: int, needs: str) -> None:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from torture.writers import Torture
+from torture.writers import Scores, Torture
 
 from onnx_sparse.cli.new_file import new_file
 
@@ -135,6 +135,15 @@ def test_at_random_times(tmp_path: Path, form: str) -> None:
     torture.full_disk()
     assert not torture.faults
     assert torture.done
+
+
+def test_scores_at_random_times(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    scores = Scores(tmp_path, random.Random(1))
+    for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        scores.end_at_random(number)
+    scores.resume()
+    assert not scores.faults
 
 
 def test_writers_that_race(tmp_path: Path) -> None:

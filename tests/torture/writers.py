@@ -1,11 +1,14 @@
 """Writers that are killed, ended, interrupted, out of space or not alone: the old file or the new one, and no litter.
 
+So are files of scores: a scorer that is ended and resumed makes what an undisturbed one makes.
+
 Run for a time: `python tests/torture/writers.py --seconds 600 --seed 1`. The suite runs a part. POSIX only.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import signal
@@ -15,6 +18,8 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # where this is run as a program
 
 import numpy as np
 import onnx
@@ -70,18 +75,30 @@ def make_model(value: float) -> ModelProto:
     return model
 
 
-class Torture:
-    """A folder with two models to convert, and what was seen."""
+class Seen:
+    """What was done, and the faults."""
+
+    def __init__(self) -> None:
+        self.done: Counter[str] = Counter()
+        self.faults: list[str] = []
+
+    def expect(self, what: str, right: bool, *seen: object) -> None:
+        self.done[what] += 1
+        if not right:
+            self.faults.append(f"{what}: {seen}")
+
+
+class Torture(Seen):
+    """A folder with two models to convert."""
 
     def __init__(self, folder: Path, source: random.Random, form: str) -> None:
+        super().__init__()
         self.source, self.form = source, form
         self.sources = [folder / "one.onnx", folder / "two.onnx"]
         for number, path in enumerate(self.sources):
             onnx.save(make_model(number + 1), path)
         self.folder = folder / "out"
         self.folder.mkdir()
-        self.done: Counter[str] = Counter()
-        self.faults: list[str] = []
 
     def writer(self, out: Path, program: str = _WRITER, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -90,11 +107,6 @@ class Torture:
             stderr=subprocess.PIPE,
             text=True,
         )
-
-    def expect(self, what: str, right: bool, *seen: object) -> None:
-        self.done[what] += 1
-        if not right:
-            self.faults.append(f"{what}: {seen}")
 
     def litter(self, out: Path) -> list[str]:
         """The files in the folder that are neither the model's nor the tensors'."""
@@ -218,6 +230,83 @@ class Torture:
         self.full_disk()
 
 
+class Scores(Seen):
+    """Files of rows to score, and the scores of a run that nothing disturbs."""
+
+    def __init__(self, folder: Path, source: random.Random) -> None:
+        import pyarrow.parquet as pq
+        from cli.test_score import pooling_model, rows
+
+        super().__init__()
+        self.source, self.out = source, folder / "scores"
+        self._model, self._rows = folder / "model.onnx", folder / "rows"
+        onnx.save(pooling_model(), self._model)
+        self._rows.mkdir()
+        for number in range(6):
+            pq.write_table(rows(3000, number), self._rows / f"{number}.parquet")
+        begun = time.monotonic()
+        undisturbed = self._scorer(folder / "right", 1)
+        _, err = undisturbed.communicate(timeout=PATIENCE)
+        assert undisturbed.returncode == 0, err
+        self._seconds = time.monotonic() - begun
+        self._right = {path.name: path.read_bytes() for path in (folder / "right").iterdir()}
+
+    def _scorer(self, out: Path, workers: int, *arguments: str) -> subprocess.Popen[str]:
+        files = ["score", str(self._model), str(self._rows), "-o", str(out)]
+        options = ["--batch-rows", "50", "--workers", str(workers), *arguments]
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "onnx_sparse", *files, *options],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def end_at_random(self, number: signal.Signals) -> None:
+        """One scorer, ended at a random time: alone, or with its workers as by a terminal."""
+        workers, with_workers = self.source.choice([1, 2]), self.source.random() < 0.5
+        before = set(os.listdir(self.out)) if self.out.exists() else set()
+        scorer = self._scorer(self.out, workers, self.source.choice(["--resume", "--overwrite"]))
+        time.sleep(self.source.uniform(0.3, 1) * self._seconds)
+        while number == signal.SIGINT and scorer.poll() is None and not self._is_writing(before):
+            time.sleep(0.01)  # an interrupt while Python starts is Python's affair
+        with contextlib.suppress(ProcessLookupError):
+            (os.killpg if with_workers else os.kill)(scorer.pid, number)
+        _, err = scorer.communicate(timeout=PATIENCE)  # workers have the stream, too
+        what = f"scores, {number.name}"
+        self.expect(f"{what}: status", scorer.returncode in (0, -number, 128 + number), scorer.returncode, err)
+        if number != signal.SIGKILL:  # after which Python says that semaphores were left
+            self.expect(f"{what}: one line at most", err.count("\n") < 2 and "Traceback" not in err, err)
+        names = set(os.listdir(self.out)) if self.out.exists() else set()
+        if number != signal.SIGKILL:
+            self.expect(f"{what}: no litter", names <= {*self._right, *before}, names)
+        whole = names & set(self._right)
+        wrong = [name for name in whole if (self.out / name).read_bytes() != self._right[name]]
+        self.expect(f"{what}: whole files", not wrong, wrong)
+
+    def _is_writing(self, before: set[str]) -> bool:
+        return self.out.exists() and not before.issuperset(os.listdir(self.out))
+
+    def resume(self) -> None:
+        """The next run makes what is missing, and nothing else is left; then some scores are lost."""
+        scorer = self._scorer(self.out, self.source.choice([1, 2]), "--resume")
+        _, err = scorer.communicate(timeout=PATIENCE)
+        self.expect("scores, resumed", scorer.returncode == 0 and not err, scorer.returncode, err)
+        found = {path.name: path.read_bytes() for path in self.out.iterdir()}
+        same = found == self._right
+        self.expect("scores, resumed: as undisturbed", same, sorted(found))
+        for path in self.out.iterdir():
+            if self.source.random() < 0.5:
+                path.unlink()
+
+    def round(self) -> None:
+        """A few ends, then a run to the end."""
+        signals = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        for number in self.source.choices(signals, (5, 2, 2, 1), k=3):
+            self.end_at_random(number)
+        self.resume()
+
+
 def main() -> int:
     parsed = argparse.ArgumentParser(description=__doc__)
     parsed.add_argument("--seconds", type=float, default=60)
@@ -233,6 +322,12 @@ def main() -> int:
                     torture.round()
                 done += torture.done
                 faults += torture.faults
+        with tempfile.TemporaryDirectory() as folder:
+            scores = Scores(Path(folder), source)
+            for _ in range(3):
+                scores.round()
+            done += scores.done
+            faults += scores.faults
     for what, count in sorted(done.items()):
         sys.stdout.write(f"{count:>9}  {what}\n")
     for fault in faults:

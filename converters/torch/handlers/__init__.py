@@ -5,6 +5,7 @@ from __future__ import annotations
 from onnx_sparse.converters.torch.handlers import (  # noqa: F401 - imported for what they register
     counting,
     embedding_bag,
+    indexing,
     masking,
     scatter,
     segment,

@@ -55,6 +55,10 @@ class Node:
             raise Unsupported(f"{name} is {value!r}; a tensor expected")
         return value
 
+    def tensors(self, name: str) -> list[Tensor | None]:
+        """An argument that is a list of tensors, some of which may be omitted."""
+        return list(self._arguments[name])
+
     def number(self, name: str) -> Tensor | float:
         """A number, which is a tensor if torch knows it only when the model runs."""
         value: Tensor | float = self._arguments[name]

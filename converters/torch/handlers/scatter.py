@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from onnx import TensorProto
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
 
 _ROWS = "Row by row where all elements of a row have the same index, else element by element. "
 
+_LOOKED_UP = "Rows that are looked up, and may have one weight each, are summed from where they are."
+
 _REDUCTIONS = {"sum": "Sum", "mean": "Mean", "prod": "Prod", "amax": "Max", "amin": "Min"}
 _NAMES = {"add": "sum", "multiply": "prod"}
 
 
-@handles("aten.index_add.default", to="UnsortedSegmentSum")
+@handles("aten.index_add.default", to="UnsortedSegmentSum or EmbeddingSegmentsSum", notes=_LOOKED_UP)
 def index_add(node: Node, emit: TorchEmitter) -> Tensor:
     """self + alpha * the sums of the slices of source by index."""
     alpha = node.number("alpha")
@@ -40,7 +43,7 @@ def index_reduce(node: Node, emit: TorchEmitter) -> Tensor:
     return _by_slices(node, emit, node.tensor("source"), node.text("reduce"), node.flag("include_self"))
 
 
-@handles("aten.scatter_add.default", to="UnsortedSegmentSum", notes=_ROWS.strip())
+@handles("aten.scatter_add.default", to="UnsortedSegmentSum or EmbeddingSegmentsSum", notes=_ROWS + _LOOKED_UP)
 def scatter_add(node: Node, emit: TorchEmitter) -> Tensor:
     """self + the sums of src by index."""
     return _by_elements(node, emit, node.tensor("src"), "sum", include_self=True)
@@ -95,12 +98,48 @@ class _Rows:
         data: The rows to reduce [rows, ...].
         ids: The row of `start` that each is reduced into [rows]; one that is not there is an error.
         size: The number of rows of `start`, as a vector of one element.
+        drops: Whether rows whose id is -1 are dropped.
     """
 
     start: Tensor
     data: Tensor
     ids: Tensor
     size: Tensor
+    drops: bool = False
+
+    def legal_ids(self, emit: TorchEmitter) -> Tensor:
+        """The ids for an operator that drops rows with a negative one."""
+        return self.ids if self.drops else never_negative(emit, self.ids, self.size)
+
+
+@dataclass(frozen=True)
+class _Lookup:
+    """Rows that are looked up in a table and may have weights: `table[ids] * weights[:, None]`.
+
+    Attributes:
+        table: The table [V, ...].
+        ids: The row of each, as int64 [rows].
+        weights: The factor of each [rows]; None if there is none.
+    """
+
+    table: Tensor
+    ids: Tensor
+    weights: Tensor | None = None
+
+    @classmethod
+    def of(cls, emit: TorchEmitter, data: Tensor) -> _Lookup | None:
+        """Where rows come from, if they are looked up."""
+        if found := emit.looked_up(data):
+            return cls(*found)
+        if data.dtype not in (TensorProto.FLOAT, TensorProto.DOUBLE):
+            return None  # products of half floats are rounded before they are added
+        for rows, factor in itertools.permutations(emit.factors(data), 2):
+            is_column = factor.shape is not None and factor.shape[1:] == (1,) * (data.rank - 1)
+            if not is_column or not all(emit.same_size(part, 0, data, 0) for part in (rows, factor)):
+                continue
+            if rows.rank == data.rank and (found := emit.looked_up(rows)):
+                return cls(*found, emit.op("Reshape", factor, emit.constant([-1]), shape=(None,)))
+        return None
 
 
 def _by_slices(node: Node, emit: TorchEmitter, source: Tensor, reduction: str, include_self: bool) -> Tensor:
@@ -115,7 +154,7 @@ def _by_slices(node: Node, emit: TorchEmitter, source: Tensor, reduction: str, i
         source = emit.op("Reshape", source, emit.constant([1]), shape=(1,))
     size = emit.count(start, dim)
     first, data = (_front(emit, tensor, dim) for tensor in (start, source))
-    rows = _Rows(first, data, never_negative(emit, ids, size), size)
+    rows = _Rows(first, data, ids, size)
     return _back(emit, _reduced(emit, rows, reduction, include_self), dim)
 
 
@@ -137,12 +176,12 @@ def _scattered(
         src, longer = _cut(emit, src, ids), []
     if vector is not None:
         size = emit.count(start, dim)
-        vector = never_negative(emit, vector, size)
         if longer:  # rows without an id are dropped, which is cheaper than to copy the others
             missing = emit.op("Sub", emit.count(src, dim), emit.count(vector, 0), shape=(1,))
+            vector = never_negative(emit, vector, size)
             vector = emit.op("Concat", vector, emit.full(-1, vector.dtype, missing), axis=0, shape=(None,))
         first, data = (_front(emit, tensor, dim) for tensor in (start, src))
-        rows = _Rows(first, data, vector, size)
+        rows = _Rows(first, data, vector, size, drops=bool(longer))
         return _back(emit, _reduced(emit, rows, reduction, include_self), dim)
     flat = emit.constant([-1])
     places, total = _places(emit, start, ids, dim)
@@ -232,13 +271,15 @@ def _reduced(emit: TorchEmitter, rows: _Rows, reduction: str, include_self: bool
     if dtype == TensorProto.BOOL and reduction != "mean":
         start, data = (emit.cast(tensor, TensorProto.UINT8) for tensor in (start, rows.data))
         reduction = {"sum": "amax", "prod": "amin"}.get(reduction, reduction)
-        return emit.cast(_reduced(emit, _Rows(start, data, rows.ids, rows.size), reduction, include_self), dtype)
+        rows = replace(rows, start=start, data=data)
+        return emit.cast(_reduced(emit, rows, reduction, include_self), dtype)
     if reduction == "mean":
         return _mean(emit, rows, include_self)
     reduced = _segments(emit, _REDUCTIONS[reduction], rows, rows.data)
     if not include_self:
         touched = emit.op("Greater", _counts(emit, rows), emit.constant(0))
-        return emit.op("Where", emit.column(touched, start), reduced, start, shape=start.shape)
+        kept = emit.like(0, start) if emit.is_zeros(start) else start
+        return emit.op("Where", emit.column(touched, start), reduced, kept, shape=start.shape)
     if reduction == "sum":
         return reduced if emit.is_zeros(start) else emit.op("Add", start, reduced, shape=start.shape)
     if reduction == "prod":
@@ -247,8 +288,21 @@ def _reduced(emit: TorchEmitter, rows: _Rows, reduction: str, include_self: bool
 
 
 def _segments(emit: TorchEmitter, reduction: str, rows: _Rows, data: Tensor) -> Tensor:
-    """The reduction of data by the rows' ids."""
-    return reduced_by_segment(emit, reduction, data, rows.ids, emit.scalar(rows.size))
+    """The reduction of data by the rows' ids; rows that are looked up are summed from where they are."""
+    count = emit.scalar(rows.size)
+    looks_up = reduction in ("Sum", "Mean") and not rows.drops
+    lookup = _Lookup.of(emit, data) if looks_up else None
+    if lookup is None or (reduction == "Mean" and lookup.weights is not None):
+        return reduced_by_segment(emit, reduction, data, rows.legal_ids(emit), count)
+    inputs = {
+        "emb_table": lookup.table,
+        "indices": lookup.ids,
+        "segment_ids": emit.int64(rows.ids),
+        "num_segments": count,
+        "per_sample_weights": lookup.weights,
+    }
+    (reduced,) = emit.domain_op(f"EmbeddingSegments{reduction}", inputs, {"segment_ids_order": "any"})
+    return reduced
 
 
 def _counts(emit: TorchEmitter, rows: _Rows) -> Tensor:

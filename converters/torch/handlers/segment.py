@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: What torch gives for an empty segment.
 _EMPTY = {"sum": 0.0, "prod": 1.0, "mean": math.nan, "max": -math.inf, "min": math.inf}
+#: Reductions that have two names.
+_NAMES = {"amax": "max", "amin": "min"}
 #: Reductions of which there is an operator that needs no segment ids.
 _BAGS = {"sum": "Sum", "mean": "Mean", "max": "Max"}
 #: How an initial value takes part.
@@ -32,6 +34,7 @@ _MERGE = {"sum": "Add", "prod": "Mul", "mean": "Add", "max": "Max", "min": "Min"
 def segment_reduce(node: Node, emit: TorchEmitter) -> Tensor:
     """The reduction of segments along an axis, which have lengths of their own for each index of the axes before."""
     data, reduction, initial = node.tensor("data"), node.text("reduce"), node.number("initial")
+    reduction = _NAMES.get(reduction, reduction)
     if node.optional("indices") is not None:
         raise Unsupported("indices are not supported; torch itself refuses them")
     if reduction not in _EMPTY:

@@ -22,7 +22,7 @@ INF = math.inf
 TABLE = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
 MODES = ("sum", "mean", "max")
 SCATTERED = ("sum", "prod", "mean", "amax", "amin")
-SEGMENTS = ("sum", "prod", "mean", "max", "min")
+SEGMENTS = ("sum", "prod", "mean", "max", "min", "amax", "amin")
 
 
 class Given(NamedTuple):

@@ -125,3 +125,16 @@ def test_a_recommender() -> None:
 @pytest.mark.slow
 def test_a_layer_is_verified() -> None:
     export(Layer("gat").eval(), GRAPHS[0][:2], dynamic_shapes=({0: MANY}, {1: MANY}), verify=True)
+
+
+@pytest.mark.slow
+def test_reductions_of_no_rows(agree) -> None:
+    """Along axes counted from either end: ONNX Runtime takes those from the back for none if there are no rows."""
+    calls: dict[str, Any] = {}
+    for name in ("sum", "mean", "amax", "prod", "logsumexp", "argmax"):
+        for axis in (-1, -2, 1):
+            for keep in (False, True):
+                calls[f"{name} along {axis}, {'kept' if keep else 'dropped'}"] = lambda _, x, n=name, a=axis, k=keep: (
+                    getattr(x, n)(a, keepdim=k)
+                )
+    agree(calls, [(torch.randn(rows, 3, 4),) for rows in (2, 0)], dynamic=[{0: MANY}])

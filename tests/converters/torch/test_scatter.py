@@ -142,6 +142,23 @@ def test_into_zeros(agree) -> None:
     agree(calls, batches() + specials(), dynamic=ROWS)
 
 
+@pytest.mark.parametrize("reduction", ["sum", "amax"])
+def test_zeros_to_reduce_into_are_not_made(agree, reduction: str) -> None:
+    calls = {
+        name: lambda _, x, ids, src, zeros=zeros: zeros(x).scatter_reduce(
+            0, columns(ids, src), src, reduction, include_self=reduction == "sum"
+        )
+        for name, zeros in {
+            "zeros": lambda x: torch.zeros(x.shape[0], x.shape[1]),
+            "of a tensor": lambda x: x.new_zeros(x.shape),
+            "like it": torch.zeros_like,
+        }.items()
+    }
+    kinds = [node.op_type for node in agree(calls, batches(), dynamic=ROWS).graph.node]
+    assert "ConstantOfShape" not in kinds
+    assert kinds.count("Expand") == (reduction == "amax")  # ones, to count rows
+
+
 def test_scatter_add_and_index_add(agree) -> None:
     calls = {
         "scatter_add": lambda _, x, ids, src: x.scatter_add(0, columns(ids, src), src),
@@ -242,3 +259,122 @@ def test_ids_out_of_range_are_refused(call: Any) -> None:
     for wrong in (-1, 4):
         with pytest.raises(onnx_sparse.KernelError, match="out of range"):
             session.run(None, {"x": x, "ids": np.array([0, wrong, 1]), "src": src})
+
+
+#: Ways to look rows up.
+LOOKUPS = {
+    "index_select": lambda table, ids: table.index_select(0, ids),
+    "embedding": lambda table, ids: torch.nn.functional.embedding(ids, table),
+    "brackets": lambda table, ids: table[ids],
+}
+#: Rows of `PRODUCTS` that have one factor each.
+WEIGHTED = {
+    "column": lambda rows, table, weights: weights.view(-1, 1) * rows,
+    "column behind": lambda rows, table, weights: rows * weights.unsqueeze(-1),
+}
+#: Products [entries, 3] of looked up rows [entries, 3], given the table [7, 3] and weights [entries].
+PRODUCTS = WEIGHTED | {
+    "row": lambda rows, table, weights: rows * table[:1],
+    "column and row": lambda rows, table, weights: rows * (weights.view(-1, 1) * table[:1]),
+    "with themselves": lambda rows, table, weights: rows * rows,
+    "one row for all": lambda rows, table, weights: table.index_select(0, torch.tensor([3])) * weights.view(-1, 1),
+    "a vector for all": lambda rows, table, weights: (
+        table[0].index_select(0, torch.tensor([2, 1, 1])) * weights[:, None]
+    ),
+}
+
+
+def lookups(dtype: Any = torch.float32) -> list[Any]:
+    """A table [7, 3], ids of it, weights and the rows that each is reduced into: in any order, twice, and none."""
+
+    def batch(ids: list[int], into: list[int]) -> Any:
+        places, rows = (torch.tensor(numbers, dtype=torch.int64) for numbers in (ids, into))
+        return random(7, 3, dtype=dtype), places, random(len(ids), dtype=dtype), rows
+
+    return [
+        batch([6, 0, 1, 1, 3], [2, 0, 4, 2, 2]),
+        batch([5], [3]),
+        batch([], []),
+        batch(list(range(7)) * 4, [0, 4, 2, 1] * 7),
+    ]
+
+
+LOOKED_UP = [{}, {0: DYNAMIC}, {0: DYNAMIC}, {0: DYNAMIC}]
+
+
+def domain_operators(model: Any) -> list[str]:
+    return [node.op_type for node in model.graph.node if node.domain == "onnx_sparse"]
+
+
+def sums(look_up: Any, dtype: Any) -> dict[str, Any]:
+    def add(_, table, ids, weights, into):
+        return table.new_zeros(5, 3).index_add(0, into, look_up(table, ids))
+
+    def scatter_add(_, table, ids, weights, into):
+        rows = look_up(table, ids)
+        return table.new_ones(5, 3).scatter_add(0, columns(into, rows), rows)
+
+    def of_a_vector(_, table, ids, weights, into):
+        return table.new_zeros(5).index_add(0, into, look_up(table[:, 0], ids))
+
+    def mean(_, table, ids, weights, into):
+        return table.new_zeros(5, 3).index_reduce(0, into, look_up(table, ids), "mean", include_self=False)
+
+    every = {"index_add": add, "scatter_add": scatter_add}
+    if look_up is not LOOKUPS["embedding"]:
+        every["of a vector"] = of_a_vector
+    return every | {"mean": mean} if dtype.is_floating_point else every
+
+
+def products(look_up: Any) -> dict[str, Any]:
+    return {
+        name: lambda _, t, ids, weights, into, product=product: t.new_zeros(5, 3).index_add(
+            0, into, product(look_up(t, ids), t, weights)
+        )
+        for name, product in PRODUCTS.items()
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", LOOKUPS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64], ids=str)
+def test_sums_of_rows_that_are_looked_up(agree, dtype: Any, way: str) -> None:
+    """Neither rows nor their products with weights are stored; those with other factors are, and those of halves."""
+    batches = lookups(dtype) if way != "brackets" else [*lookups(dtype), *from_the_end(dtype)]
+    plain = sums(LOOKUPS[way], dtype)
+    kinds = domain_operators(agree(plain | products(LOOKUPS[way]), batches, dynamic=LOOKED_UP))
+    weighted = len(WEIGHTED) if dtype == torch.float32 else 0
+    assert kinds.count("EmbeddingSegmentsSum") == len(plain.keys() - {"mean"}) + weighted, kinds
+    assert kinds.count("EmbeddingSegmentsMean") == int("mean" in plain), kinds
+
+
+def from_the_end(dtype: Any) -> list[Any]:
+    """The same with ids that count from the end."""
+    return [(table, ids - 7, weights, into) for table, ids, weights, into in lookups(dtype)]
+
+
+@pytest.mark.slow
+def test_lookups_of_more_rows_than_have_an_id(agree) -> None:
+    """Rows without an id are dropped."""
+    calls = {
+        "": lambda _, t, ids, weights, into: t.new_zeros(5, 3).scatter_add(
+            0, into[:2].view(-1, 1).expand(-1, 3), t.index_select(0, ids)
+        )
+    }
+    agree(calls, [batch for batch in lookups() if len(batch[1]) > 1], dynamic=LOOKED_UP)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ids", "into"), [([0, 7], [0, 1]), ([0, 1], [0, 5]), ([0, 1], [-1, 0])])
+def test_ids_of_lookups_that_are_out_of_range(ids: list[int], into: list[int]) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, table: Any, ids: Any, into: Any) -> Any:
+            return table.new_zeros(5, 3).index_add(0, into, table.index_select(0, ids))
+
+    given = (random(7, 3), torch.tensor(ids), torch.tensor(into))
+    legal = (given[0], torch.tensor([0, 1]), torch.tensor([1, 0]))
+    model = export(Model(), legal, dynamic_shapes=({}, {0: DYNAMIC}, {0: DYNAMIC}))
+    session = onnx_sparse.InferenceSession(model)
+    names = [value.name for value in session.get_inputs()]
+    with pytest.raises(Exception, match="is out of range"):
+        session.run(None, {name: tensor.numpy() for name, tensor in zip(names, given, strict=True)})
