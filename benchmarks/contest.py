@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import json
+import os
+import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
 
 Contender = Callable[[], object]
 
@@ -63,6 +68,15 @@ def _seconds(run: Contender) -> float:
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
+
+
+def machine(*packages: str) -> str:
+    """The processor, the load of the last minute, and the versions of those of the packages that are installed."""
+    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    processor = f"{os.cpu_count()} x {next(iter(names), platform.processor())}"
+    installed = [f"{name} {version(name)}" for name in packages if importlib.util.find_spec(name)]
+    return ", ".join([processor, f"load {os.getloadavg()[0]:.1f}", *installed])
 
 
 def show(title: str, results: list[Result], as_json: bool) -> None:

@@ -63,6 +63,7 @@ def cases(threads: int) -> Iterator[Case]:
     random = np.random.default_rng(0)
     yield from _fill_empty_rows(random, tf)
     yield from _embedding(random, torch, tf)
+    yield from _quantized(random, torch)
     yield from _segments(random, torch, tf)
     yield from _masks(random, torch, tf)
     yield from _strings(random, tf)
@@ -194,6 +195,58 @@ def _embedding_case(
             data=known[0], indices=known[1], segment_ids=known[2], num_segments=known[3]
         )
     return Case(name, "EmbeddingSegmentsSum", inputs, len(indices) * (row + 16) + segments * row, peers)
+
+
+def _quantized(random: Any, torch: Any) -> Iterator[Case]:
+    """Rows of 8 and 4 bits beside torch's, and beside torch's sum of the same rows in float32."""
+    for rows, width, entries, bags in (
+        (1_000_000, 64, 500_000, 100_000),
+        (2_000_000, 64, 200_000, 20_000),
+        (200_000, 32, 40_960, 2_048),
+    ):
+        table = random.standard_normal((rows, width)).astype(np.float32)
+        lookup = {
+            "indices": random.integers(0, rows, entries),
+            "offsets": np.sort(np.append(0, random.integers(0, entries, bags - 1))),
+        }
+        name = f"{rows // 1000}k x {width}, {entries} in {bags}"
+        peers: dict[str, Run] = {}
+        if torch is not None:
+            given = [torch.from_numpy(a) for a in (lookup["indices"], table, lookup["offsets"])]
+            peers["torch"] = lambda given=given: torch.nn.functional.embedding_bag(*given, mode="sum")
+        moved = entries * (4 * width + 8) + bags * 4 * width
+        yield Case(
+            f"EmbeddingBagOffsetsSum float32 {name}",
+            "EmbeddingBagOffsetsSum",
+            {"emb_table": table} | lookup,
+            moved,
+            peers,
+        )
+        for bits in ("8", "4"):
+            low, high = table.min(axis=1, keepdims=True), table.max(axis=1, keepdims=True)
+            scale = (high - low) / (2 ** int(bits) - 1)
+            integers = np.rint((table - low) / scale).astype(np.uint8)
+            integers = integers if bits == "8" else integers[:, ::2] | integers[:, 1::2] << 4
+            numbers = np.stack([scale, low], axis=2)
+            row = integers.shape[1] + 8
+            yield Case(
+                f"QuantizedEmbeddingBagOffsetsSum {bits} bits {name}",
+                "QuantizedEmbeddingBagOffsetsSum",
+                {"emb_table": integers, "scale_bias": numbers} | lookup,
+                entries * (row + 8) + bags * 4 * width,
+                _torch_quantized(torch, table, lookup, bits) | peers,
+                {"bits": bits},
+            )
+
+
+def _torch_quantized(torch: Any, table: Array, lookup: dict[str, Array], bits: str) -> dict[str, Run]:
+    if torch is None:
+        return {}
+    kind = "byte" if bits == "8" else "4bit"
+    packed = getattr(torch.ops.quantized, f"embedding_bag_{kind}_prepack")(torch.from_numpy(table))
+    run = getattr(torch.ops.quantized, f"embedding_bag_{kind}_rowwise_offsets")
+    indices, offsets = torch.from_numpy(lookup["indices"]), torch.from_numpy(lookup["offsets"])
+    return {"torch quantized": lambda: run(packed, indices, offsets, mode=0)}
 
 
 def _segments(random: Any, torch: Any, tf: Any) -> Iterator[Case]:

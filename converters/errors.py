@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -81,5 +82,6 @@ class UnsupportedNodes:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an exception's message; the exception's type if there is no message."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    """The first line of an exception's message, without addresses; the exception's type if there is no message."""
+    line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", line)

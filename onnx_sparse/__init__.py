@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from onnx_sparse.function_bodies import embed_functions, lower
     from onnx_sparse.fusing import fuse
     from onnx_sparse.model_features import features
+    from onnx_sparse.quantization import quantize_tables
     from onnx_sparse.runtime import InferenceSession, get_library_path, register, session_options
 
 __version__ = "0.1.0"
@@ -46,6 +47,7 @@ __all__ = [
     "fuse",
     "get_library_path",
     "lower",
+    "quantize_tables",
     "reference_ops",
     "register",
     "session_options",
@@ -60,6 +62,7 @@ _HOMES = {
     "fuse": "fusing",
     "get_library_path": "runtime",
     "lower": "function_bodies",
+    "quantize_tables": "quantization",
     "reference_ops": "evaluator",
     "register": "runtime",
     "session_options": "runtime",

@@ -113,6 +113,7 @@ def _inlined(model: ModelProto) -> ModelProto:
         with as_value_errors(model, "function bodies cannot be inlined"):
             model = inliner.inline_selected_functions(model, called)
     _drop_unread(model, unread)
+    _name_nodes(model)
     return model
 
 
@@ -204,6 +205,15 @@ def _read_anywhere(model: ModelProto) -> set[str]:
         for node in graph.node:
             read.update(node.input)
     return read
+
+
+def _name_nodes(model: ModelProto) -> None:
+    """Name the nodes that have no name: some fusions of ONNX Runtime 1.21 give theirs the name of the node before."""
+    nodes = [node for graph in all_graphs(model.graph) for node in graph.node]
+    names = {node.name for node in nodes}
+    for node in nodes:
+        if not node.name and node.output[0] not in names:
+            node.name = node.output[0]
 
 
 def _drop_unread(model: ModelProto, names: set[str]) -> None:

@@ -55,7 +55,7 @@ def detach_large_tensors(model: ModelProto, large: int = _LARGE) -> tuple[ModelP
         data = tensor.raw_data if size >= _SMALL else b""
         if data and len(data) == size:  # elements of less than a byte take fewer; they stay
             arrays[tensor.name] = np.frombuffer(data, numpy_dtype(tensor.data_type)).reshape(tensor.dims)
-            _add_stub(light.graph, tensor, size)
+            add_stub(light.graph, tensor, size)
         else:
             light.graph.initializer.append(tensor)
     return light, arrays
@@ -100,7 +100,8 @@ def _copy(message: Any, field: str, value: Any) -> None:
         getattr(message, field).MergeFrom(value)
 
 
-def _add_stub(graph: GraphProto, tensor: TensorProto, size: int) -> None:
+def add_stub(graph: GraphProto, tensor: TensorProto, size: int) -> None:
+    """Add an initializer of a tensor's name, type and shape whose data, of so many bytes, is not in the model."""
     stub = graph.initializer.add()
     stub.name, stub.data_type, stub.data_location = tensor.name, tensor.data_type, TensorProto.EXTERNAL
     stub.dims.extend(tensor.dims)

@@ -12,6 +12,7 @@ from onnx_sparse.schemas import (
     example_parsing,
     fill,
     hashing,
+    quantized_embedding,
     segment,
     sparse,
     strings,
@@ -38,7 +39,18 @@ __all__ = [
 #: The families in the order of the documentation.
 FAMILIES: tuple[Family, ...] = tuple(
     module.FAMILY
-    for module in (sparse, embedding, embedding_bag, segment, unsorted_segment, fill, hashing, strings, example_parsing)
+    for module in (
+        sparse,
+        embedding,
+        embedding_bag,
+        quantized_embedding,
+        segment,
+        unsorted_segment,
+        fill,
+        hashing,
+        strings,
+        example_parsing,
+    )
 )
 
 #: Every operator by name.

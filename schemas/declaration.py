@@ -8,7 +8,8 @@ Shapes are written as ONNX users write them: ``"K, ..."`` is a tensor of rank >=
 
 - ``K``: a dimension. The same letter is the same size everywhere; the name of a scalar input is that input's value.
 - ``dense_shape[0]``: a dimension that is the value of one element of an input.
-- ``B - 1``, ``N + 1``: a dimension that is one less or one more than another; ``2``: a dimension of that size.
+- ``B - 1``, ``N + 1``: a dimension that is one less or one more than another; ``2 E``: one that is twice another;
+  ``2``: a dimension of that size.
 - ``...``: any number of dimensions, the same ones everywhere in one operator.
 - ``*S``: a named group of any number of dimensions; ``*dims``, with an input's name, has that input's values as sizes.
 """
@@ -145,18 +146,25 @@ class Input:
 
 @dataclass(frozen=True)
 class Output:
-    """One output. `shape_under` names attributes and their values under which it has another `shape`."""
+    """One output.
+
+    `items_under` names attributes and their values under which items of `shape` are others: `{"B": "B - 1"}`.
+    """
 
     name: str
     type: str
     shape: str
     doc: str
     optional: bool = False
-    shape_under: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    items_under: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
 
     def shape_with(self, attributes: Mapping[str, str]) -> str:
         """The shape in a node with these attributes."""
-        return next((self.shape_under[item] for item in attributes.items() if item in self.shape_under), self.shape)
+        items = shape_items(self.shape)
+        for attribute in attributes.items():
+            others = self.items_under.get(attribute, {})
+            items = [others.get(item, item) for item in items]
+        return ", ".join(items)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from onnx_sparse.schemas.declaration import (
     Output,
     Values,
 )
-from onnx_sparse.schemas.embedding_body import Entries, all_weights, write_quotient, write_sum
+from onnx_sparse.schemas.embedding_body import Entries, Table, all_weights, write_quotient, write_sum
 from onnx_sparse.schemas.function_body import Body
 from onnx_sparse.schemas.segment_body import Segments, first
 
@@ -42,23 +42,20 @@ def optional_index(name: str, meaning: str, without: str) -> Input:
     return Input(name, "I", "", description, Values("index", of="V", low=-1), sentinel=-1)
 
 
-_INPUTS = (
-    EMB_TABLE,
-    INDICES,
-    Input(
-        "segment_ids",
-        "I",
-        "K",
-        "The segment of each index.",
-        Values("sorted_segment", of="num_segments"),
-        values_under={("segment_ids_order", "any"): Values("index", of="num_segments")},
-    ),
-    Input("num_segments", "I", "", "The number of segments.", Values("size")),
-    default_index("segment"),
-    PER_SAMPLE_WEIGHTS,
+SEGMENT_IDS = Input(
+    "segment_ids",
+    "I",
+    "K",
+    "The segment of each index.",
+    Values("sorted_segment", of="num_segments"),
+    values_under={("segment_ids_order", "any"): Values("index", of="num_segments")},
 )
+NUM_SEGMENTS = Input("num_segments", "I", "", "The number of segments.", Values("size"))
+_INPUTS = (EMB_TABLE, INDICES, SEGMENT_IDS, NUM_SEGMENTS, default_index("segment"), PER_SAMPLE_WEIGHTS)
 _OUTPUT = Output("output", "T", "num_segments, ...", "One row per segment.")
-_ORDER = Attribute("segment_ids_order", ("sorted", "any"), "The order in which segment_ids may come.", default="sorted")
+SEGMENT_IDS_ORDER = Attribute(
+    "segment_ids_order", ("sorted", "any"), "The order in which segment_ids may come.", default="sorted"
+)
 
 #: How sums are computed.
 ARITHMETIC = """
@@ -68,8 +65,7 @@ ARITHMETIC = """
   eight, each block summed first. The result does not depend on the number of threads.
 """.strip()
 
-_COMMON_SEMANTICS = (
-    """
+SEGMENTS_SEMANTICS = """
 - With `segment_ids_order` = `sorted`, `segment_ids` must be sorted in non-decreasing order and not negative; anything
   else is an error. Entries of segments at or beyond `num_segments` are dropped, and their indices are not checked.
 - With `segment_ids_order` = `any`, `segment_ids` may be in any order; one outside [0, `num_segments`) is an error. The
@@ -79,11 +75,11 @@ _COMMON_SEMANTICS = (
   it is not used, and a negative `num_segments`.
 - An empty segment is 0, or `emb_table[default_index]` without a weight.
 """.lstrip()
-    + ARITHMETIC
-)
+_COMMON_SEMANTICS = SEGMENTS_SEMANTICS + ARITHMETIC
 
 
-def _entries(b: Body) -> Entries:
+def entries(b: Body, table: Table) -> Entries:
+    """The entries of a lookup by segment."""
     ids, size, indices = b.int64("segment_ids"), b.as_vector("num_segments"), "indices"
     weights = all_weights(b)
     if b.attributes["segment_ids_order"] == "sorted":
@@ -92,19 +88,19 @@ def _entries(b: Body) -> Entries:
         weights = None if weights is None else b.Compress(weights, kept, axis=0)
     elif weights is not None:  # all are in use, and a scatter takes them in any order
         weights = first(b, weights, b.Shape(indices))
-    return Entries(indices, Segments(b, ids, size, b.inner("emb_table")), weights)
+    return Entries(table, indices, Segments(b, ids, size, table.inner), weights)
 
 
 def _sum_body(b: Body) -> None:
-    write_sum(_entries(b))
+    write_sum(entries(b, Table(b)))
 
 
 def _mean_body(b: Body) -> None:
-    write_quotient(_entries(b), square=False)
+    write_quotient(entries(b, Table(b)), square=False)
 
 
 def _sqrt_n_body(b: Body) -> None:
-    write_quotient(_entries(b), square=True)
+    write_quotient(entries(b, Table(b)), square=True)
 
 
 _EXAMPLE_TYPES = {"T": TensorProto.FLOAT, "I": TensorProto.INT32}
@@ -120,7 +116,7 @@ EMBEDDING_SEGMENTS_SUM = Op(
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
     types={"T": NUMBERS, "I": INDEX},
-    attributes=(_ORDER,),
+    attributes=(SEGMENT_IDS_ORDER,),
     body=_sum_body,
     body_notes="Materialises the looked-up rows [K, ...]; float sums may be rounded in another order.",
     examples=(
@@ -169,7 +165,7 @@ EMBEDDING_SEGMENTS_MEAN = Op(
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
     types={"T": FLOATS, "I": INDEX},
-    attributes=(_ORDER,),
+    attributes=(SEGMENT_IDS_ORDER,),
     body=_mean_body,
     body_notes="Materialises the looked-up rows [K, ...]; sums may be rounded in another order.",
     examples=(
@@ -198,7 +194,7 @@ EMBEDDING_SEGMENTS_SQRT_N = Op(
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
     types={"T": FLOATS, "I": INDEX},
-    attributes=(_ORDER,),
+    attributes=(SEGMENT_IDS_ORDER,),
     body=_sqrt_n_body,
     body_notes="Materialises the looked-up rows [K, ...]; sums may be rounded in another order.",
     examples=(

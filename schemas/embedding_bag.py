@@ -24,29 +24,25 @@ from onnx_sparse.schemas.embedding import (
     default_index,
     optional_index,
 )
-from onnx_sparse.schemas.embedding_body import Entries, all_weights, write_maximum, write_quotient, write_sum
+from onnx_sparse.schemas.embedding_body import Entries, Table, all_weights, write_maximum, write_quotient, write_sum
 from onnx_sparse.schemas.function_body import Body
 from onnx_sparse.schemas.segment_body import Segments, first
 
-_LOOKUP = (
-    EMB_TABLE,
-    INDICES,
-    Input("offsets", "I", "B", "The position in indices at which each bag begins.", Values("offsets", of="K")),
-    default_index("bag"),
-)
-_PADDING = optional_index("padding_index", "The index whose entries are left out", "none")
-_INPUTS = (*_LOOKUP, PER_SAMPLE_WEIGHTS, _PADDING)
-_OUTPUT = Output(
-    "output", "T", "B, ...", "One row per bag.", shape_under={("include_last_offset", "true"): "B - 1, ..."}
-)
-_LAST_OFFSET = Attribute(
+OFFSETS = Input("offsets", "I", "B", "The position in indices at which each bag begins.", Values("offsets", of="K"))
+_LOOKUP = (EMB_TABLE, INDICES, OFFSETS, default_index("bag"))
+PADDING_INDEX = optional_index("padding_index", "The index whose entries are left out", "none")
+_INPUTS = (*_LOOKUP, PER_SAMPLE_WEIGHTS, PADDING_INDEX)
+#: The items of an output's shape that the last offset changes.
+BAGS_UNDER = {("include_last_offset", "true"): {"B": "B - 1"}}
+_OUTPUT = Output("output", "T", "B, ...", "One row per bag.", items_under=BAGS_UNDER)
+LAST_OFFSET = Attribute(
     "include_last_offset",
     ("false", "true"),
     "Whether the last offset is the end of the last bag, and begins none.",
     default="false",
 )
 
-_COMMON_SEMANTICS = """
+BAGS_SEMANTICS = """
 - Bag b has the entries at positions [`offsets[b]`, `offsets[b + 1]`). The last bag ends with `indices`; with
   `include_last_offset` = `true` it ends at the last offset, which begins no bag, and there are B - 1 bags.
 - The first offset must be 0, offsets must not decrease, and none may be greater than K; anything else is an error. So
@@ -58,10 +54,11 @@ _COMMON_SEMANTICS = """
   outside [-1, V), even if they are not used. Unlike in torch, a negative `padding_index` does not count from the end.
 - A bag that is empty, or has padding only, is 0, or `emb_table[default_index]` without a weight.
 """.lstrip()
-_SUMS = _COMMON_SEMANTICS + ARITHMETIC
+_SUMS = BAGS_SEMANTICS + ARITHMETIC
 
 
-def _entries(b: Body) -> Entries:
+def entries(b: Body, table: Table) -> Entries:
+    """The entries of a lookup by bag."""
     offsets, indices = b.int64("offsets"), "indices"
     count, bags = b.Shape(indices), b.Shape(offsets)
     one = b.constant([1])
@@ -79,23 +76,23 @@ def _entries(b: Body) -> Entries:
         looked_up = b.Not(b.Equal(indices, "padding_index"))
         indices, ids = b.Compress(indices, looked_up, axis=0), b.Compress(ids, looked_up, axis=0)
         weights = None if weights is None else b.Compress(weights, looked_up, axis=0)
-    return Entries(indices, Segments(b, ids, bags, b.inner("emb_table")), weights)
+    return Entries(table, indices, Segments(b, ids, bags, table.inner), weights)
 
 
 def _sum_body(b: Body) -> None:
-    write_sum(_entries(b))
+    write_sum(entries(b, Table(b)))
 
 
 def _mean_body(b: Body) -> None:
-    write_quotient(_entries(b), square=False)
+    write_quotient(entries(b, Table(b)), square=False)
 
 
 def _sqrt_n_body(b: Body) -> None:
-    write_quotient(_entries(b), square=True)
+    write_quotient(entries(b, Table(b)), square=True)
 
 
 def _max_body(b: Body) -> None:
-    write_maximum(_entries(b))
+    write_maximum(entries(b, Table(b)))
 
 
 _EXAMPLE_TYPES = {"T": TensorProto.FLOAT, "I": TensorProto.INT32}
@@ -112,7 +109,7 @@ EMBEDDING_BAG_OFFSETS_SUM = Op(
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
     types={"T": NUMBERS, "I": INDEX},
-    attributes=(_LAST_OFFSET,),
+    attributes=(LAST_OFFSET,),
     body=_sum_body,
     body_notes="Materialises the looked-up rows [K, ...]; float sums may be rounded in another order.",
     examples=(
@@ -154,7 +151,7 @@ EMBEDDING_BAG_OFFSETS_MEAN = Op(
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
     types={"T": FLOATS, "I": INDEX},
-    attributes=(_LAST_OFFSET,),
+    attributes=(LAST_OFFSET,),
     body=_mean_body,
     body_notes="Materialises the looked-up rows [K, ...]; sums may be rounded in another order.",
     examples=(
@@ -177,7 +174,7 @@ EMBEDDING_BAG_OFFSETS_SQRT_N = Op(
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
     types={"T": FLOATS, "I": INDEX},
-    attributes=(_LAST_OFFSET,),
+    attributes=(LAST_OFFSET,),
     body=_sqrt_n_body,
     body_notes="Materialises the looked-up rows [K, ...]; sums may be rounded in another order.",
     examples=(
@@ -195,14 +192,14 @@ EMBEDDING_BAG_OFFSETS_MAX = Op(
     name="EmbeddingBagOffsetsMax",
     summary="Looks up rows of a table and takes their maximum by bag; offsets say where the bags begin.",
     semantics="`output[b] = max(emb_table[indices[k]] for k in bag b)`, element by element.\n\n"
-    + _COMMON_SEMANTICS
+    + BAGS_SEMANTICS
     + "- NaN propagates; in torch that depends on the order of the rows. The maximum of a bag of -inf is -inf.\n"
     "- The result does not depend on the number of threads.",
     source="torch.nn.functional.embedding_bag, mode max",
-    inputs=(*_LOOKUP, _PADDING),
+    inputs=(*_LOOKUP, PADDING_INDEX),
     outputs=(_OUTPUT,),
     types={"T": NUMBERS, "I": INDEX},
-    attributes=(_LAST_OFFSET,),
+    attributes=(LAST_OFFSET,),
     body=_max_body,
     body_notes="Materialises the looked-up rows [K, ...].",
     examples=(

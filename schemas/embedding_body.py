@@ -13,16 +13,43 @@ from onnx_sparse.schemas.segment_body import Segments
 _COMMON_TYPES = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64)
 
 
+class Table:
+    """The table of a lookup.
+
+    Attributes:
+        inner: The dimensions of its rows, as far as they are known.
+    """
+
+    def __init__(self, b: Body) -> None:
+        self.b = b
+        self.inner = b.inner("emb_table")
+
+    def rows(self, indices: Value) -> Value:
+        """The rows of indices [...] in the compute type, [..., *inner]."""
+        return self.b.cast(self.b.Gather("emb_table", indices, axis=0), self.b.compute_type("T"))
+
+    def row_or_zeros(self, indices: Value) -> Value:
+        """The row of one index [1], zeros of none [0]: [*inner], or [1, *inner] of some types."""
+        b, found = self.b, self.rows(indices)
+        dtype, zero = b.compute_type("T"), b.constant([0])
+        if dtype in (TensorProto.FLOAT, TensorProto.DOUBLE):  # ORT computes it in double, in which not all integers fit
+            return b.ReduceSum(found, zero, keepdims=0)
+        zeros = b.filled(b.Concat(b.constant([1]), b.Shape("emb_table", start=1), axis=0), 0, dtype)
+        return b.Gather(b.Concat(zeros, found, axis=0), b.constant([-1]), axis=0)
+
+
 @dataclass(frozen=True)
 class Entries:
     """The entries that are looked up.
 
     Attributes:
+        table: What they are looked up in.
         indices: The row of each entry [k].
         segments: Their bags or segments.
         weights: The weight of each entry [k] in the compute type; None where all are 1.
     """
 
+    table: Table
     indices: Value
     segments: Segments
     weights: Value | None = None
@@ -72,47 +99,39 @@ def write_maximum(entries: Entries) -> None:
     """Write the output of a maximum."""
     b, segments = entries.b, entries.segments
     dtype = b.compute_type("T")
-    rows = _rows(entries)
+    rows = entries.table.rows(entries.indices)
     if "default_index" in b.given:
-        start = b.Expand(_default_row(b), segments.shape(rows))
+        start = b.Expand(_default_row(entries.table), segments.shape(rows))
     else:
         start = segments.filled(rows, 0, dtype)
     b.output("output", segments.extremum_or("max", start, rows, dtype))
 
 
-def _rows(entries: Entries) -> Value:
-    b = entries.b
-    return b.cast(b.Gather("emb_table", entries.indices, axis=0), b.compute_type("T"))
-
-
 def _total(entries: Entries) -> Value:
     b = entries.b
-    rows = _rows(entries)
+    rows = entries.table.rows(entries.indices)
     if entries.weights is not None:
         rows = b.Mul(rows, entries.segments.as_column(entries.weights, rows))
     return entries.segments.reduce("add", rows, 0, b.compute_type("T"))
 
 
-def _default_row(b: Body) -> Value:
+def _default_row(table: Table) -> Value:
     """The row of default_index in the compute type [...], zeros where that is -1; [1, ...] of some types."""
+    b = table.b
     dtype = b.compute_type("T")
     constant = b.known.constants.get("default_index")
     if constant is not None:
         index = b.constant(int(constant) if dtype in _COMMON_TYPES else [int(constant)])
-        return b.cast(b.Gather("emb_table", index, axis=0), dtype)
-    index, zero = b.as_vector("default_index"), b.constant([0])
-    found = b.Gather("emb_table", b.Compress(index, b.GreaterOrEqual(index, zero), axis=0), axis=0)  # one row or none
-    if dtype in (TensorProto.FLOAT, TensorProto.DOUBLE):  # ORT computes it in double, which not all integers fit into
-        return b.ReduceSum(b.cast(found, dtype), zero, keepdims=0)
-    zeros = b.filled(b.Concat(b.constant([1]), b.Shape("emb_table", start=1), axis=0), 0, dtype)
-    return b.Gather(b.Concat(zeros, found, axis=0), b.constant([-1]), axis=0)
+        return table.rows(index)
+    index = b.as_vector("default_index")
+    return table.row_or_zeros(b.Compress(index, b.GreaterOrEqual(index, b.constant([0])), axis=0))
 
 
 def _write(entries: Entries, reduced: Value) -> None:
     """Put the default row into empty segments and write the output."""
     b, segments = entries.b, entries.segments
     if "default_index" in b.given:
-        row, count = _default_row(b), segments.counts()
+        row, count = _default_row(entries.table), segments.counts()
         if b.compute_type("T") in _COMMON_TYPES:
             is_used = segments.as_column(b.cast(count, TensorProto.BOOL), reduced)
             reduced = b.Where(is_used, reduced, row)

@@ -93,8 +93,8 @@ def _parameter_table(parameters: Iterable[Input | Output]) -> str:
         name = f"`{declared.name}`" + (" (optional)" if declared.optional else "")
         shape = f"[{declared.shape}]"
         if isinstance(declared, Output):
-            others = declared.shape_under.items()
-            shape += "".join(f"; with {name} `{value}` [{other}]" for (name, value), other in others)
+            for attribute, value in declared.items_under:
+                shape += f"; with {attribute} `{value}` [{declared.shape_with({attribute: value})}]"
         elif declared.broadcasts:
             shape += ", broadcast"
         rows.append((name, declared.type, shape, declared.doc))

@@ -70,7 +70,7 @@ def _infer(op: Op, context: Any) -> None:
         element = binding.get(output.type, elements[0] if len(elements) == 1 else None)
         if element is None:
             continue
-        unknown = any(_is_passed_on(context.get_attribute(name)) for name, _ in output.shape_under)
+        unknown = any(_is_passed_on(context.get_attribute(name)) for name, _ in output.items_under)
         shape = None if unknown else dims.resolve(output.shape_with(chosen))
         context.set_output_type(position, helper.make_tensor_type_proto(element, shape))
 

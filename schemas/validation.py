@@ -153,6 +153,9 @@ class Dimensions:
         if element := re.fullmatch(r"(\w+)\[(\d+)\]", item):
             elements = self._elements(element[1]) or []
             return elements[int(element[2])] if int(element[2]) < len(elements) else None
+        if multiple := re.fullmatch(r"(\d+) (\w+)", item):
+            size, _ = self.sizes.get(multiple[2], (None, ""))
+            return int(multiple[1]) * size if isinstance(size, int) else None
         if difference := re.fullmatch(r"(\w+) ([+-]) (\d+)", item):
             size, owner = self.sizes.get(difference[1], (None, ""))
             if not isinstance(size, int):
@@ -196,11 +199,11 @@ class Dimensions:
         return np.zeros([d if isinstance(d, int) else 1 for d in shape], np.int64) if 0 in shape else None
 
     def _unify(self, declared: Input, shape: Shape) -> None:
-        if declared.sentinel == () and shape == [0]:
-            return
         items = shape_items(declared.shape)
         groups = [item for item in items if is_group(item)]
         fixed = len(items) - len(groups)
+        if declared.sentinel == () and shape == [0]:
+            return
         spare = len(shape) - fixed  # how many dimensions are left for the groups
         if spare < 0 or (spare and not groups):
             wanted = "a scalar" if not items else f"rank {'>= ' if groups else ''}{fixed}"

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from onnx_sparse.converters.graphs import graphs
@@ -66,11 +67,12 @@ class Roles:
         counts: Scalars that say how many segments or rows there are.
         tables: Embedding tables.
         bounds: Ids, with the number of rows of the table they index (unsorted segment ids: the number of segments).
-        indexed: Ids, with the input that is the table they index.
+        indexed: Ids, with the input and its axis that they index.
         examples: Serialized messages, with the features that the model takes from them.
         keys: Integers that are looked up in a dictionary, with some of its keys.
         values: The inputs whose elements have these coordinates, by the input with the coordinates, as far as operators
             tell.
+        least_sizes: The least sizes of axes, which constant indices need.
         most_segments: The smallest constant number of segments in the model.
     """
 
@@ -81,12 +83,13 @@ class Roles:
     counts: set[str]
     tables: set[str]
     bounds: dict[str, int]
-    indexed: dict[str, str] = field(default_factory=dict)
+    indexed: dict[str, tuple[str, int]] = field(default_factory=dict)
     splits: set[str] = field(default_factory=set)
     starts: set[str] = field(default_factory=set)
     examples: dict[str, tuple[ParsedFeature, ...]] = field(default_factory=dict)
     keys: dict[str, list[int]] = field(default_factory=dict)
     values: dict[str, set[str]] = field(default_factory=dict)
+    least_sizes: dict[tuple[str, int], int] = field(default_factory=dict)
     most_segments: int | None = None
 
     def limit_segments(self, count: int | None) -> None:
@@ -147,10 +150,18 @@ def find_roles(model: ModelProto) -> Roles:
             roles.splits |= _known(names[1])  # the pattern that the rule `rows-of-splits` writes
         elif node.op_type == "ScatterND" and names[1] is not None and trace.rank(names[1]) == 2:
             _add_triple(roles, indices=names[1], values=names[2], shape=trace.shape_of(node.input[0]))
+        elif node.op_type == "Gather" and (chosen := trace.array(node.input[1])) and trace.is_input(node.input[0]):
+            axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+            at = node.input[0], axis % trace.rank(node.input[0])
+            least = max(index + 1 if index >= 0 else -index for index in np.ravel(chosen).tolist())
+            roles.least_sizes[at] = max(least, roles.least_sizes.get(at, 0))
         elif node.op_type == "Gather" and names[1] is not None:
             axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
             if axis == 0:
                 roles.tables |= _known(names[0])
+            _index(roles, trace, names[1], node.input[0], axis)
+        elif node.op_type == "GatherElements":
+            axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
             _index(roles, trace, names[1], node.input[0], axis)
     _add_triples_by_name(roles, model)
     roles.splits |= {name for name in trace.inputs_of_rank(1) if _SPLITS.fullmatch(name)}
@@ -186,6 +197,10 @@ class _Trace:
     def inputs_of_rank(self, rank: int) -> list[str]:
         """The graph inputs of a rank."""
         return [name for name, known in self._inputs.items() if known == rank]
+
+    def is_input(self, name: str) -> bool:
+        """Whether a tensor is an input of the graph."""
+        return name in self._inputs
 
     def rank(self, name: str) -> int:
         """The rank of a graph input."""
@@ -270,9 +285,10 @@ def _index(roles: Roles, trace: _Trace, ids: str | None, table: str, axis: int =
     """Add ids of the rows of a table."""
     rows = trace.rows(table, axis)
     _bound(roles, ids, rows)
-    origin = trace.origin(table)
-    if ids is not None and rows is None and origin is not None and axis == 0:
-        roles.indexed[ids] = origin
+    # What is traced back may have other axes than the input, but has its first one.
+    origin = trace.origin(table) if axis == 0 else table if trace.is_input(table) else None
+    if ids is not None and rows is None and origin is not None:
+        roles.indexed[ids] = origin, axis % trace.rank(origin)
 
 
 def _add_segments(roles: Roles, trace: _Trace, segments: str | None, count: str | None) -> None:

@@ -297,7 +297,7 @@ class _Drawing:
             return self._own[axis]
         if name in self.roles.shapes:
             return self.longest
-        return TABLE_ROWS if position == 0 else _DIMENSION
+        return max(TABLE_ROWS if position == 0 else _DIMENSION, self.roles.least_sizes.get(axis, 0))
 
     def _shape(self, name: str) -> list[int]:
         return [self._size((name, axis)) for axis in range(len(self._known_sizes(name)))]
@@ -389,9 +389,9 @@ class _Drawing:
         if bound is not None:
             return bound if isinstance(bound, int) else self.batch_size if bound == ROWS else self._size(bound)
         known = self.roles.bounds.get(name)
-        table = self.roles.indexed.get(name)
-        if table is not None:
-            rows = self._size((table, 0))
+        indexed = self.roles.indexed.get(name)
+        if indexed is not None:
+            rows = self._size(indexed)
             return rows if known is None else min(rows, known)
         if known is None and _MASK.fullmatch(name):
             return 2

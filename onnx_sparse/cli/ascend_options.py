@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onnx_sparse.cli import output
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
 
 #: The options that only Ascend's graphs have, by the name of their value, with their defaults.
 _DEFAULTS: dict[str, Any] = {
@@ -98,11 +95,3 @@ def recognises(source: Path) -> bool:
 def is_dump(folder: Path) -> bool:
     """Whether a folder has the layout that ATB's dump tools write."""
     return any((folder / name).is_dir() for name in ("layer", "model", "info", "operation_io_tensors"))
-
-
-def notes(model: ModelProto) -> dict[str, list[str]]:
-    """What a user should know about a conversion, as a part of `--json`'s document; empty where there is nothing."""
-    from onnx_sparse.converters.ascend import notes
-
-    found = notes(model)
-    return {"notes": found} if found else {}

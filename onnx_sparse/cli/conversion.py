@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,12 +27,14 @@ class Conversion:
         origin: What the source is.
         report: What its converter says about the rewriting rules.
         tables: Data of initializers that one protobuf message cannot hold; they never go into the model.
+        notes: What its converter warns of.
     """
 
     def __init__(self, origin: str, arguments: argparse.Namespace) -> None:
         self.origin = origin
         self.report = explanation.ConversionReport()
         self.tables: dict[str, Any] = {}
+        self.notes: list[str] = []
         self._arguments = arguments
         self._source: Any = arguments.source
 
@@ -45,6 +49,8 @@ class Conversion:
         if self.origin == "ascend":
             more = ascend_options.values(self._arguments)
         if self.origin == "tensorflow":
+            # It also warns when a model is thrown away, which is long after the converter has listened.
+            logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
             progress("loading")
             chosen: dict[str, Any] = {
                 name: getattr(self._arguments, name) for name in ("signature", "inputs", "outputs")
@@ -57,7 +63,12 @@ class Conversion:
         if self.origin == "torch":
             progress("loading")
             self._source = _converted(self.origin, converter.load, self._source)
-        model: ModelProto = _converted(self.origin, converter.convert, self._source, progress=progress, **more)
+        with warnings.catch_warnings(record=True) as caught:
+            model: ModelProto = _converted(self.origin, converter.convert, self._source, progress=progress, **more)
+        said = (str(warning.message).partition("\n")[0] for warning in caught if warning.category is UserWarning)
+        self.notes = list(dict.fromkeys(said))
+        if self.origin == "ascend":
+            self.notes += converter.notes(model)
         return model
 
     def verify(self, plain: ModelProto, model: ModelProto, progress: output.Progress) -> Sequence[Any]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from onnx_sparse.cli import ascend_options, explanation, lookup_tables, output, verification
 from onnx_sparse.cli.conversion import SOURCES, Conversion
 from onnx_sparse.cli.model_file import ONNX_SUFFIXES
+from onnx_sparse.cli.smaller_tables import SmallerTables
 from onnx_sparse.cli.watch import watched
 
 if TYPE_CHECKING:
@@ -108,6 +109,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="with --lower: the opset of ai.onnx, from 18 on (default: the model's, or 18 where that is lower)",
     )
+    files = parser.add_mutually_exclusive_group()
+    files.add_argument(
+        "--external-data",
+        dest="external",
+        action="store_true",
+        default=None,
+        help="put tensors into OUT.onnx.data, which processes share in memory (default: from 16 MiB on)",
+    )
+    files.add_argument("--one-file", dest="external", action="store_false", help="put tensors into OUT.onnx")
+    parser.add_argument(
+        "--tables",
+        choices=("float16", "bfloat16", "int8", "int4"),
+        help="make the float32 tables of lookups smaller; with --verify, which compares the model before, the distance "
+        "that this makes is shown",
+    )
     parser.add_argument(
         "--verify", action="store_true", help="run both models on generated inputs; write only when they agree"
     )
@@ -156,11 +172,18 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
         plain = conversion.convert(progress)
         model = _in_form(plain, arguments)
         records = conversion.verify(plain, model, progress) if _is_verified(arguments) else None
-    failure = verification.failure(records or (), given=bool(arguments.verify_with))
-    agrees = failure is None
+        failure = verification.failure(records or (), given=bool(arguments.verify_with))
+        agrees = failure is None
+        smaller = None
+        if arguments.tables and agrees:
+            progress(f"making tables {arguments.tables}")
+            smaller = SmallerTables(plain, arguments.tables, conversion.tables)
+            model = _in_form(smaller.model, arguments)
+            if records is not None:
+                smaller.distances = conversion.verify(smaller.model, model, progress)
     summary = _summary(model)
     if agrees:
-        summary["size"] = save_model(model, arguments.output, conversion.tables)
+        summary["size"] = save_model(model, arguments.output, conversion.tables, external=arguments.external)
     document = {
         "source": str(arguments.source),
         "from": conversion.origin,
@@ -168,12 +191,15 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
         **summary,
         **conversion.report.document(),
         "verification": None if records is None else [verification.document(record) for record in records],
-        **ascend_options.notes(model),
+        "tables": None if smaller is None else smaller.document(),
+        **({"notes": conversion.notes} if conversion.notes else {}),
     }
     if not arguments.json:
         if arguments.explain:
             explanation.show(document)
         _show(document, agrees=agrees)
+        if smaller is not None:
+            smaller.show()
     if failure is not None:
         raise output.CommandError(failure, details=document)
     if arguments.json:

@@ -28,7 +28,7 @@ NOT_FOR = {
     FUNCTIONS_FORM: {
         "onnx.version_converter": "it drops the functions: `convert --lower --opset N` writes another opset",
         "float16 converters": "they change the types of calls and not those in functions: convert to float16 first",
-        "OpenVINO": "it reads no functions: give it --lower, or the model without bodies and extensions()",
+        "OpenVINO": "it reads no functions: it needs onnx_sparse.converters.openvino.extensions(model), or --lower",
     },
     PLAIN_FORM: {},
 }

@@ -9,7 +9,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_sparse.cli.new_file import check_writable, errors_of, new_file, part_file, rename_to_unused, short_digest
+from onnx_sparse.cli.new_file import (
+    check_writable,
+    errors_of,
+    new_file,
+    only_writer,
+    part_file,
+    rename_to_unused,
+    short_digest,
+)
 from onnx_sparse.cli.output import CommandError
 
 if TYPE_CHECKING:
@@ -17,6 +25,8 @@ if TYPE_CHECKING:
 
 #: The bytes that one protobuf message can hold.
 _LARGEST_FILE = 2**31 - 1
+#: The tensors of larger models go to a file of their own.
+_EXTERNAL = 2**24
 #: Tensors below this stay in the model file when the others go to a file of their own.
 _SMALL_TENSOR = 1024
 #: Tensors begin at multiples of this in the other file, so that they can be mapped into memory.
@@ -84,30 +94,47 @@ def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
     return model
 
 
-def save_model(model: ModelProto, path: Path, tables: Mapping[str, Any] | None = None) -> int:
+def save_model(
+    model: ModelProto, path: Path, tables: Mapping[str, Any] | None = None, *, external: bool | None = None
+) -> int:
     """Write a model; the suffix chooses the form, as in `onnx.save`.
 
-    The tensors of a model beyond 2 GiB, which no ONNX file can hold, go to `<name>.data` beside it, with a
-    number where that name is taken. Such a file of the model that is replaced is removed.
+    Tensors of 16 MiB in all go to `<name>.data` beside it, with a number where that name is taken: ONNX Runtime maps
+    that file into memory, which all processes share. Such a file of the model that is replaced is removed.
     The model must not be used afterwards: it no longer has the tensors that went to the other file.
 
     Args:
         model: The model.
         path: Where to.
         tables: Data of initializers that is not in the model, by their names.
+        external: Whether tensors go to the other file, however large they are.
 
     Returns:
         The bytes written.
+
+    Raises:
+        CommandError: One file is asked for, and none can hold the model.
     """
     from onnx.serialization import registry
 
     form = registry.get_format_from_file_extension(path.suffix) or "protobuf"
-    if not tables and (form != "protobuf" or _byte_size(model) <= _LARGEST_FILE):
-        content = registry.get(form).serialize_proto(model)
-        with new_file(path) as file:
-            file.write(content)
-        return len(content)
-    return _save_large(model, path, tables or {})
+    size = _byte_size(model) + sum(array.nbytes for array in (tables or {}).values())
+    if external is None:
+        external = bool(tables) or (form == "protobuf" and size > min(_EXTERNAL, _LARGEST_FILE))
+    if external:
+        return _save_in_two_files(model, path, tables or {}, form)
+    if form == "protobuf" and size > _LARGEST_FILE:
+        raise CommandError(f"{path}: no file of ONNX can hold {size_text(size)}; leave --one-file out")
+    for tensor in model.graph.initializer:
+        if tables and tensor.name in tables:
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+            tensor.raw_data = tables[tensor.name].tobytes()
+    content = registry.get(form).serialize_proto(model)
+    check_writable(path)
+    with only_writer(Path(os.path.realpath(path)).parent):
+        _replace(path, content)
+    return len(content)
 
 
 def _byte_size(model: ModelProto) -> int:
@@ -118,8 +145,9 @@ def _byte_size(model: ModelProto) -> int:
         return _LARGEST_FILE + 1
 
 
-def _save_large(model: ModelProto, path: Path, tables: Mapping[str, Any]) -> int:
+def _save_in_two_files(model: ModelProto, path: Path, tables: Mapping[str, Any], form: str) -> int:
     from onnx import external_data_helper
+    from onnx.serialization import registry
 
     check_writable(path)
     real = Path(os.path.realpath(path))  # both files go beside the target of a link
@@ -138,21 +166,29 @@ def _save_large(model: ModelProto, path: Path, tables: Mapping[str, Any]) -> int
             tensor.ClearField("raw_data")
         size = data.tell()
         data.close()
-        # Under a name of its own: until the model is replaced, the old one has its data.
-        data_path = rename_to_unused(part, _data_paths(real))
-        try:
-            old = [file for file in _own_data(real) if file != data_path]
-            for tensor, offset, length in moved:
-                _point_to(tensor, data_path.name, offset, length)
-            content = model.SerializeToString()
-            with new_file(path) as file:
-                file.write(content)
-        except BaseException:
-            data_path.unlink(missing_ok=True)
-            raise
+        # Another writer could take the name of a file that is removed here, and this one remove its file.
+        with only_writer(real.parent):
+            # Under a name of its own: until the model is replaced, the old one has its data.
+            data_path = rename_to_unused(part, _data_paths(real))
+            try:
+                for tensor, offset, length in moved:
+                    _point_to(tensor, data_path.name, offset, length)
+                content = registry.get(form).serialize_proto(model)
+                _replace(path, content, keep=data_path)
+            except BaseException:
+                if data_path not in _own_data(real):  # a signal may come when the model is replaced already
+                    data_path.unlink(missing_ok=True)
+                raise
+    return size + len(content)
+
+
+def _replace(path: Path, content: bytes, *, keep: Path | None = None) -> None:
+    """Write a model file, and remove the file of tensors that the one before had, unless it is to be kept."""
+    old = [file for file in _own_data(Path(os.path.realpath(path))) if file != keep]
+    with new_file(path) as file:
+        file.write(content)
     for replaced in old:
         replaced.unlink(missing_ok=True)
-    return size + len(content)
 
 
 def _point_to(tensor: TensorProto, location: str, offset: int, length: int) -> None:
@@ -176,12 +212,14 @@ def _own_data(model: Path) -> list[Path]:
     from onnx_sparse.graphs import all_tensors
     from onnx_sparse.model_files import read_model
 
+    existing = list(itertools.takewhile(Path.exists, _data_paths(model)))
+    if not existing:
+        return []
     try:
         tensors = list(all_tensors(read_model(model)))
     except (OSError, ValueError):
         return []
     used = {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"}
-    existing = itertools.takewhile(Path.exists, _data_paths(model))
     return [path for path in existing if path.name in used]
 
 

@@ -75,9 +75,8 @@ def errors_of(path: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def part_file(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
     """A new file beside the target, with its path; it is removed at the end unless it has been renamed."""
-    # Of one length whatever the target's name, which may be as long as the file system allows.
-    prefix = f".onnx-sparse-{short_digest(target.name)}-"
-    _remove_abandoned(target.parent, f"{prefix}*.part")
+    prefix = _prefix(target)
+    remove_abandoned(target)
     with termination_raised():
         while True:
             part = target.with_name(f"{prefix}{secrets.token_hex(8)}.part")
@@ -88,6 +87,21 @@ def part_file(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
                         return
             finally:
                 part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Wait until no other process is in such a block for the folder; there is no waiting where there are no locks."""
+    if sys.platform == "win32":
+        yield
+        return
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
 
 
 def rename_to_unused(part: Path, names: Iterable[Path]) -> Path:
@@ -119,9 +133,14 @@ def short_digest(name: str) -> str:
     return hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
 
 
-def _remove_abandoned(folder: Path, pattern: str) -> None:
-    """Remove the files that killed writers have left."""
-    for part in folder.glob(pattern):
+def _prefix(target: Path) -> str:
+    """How the names of the files begin that are to replace a target: equally long, however long its name may be."""
+    return f".onnx-sparse-{short_digest(target.name)}-"
+
+
+def remove_abandoned(target: Path) -> None:
+    """Remove the files that killed writers of a target have left beside it."""
+    for part in target.parent.glob(f"{_prefix(target)}*.part"):
         with contextlib.suppress(OSError):  # in use, or on a file system without locks, where nobody can tell
             if sys.platform == "win32":
                 part.unlink()

@@ -43,5 +43,21 @@ def termination_raised() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
+@contextlib.contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Processes that are started in the block never see Ctrl-C; this one sees it afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _raise(number: int, _: FrameType | None) -> None:
+    for other in _SIGNALS:  # another one would end the cleaning up
+        if signal.getsignal(other) is _raise:
+            signal.signal(other, signal.SIG_IGN)
     raise TerminatedError(number)

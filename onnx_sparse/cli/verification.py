@@ -54,8 +54,8 @@ def show(records: Sequence[dict[str, Any]]) -> None:
             record["output"],
             record["dtype"],
             f"[{', '.join(map(str, record['shape']))}]",
-            _distance(record["max_abs"]),
-            _distance(record["max_rel"]),
+            distance(record["max_abs"]),
+            distance(record["max_rel"]),
             record["batches_with_rows"],
             "ok" if record["ok"] else record["verdict"].upper(),
             record["worst"],
@@ -77,5 +77,6 @@ def show(records: Sequence[dict[str, Any]]) -> None:
     output.table(columns, rows, styles=_STYLES)
 
 
-def _distance(value: float | None) -> str:
+def distance(value: float | None) -> str:
+    """A distance with two digits."""
     return "-" if value is None else "0" if value == 0 else f"{value:.2g}"

@@ -12,7 +12,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from types import FrameType
 
 from onnx_sparse.cli.output import CommandError
 
@@ -46,35 +45,48 @@ def watched(command: Callable[[Tell], int]) -> int:
     stage = mmap.mmap(-1, _STAGE_SIZE)
     sys.stdout.flush()
     sys.stderr.flush()
+    # A handler would not run for a signal that comes just before this process waits, so they are waited for instead.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [*_passed_on(), signal.SIGCHLD])
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)  # Ctrl-C reaches the parent only, which passes it on: so it comes once
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return command(lambda text: _write(stage, text))
-    return _outcome(child, stage)
+    try:
+        code, passed_on = _wait(child)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return _outcome(code, passed_on, stage)
+
+
+def _passed_on() -> list[signal.Signals]:
+    numbers = [getattr(signal, name) for name in _SIGNALS]
+    return [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+
+
+def _wait(child: int) -> tuple[int, set[int]]:
+    """The exit code of the child (the negative number of the signal that ended it), and what was passed on to it."""
+    passed_on: set[int] = set()
+    awaited = [*_passed_on(), signal.SIGCHLD]
+    while True:
+        number = signal.sigwaitinfo(awaited).si_signo
+        if number != signal.SIGCHLD:
+            passed_on.add(number)
+            os.kill(child, number)
+            continue
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status), passed_on
 
 
 def _write(stage: mmap.mmap, text: str) -> None:
     stage[:] = text.encode()[:_STAGE_SIZE].ljust(_STAGE_SIZE, b"\0")
 
 
-def _outcome(child: int, stage: mmap.mmap) -> int:
-    """Wait for the child, and end as it ends."""
-    passed_on: set[int] = set()
-
-    def pass_on(number: int, _: FrameType | None) -> None:
-        passed_on.add(number)
-        os.kill(child, number)
-
-    numbers = [getattr(signal, name) for name in _SIGNALS]
-    before = {
-        number: signal.signal(number, pass_on) for number in numbers if signal.getsignal(number) != signal.SIG_IGN
-    }
-    try:
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _outcome(code: int, passed_on: set[int], stage: mmap.mmap) -> int:
+    """End as the child ended."""
     if code >= 0:
         return code
     if -code in passed_on:

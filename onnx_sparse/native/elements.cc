@@ -80,10 +80,9 @@ std::vector<char> constant_row(OrtElementType type, Constant value, size_t width
       return row_of<uint16_t>(value, width);
     case Element::uint32:
       return row_of<uint32_t>(value, width);
-    case Element::uint64:
+    default:
       return row_of<uint64_t>(value, width);
   }
-  return {};
 }
 
 }  // namespace onnx_sparse

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "elements.h"
@@ -9,13 +10,18 @@
 
 namespace onnx_sparse {
 
-// The inputs of a lookup; default_index and weights may be null tensors.
+// The inputs of a lookup; default_index and weights may be null tensors. Only quantized tables have scales.
 struct Lookup {
   const Tensor& table;
   const Tensor& indices;
   const Tensor& default_index;
   const Tensor& weights;
+  const Tensor& scale_bias;
+  bool has_halves;  // whether a byte of the table is two integers
 };
+
+// The inputs of a lookup in a table that is not quantized.
+Lookup plain_lookup(const Tensor& table, const Tensor& indices, const Tensor& default_index, const Tensor& weights);
 
 // How the rows of a lookup are reduced and finished, without weights and with them.
 struct Combiner {
@@ -31,7 +37,26 @@ constexpr Combiner kMaximum{Reduction::maximum, Finalize::round, Finalize::round
 // The row that an optional index names, or -1. Throws an InvalidArgument unless it is in [-1, rows of the table).
 int64_t optional_row(std::string_view name, const Tensor& index, const Tensor& table);
 
-// The reduction of a lookup to the rows of `output`. `zeros` becomes the row of an empty bag where there is no default.
-SegmentReduction reduction_of(const Lookup& lookup, const Combiner& combiner, char* output, std::vector<char>* zeros);
+// Throws an InvalidArgument unless the blocks of a quantized table divide its columns and have one or two numbers.
+void require_blocks(const Lookup& lookup);
+
+// Allocates the output of a lookup; `cause` is what asks for so many rows.
+char* allocate_output(const Call& call, const Lookup& lookup, int64_t rows, const std::string& cause);
+
+// What a lookup reduces to the rows of `output`, and the memory that it needs beside its inputs.
+struct LookupReduction {
+  LookupReduction(const Call& call, const Lookup& lookup, const Combiner& combiner, char* output);
+
+  SegmentReduction reduction{};
+  size_t weight_bytes;
+  std::vector<char> empty_row;
+};
+
+// Reduce a lookup by segment_ids or offsets, the whole of the operators; `padding` may be a null tensor. The attribute
+// with the order of the ids, or of the last offset, is at the given index.
+void reduce_by_segment_ids(const Call& call, const Lookup& lookup, const Combiner& combiner, const Tensor& segment_ids,
+                           const Tensor& num_segments, size_t order);
+void reduce_by_offsets(const Call& call, const Lookup& lookup, const Combiner& combiner, const Tensor& offsets,
+                       const Tensor& padding, size_t last_offset);
 
 }  // namespace onnx_sparse

@@ -40,8 +40,8 @@ std::unique_ptr<char[]> weights_without_padding(const void* weights, size_t weig
 // Reduces the entries of bags that begin at the offsets, the last of which ends at `end`, without those of the index
 // `padding`. Returns whether every index is in range; if not, the output is not complete.
 template <class Id>
-bool reduce_bags(const Call& call, SegmentReduction work, const Id* offsets, int64_t bags, int64_t end,
-                 int64_t padding) {
+bool reduce_bags(const Call& call, SegmentReduction work, size_t weight_bytes, const Id* offsets, int64_t bags,
+                 int64_t end, int64_t padding) {
   if (padding < 0) return reduce_ordered(call, work, offsets, bags, end);
   const auto* indices = static_cast<const Id*>(work.indices);
   const auto left_out = static_cast<Id>(padding);
@@ -54,39 +54,44 @@ bool reduce_bags(const Call& call, SegmentReduction work, const Id* offsets, int
   }
   for (; entry < end; ++entry) kept += indices[entry] != left_out;
   const auto kept_indices = without_padding<sizeof(Id)>(indices, indices, end, left_out);
-  const auto kept_weights = work.weights == nullptr ? nullptr
-                                                    : weights_without_padding(work.weights, size_of(call.input(0).type),
-                                                                              indices, end, left_out);
+  const auto kept_weights =
+      work.weights == nullptr ? nullptr : weights_without_padding(work.weights, weight_bytes, indices, end, left_out);
   work.indices = kept_indices.get();
   work.weights = kept_weights.get();
   return reduce_ordered(call, work, starts.get(), bags, kept);
 }
 
 void embedding_bag_offsets(const Call& call, const Combiner& combiner, const Tensor& weights, const Tensor& padding) {
-  const Lookup lookup{call.input(0), call.input(1), call.input(3), weights};
-  const Tensor& offsets = call.input(2);
+  const Lookup lookup = plain_lookup(call.input(0), call.input(1), call.input(3), weights);
+  reduce_by_offsets(call, lookup, combiner, call.input(2), padding, 0);
+}
+
+}  // namespace
+
+void reduce_by_offsets(const Call& call, const Lookup& lookup, const Combiner& combiner, const Tensor& offsets,
+                       const Tensor& padding, size_t last_offset) {
+  require_blocks(lookup);
   const int64_t count = lookup.indices.size();
   const int64_t offset_count = offsets.size();
-  const bool last_is_end = call.choice(0) == 1;
+  const bool last_is_end = call.choice(last_offset) == 1;
   if (last_is_end && offset_count == 0) throw InvalidArgument{"offsets has 0 elements; at least 1 expected"};
   require_offsets(call, "offsets", offsets, count);
   const int64_t bags = offset_count - (last_is_end ? 1 : 0);
   const std::string cause = "offsets of shape [" + std::to_string(offset_count) + "]";
-  auto* output = static_cast<char*>(call.allocate_rows(0, bags, lookup.table, 1, cause));
+  char* output = allocate_output(call, lookup, bags, cause);
   optional_row("default_index", lookup.default_index, lookup.table);
   const int64_t padding_row = optional_row("padding_index", padding, lookup.table);
   if (bags == 0) return;  // however wide its rows
 
-  std::vector<char> zeros;
-  const SegmentReduction work = reduction_of(lookup, combiner, output, &zeros);
+  const LookupReduction prepared(call, lookup, combiner, output);
+  const SegmentReduction& work = prepared.reduction;
   const int64_t end = last_is_end ? offsets.integer(static_cast<size_t>(bags)) : count;
-  const bool in_range = offsets.type == ORT_INT32
-                            ? reduce_bags(call, work, offsets.as<int32_t>(), bags, end, padding_row)
-                            : reduce_bags(call, work, offsets.as<int64_t>(), bags, end, padding_row);
+  const bool in_range =
+      offsets.type == ORT_INT32
+          ? reduce_bags(call, work, prepared.weight_bytes, offsets.as<int32_t>(), bags, end, padding_row)
+          : reduce_bags(call, work, prepared.weight_bytes, offsets.as<int64_t>(), bags, end, padding_row);
   if (!in_range) require_in_range("indices", lookup.indices, end, lookup.table.dims[0]);
 }
-
-}  // namespace
 
 void embedding_bag_offsets_sum(const Call& call) { embedding_bag_offsets(call, kSum, call.input(4), call.input(5)); }
 

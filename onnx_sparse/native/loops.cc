@@ -1,5 +1,6 @@
 // The inner loops, compiled once for each instruction set: ONNX_SPARSE_INSTRUCTIONS names that of this object. Those
-// over rows are in float_rows.cc and integer_rows.cc, which a compiler works at for longer than at all else.
+// over rows are in float_rows.cc, integer_rows.cc and quantized_rows.cc, which a compiler works at for longer than at
+// all else.
 //
 // Everything is in a namespace of that name, and no inline function of a library is called: the linker keeps only one
 // copy of such a function, which could have instructions that the machine lacks.
@@ -54,6 +55,22 @@ void select_all(const void* x, const uint8_t* mask, const void* value, size_t co
   for (size_t i = 0; i < count; ++i) to[i] = mask[i] ? element : load<T, 1>(from + i);
 }
 
+template <class T>
+void take_floats(const void* from, size_t stride, const int64_t* indices, size_t count, float* first, float* second) {
+  const T* values = static_cast<const T*>(from);
+  for (size_t k = 0; k < count; ++k) {
+    const T* at = values + static_cast<size_t>(indices[k]) * stride;
+    first[k] = load<float, 1>(at);
+    if (second != nullptr) second[k] = load<float, 1>(at + 1);
+  }
+}
+
+template <class T>
+void widen_floats(const void* from, size_t count, float* to) {
+  const T* values = static_cast<const T*>(from);
+  for (size_t k = 0; k < count; ++k) to[k] = load<float, 1>(values + k);
+}
+
 #define ONNX_SPARSE_TEXT_OF(name) #name
 #define ONNX_SPARSE_TEXT(name) ONNX_SPARSE_TEXT_OF(name)
 
@@ -61,17 +78,21 @@ void select_all(const void* x, const uint8_t* mask, const void* value, size_t co
 
 extern const RowLoops float_rows[4][kReductionCount];
 extern const RowLoops integer_rows[8][kReductionCount];
+extern const RowLoops quantized_rows[4];
 
 extern const Loops table;
 const Loops table = {
     ONNX_SPARSE_TEXT(ONNX_SPARSE_INSTRUCTIONS),
     {float_rows[0], float_rows[1], float_rows[2], float_rows[3], integer_rows[0], integer_rows[1], integer_rows[2],
-     integer_rows[3], integer_rows[4], integer_rows[5], integer_rows[6], integer_rows[7]},
+     integer_rows[3], integer_rows[4], integer_rows[5], integer_rows[6], integer_rows[7], &quantized_rows[0],
+     &quantized_rows[1], &quantized_rows[2], &quantized_rows[3]},
     is_sorted<int32_t>,
     is_sorted<int64_t>,
     is_in_range<int32_t>,
     is_in_range<int64_t>,
     are_flags,
+    {take_floats<Float16>, take_floats<BFloat16>, take_floats<float>},
+    {widen_floats<Float16>, widen_floats<BFloat16>, widen_floats<float>},
     {fill_all<uint8_t>, fill_all<uint16_t>, fill_all<uint32_t>, fill_all<uint64_t>},
     {select_all<uint8_t>, select_all<uint16_t>, select_all<uint32_t>, select_all<uint64_t>},
 };

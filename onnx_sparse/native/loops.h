@@ -8,9 +8,27 @@
 
 namespace onnx_sparse {
 
-// The element types that are computed with, in the order of the tables below.
-enum class Element { float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64 };
-constexpr size_t kElementCount = 12;
+// The element types that are computed with, in the order of the tables below. The last are those of quantized rows,
+// which are only summed.
+enum class Element {
+  float16,
+  bfloat16,
+  float32,
+  float64,
+  int8,
+  int16,
+  int32,
+  int64,
+  uint8,
+  uint16,
+  uint32,
+  uint64,
+  quantized_int8,
+  quantized_uint8,
+  quantized_int4,
+  quantized_uint4,
+};
+constexpr size_t kElementCount = 16;
 
 // How rows are reduced to one.
 enum class Reduction { add, add_weighted, multiply, maximum, minimum };
@@ -37,13 +55,17 @@ struct SegmentBatch {
   size_t row_stride;          // bytes from one row to the next
   const int64_t* indices;     // the row of each entry, and prefetch_distance more
   int64_t prefetch_distance;  // how many entries ahead rows are prefetched; 0: not at all
-  const void* weights;        // the weight of each entry, in the element type; only for add_weighted
+  const void* weights;        // the weight of each entry, in the element type; only for add_weighted. Those of
+                              // quantized rows are float, and null where all are 1
+  const float* scales;        // quantized rows: the scale of each entry's row
+  const float* biases;        // what is added to it; null where that is 0
   const int64_t* starts;      // [segments + 1]: segment s has the entries starts[s] ... starts[s + 1] - 1
   size_t segments;
   size_t width;    // elements of a row; at most kMostColumns
   bool is_signed;  // integers: whether they have a sign, by which a mean divides
   Finalize finalize;
   const char* empty_row;  // the value of an empty segment
+  Element rounded;        // quantized rows: the element type of the output
   char* output;
   size_t output_stride;  // bytes from one output row to the next
 };
@@ -63,7 +85,7 @@ struct RowLoops {
 struct Loops {
   const char* name;
 
-  const RowLoops* rows[kElementCount];  // [kReductionCount] for each element type
+  const RowLoops* rows[kElementCount];  // [kReductionCount] for each element type; one for quantized rows
 
   // Whether ids do not decrease and are not less than `before`.
   bool (*sorted32)(const int32_t* ids, size_t count, int32_t before);
@@ -73,6 +95,10 @@ struct Loops {
   bool (*in_range64)(const int64_t* values, size_t count, int64_t high);
   // Whether bytes are 0 or 1.
   bool (*all_flags)(const uint8_t* bytes, size_t count);
+
+  // For float16, bfloat16 and float: first[k] = from[indices[k] * stride], and second[k] the next unless it is null
+  void (*take[3])(const void* from, size_t stride, const int64_t* indices, size_t count, float* first, float* second);
+  void (*widen[3])(const void* from, size_t count, float* to);
 
   // By the binary logarithm of the element's size:
   void (*fill[4])(const void* value, size_t count, void* output);

@@ -21,11 +21,48 @@ struct RowReduction {
   static constexpr bool is_sum = std::is_same_v<Join, Add>;
   static constexpr bool weighted = is_weighted;
 
+  static constexpr bool is_quantized = false;
+
   using Compute = std::conditional_t<is_half, float, T>;
+  using Weight = T;
+
+  // How many bytes so many columns take.
+  static constexpr size_t bytes_of(size_t columns) { return columns * sizeof(T); }
+
+  // Columns of a row in the compute type.
+  template <size_t lanes>
+  static ONNX_SPARSE_INLINE Vector<Compute, lanes> columns_of(uintptr_t row, size_t column) {
+    return load<Compute, lanes>(reinterpret_cast<const T*>(row) + column);
+  }
 
   template <class V>
   static ONNX_SPARSE_INLINE V join(V a, V b) {
     return Join::join(a, b);
+  }
+};
+
+// How rows of integers with scales are summed; Q is one of the integers in vectors.h.
+template <class Q>
+struct QuantizedRowReduction {
+  using Element = Q;
+  static constexpr bool is_half = false;
+  static constexpr bool is_sum = true;
+  static constexpr bool weighted = true;
+  static constexpr bool is_quantized = true;
+
+  using Compute = float;
+  using Weight = float;
+
+  static constexpr size_t bytes_of(size_t columns) { return columns * Q::kBits / 8; }
+
+  template <size_t lanes>
+  static ONNX_SPARSE_INLINE Vector<float, lanes> columns_of(uintptr_t row, size_t column) {
+    return load_integers<Q, lanes>(reinterpret_cast<const uint8_t*>(row), column);
+  }
+
+  template <class V>
+  static ONNX_SPARSE_INLINE V join(V a, V b) {
+    return a + b;
   }
 };
 
@@ -47,10 +84,13 @@ ONNX_SPARSE_INLINE void fetch(uintptr_t address) { __builtin_prefetch(reinterpre
 template <class R, size_t lanes, size_t vectors>
 ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin, int64_t end, size_t column,
                                        size_t last, typename R::Compute* output) {
-  using T = typename R::Element;
   using C = typename R::Compute;
   using V = Vector<C, lanes>;
+  constexpr size_t row_bytes = R::bytes_of(vectors * lanes);
   const bool prefetch = batch.prefetch_distance > 0;
+  // A second prefetch of one line takes as long as another line's.
+  const bool in_two_lines =
+      row_bytes > 64 || (reinterpret_cast<uintptr_t>(batch.table) | batch.row_stride) % 64 + row_bytes > 64;
   const auto column_of = [&](size_t v)
                              __attribute__((always_inline)) { return v + 1 < vectors ? column + v * lanes : last; };
   const auto read = [&](int64_t k, V* into) __attribute__((always_inline)) {
@@ -58,19 +98,28 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin,
       // Into the second-level cache, which takes more requests at a time than the first. The lines between are fetched
       // later, when the page of the first has been looked up: they would all wait for it.
       const uintptr_t far = address_of(batch, k + batch.prefetch_distance);
-      fetch(far + column * sizeof(T));
-      fetch(far + (last + lanes) * sizeof(T) - 1);
-      if constexpr (vectors * lanes * sizeof(T) > 64) {
+      fetch(far + R::bytes_of(column));
+      if (in_two_lines) fetch(far + R::bytes_of(last + lanes) - 1);
+      if constexpr (row_bytes > 64) {
         const uintptr_t near = address_of(batch, k + batch.prefetch_distance / 2);
         ONNX_SPARSE_UNROLL for (size_t v = 1; v < vectors; ++v) {
-          if (v * lanes * sizeof(T) % 64 == 0) fetch(near + column_of(v) * sizeof(T));
+          if (R::bytes_of(v * lanes) % 64 == 0) fetch(near + R::bytes_of(column_of(v)));
         }
       }
     }
-    const T* from = reinterpret_cast<const T*>(address_of(batch, k));
-    ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) into[v] = load<C, lanes>(from + column_of(v));
+    const uintptr_t row = address_of(batch, k);
+    ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) into[v] = R::template columns_of<lanes>(row, column_of(v));
+    if constexpr (R::is_quantized) {
+      const V scale = all_lanes<C, lanes>(batch.scales[k]);
+      ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) into[v] = into[v] * scale;
+      if (batch.biases != nullptr) {
+        const V bias = all_lanes<C, lanes>(batch.biases[k]);
+        ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) into[v] = into[v] + bias;
+      }
+      if (batch.weights == nullptr) return;
+    }
     if constexpr (R::weighted) {
-      const V weight = all_lanes<C, lanes>(load<C, 1>(static_cast<const T*>(batch.weights) + k));
+      const V weight = all_lanes<C, lanes>(load<C, 1>(static_cast<const typename R::Weight*>(batch.weights) + k));
       ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) into[v] = product(into[v], weight);
     }
   };
@@ -99,7 +148,7 @@ template <class R, bool squared>
 ONNX_SPARSE_INLINE typename R::Compute sum_weights(const SegmentBatch& batch, int64_t begin, int64_t end) {
   using C = typename R::Compute;
   const auto read = [&](int64_t k) __attribute__((always_inline)) {
-    const C weight = load<C, 1>(static_cast<const typename R::Element*>(batch.weights) + k);
+    const C weight = load<C, 1>(static_cast<const typename R::Weight*>(batch.weights) + k);
     return squared ? weight * weight : weight;
   };
   C sum = read(begin);
@@ -166,9 +215,11 @@ __attribute__((noinline)) void finish_row(const SegmentBatch& batch, typename R:
   using C = typename R::Compute;
   if (batch.finalize == Finalize::keep) return;
   const int64_t count = end - begin;
-  if (batch.finalize == Finalize::combine_initial || batch.finalize == Finalize::initial_mean) {
-    const T* empty = reinterpret_cast<const T*>(batch.empty_row);
-    for (size_t i = 0; i < batch.width; ++i) row[i] = R::join(row[i], load<C, 1>(empty + i));
+  if constexpr (!R::is_quantized) {
+    if (batch.finalize == Finalize::combine_initial || batch.finalize == Finalize::initial_mean) {
+      const T* empty = reinterpret_cast<const T*>(batch.empty_row);
+      for (size_t i = 0; i < batch.width; ++i) row[i] = R::join(row[i], load<C, 1>(empty + i));
+    }
   }
   if constexpr (std::is_floating_point_v<C>) {
     const auto size = static_cast<C>(count);
@@ -202,21 +253,37 @@ __attribute__((noinline)) void finish_row(const SegmentBatch& batch, typename R:
     }
   }
   if constexpr (R::is_half) store_halves(row, batch.width, reinterpret_cast<T*>(output));
+  if constexpr (R::is_quantized) {
+    if (batch.rounded == Element::float16) store_halves(row, batch.width, reinterpret_cast<Float16*>(output));
+    if (batch.rounded == Element::bfloat16) store_halves(row, batch.width, reinterpret_cast<BFloat16*>(output));
+  }
+}
+
+// Whether the output has half floats, which rows are rounded to.
+template <class R>
+ONNX_SPARSE_INLINE bool has_half_output(const SegmentBatch& batch) {
+  return R::is_quantized ? batch.rounded != Element::float32 : R::is_half;
+}
+
+// How many bytes a row of the output has.
+template <class R>
+ONNX_SPARSE_INLINE size_t output_bytes(const SegmentBatch& batch) {
+  return batch.width * (has_half_output<R>(batch) ? sizeof(Float16) : sizeof(typename R::Compute));
 }
 
 // Reduces segments; reduce_row(begin, end, row) reduces the rows of one.
 template <class R, class ReduceRow>
 ONNX_SPARSE_INLINE void reduce_segments(const SegmentBatch& batch, const ReduceRow& reduce_row) {
   using C = typename R::Compute;
-  C half_floats_row[R::is_half ? kMostColumns : 1];
-  const bool in_place = !R::is_half || batch.finalize == Finalize::keep;
+  C half_floats_row[R::is_half || R::is_quantized ? kMostColumns : 1];
+  const bool in_place = !has_half_output<R>(batch) || batch.finalize == Finalize::keep;
   const bool finished = in_place && (batch.finalize == Finalize::keep || batch.finalize == Finalize::round);
   char* output = batch.output;
   int64_t begin = batch.starts[0];
   for (size_t s = 0; s < batch.segments; ++s, output += batch.output_stride) {
     const int64_t end = batch.starts[s + 1];
     if (begin == end) {
-      std::memcpy(output, batch.empty_row, batch.width * sizeof(typename R::Element));
+      std::memcpy(output, batch.empty_row, output_bytes<R>(batch));
       continue;
     }
     C* row = in_place ? reinterpret_cast<C*>(output) : half_floats_row;
@@ -298,7 +365,7 @@ void accumulate(void* accumulator, const void* rows, size_t count, size_t width)
 template <class R>
 void finalize(const SegmentBatch& batch, void* row) {
   finish_row<R>(batch, static_cast<typename R::Compute*>(row), batch.starts[0], batch.starts[1], batch.output);
-  if constexpr (!R::is_half) std::memcpy(batch.output, row, batch.width * sizeof(typename R::Element));
+  if (!has_half_output<R>(batch)) std::memcpy(batch.output, row, output_bytes<R>(batch));
 }
 
 template <class R>

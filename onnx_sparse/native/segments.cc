@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -107,19 +108,27 @@ struct Starts {
   }
 };
 
-size_t element_size(Element element) {
-  constexpr size_t sizes[] = {2, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8};
-  return sizes[static_cast<size_t>(element)];
+// How many bytes so many elements take.
+size_t bytes_of(Element element, size_t count) {
+  if (element >= Element::quantized_int4) return count / 2;
+  constexpr size_t sizes[] = {2, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1, 1};
+  return count * sizes[static_cast<size_t>(element)];
 }
+
+bool is_quantized(Element element) { return element >= Element::quantized_int8; }
 
 bool is_signed(Element element) { return element >= Element::int8 && element <= Element::int64; }
 
 bool is_half(Element element) { return element == Element::float16 || element == Element::bfloat16; }
 
-// A part of the columns; wide rows have several.
+// The type in which an element is computed with.
+Element compute_type(Element element) { return is_half(element) || is_quantized(element) ? Element::float32 : element; }
+
+// A part of the columns; wide rows have several, and those with blocks.
 struct Columns {
   size_t first;
   size_t count;
+  size_t block;
 };
 
 template <class Grouping>
@@ -129,8 +138,11 @@ class Reducer {
       : call_(call),
         reduction_(reduction),
         grouping_(grouping),
-        size_(element_size(reduction.element)),
-        row_bytes_(static_cast<int64_t>(reduction.width * size_)),
+        rounded_(is_quantized(reduction.element) ? reduction.quantization.element : reduction.element),
+        row_bytes_(static_cast<int64_t>(bytes_of(reduction.element, reduction.width))),
+        output_row_bytes_(bytes_of(rounded_, reduction.width)),
+        blocks_(is_quantized(reduction.element) ? reduction.quantization.blocks : 1),
+        chunks_((reduction.width / blocks_ + kMostColumns - 1) / kMostColumns),
         entries_(grouping.entries()),
         segments_(grouping.segments) {}
 
@@ -140,16 +152,19 @@ class Reducer {
       for (int64_t entry = 0; entry < entries_; entry += kLongSegment) check_only(entry);
       return;
     }
-    const size_t parts = (reduction_.width + kMostColumns - 1) / kMostColumns;
-    const size_t ranges = (task_count(cost_of(entries_ + segments_)) + parts - 1) / parts;
+    // The blocks of a row are in few cache lines, so one task has them all.
+    const size_t parts = chunks_ * blocks_;
+    const size_t tasks = blocks_ == 1 ? chunks_ : 1;
+    const size_t ranges = (task_count(cost_of(entries_ + segments_)) + tasks - 1) / tasks;
     std::vector<int64_t> splits;
     for (size_t range = 0; range < ranges; ++range) {
       splits.push_back(
           grouping_.split((entries_ + segments_) / static_cast<int64_t>(ranges) * static_cast<int64_t>(range)));
     }
     splits.push_back(segments_);
-    call_.parallel_for(ranges * parts, [&](size_t task) {
-      reduce_range(splits[task / parts], splits[task / parts + 1], columns(task % parts));
+    call_.parallel_for(ranges * tasks, [&](size_t task) {
+      const size_t part = task % tasks;
+      reduce_range(splits[task / tasks], splits[task / tasks + 1], part, blocks_ == 1 ? part + 1 : parts);
     });
     for (int64_t entry = 0; entry < entries_;) {
       const int64_t segment = grouping_.segment_at(entry);
@@ -173,39 +188,42 @@ class Reducer {
   }
 
   const RowLoops& row_loops() const {
-    return loops().rows[static_cast<size_t>(reduction_.element)][static_cast<size_t>(reduction_.reduction)];
+    const auto reduction = is_quantized(reduction_.element) ? 0 : static_cast<size_t>(reduction_.reduction);
+    return loops().rows[static_cast<size_t>(reduction_.element)][reduction];
   }
 
   Columns columns(size_t part) const {
-    const size_t first = part * kMostColumns;
-    return {first, std::min(kMostColumns, reduction_.width - first)};
+    const size_t block_width = reduction_.width / blocks_;
+    const size_t block = part / chunks_;
+    const size_t first = part % chunks_ * kMostColumns;
+    return {block * block_width + first, std::min(kMostColumns, block_width - first), block};
   }
 
   SegmentBatch batch(const Columns& columns) const {
     const int64_t rows = reduction_.rows < 0 ? entries_ : reduction_.rows;
     const bool in_cache = rows <= kCachedBytes / std::max(row_bytes_, int64_t{1});
     const bool prefetch = reduction_.index_width != IndexWidth::own && !in_cache;
-    const size_t offset = columns.first * size_;
     SegmentBatch made{};
-    made.table = reduction_.table + offset;
+    made.table = reduction_.table + bytes_of(reduction_.element, columns.first);
     made.row_stride = static_cast<size_t>(row_bytes_);
     made.prefetch_distance =
         prefetch ? std::clamp(kPrefetchBytes / std::max(row_bytes_, int64_t{1}), int64_t{8}, kMostPrefetched) : 0;
     made.width = columns.count;
     made.is_signed = is_signed(reduction_.element);
     made.finalize = reduction_.finalize;
-    made.empty_row = reduction_.empty_row + offset;
-    made.output_stride = static_cast<size_t>(row_bytes_);
+    made.empty_row = reduction_.empty_row + bytes_of(rounded_, columns.first);
+    made.rounded = rounded_;
+    made.output_stride = output_row_bytes_;
     return made;
   }
 
   char* output_at(int64_t segment, const Columns& columns) const {
-    return reduction_.output + segment * row_bytes_ + columns.first * size_;
+    return reduction_.output + static_cast<size_t>(segment) * output_row_bytes_ + bytes_of(rounded_, columns.first);
   }
 
   // Reduces `count` segments, whose entries begin at starts[0], unless an index is out of range; then the whole run
   // fails in the end.
-  void reduce(SegmentBatch& some, int64_t* starts, int64_t count) const {
+  void reduce(SegmentBatch& some, const int64_t* starts, int64_t count, const Columns& columns) const {
     const int64_t first = starts[0];
     const int64_t size = starts[count] - first;
     int64_t own[kBatchEntries + kLongSegment + kMostPrefetched];
@@ -214,10 +232,33 @@ class Reducer {
       all_in_range_.store(false, std::memory_order_relaxed);
       return;
     }
-    for (int64_t s = 0; s <= count; ++s) starts[s] -= first;
-    some.starts = starts;
+    int64_t own_starts[kBatchSegments + 1];
+    for (int64_t s = 0; s <= count; ++s) own_starts[s] = starts[s] - first;
+    some.starts = own_starts;
     some.segments = static_cast<size_t>(count);
     some.weights = weights_at(first);
+    if (is_quantized(reduction_.element)) {
+      reduce_quantized(some, static_cast<size_t>(size), columns.block);
+    } else {
+      row_loops().reduce(some);
+    }
+  }
+
+  // Gathers the scales and biases first: many wait for memory at a time then, and not each with its row.
+  void reduce_quantized(SegmentBatch& some, size_t size, size_t block) const {
+    float weights[kBatchEntries + kLongSegment];
+    float scales[kBatchEntries + kLongSegment];
+    float biases[kBatchEntries + kLongSegment];
+    const Quantization& quantization = reduction_.quantization;
+    const char* first = quantization.scale_bias + bytes_of(rounded_, block * quantization.numbers);
+    some.scales = scales;
+    some.biases = quantization.numbers == 2 ? biases : nullptr;
+    loops().take[static_cast<size_t>(rounded_)](first, blocks_ * quantization.numbers, some.indices, size, scales,
+                                                quantization.numbers == 2 ? biases : nullptr);
+    if (some.weights != nullptr && is_half(rounded_)) {
+      loops().widen[static_cast<size_t>(rounded_)](some.weights, size, weights);
+      some.weights = weights;
+    }
     row_loops().reduce(some);
   }
 
@@ -254,13 +295,14 @@ class Reducer {
   }
 
   const void* weights_at(int64_t entry) const {
-    return reduction_.weights == nullptr ? nullptr : reduction_.weights + static_cast<size_t>(entry) * size_;
+    return reduction_.weights == nullptr ? nullptr
+                                         : reduction_.weights + bytes_of(rounded_, static_cast<size_t>(entry));
   }
 
-  void reduce_range(int64_t segment, int64_t segments_end, const Columns& columns) const {
+  // Reduces the parts of the columns from `first_part` up to `end_part` of some segments.
+  void reduce_range(int64_t segment, int64_t segments_end, size_t first_part, size_t end_part) const {
     if (segment >= segments_end) return;
     int64_t starts[kBatchSegments + 1];
-    SegmentBatch some = batch(columns);
     int64_t entry = grouping_.begin_of(segment);
     while (segment < segments_end) {
       const int64_t most = std::min(kBatchSegments, segments_end - segment);
@@ -268,9 +310,11 @@ class Reducer {
       entry = starts[count];
       // Only the last can be a long segment, which is reduced after all others.
       const int64_t reduced = starts[count] - starts[count - 1] > kLongSegment ? count - 1 : count;
-      if (reduced > 0) {
-        some.output = output_at(segment, columns);
-        reduce(some, starts, reduced);
+      for (size_t part = first_part; part < end_part && reduced > 0; ++part) {
+        const Columns some_columns = columns(part);
+        SegmentBatch some = batch(some_columns);
+        some.output = output_at(segment, some_columns);
+        reduce(some, starts, reduced, some_columns);
       }
       segment += count;
     }
@@ -282,7 +326,7 @@ class Reducer {
     const int64_t rest = (end - begin) % 8;
     const int64_t head = rest < 2 ? rest + 8 : rest;
     const int64_t blocks = (end - begin - head) / 8;
-    const size_t sum_bytes = columns.count * (is_half(reduction_.element) ? sizeof(float) : size_);
+    const size_t sum_bytes = bytes_of(compute_type(reduction_.element), columns.count);
     const int64_t at_once =
         std::max(kBlockSumBytes / std::max(static_cast<int64_t>(sum_bytes), int64_t{1}) / kTaskBlocks * kTaskBlocks,
                  kTaskBlocks * 8);
@@ -309,6 +353,12 @@ class Reducer {
     SegmentBatch whole = batch(columns);
     whole.starts = starts;
     whole.weights = weights_at(begin);
+    std::unique_ptr<float[]> weights;
+    if (whole.weights != nullptr && is_quantized(reduction_.element) && is_half(rounded_)) {
+      weights = uninitialized<float>(end - begin);
+      loops().widen[static_cast<size_t>(rounded_)](whole.weights, static_cast<size_t>(end - begin), weights.get());
+      whole.weights = weights.get();
+    }
     whole.output = output_at(segment, columns);
     row_loops().finalize(whole, total.get());
   }
@@ -322,14 +372,17 @@ class Reducer {
     some.finalize = Finalize::keep;
     some.output = output;
     some.output_stride = stride;
-    reduce(some, starts, count);
+    reduce(some, starts, count, columns);
   }
 
   const Call& call_;
   const SegmentReduction& reduction_;
   const Grouping grouping_;
-  const size_t size_;
+  const Element rounded_;  // the element type of the output
   const int64_t row_bytes_;
+  const size_t output_row_bytes_;
+  const size_t blocks_;
+  const size_t chunks_;  // of a block's columns
   const int64_t entries_;
   const int64_t segments_;
   mutable std::atomic<bool> all_in_range_{true};

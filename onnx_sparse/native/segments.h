@@ -12,6 +12,15 @@ namespace onnx_sparse {
 // How the row of an entry is found: by an index of 4 or 8 bytes, or entry k is row k (`own`).
 enum class IndexWidth { own, int32, int64 };
 
+// What the integers of quantized rows are multiplied by and, if there are two numbers, what is added: [rows, blocks,
+// numbers] of float16, bfloat16 or float.
+struct Quantization {
+  Element element;
+  const char* scale_bias;
+  size_t blocks;  // of equal width, in a row
+  size_t numbers;
+};
+
 // Some entries, each of them a row, reduced by segment to the rows of an output.
 struct SegmentReduction {
   Reduction reduction;
@@ -22,9 +31,10 @@ struct SegmentReduction {
   int64_t rows = -1;  // the number of rows; -1: the indices are known to be in range
   IndexWidth index_width = IndexWidth::own;
   const void* indices = nullptr;  // the row of each entry
-  const char* weights = nullptr;  // the weight of each entry, or null
+  const char* weights = nullptr;  // the weight of each entry, in the output's type, or null
   const char* empty_row;          // the value of an empty segment
   char* output;
+  Quantization quantization{};  // only of quantized rows; the output has the element type of the scales
 };
 
 // Entry k is of segment ids[k]; only the first `kept` entries belong to one of the segments. Returns whether every

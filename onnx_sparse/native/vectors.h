@@ -84,6 +84,97 @@ ONNX_SPARSE_INLINE Vector<Compute, lanes> load(const T* from) {
   }
 }
 
+// The integers of quantized rows, at `kBits` each.
+struct QuantizedInt8 {
+  static constexpr size_t kBits = 8;
+  using Lane = int8_t;
+};
+struct QuantizedUint8 {
+  static constexpr size_t kBits = 8;
+  using Lane = uint8_t;
+};
+struct QuantizedInt4 {
+  static constexpr size_t kBits = 4;
+  using Lane = int8_t;
+};
+struct QuantizedUint4 {
+  static constexpr size_t kBits = 4;
+  using Lane = uint8_t;
+};
+
+// Bytes as float. Compilers convert them one by one where it is left to them.
+template <class Lane, size_t lanes>
+ONNX_SPARSE_INLINE Vector<float, lanes> bytes_to_floats(Vector<Lane, lanes> bytes) {
+#if defined(__AVX512F__)
+  if constexpr (lanes == 16) {
+    const auto packed = bits_as<__m128i>(bytes);
+    const __m512i wide = std::is_signed_v<Lane> ? _mm512_maskz_cvtepi8_epi32(0xffff, packed)
+                                                : _mm512_maskz_cvtepu8_epi32(0xffff, packed);
+    return bits_as<Vector<float, lanes>>(_mm512_maskz_cvtepi32_ps(0xffff, wide));
+  }
+#endif
+#if defined(__AVX2__)
+  if constexpr (lanes == 8) {
+    const __m128i packed = _mm_cvtsi64_si128(bits_as<int64_t>(bytes));
+    const __m256i wide = std::is_signed_v<Lane> ? _mm256_cvtepi8_epi32(packed) : _mm256_cvtepu8_epi32(packed);
+    return bits_as<Vector<float, lanes>>(_mm256_cvtepi32_ps(wide));
+  }
+#endif
+  return __builtin_convertvector(__builtin_convertvector(bytes, Vector<int32_t, lanes>), Vector<float, lanes>);
+}
+
+// Each byte as two: its lower half, and its upper half in the upper byte.
+template <size_t lanes>
+ONNX_SPARSE_INLINE Vector<uint8_t, 2 * lanes> halves_of(Vector<uint8_t, lanes> bytes) {
+  using Wide = Vector<uint16_t, lanes>;
+#if defined(__AVX2__)
+  if constexpr (lanes == 8) {
+    const auto wide = bits_as<Wide>(_mm_cvtepu8_epi16(_mm_cvtsi64_si128(bits_as<int64_t>(bytes))));
+    return bits_as<Vector<uint8_t, 2 * lanes>>((wide | wide << 4) & 0x0f0f);
+  }
+#endif
+  const Wide wide = __builtin_convertvector(bytes, Wide);
+  return bits_as<Vector<uint8_t, 2 * lanes>>((wide | wide << 4) & 0x0f0f);
+}
+
+// Reads `lanes` integers from a column on, which is even where a byte has two.
+template <class Q, size_t lanes>
+ONNX_SPARSE_INLINE Vector<float, lanes> load_integers(const uint8_t* row, size_t column) {
+  using Lane = typename Q::Lane;
+  constexpr bool is_signed = std::is_signed_v<Lane>;
+  if constexpr (Q::kBits == 8) {
+    Vector<Lane, lanes> bytes;
+    std::memcpy(&bytes, row + column, sizeof bytes);
+    if constexpr (lanes == 1) {
+      return static_cast<float>(bytes);
+    } else {
+      return bytes_to_floats<Lane, lanes>(bytes);
+    }
+  } else if constexpr (lanes <= 2) {
+    Vector<float, lanes> floats{};
+    for (size_t i = 0; i < lanes; ++i) {
+      const unsigned half = (row[(column + i) / 2] >> (column + i) % 2 * 4) & 15u;
+      const int value = static_cast<int>(half) - (is_signed && half > 7 ? 16 : 0);
+      if constexpr (lanes == 1) {
+        floats = static_cast<float>(value);
+      } else {
+        floats[i] = static_cast<float>(value);
+      }
+    }
+    return floats;
+  } else {
+    Vector<uint8_t, lanes / 2> bytes;
+    std::memcpy(&bytes, row + column / 2, sizeof bytes);
+    const auto halves = halves_of<lanes / 2>(bytes);
+    if constexpr (is_signed) {
+      // The highest bit counts -8: flipped, 8 too many.
+      return bytes_to_floats<int8_t, lanes>(bits_as<Vector<int8_t, lanes>>(halves ^ 8) - 8);
+    } else {
+      return bytes_to_floats<uint8_t, lanes>(halves);
+    }
+  }
+}
+
 // Rounds to half floats.
 template <class Half>
 ONNX_SPARSE_INLINE void store_halves(const float* from, size_t count, Half* to) {

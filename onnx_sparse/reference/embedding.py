@@ -25,7 +25,7 @@ def embedding_segments_sum(
     segment_ids_order: str = "sorted",
 ) -> Array:
     """Weighted sums of looked-up rows; see the semantics of EmbeddingSegmentsSum."""
-    return _entries(
+    return segment_entries(
         emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order
     ).sums()
 
@@ -42,7 +42,7 @@ def embedding_segments_mean(
     segment_ids_order: str = "sorted",
 ) -> Array:
     """Weighted averages of looked-up rows; see the semantics of EmbeddingSegmentsMean."""
-    return _entries(
+    return segment_entries(
         emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order
     ).means()
 
@@ -59,12 +59,12 @@ def embedding_segments_sqrt_n(
     segment_ids_order: str = "sorted",
 ) -> Array:
     """Sums of looked-up rows over the root of the summed squared weights; see EmbeddingSegmentsSqrtN's semantics."""
-    return _entries(
+    return segment_entries(
         emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order
     ).scaled_sums()
 
 
-def _entries(
+def segment_entries(
     emb_table: Array,
     indices: Array,
     segment_ids: Array,
@@ -73,6 +73,11 @@ def _entries(
     per_sample_weights: Array | None,
     segment_ids_order: str,
 ) -> Entries:
+    """The entries of a lookup by segment, in the order of the segments.
+
+    Raises:
+        KernelError: An input breaks the semantics.
+    """
     order: Array | slice = slice(None)
     if segment_ids_order == "any":
         require_in_range("segment_ids", segment_ids, int(num_segments))

@@ -22,7 +22,7 @@ def embedding_bag_offsets_sum(
     include_last_offset: str = "false",
 ) -> Array:
     """Weighted sums of looked-up rows; see the semantics of EmbeddingBagOffsetsSum."""
-    return _entries(
+    return bag_entries(
         emb_table, indices, offsets, default_index, per_sample_weights, padding_index, include_last_offset
     ).sums()
 
@@ -39,7 +39,7 @@ def embedding_bag_offsets_mean(
     include_last_offset: str = "false",
 ) -> Array:
     """Weighted averages of looked-up rows; see the semantics of EmbeddingBagOffsetsMean."""
-    return _entries(
+    return bag_entries(
         emb_table, indices, offsets, default_index, per_sample_weights, padding_index, include_last_offset
     ).means()
 
@@ -56,7 +56,7 @@ def embedding_bag_offsets_sqrt_n(
     include_last_offset: str = "false",
 ) -> Array:
     """Sums of looked-up rows over the root of the summed squared weights; see EmbeddingBagOffsetsSqrtN's semantics."""
-    return _entries(
+    return bag_entries(
         emb_table, indices, offsets, default_index, per_sample_weights, padding_index, include_last_offset
     ).scaled_sums()
 
@@ -72,10 +72,10 @@ def embedding_bag_offsets_max(
     include_last_offset: str = "false",
 ) -> Array:
     """Maxima of looked-up rows; see the semantics of EmbeddingBagOffsetsMax."""
-    return _entries(emb_table, indices, offsets, default_index, None, padding_index, include_last_offset).maxima()
+    return bag_entries(emb_table, indices, offsets, default_index, None, padding_index, include_last_offset).maxima()
 
 
-def _entries(
+def bag_entries(
     emb_table: Array,
     indices: Array,
     offsets: Array,
@@ -84,6 +84,11 @@ def _entries(
     padding_index: Array | None,
     include_last_offset: str,
 ) -> Entries:
+    """The entries of a lookup by bag, without padding.
+
+    Raises:
+        KernelError: An input breaks the semantics.
+    """
     require_offsets("offsets", offsets, len(indices))
     ends = offsets.astype(np.int64)
     if include_last_offset == "false":

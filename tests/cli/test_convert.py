@@ -549,6 +549,8 @@ class TestWatched:
         def convert(action, *options):
             program = f"""
 import os, signal, sys, time
+def go_on():  # Python does not see a signal that comes just before a sleep
+    while True: time.sleep(0.01)
 from onnx_sparse.cli import conversion, main
 def convert(self, progress):
     progress("running TensorFlow on the batch 'ordinary'")
@@ -579,8 +581,15 @@ sys.exit(main(["convert", {str(tmp_path)!r}, "-o", {str(tmp_path / "out.onnx")!r
         ("number", "code", "message"), [(signal.SIGINT, 130, "onnx-sparse: interrupted\n"), (signal.SIGTERM, -15, "")]
     )
     def test_signals_are_passed_on(self, convert, number, code, message):
-        process = convert("print('ready', file=sys.stderr, flush=True); time.sleep(60)")
+        process = convert("print('ready', file=sys.stderr, flush=True); go_on()")
         assert process.stderr.readline() == "ready\n"
         process.send_signal(number)
         _, error = process.communicate(timeout=60)
         assert (process.returncode, error) == (code, message)
+
+    def test_a_signal_as_soon_as_there_is_a_child(self, convert):
+        """The child sends it, before or while the other process begins to wait."""
+        processes = [convert("os.kill(os.getppid(), signal.SIGINT); go_on()") for _ in range(4)]
+        for process in processes:
+            _, error = process.communicate(timeout=60)
+            assert (process.returncode, error) == (130, "onnx-sparse: interrupted\n")

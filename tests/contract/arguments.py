@@ -25,7 +25,17 @@ LONG = 40
 OPTIONAL = ("absent", "sentinel", "given")
 
 #: The possible sizes of dimensions that are not numbers of entries.
-SIZES = {"R": (2, 1, 3, 0), "Q": (2, 1, 3, 0), "V": (6, 1, 4, 0), "L": (4, 2, 9, LONG), "D": (2,), "W": (1, 2, 3, 0)}
+SIZES = {
+    "R": (2, 1, 3, 0),
+    "Q": (2, 1, 3, 0),
+    "V": (6, 1, 4, 0),
+    "L": (4, 2, 9, LONG),
+    "D": (2,),
+    "E": (4, 2, 16, 34, 0),
+    "G": (1, 2),
+    "A": (2, 1),
+    "W": (1, 2, 3, 0),
+}
 
 
 @st.composite

@@ -375,6 +375,8 @@ def illegal_attributes(op: Op) -> Iterator[tuple[dict[str, Any], str]]:
             yield {a.name: a.choices[0] for a in op.attributes} | {declared.name: other}, message
         legal = {a.name: a.choices[0] for a in op.attributes}
         for value in ("", "NO SUCH CHOICE", declared.choices[0].swapcase(), declared.choices[0] + " "):
+            if value in declared.choices:
+                continue  # digits have no case
             message = f"attribute {declared.name} = {value!r} is not one of {declared.choices}"
             yield legal | {declared.name: value}, message
         if declared.default is None:

@@ -208,6 +208,34 @@ def looked_up(combiner: str, inputs: Inputs, bags: list[list[int]]) -> dict[str,
     return {"output": Expected(table.dtype, (len(bags), *table.shape[1:]), values, tolerance)}
 
 
+def quantized(lookup: Oracle) -> Oracle:
+    """A lookup in a table of integers: the same in the table of float32 that they stand for."""
+
+    def oracle(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+        table = dequantized(inputs["emb_table"], inputs["scale_bias"], attributes.get("bits", "8"))
+        answer = lookup({**inputs, "emb_table": table}, attributes)["output"]
+        return {"output": Expected(inputs["scale_bias"].dtype, answer.shape, answer.elements, answer.tolerance)}
+
+    return oracle
+
+
+def dequantized(table: Array, scale_bias: Array, bits: str) -> Array:
+    width = table.shape[1] * (2 if bits == "4" else 1)
+    floats = np.zeros((len(table), width), np.float32)
+    for row, column in itertools.product(range(len(table)), range(width)):
+        if bits == "8":
+            integer = int(table[row, column])
+        else:
+            integer = (int(table[row, column // 2]) >> (4 * (column % 2))) % 16
+            if table.dtype == np.int8 and integer >= 8:
+                integer -= 16
+        scale, *bias = scale_bias[row, column * scale_bias.shape[1] // width]
+        with np.errstate(all="ignore"):
+            value = np.float32(integer) * np.float32(scale)
+            floats[row, column] = value + np.float32(bias[0]) if bias else value
+    return floats
+
+
 def weighted(combiner: str, values: list[Any], weights: list[Any], dtype: np.dtype[Any]) -> tuple[Any, float]:
     products = [v * w for v, w in zip(values, weights, strict=True)]
     if is_integer(dtype):
@@ -311,6 +339,14 @@ ORACLES: dict[str, Oracle] = {
     "EmbeddingBagOffsetsMean": embedding_bag_offsets("mean"),
     "EmbeddingBagOffsetsSqrtN": embedding_bag_offsets("sqrtn"),
     "EmbeddingBagOffsetsMax": embedding_bag_offsets("max"),
+    **{
+        f"QuantizedEmbeddingSegments{name}": quantized(embedding_segments(name.lower()))
+        for name in ("Sum", "Mean", "SqrtN")
+    },
+    **{
+        f"QuantizedEmbeddingBagOffsets{name}": quantized(embedding_bag_offsets(name.lower()))
+        for name in ("Sum", "Mean", "SqrtN")
+    },
     "SegmentSum": segment_reduction("add", lambda dtype, attributes: 0),
     "SegmentProd": segment_reduction("mul", lambda dtype, attributes: 1),
     "SegmentMean": segment_mean,

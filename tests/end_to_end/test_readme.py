@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shlex
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-GUIDES = ("tensorflow", "ascend", "openvino", "onnx", "rows")
+GUIDES = ("tensorflow", "ascend", "openvino", "onnx", "rows", "tables")
 #: These need an environment of their own size.
 SEPARATE_GUIDES = ("torch",)
 
@@ -61,7 +62,8 @@ def test_every_example_of_a_guide(name: str, tmp_path: Path, monkeypatch: pytest
     found = blocks(guide(name))
     assert len(found) > 2
     for language, text in found:
-        if language == "python":
+        needed = re.findall(r"^(?:import|from) (torch_geometric|torchrec)\b", text, re.MULTILINE)
+        if language == "python" and all(map(importlib.util.find_spec, needed)):
             exec(text, names)
         for line in text.splitlines() if language == "sh" else ():
             command, *arguments = shlex.split(line, comments=True)

@@ -110,6 +110,14 @@ def bags(op: str, entries: int, offsets: int, width: int, dtype: str, padded: bo
     return {i.name: given[i.name] for i in OPS[op].inputs}
 
 
+def quantized(op: str, entries: int, groups: int, width: int, dtype: str) -> Inputs:
+    plain = op.removeprefix("Quantized")
+    sizes = (entries, groups, width, dtype)
+    given = bags(plain, *sizes, True) if "Bag" in op else segment(plain, *sizes)
+    rows = len(given["emb_table"])
+    return given | {"emb_table": np.ones((rows, width), np.uint8), "scale_bias": np.ones((rows, 1, 2), dtype)}
+
+
 def shuffled_entries(entries: int, segments: int, width: int, dtype: str) -> Inputs:
     given = segment("EmbeddingSegmentsSum", entries, max(segments, 1), width, dtype)
     given = {n: a.astype(np.int32) if n != "emb_table" else a for n, a in given.items()}
@@ -225,6 +233,9 @@ def cases() -> Iterator[Any]:
                         made.append(
                             (name, 3, lambda *s, op=op, dtype=dtype, padded=padded: bags(op, *s, dtype, padded))
                         )
+        elif op.startswith("Quantized"):
+            for dtype in ("float16", "float32"):
+                made.append((dtype, 3, lambda *s, op=op, dtype=dtype: quantized(op, *s, dtype)))
         elif "Segment" in op:
             for dtype in ("int8", "float16", "float64"):
                 if dtype != "int8" or not op.startswith("EmbeddingSegments") or op.endswith("Sum"):
@@ -260,8 +271,8 @@ def bound_of_time(op: str, modes: dict[str, str], inputs: Inputs, outputs: list[
     """The elements that the documented bound of time counts; a string counts as its bytes."""
     sizes = {name: size_of([a]) if a.dtype.type in (np.object_, np.void) else a.size for name, a in inputs.items()}
     linear = sum(sizes.values()) + sum(a.size for a in outputs)
-    if op.startswith("Embedding"):
-        linear += sizes["indices"] * math.prod(inputs["emb_table"].shape[1:])
+    if op.startswith(("Embedding", "Quantized")):
+        linear += sizes["indices"] * math.prod(inputs["emb_table"].shape[1:]) * (2 if modes.get("bits") == "4" else 1)
         return linear * (math.log2(sizes["indices"] + 2) if modes.get("segment_ids_order") == "any" else 1)
     if op.startswith("UnsortedSegment"):
         return linear * math.log2(sizes["segment_ids"] + 2)
@@ -297,8 +308,13 @@ def test_steps_are_counted() -> None:
 def test_rows_of_no_segment_are_not_made(op: str) -> None:
     """However wide they are: ONNX Runtime has such a tensor without taking memory for it."""
     width = 1 << 29
-    given = bags(op, 0, 0, 0, "float32", False) if "Bag" in op else segment(op, 0, 0, 0, "float32")
-    given = {n: np.empty((0, width), np.float32) if n in ("data", "emb_table") else v for n, v in given.items()}
+    plain = op.removeprefix("Quantized")
+    given = bags(plain, 0, 0, 0, "float32", False) if "Bag" in op else segment(plain, 0, 0, 0, "float32")
+    quantized = op.startswith("Quantized")
+    rows = np.empty((0, width // 2), np.uint8) if quantized else np.empty((0, width), np.float32)
+    given = {n: rows if n in ("data", "emb_table") else v for n, v in given.items()}
+    if quantized:
+        given = {"emb_table": rows, "scale_bias": np.empty((0, 1, 2), np.float32)} | given
     modes = {a.name: a.choices[-1] for a in OPS[op].attributes}  # one offset is then the end of no bag
     memory, steps, (output,) = cost(lambda: run(op, given, **modes))
     assert output.shape == (0, width)

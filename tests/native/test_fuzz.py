@@ -39,7 +39,8 @@ class Fuzzer:
         """An operator, its attributes, and inputs with legal types but perhaps wrong ranks and values."""
         op = self._choose(tuple(OPS.values()))
         binding = {variable: self._choose(types) for variable, types in op.types.items()}
-        self.sizes = {letter: int(self._choose((0, 1, 2, 3, 7, 40))) for letter in "KNRVQBFXYZLCW"} | {"D": 2}
+        self.sizes = {letter: int(self._choose((0, 1, 2, 3, 7, 40))) for letter in "KNRVQBFXYZLCWE"} | {"D": 2}
+        self.sizes |= {"G": int(self._choose((1, 1, 2, 3, 0))), "A": int(self._choose((1, 2, 2, 2, 3, 0)))}
         self.sizes["R"] = min(self.sizes["R"], 3)
         self.sizes["Q"] = min(self.sizes["Q"], 3)
         self.inner = tuple(int(d) for d in self.random.integers(0, 5, self.random.integers(0, 3)))

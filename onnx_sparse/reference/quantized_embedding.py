@@ -1,0 +1,209 @@
+"""QuantizedEmbeddingSegments* and QuantizedEmbeddingBagOffsets* in numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_sparse.reference.embedding import Entries, segment_entries
+from onnx_sparse.reference.embedding_bag import bag_entries
+from onnx_sparse.reference.implementation import Array, implements
+from onnx_sparse.schemas import quantized_embedding
+from onnx_sparse.schemas.validation import KernelError
+
+
+@implements(quantized_embedding.QUANTIZED_EMBEDDING_SEGMENTS_SUM)
+def quantized_embedding_segments_sum(
+    emb_table: Array,
+    scale_bias: Array,
+    indices: Array,
+    segment_ids: Array,
+    num_segments: Array,
+    default_index: Array | None = None,
+    per_sample_weights: Array | None = None,
+    *,
+    bits: str = "8",
+    segment_ids_order: str = "sorted",
+) -> Array:
+    """Weighted sums of looked-up rows; see the semantics of QuantizedEmbeddingSegmentsSum."""
+    table = _QuantizedTable(emb_table, scale_bias, bits)
+    entries = segment_entries(
+        table.output_rows(), indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order
+    )
+    return table.dequantized(entries).sums().astype(scale_bias.dtype)
+
+
+@implements(quantized_embedding.QUANTIZED_EMBEDDING_SEGMENTS_MEAN)
+def quantized_embedding_segments_mean(
+    emb_table: Array,
+    scale_bias: Array,
+    indices: Array,
+    segment_ids: Array,
+    num_segments: Array,
+    default_index: Array | None = None,
+    per_sample_weights: Array | None = None,
+    *,
+    bits: str = "8",
+    segment_ids_order: str = "sorted",
+) -> Array:
+    """Weighted averages of looked-up rows; see the semantics of QuantizedEmbeddingSegmentsMean."""
+    table = _QuantizedTable(emb_table, scale_bias, bits)
+    entries = segment_entries(
+        table.output_rows(), indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order
+    )
+    return table.dequantized(entries).means().astype(scale_bias.dtype)
+
+
+@implements(quantized_embedding.QUANTIZED_EMBEDDING_SEGMENTS_SQRT_N)
+def quantized_embedding_segments_sqrt_n(
+    emb_table: Array,
+    scale_bias: Array,
+    indices: Array,
+    segment_ids: Array,
+    num_segments: Array,
+    default_index: Array | None = None,
+    per_sample_weights: Array | None = None,
+    *,
+    bits: str = "8",
+    segment_ids_order: str = "sorted",
+) -> Array:
+    """Scaled sums of looked-up rows; see the semantics of QuantizedEmbeddingSegmentsSqrtN."""
+    table = _QuantizedTable(emb_table, scale_bias, bits)
+    entries = segment_entries(
+        table.output_rows(), indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order
+    )
+    return table.dequantized(entries).scaled_sums().astype(scale_bias.dtype)
+
+
+@implements(quantized_embedding.QUANTIZED_EMBEDDING_BAG_OFFSETS_SUM)
+def quantized_embedding_bag_offsets_sum(
+    emb_table: Array,
+    scale_bias: Array,
+    indices: Array,
+    offsets: Array,
+    default_index: Array | None = None,
+    per_sample_weights: Array | None = None,
+    padding_index: Array | None = None,
+    *,
+    bits: str = "8",
+    include_last_offset: str = "false",
+) -> Array:
+    """Weighted sums of looked-up rows; see the semantics of QuantizedEmbeddingBagOffsetsSum."""
+    table = _QuantizedTable(emb_table, scale_bias, bits)
+    entries = bag_entries(
+        table.output_rows(),
+        indices,
+        offsets,
+        default_index,
+        per_sample_weights,
+        padding_index,
+        include_last_offset,
+    )
+    return table.dequantized(entries).sums().astype(scale_bias.dtype)
+
+
+@implements(quantized_embedding.QUANTIZED_EMBEDDING_BAG_OFFSETS_MEAN)
+def quantized_embedding_bag_offsets_mean(
+    emb_table: Array,
+    scale_bias: Array,
+    indices: Array,
+    offsets: Array,
+    default_index: Array | None = None,
+    per_sample_weights: Array | None = None,
+    padding_index: Array | None = None,
+    *,
+    bits: str = "8",
+    include_last_offset: str = "false",
+) -> Array:
+    """Weighted averages of looked-up rows; see the semantics of QuantizedEmbeddingBagOffsetsMean."""
+    table = _QuantizedTable(emb_table, scale_bias, bits)
+    entries = bag_entries(
+        table.output_rows(),
+        indices,
+        offsets,
+        default_index,
+        per_sample_weights,
+        padding_index,
+        include_last_offset,
+    )
+    return table.dequantized(entries).means().astype(scale_bias.dtype)
+
+
+@implements(quantized_embedding.QUANTIZED_EMBEDDING_BAG_OFFSETS_SQRT_N)
+def quantized_embedding_bag_offsets_sqrt_n(
+    emb_table: Array,
+    scale_bias: Array,
+    indices: Array,
+    offsets: Array,
+    default_index: Array | None = None,
+    per_sample_weights: Array | None = None,
+    padding_index: Array | None = None,
+    *,
+    bits: str = "8",
+    include_last_offset: str = "false",
+) -> Array:
+    """Scaled sums of looked-up rows; see the semantics of QuantizedEmbeddingBagOffsetsSqrtN."""
+    table = _QuantizedTable(emb_table, scale_bias, bits)
+    entries = bag_entries(
+        table.output_rows(),
+        indices,
+        offsets,
+        default_index,
+        per_sample_weights,
+        padding_index,
+        include_last_offset,
+    )
+    return table.dequantized(entries).scaled_sums().astype(scale_bias.dtype)
+
+
+class _QuantizedTable:
+    """A table of integers [V, E] with the scales and biases of its blocks [V, G, A].
+
+    Raises:
+        KernelError: G does not divide E, or A is neither 1 nor 2.
+    """
+
+    def __init__(self, emb_table: Array, scale_bias: Array, bits: str) -> None:
+        columns, (blocks, numbers) = emb_table.shape[1], scale_bias.shape[1:]
+        if numbers not in (1, 2):
+            raise KernelError(f"scale_bias has {numbers} numbers for each block; expected 1 or 2")
+        if blocks == 0 or columns % blocks:
+            raise KernelError(f"scale_bias has {blocks} blocks, which do not divide the {columns} columns of emb_table")
+        self.emb_table = emb_table
+        self.scale_bias = scale_bias
+        self.bits = bits
+
+    def output_rows(self) -> Array:
+        """An array with one row for each of the table's, in the width and the dtype of the output's; all zeros."""
+        width = self.emb_table.shape[1] * (2 if self.bits == "4" else 1)
+        return np.broadcast_to(self.scale_bias.dtype.type(0), (len(self.emb_table), width))
+
+    def dequantized(self, entries: Entries) -> Entries:
+        """The same lookup in a float32 table of its own rows."""
+        indices = entries.indices.astype(np.int64)
+        default = None
+        if entries.default_index is not None:
+            default = np.array(len(indices))
+            indices = np.append(indices, entries.default_index)
+        weights = entries.per_sample_weights
+        return Entries(
+            self._rows(indices),
+            np.arange(len(entries.indices)),
+            entries.counts,
+            default,
+            None if weights is None else weights.astype(np.float32),
+        )
+
+    def _rows(self, indices: Array) -> Array:
+        """The rows of indices [k] in float32, [k, width]."""
+        integers = self.emb_table[indices]
+        if self.bits == "4":
+            high = integers >> 4
+            low = (integers << 4) >> 4  # the shift back keeps the sign of int8
+            integers = np.stack([low, high], axis=-1).reshape(len(indices), 2 * integers.shape[1])
+        numbers = self.scale_bias[indices].astype(np.float32)
+        blocks = numbers.shape[1]
+        rows = integers.reshape(len(indices), blocks, integers.shape[1] // blocks).astype(np.float32)
+        rows *= numbers[:, :, :1]
+        if numbers.shape[2] == 2:
+            rows += numbers[:, :, 1:]
+        return rows.reshape(integers.shape)
