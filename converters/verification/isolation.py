@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import multiprocessing
 import os
 import pickle
@@ -74,11 +75,17 @@ class Isolated:
     def _start(self) -> None:
         context = multiprocessing.get_context("fork")
         self._pipe, theirs = context.Pipe()
-        self._child = context.Process(target=_serve, args=(self._make, theirs, self._pipe), daemon=True)
-        with warnings.catch_warnings():
-            # Python warns of threads: those of the source are idle, and the child uses nothing of theirs.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self._child.start()
+        collects = gc.isenabled()
+        self._child = context.Process(target=_serve, args=(self._make, theirs, self._pipe, collects), daemon=True)
+        gc.disable()  # until the child, in which this holds too, keeps what it inherits
+        try:
+            with warnings.catch_warnings():
+                # Python warns of threads: those of the source are idle, and the child uses nothing of theirs.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self._child.start()
+        finally:
+            if collects:
+                gc.enable()
         theirs.close()
 
     def _ending(self) -> str:
@@ -92,8 +99,12 @@ class Isolated:
         return f"the process ends by {signal.Signals(-code).name}" if code < 0 else f"the process ends with {code}"
 
 
-def _serve(make: Callable[[], Callable[[Any], Any]], pipe: Connection, parents: Connection) -> None:
+def _serve(make: Callable[[], Callable[[Any], Any]], pipe: Connection, parents: Connection, collects: bool) -> None:
     """The child: answers calls until the parent is gone."""
+    # Inherited garbage is never destroyed here: the models of OpenVINO in it would wait for threads of the parent.
+    gc.freeze()
+    if collects:
+        gc.enable()
     parents.close()
     # What a dying process writes is for those who can debug it; the parent says how it ended.
     faulthandler.disable()

@@ -1,8 +1,10 @@
 """What the verifications of all converters share: what counts as compared, sizes that are solved for, isolation."""
 
+import gc
 import itertools
 import os
 import signal
+from multiprocessing import util
 
 import numpy as np
 import pytest
@@ -250,3 +252,33 @@ class TestIsolation:
             record = verified(lambda kind, feeds: [feeds["x"]], isolated, x=(FLOAT, None, 3))
         assert (record.verdict, record.batches) == (Verdict.DIFFERENT, 4)
         assert record.note == "ONNX Runtime ends on the batch 'of no rows': the process ends by SIGABRT"
+
+    def test_inherited_garbage_is_not_destroyed(self, tmp_path):
+        """A model of OpenVINO in it would wait for threads that only the parent has."""
+        log = tmp_path / "log"
+
+        class Cycle:
+            def __init__(self):
+                self.itself = self
+
+            def __del__(self):
+                with log.open("a") as file:
+                    file.write(f"{os.getpid()}\n")
+
+        def collect_at_the_next_allocations(_):
+            gc.set_threshold(1)
+            return [[] for _ in range(1000)]
+
+        thresholds = gc.get_threshold()
+        while_this_lives = set()
+        util.register_after_fork(while_this_lives, collect_at_the_next_allocations)
+        gc.set_threshold(10**6)
+        try:
+            with Isolated(lambda: lambda _: gc.collect()) as isolated:
+                Cycle()
+                isolated(None)
+            gc.collect()
+        finally:
+            gc.set_threshold(*thresholds)
+        assert log.read_text().split() == [str(os.getpid())]
+        assert gc.isenabled()
