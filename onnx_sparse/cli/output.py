@@ -201,8 +201,10 @@ def table(
         name = column.removeprefix(">")
         longest = max(map(len, (*name.split("\n"), *(row[position] for row in cells))))
         whole = position == 0 or longest <= _SHORT or name in paths
-        needed += longest if whole else _LEAST
-        made.add_column(name, justify=justify, overflow="fold", no_wrap=whole)
+        word = max((len(word) for row in cells for word in row[position].split()), default=0)
+        least = longest if whole else max(_LEAST, min(word, _SHORTENED))
+        needed += least
+        made.add_column(name, justify=justify, overflow="fold", no_wrap=whole, min_width=min(least, longest))
     for row in cells:
         made.add_row(*(Text(cell, style=(styles or {}).get(cell, "")) for cell in row))
     show(made, width=max(console(sys.stdout).width, needed))
