@@ -9,7 +9,13 @@
 
 #include "vectors.h"
 
+namespace onnx_sparse::ONNX_SPARSE_INTEGER_INSTRUCTIONS {
+extern const RowLoops integer_rows[8][kReductionCount];
+}
+
 namespace onnx_sparse::ONNX_SPARSE_INSTRUCTIONS {
+
+using ONNX_SPARSE_INTEGER_INSTRUCTIONS::integer_rows;
 namespace {
 
 template <class T>
@@ -77,7 +83,6 @@ void widen_floats(const void* from, size_t count, float* to) {
 }  // namespace
 
 extern const RowLoops float_rows[4][kReductionCount];
-extern const RowLoops integer_rows[8][kReductionCount];
 extern const RowLoops quantized_rows[4];
 
 extern const Loops table;
