@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.output import CommandError, UsageError
+from onnx_sparse.cli.watch import Tell, watched
 
 if TYPE_CHECKING:
     from onnx_sparse.cli.scoring import Job
@@ -67,6 +68,10 @@ def _positive(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Score the files."""
+    return watched(lambda doing: _score(arguments, doing), stays="what is whole stays, --resume goes on from there")
+
+
+def _score(arguments: argparse.Namespace, doing: Tell) -> int:
     try:
         from onnx_sparse.arrow import Scorer
         from onnx_sparse.cli.new_file import remove_abandoned
@@ -96,9 +101,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"the model has no feature {unknown[0]}; it has {', '.join(known)}")
     begun = time.monotonic()
     files: list[dict[str, Any]] = []
+    doing(f"scoring, 0 of {len(left)} files done")
     with _progress([job.source for job in left], quiet=arguments.json) as tell:
         for job, done in score_all(scorer, left, arguments.workers, tell):
             files.append({"rows": str(job.source), "scores": str(job.target), "count": done.rows, "bad": done.bad})
+            doing(f"scoring, {len(files)} of {len(left)} files done")
     seconds = time.monotonic() - begun
     described = {
         "files": files,
@@ -176,10 +183,10 @@ def _progress(sources: Sequence[Path], *, quiet: bool) -> Iterator[Any]:
 
     counts = [count_of(source) for source in sources]
     total = None if None in counts else sum(count or 0 for count in counts)
-    text = TextColumn("{task.completed:,.0f} rows  {task.speed:,.0f} per second")
+    text = TextColumn("{task.completed:,.0f} rows  {task.fields[speed]:,.0f} per second")
     with Progress(BarColumn(), text, TimeRemainingColumn(), console=output.console(sys.stderr)) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda rows: bar.update(task, completed=rows)
+        task, begun = bar.add_task("", total=total, speed=0), time.monotonic()
+        yield lambda rows: bar.update(task, completed=rows, speed=rows / max(time.monotonic() - begun, 1e-9))
 
 
 def _show(described: dict[str, Any], folder: Path) -> None:

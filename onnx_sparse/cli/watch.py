@@ -27,11 +27,12 @@ _STAGE_SIZE = 4096
 _PR_SET_PDEATHSIG = 1
 
 
-def watched(command: Callable[[Tell], int]) -> int:
+def watched(command: Callable[[Tell], int], stays: str = "nothing is written") -> int:
     """Run a command in a child process, if one can be forked.
 
     Args:
         command: Returns the exit code. It is given a function that it tells what it is doing.
+        stays: What is said of the command's files where the child was ended.
 
     Returns:
         The exit code, in the child as well as in this process.
@@ -58,7 +59,7 @@ def watched(command: Callable[[Tell], int]) -> int:
         code, passed_on = _wait(child)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return _outcome(code, passed_on, stage)
+    return _outcome(code, passed_on, stage, stays)
 
 
 def _passed_on() -> list[signal.Signals]:
@@ -85,7 +86,7 @@ def _write(stage: mmap.mmap, text: str) -> None:
     stage[:] = text.encode()[:_STAGE_SIZE].ljust(_STAGE_SIZE, b"\0")
 
 
-def _outcome(code: int, passed_on: set[int], stage: mmap.mmap) -> int:
+def _outcome(code: int, passed_on: set[int], stage: mmap.mmap, stays: str) -> int:
     """End as the child ended."""
     if code >= 0:
         return code
@@ -95,5 +96,5 @@ def _outcome(code: int, passed_on: set[int], stage: mmap.mmap) -> int:
     doing = bytes(stage).rstrip(b"\0").decode(errors="ignore")
     memory = " (is there enough memory?)" if -code == signal.SIGKILL else ""
     raise CommandError(
-        f"the process was ended by {signal.Signals(-code).name}{memory} while {doing or 'starting'}; nothing is written"
+        f"the process was ended by {signal.Signals(-code).name}{memory} while {doing or 'starting'}; {stays}"
     )

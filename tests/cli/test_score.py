@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -299,3 +301,42 @@ def test_scores_do_not_replace_the_rows(cli, model, folder):
     result = cli("score", model, folder, "-o", folder)
     assert result.code == 2
     assert "would be replaced by its scores" in result.err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
+def test_a_death_of_the_process_is_reported(model, folder, tmp_path):
+    """A library that reads the rows ends it, in the second file."""
+    for number in range(2):
+        pq.write_table(rows(40), folder / f"{number}.parquet")
+    program = f"""
+import contextlib, os, sys
+from onnx_sparse.cli import main, score
+@contextlib.contextmanager
+def dying(sources, *, quiet):
+    yield lambda rows: rows > 40 and os.abort()
+score._progress = dying
+sys.exit(main(["score", {str(model)!r}, {str(folder)!r}, "-o", {str(tmp_path / "out")!r}]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "onnx-sparse: error: the process was ended by SIGABRT while scoring, 1 of 2 files done; "
+        "what is whole stays, --resume goes on from there\n"
+    )
+    check(tmp_path / "out" / "0.parquet", rows(40))
+    assert not (tmp_path / "out" / "1.parquet").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_progress_on_a_terminal(model, folder, tmp_path, workers):
+    for number in range(2):
+        pq.write_table(rows(40), folder / f"{number}.parquet")
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "onnx_sparse", "score", model, folder, "-o", tmp_path, "--workers", str(workers)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=60)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    os.close(theirs)
+    assert (done.returncode, "80 rows in" in done.stdout) == (0, True), shown
+    assert "80 rows  " in shown
