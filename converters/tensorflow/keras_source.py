@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
+import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -17,6 +19,9 @@ from onnx_sparse.converters.tensorflow.lazy_imports import require
 
 #: The package that Keras 2 lives on in.
 _KERAS_2 = "tf_keras"
+
+#: The seconds for which an examination is waited for, where its process cannot limit itself or does not run.
+_PATIENCE = 60
 
 
 def is_keras_model(source: Any) -> bool:
@@ -42,6 +47,7 @@ def from_keras_file(
     Raises:
         ConversionError: If Keras cannot read it.
     """
+    _refuse_damaged_hdf5(path)
     version = _version(path)
     legacy = version.startswith("2.")
     installed = importlib.util.find_spec(_KERAS_2) is not None
@@ -61,6 +67,38 @@ def from_keras_file(
             )
         raise ConversionError(f"{path} cannot be read as a Keras model: {reason}") from error
     return from_keras_model(model, inputs=inputs, outputs=outputs)
+
+
+def _refuse_damaged_hdf5(path: Path) -> None:
+    """Refuse a file that HDF5's library cannot read in the memory and the time that a file of its size can need.
+
+    Raises:
+        ConversionError: It is such a file, or nothing that the library reads.
+    """
+    if getattr(sys, "frozen", False) or not sys.executable:
+        return  # there is no Python to start
+    program = Path(__file__).with_name("hdf5_examination.py")
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "OPENBLAS_NUM_THREADS": "1",  # each has memory of its own, of which the process has little
+    }
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", str(program), str(path.absolute())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            timeout=_PATIENCE + path.stat().st_size / (5 << 20),
+            check=False,
+        )
+        ended, wrong = done.returncode, done.stdout.decode(errors="replace")
+    except subprocess.TimeoutExpired:
+        ended, wrong = -1, ""
+    if ended not in (0, 1):  # by a limit or a fault of HDF5's library; 1 without a line if Python does not start
+        wrong = "cannot be read as a Keras model: it is damaged, and HDF5's library does not get to its end"
+    if wrong:
+        raise ConversionError(f"{path} {wrong}")
 
 
 def _version(path: Path) -> str:
