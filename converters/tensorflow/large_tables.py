@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.rewriting.graph import names_of
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.lazy_imports import require
+from onnx_sparse.converters.tensorflow.source import MOST_ELEMENTS
 
 #: The least number of bytes worth the detour; smaller constants may be worth folding.
 _LARGE = 1 << 20
@@ -51,6 +53,9 @@ def set_aside(graph_def: Any, values: Mapping[str, Array], outputs: Collection[s
 
     Returns:
         The values by placeholder; those of constants of one value take no memory.
+
+    Raises:
+        ConversionError: A constant has rows that are too large for Grappler.
     """
     tf = require("tensorflow")
     consumers = _consumers(graph_def)
@@ -67,6 +72,11 @@ def set_aside(graph_def: Any, values: Mapping[str, Array], outputs: Collection[s
             known = _repeated(node.attr["value"].tensor)
         is_repeated = known is not None and _is_repeated(known)
         if size >= _LARGE and (is_repeated or _is_only_looked_up(node.name, consumers, fetched)):
+            if math.prod(d.size for d in shape.dim[1:]) > MOST_ELEMENTS:
+                dims = [d.size for d in shape.dim]
+                raise ConversionError(
+                    f"the constant {node.name} has shape {dims}: rows of more than {MOST_ELEMENTS} elements"
+                )
             tables[node.name] = tf.make_ndarray(node.attr["value"].tensor) if known is None else known
             node.op = "Placeholder"
             node.attr["shape"].shape.CopyFrom(shape)

@@ -15,8 +15,8 @@ from onnx_sparse.converters.tensor import Array, Shape
 from onnx_sparse.converters.tensorflow.explanation import Derivation
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
 
-#: The elements that an input of known shape may have.
-_MOST_ELEMENTS = 2**27
+#: The elements that TensorFlow's optimizer may make for a placeholder: one for each dimension that is not known.
+MOST_ELEMENTS = 2**27
 
 
 @dataclass(frozen=True)
@@ -132,13 +132,13 @@ def refuse_repeated(names: Sequence[str], kind: str) -> None:
 
 
 def refuse_huge(ports: Iterable[Port]) -> None:
-    """Raise a ConversionError for huge inputs: TensorFlow's optimizer makes a tensor for each input of known shape."""
+    """Raise a ConversionError for huge inputs: TensorFlow's optimizer makes each, and ends the process if it cannot."""
     for port in ports:
-        known = [] if port.shape is None else [d for d in port.shape if d is not None]
-        if port.shape is not None and len(known) == len(port.shape) and math.prod(known) > _MOST_ELEMENTS:
+        shape = list(port.shape or ())
+        if math.prod(d for d in shape if d is not None) > MOST_ELEMENTS:
             raise ConversionError(
-                f"input {port.name} has shape {list(port.shape)}, of more than {_MOST_ELEMENTS} elements; give its "
-                "TensorSpec a shape with None"
+                f"input {port.name} has shape {shape}, of more than {MOST_ELEMENTS} elements; give its TensorSpec a "
+                "shape with None"
             )
 
 

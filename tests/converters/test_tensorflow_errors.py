@@ -3,6 +3,7 @@
 import importlib
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -112,15 +113,28 @@ def test_a_saved_model_whose_signatures_are_something_else(saved_model, tmp_path
     assert line(path).startswith(f"{path} cannot be read as a SavedModel: ")
 
 
-def test_an_input_that_takes_all_memory(tmp_path):
-    """TensorFlow's optimizer makes a tensor for an input of known shape."""
+@pytest.mark.parametrize("rest", ["", "dim { size: -1 }", "dim { size: 2 }"])
+def test_an_input_that_takes_all_memory(tmp_path, rest):
+    """TensorFlow's optimizer makes a tensor for an input, and ends the process where there is no memory for it."""
     path = tmp_path / "huge.pbtxt"
-    path.write_text(
-        GRAPH.split('node { name: "whole"')[0].replace("size: -1", "size: 2147483647").replace("Lgamma", "Abs")
+    graph = GRAPH.split('node { name: "whole"')[0].replace("Lgamma", "Abs")
+    path.write_text(graph.replace("dim { size: -1 }", f"dim {{ size: 2147483647 }} {rest}"))
+    assert re.match(
+        r"input age has shape \[2147483647.*\], of more than 134217728 elements; give its TensorSpec", line(path)
     )
-    assert line(path).startswith(
-        "input age has shape [2147483647], of more than 134217728 elements; give its TensorSpec"
-    )
+
+
+def test_a_constant_that_claims_all_memory(tmp_path):
+    """So it does for one that the file holds as one value."""
+    path = tmp_path / "huge.pbtxt"
+    path.write_text("""
+node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+node { name: "ones" op: "Const" attr { key: "dtype" value { type: DT_FLOAT } }
+       attr { key: "value" value { tensor { dtype: DT_FLOAT float_val: 1.0
+                                            tensor_shape { dim { size: 3 } dim { size: 2147483647 } } } } } }
+node { name: "sum" op: "Add" input: "x" input: "ones" attr { key: "T" value { type: DT_FLOAT } } }
+""")
+    assert line(path) == "the constant ones has shape [3, 2147483647]: rows of more than 134217728 elements"
 
 
 @pytest.mark.parametrize("transform", ["fft", "fft2d", "fft3d", "ifft", "ifft2d"])
