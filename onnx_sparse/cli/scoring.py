@@ -256,5 +256,10 @@ class _BadRows:
             with _writing(self._job, "rows that could not be scored"):
                 table = pa.concat_tables(self._rows, promote_options="permissive")
             self._path.parent.mkdir(exist_ok=True)
-            with new_file(self._path) as file, _writing(self._job, "rows that could not be scored"):
-                pq.write_table(table, file)
+            try:
+                with new_file(self._path) as file, _writing(self._job, "rows that could not be scored"):
+                    pq.write_table(table, file)
+            except BaseException:
+                with contextlib.suppress(OSError):  # it has the bad rows of other files
+                    self._path.parent.rmdir()
+                raise

@@ -182,6 +182,22 @@ def test_bad_rows_are_skipped(cli, model, tmp_path):
     assert os.listdir(tmp_path / "out" / "_bad") == []
 
 
+@pytest.mark.parametrize("others", [[], ["of_another.parquet"]])
+def test_bad_rows_that_cannot_be_written(cli, model, tmp_path, others):
+    """Parquet has no intervals; a folder for bad rows that would be empty is not left."""
+    table = pa.table({"items": pa.array([[None]] * 3, pa.list_(pa.int64())), "age": AGES, "u": INTERVALS})
+    with pa.OSFile(str(tmp_path / "a.feather"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    (tmp_path / "out" / "_bad").mkdir(parents=True)
+    for name in others:
+        (tmp_path / "out" / "_bad" / name).touch()
+    given = ["score", model, tmp_path / "a.feather", "-o", tmp_path / "out"]
+    result = cli(*given, "--on-bad-row", "skip")
+    assert (result.code, "its rows that could not be scored cannot be written" in result.error) == (1, True)
+    assert [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()] == others
+    assert (tmp_path / "out" / "_bad").exists() == bool(others)
+
+
 def test_resuming(cli, model, folder, tmp_path):
     """What was made from the same is left; what was made from other rows, or another model, is made again."""
     for number in range(3):
