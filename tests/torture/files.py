@@ -203,6 +203,9 @@ def captured() -> Iterator[list[str]]:
 
 def work(road: str, seed: int, count: int, arguments: tuple[str, ...]) -> None:
     """Cases in this process; each is announced on stdout before it begins and when it has ended."""
+    import onnxruntime  # noqa: F401 - else a command would go on in a fork of this process, where its death is reported
+
+    process = os.getpid()
     with tempfile.TemporaryDirectory() as folder, Scene(Path(folder), road, arguments) as scene:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
@@ -210,6 +213,8 @@ def work(road: str, seed: int, count: int, arguments: tuple[str, ...]) -> None:
             sys.stdout.write(f"{number}\n")
             sys.stdout.flush()
             outcome, fault = scene.run(number)
+            if os.getpid() != process:
+                os._exit(1)  # a fork would go on with all cases that are left; so its parent has a fault
             sys.stdout.write(f"{outcome}\t{fault!r}\n")
             sys.stdout.flush()
 
