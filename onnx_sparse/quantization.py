@@ -145,9 +145,9 @@ def _replace(
     name, shape, before = tensor.name, tuple(tensor.dims), _size(tensor)
     table, is_apart = _data(tensor, arrays), name in arrays
     if format in _HALF_FLOATS:
-        parts = {"emb_table": _rounded(table, _HALF_FLOATS[format])}
+        parts = {"emb_table": rounded_rows(name, table, _HALF_FLOATS[format])}
     else:
-        integers, scale_bias = _quantized(name, table, 8 if format == "int8" else 4)
+        integers, scale_bias = quantized_rows(name, table, 8 if format == "int8" else 4)
         parts = {"emb_table": integers, "scale_bias": scale_bias}
     new_names = {
         part: names.fresh(f"{name}_{format}" + ("" if part == "emb_table" else "_scale_bias")) for part in parts
@@ -217,15 +217,27 @@ def _chunks(table: Array) -> Iterator[slice]:
         yield slice(first, min(first + _ROWS_AT_ONCE, len(table)))
 
 
-def _rounded(table: Array, dtype: Any) -> Array:
+def rounded_rows(name: str, table: Array, dtype: Any) -> Array:
+    """Half floats.
+
+    Raises:
+        ValueError: A finite value is beyond the largest of them.
+    """
     rounded = np.empty(table.shape, dtype)
     for rows in _chunks(table):
         with np.errstate(over="ignore"):
             rounded[rows] = table[rows]
+        overflows = np.isinf(rounded[rows]) & np.isfinite(table[rows])
+        if overflows.any():
+            row, *column = map(int, np.argwhere(overflows)[0])
+            place = ",".join(map(str, [rows.start + row, *column]))
+            raise ValueError(
+                f"table {name!r} cannot be {np.dtype(dtype).name}: [{place}] = {table[rows][row, *column]} is beyond it"
+            )
     return rounded
 
 
-def _quantized(name: str, table: Array, bits: int) -> tuple[Array, Array]:
+def quantized_rows(name: str, table: Array, bits: int) -> tuple[Array, Array]:
     """Integers [V, E] without a sign, and scales and biases [V, 1, 2].
 
     Raises:
