@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -299,3 +300,14 @@ def test_scores_do_not_replace_the_rows(cli, model, folder):
     result = cli("score", model, folder, "-o", folder)
     assert result.code == 2
     assert "would be replaced by its scores" in result.err
+
+
+@pytest.mark.parametrize(("engine", "package"), [("ray", "ray"), ("spark", "pyspark")])
+def test_engines_that_are_not_installed(cli, model, folder, tmp_path, monkeypatch, engine, package):
+    pq.write_table(rows(3), folder / "a.parquet")
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, f"onnx_sparse.cli.scoring_{engine}", raising=False)
+    result = cli("score", model, folder, "-o", tmp_path / "out", "--engine", engine)
+    assert result.code == 1
+    assert result.error == f"score --engine {engine} needs {package}: pip install 'onnx_sparse[{engine}]'"
+    assert not (tmp_path / "out").exists()
