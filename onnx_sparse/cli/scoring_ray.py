@@ -24,7 +24,7 @@ from ray.exceptions import GetTimeoutError, RayError, WorkerCrashedError
 from onnx_sparse.arrow import Scorer
 from onnx_sparse.cli.output import CommandError
 from onnx_sparse.cli.scoring import WORKER_ENDED, Done, Job
-from onnx_sparse.cli.scoring_remote import ATTEMPTS, attempt, first_line, score_on, signals_kept
+from onnx_sparse.cli.scoring_remote import ATTEMPTS, attempt, gist, score_on, signals_kept
 from onnx_sparse.cli.termination import termination_raised
 
 #: Rows do not pass through Ray's store, so it may be as small as Ray allows: in bytes.
@@ -52,7 +52,7 @@ def _started(workers: int) -> Iterator[None]:
         with signals_kept():
             ray.init(cluster or "local", **options)
     except (OSError, RuntimeError, ValueError) as error:  # ConnectionError among them
-        raise CommandError(f"Ray did not start: {first_line(error)}") from error
+        raise CommandError(f"Ray did not start: {gist(error)}") from error
     try:
         yield
     finally:
@@ -93,7 +93,7 @@ class _Ray:
         except WorkerCrashedError as error:
             raise CommandError(WORKER_ENDED) from error
         except RayError as error:
-            raise CommandError(f"Ray: {first_line(error)}") from error
+            raise CommandError(f"Ray: {gist(error)}") from error
         finally:
             self._running.discard(task)
         return outcome

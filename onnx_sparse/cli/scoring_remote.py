@@ -107,9 +107,11 @@ def score_on(
             remove_abandoned(job.target)  # an engine ends workers without letting them clean up
 
 
-def first_line(message: object) -> str:
-    """What an engine has to say, without the traceback below it."""
-    return next(iter(str(message).strip().splitlines()), "")
+def gist(message: object) -> str:
+    """The line that says what happened, of what an engine has to say: mostly the stacks of Python and Java."""
+    lines = [line for line in str(message).splitlines() if line.strip() and not line[0].isspace()]
+    told = [line for line in lines if "Traceback (most recent call last)" not in line and "ray::" not in line]
+    return next(iter(told or lines), "")
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from pyspark.java_gateway import launch_gateway
 from onnx_sparse.arrow import Scorer
 from onnx_sparse.cli.output import CommandError
 from onnx_sparse.cli.scoring import WORKER_ENDED, Done, Job
-from onnx_sparse.cli.scoring_remote import ATTEMPTS, attempt, first_line, score_on, signals_kept
+from onnx_sparse.cli.scoring_remote import ATTEMPTS, attempt, gist, score_on, signals_kept
 from onnx_sparse.cli.termination import termination_raised
 
 _SETTINGS = {"spark.app.name": "onnx-sparse score", "spark.ui.enabled": "false", "spark.log.level": "OFF"}
@@ -54,7 +54,7 @@ def _started(workers: int) -> Iterator[SparkContext]:
                 context = SparkContext(conf=SparkConf(_jvm=gateway.jvm), gateway=gateway)
         except (Py4JError, PySparkException, OSError, ValueError) as error:
             log.seek(0)
-            reason = first_line(log.read().decode(errors="replace")) or first_line(error)
+            reason = gist(log.read().decode(errors="replace")) or gist(error)
             raise CommandError(f"Spark did not start (it needs Java 17 or later): {reason}") from error
         try:
             yield context
@@ -76,7 +76,7 @@ class _Spark:
         except Py4JJavaError as error:
             message = str(error.java_exception.getMessage())
             ended = "Python worker exited unexpectedly" in message
-            raise CommandError(WORKER_ENDED if ended else f"Spark: {first_line(message)}") from error
+            raise CommandError(WORKER_ENDED if ended else f"Spark: {gist(message)}") from error
         made: Done | Exception = outcome
         return made
 

@@ -78,13 +78,12 @@ def content(folder: Path) -> dict[str, bytes]:
 def writers(folder: Path) -> dict[int, str]:
     """The processes that are writing files in a folder."""
     found = {}
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
-        try:
-            target = os.readlink(link)
-        except OSError:
-            continue
-        if target.startswith(f"{folder}/") and target.endswith(".part"):
-            found[int(link.parts[2])] = target
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            for link in (process / "fd").iterdir():
+                target = os.readlink(link)
+                if target.startswith(f"{folder}/") and target.endswith(".part"):
+                    found[int(process.name)] = target
     return found
 
 

@@ -311,3 +311,20 @@ def test_engines_that_are_not_installed(cli, model, folder, tmp_path, monkeypatc
     assert result.code == 1
     assert result.error == f"score --engine {engine} needs {package}: pip install 'onnx_sparse[{engine}]'"
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "\x1b[36mray::_task()\x1b[39m (pid=1, ip=1.2.3.4)\n"
+        "  File 'a.py', line 1\nModuleNotFoundError: No module named 'a'",
+        "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):\n"
+        "  File 'a.py', line 1\nModuleNotFoundError: No module named 'a'\n\n\tat org.apache.A\n\nDriver stacktrace:",
+        "ModuleNotFoundError: No module named 'a'\n\tat org.apache.A",
+    ],
+    ids=["ray", "spark", "java"],
+)
+def test_the_gist_of_what_engines_say(message):
+    from onnx_sparse.cli.scoring_remote import gist
+
+    assert gist(message) == "ModuleNotFoundError: No module named 'a'"
