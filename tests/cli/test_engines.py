@@ -214,7 +214,7 @@ scorer = Scorer("model.onnx", keep=["uid"])
 """
 _IN_RAY = """
 import ray
-ray.init(num_cpus=2, log_to_driver=False)
+ray.init("local", num_cpus=2, log_to_driver=False)  # not a cluster that this machine knows of
 data = ray.data.read_parquet("in/").map_batches(scorer, batch_format="pyarrow", num_cpus=0.5)
 data.write_parquet("scored-by-ray")
 """
