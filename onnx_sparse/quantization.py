@@ -26,6 +26,9 @@ FORMATS = ("float16", "bfloat16", "int8", "int4")
 #: Tables of fewer bytes are left as they are, unless they are named.
 SMALL = 2**16
 
+#: The bytes of a row's scale and bias.
+_SCALE_BIAS = 8
+
 #: How many rows are quantized at a time.
 _ROWS_AT_ONCE = 2**15
 
@@ -75,7 +78,8 @@ def quantize_tables(
 
     Returns:
         A new model. Tables that other nodes than lookups (EmbeddingSegments*, EmbeddingBagOffsets* but -Max) read, that
-        are inputs, or that have other than two dimensions stay as they are; so do those of odd width with `int4`.
+        are inputs, or that have other than two dimensions stay as they are; so do those of odd width with `int4`, and
+        rows so narrow that a scale and a bias would make them larger.
 
     Raises:
         ValueError: The format is unknown; a table that is named cannot be quantized, the message says why; one has
@@ -123,6 +127,9 @@ def _reason(model: ModelProto, tensor: TensorProto, lookups: list[DomainNode], f
         return "it is not float32"
     if len(tensor.dims) != 2:
         return f"it has {len(tensor.dims)} dimensions; 2 expected"
+    bits = {"int8": 8, "int4": 4}.get(format, 16)
+    if bits < 16 and tensor.dims[1] * bits // 8 + _SCALE_BIAS >= tensor.dims[1] * 4:
+        return f"rows of {tensor.dims[1]} would not become smaller: each gets a scale and a bias"
     if format == "int4" and tensor.dims[1] % 2:
         return f"its rows have {tensor.dims[1]} elements, and a byte holds two"
     graphs = list(all_graphs(model.graph))
