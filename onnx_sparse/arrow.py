@@ -66,8 +66,8 @@ class Scorer:
     """Runs a model on tables: each call returns the outputs of its rows as a table.
 
     A scorer can be pickled; its session is opened where it is first called, with a thread of its own: the engine counts
-    cores. `ray.data.Dataset.map_batches(scorer, batch_format="pyarrow")`, pyspark's `mapInArrow(scorer.batches,
-    schema)`, `pyarrow.dataset` and polars' `map_batches` take it as it is.
+    cores. `ray.data.Dataset.map_batches(scorer, batch_format="pyarrow")`, pyspark's
+    `mapInArrow(scorer.map_in_arrow, schema)`, `pyarrow.dataset` and polars' `map_batches` take it as it is.
 
     Args:
         model: A path, the bytes of a model, or a ModelProto.
@@ -135,9 +135,16 @@ class Scorer:
         return {name: self._columns.get(name, name) for name in self.features}
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The kept columns and outputs of each batch, for `mapInArrow`."""
+        """The kept columns and outputs of each batch."""
         for batch in batches:
             yield from self(batch).to_batches()
+
+    def map_in_arrow(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """As `batches`, for Spark's `mapInArrow`, which takes no lists of a fixed size and no large ones."""
+        for batch in batches:
+            scored = self(batch)
+            fields = [pa.field(field.name, _with_plain_lists(field.type)) for field in scored.schema]
+            yield from scored.cast(pa.schema(fields)).to_batches()
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
         """The schema of the results for tables of a schema: found by scoring a table without rows."""
@@ -177,6 +184,12 @@ def _column(name: str, result: Array, rows: int, declared: Sequence[Any]) -> pa.
         else:
             column = pa.LargeListArray.from_arrays(np.arange(count + 1) * size, column)
     return column
+
+
+def _with_plain_lists(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(_with_plain_lists(kind.value_type))
+    return kind
 
 
 def _listed(names: Sequence[str]) -> str:

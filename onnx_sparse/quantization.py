@@ -26,6 +26,9 @@ FORMATS = ("float16", "bfloat16", "int8", "int4")
 #: Tables of fewer bytes are left as they are, unless they are named.
 SMALL = 2**16
 
+#: The bytes of a row's scale and bias.
+_SCALE_BIAS = 8
+
 #: How many rows are quantized at a time.
 _ROWS_AT_ONCE = 2**15
 
@@ -75,7 +78,8 @@ def quantize_tables(
 
     Returns:
         A new model. Tables that other nodes than lookups (EmbeddingSegments*, EmbeddingBagOffsets* but -Max) read, that
-        are inputs, or that have other than two dimensions stay as they are; so do those of odd width with `int4`.
+        are inputs, or that have other than two dimensions stay as they are; so do those of odd width with `int4`, and
+        rows so narrow that a scale and a bias would make them larger.
 
     Raises:
         ValueError: The format is unknown; a table that is named cannot be quantized, the message says why; one has
@@ -123,6 +127,9 @@ def _reason(model: ModelProto, tensor: TensorProto, lookups: list[DomainNode], f
         return "it is not float32"
     if len(tensor.dims) != 2:
         return f"it has {len(tensor.dims)} dimensions; 2 expected"
+    bits = {"int8": 8, "int4": 4}.get(format, 16)
+    if bits < 16 and tensor.dims[1] * bits // 8 + _SCALE_BIAS >= tensor.dims[1] * 4:
+        return f"rows of {tensor.dims[1]} would not become smaller: each gets a scale and a bias"
     if format == "int4" and tensor.dims[1] % 2:
         return f"its rows have {tensor.dims[1]} elements, and a byte holds two"
     graphs = list(all_graphs(model.graph))
@@ -145,9 +152,9 @@ def _replace(
     name, shape, before = tensor.name, tuple(tensor.dims), _size(tensor)
     table, is_apart = _data(tensor, arrays), name in arrays
     if format in _HALF_FLOATS:
-        parts = {"emb_table": _rounded(table, _HALF_FLOATS[format])}
+        parts = {"emb_table": rounded_rows(name, table, _HALF_FLOATS[format])}
     else:
-        integers, scale_bias = _quantized(name, table, 8 if format == "int8" else 4)
+        integers, scale_bias = quantized_rows(name, table, 8 if format == "int8" else 4)
         parts = {"emb_table": integers, "scale_bias": scale_bias}
     new_names = {
         part: names.fresh(f"{name}_{format}" + ("" if part == "emb_table" else "_scale_bias")) for part in parts
@@ -217,15 +224,27 @@ def _chunks(table: Array) -> Iterator[slice]:
         yield slice(first, min(first + _ROWS_AT_ONCE, len(table)))
 
 
-def _rounded(table: Array, dtype: Any) -> Array:
+def rounded_rows(name: str, table: Array, dtype: Any) -> Array:
+    """Half floats.
+
+    Raises:
+        ValueError: A finite value is beyond the largest of them.
+    """
     rounded = np.empty(table.shape, dtype)
     for rows in _chunks(table):
         with np.errstate(over="ignore"):
             rounded[rows] = table[rows]
+        overflows = np.isinf(rounded[rows]) & np.isfinite(table[rows])
+        if overflows.any():
+            row, *column = map(int, np.argwhere(overflows)[0])
+            place = ",".join(map(str, [rows.start + row, *column]))
+            raise ValueError(
+                f"table {name!r} cannot be {np.dtype(dtype).name}: [{place}] = {table[rows][row, *column]} is beyond it"
+            )
     return rounded
 
 
-def _quantized(name: str, table: Array, bits: int) -> tuple[Array, Array]:
+def quantized_rows(name: str, table: Array, bits: int) -> tuple[Array, Array]:
     """Integers [V, E] without a sign, and scales and biases [V, 1, 2].
 
     Raises:

@@ -36,6 +36,7 @@ from onnx_sparse.onnxruntime_packages import installation_problem
 from onnx_sparse.python.guard import Run
 from onnx_sparse.python.guarded_model import guarded_model
 from onnx_sparse.python.kernels import declare
+from onnx_sparse.random_access import data_files, expect_random_reads
 
 if _problem := installation_problem():
     if not hasattr(ort, "InferenceSession"):
@@ -133,13 +134,15 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         sess_options: Session options; the backend is registered with them.
         providers: As ONNX Runtime's.
         backend: "auto", "native" or "python"; see `onnx_sparse.register`.
+        random_access: For a model file with tables beside it that are larger than memory: rows are read alone, not with
+            those around them. Only Linux is told so.
         kwargs: As ONNX Runtime's.
 
     Raises:
         ValueError: There is no such backend, or the options hold another backend or another session's tensors; the
-            model is of a later opset of the domain, or in memory without its external data. With the Python backend
-            also: it is not an ONNX model, its nodes cannot be brought to canonical form, or one of its operators has
-            no Python kernels.
+            model is of a later opset of the domain, or in memory without its external data; `random_access` is asked
+            for, and there are no tables beside the model. With the Python backend also: it is not an ONNX model, its
+            nodes cannot be brought to canonical form, or one of its operators has no Python kernels.
         FileNotFoundError: No such model file, or the native backend is not installed.
         onnxruntime.capi.onnxruntime_pybind11_state.InvalidGraph: ONNX Runtime refuses the model.
     """
@@ -151,13 +154,19 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         providers: Sequence[Any] | None = None,
         *,
         backend: str = "auto",
+        random_access: bool = False,
         **kwargs: Any,
     ) -> None:
         self._opened_with: tuple[Any, ...] | None = None
         given: Any = model_of(model) if is_ir_model(model) else model
         if sess_options is None and not isinstance(given, ModelProto):
             origin = given if isinstance(given, bytes) else os.path.abspath(given)
-            self._opened_with = (origin, providers, backend, kwargs)
+            self._opened_with = (origin, providers, {"backend": backend, "random_access": random_access, **kwargs})
+        files: set[Path] = set()
+        if random_access:
+            if not isinstance(given, (str, os.PathLike)):
+                raise ValueError("random_access is for tables in a file beside the model: give the model's path")
+            files = data_files(given)
         options = ort.SessionOptions() if sess_options is None else sess_options
         if _config_entry(options, _TENSORS_ENTRY):
             raise ValueError("these session options hold the tensors of a large model; another session needs new ones")
@@ -194,6 +203,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
                     raise
                 super().__init__(flat.SerializeToString(), options, providers, **kwargs)
         self._has_bfloat16 = bfloat16.needs_conversion(self)
+        expect_random_reads(files)
 
     def __reduce__(self) -> Any:
         if self._opened_with is None:
@@ -323,9 +333,9 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
 
 
 def _opened_again(
-    kind: type[InferenceSession], origin: str | bytes, providers: Any, backend: str, kwargs: dict[str, Any]
+    kind: type[InferenceSession], origin: str | bytes, providers: Any, options: dict[str, Any]
 ) -> InferenceSession:
-    return kind(origin, None, providers, backend=backend, **kwargs)
+    return kind(origin, None, providers, **options)
 
 
 def _resolve(backend: str) -> str:

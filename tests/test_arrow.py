@@ -236,6 +236,15 @@ def test_scorer():
     assert pa.Table.from_batches(scorer.batches(batches)).equals(scored)
 
 
+def test_batches_for_spark():
+    """Spark has lists of any length only."""
+    scorer = Scorer(model(), keep=["uid"], outputs=PER_ROW)
+    scored, given = scorer(table()), pa.Table.from_batches(scorer.map_in_arrow(table().to_batches(max_chunksize=3)))
+    assert pa.types.is_fixed_size_list(scored["sums"].type)
+    assert given["sums"].type == pa.list_(pa.float32())
+    assert given.to_pylist() == scored.to_pylist()
+
+
 def test_a_scorer_without_rows():
     scored = Scorer(model(), outputs=PER_ROW)(table()[:0])
     assert scored.num_rows == 0

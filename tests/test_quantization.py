@@ -114,6 +114,8 @@ class TestTablesThatStay:
             (model("EmbeddingBagOffsetsMax", table()), "int8", "no lookup reads it"),
             (model("EmbeddingSegmentsSum", table().astype(np.float64)), "int8", "it is not float32"),
             (model("EmbeddingSegmentsSum", table(ROWS, 33)), "int4", "its rows have 33 elements, and a byte holds two"),
+            (model("EmbeddingSegmentsSum", table(20_000, 1)), "int8", "rows of 1 would not become smaller"),
+            (model("EmbeddingSegmentsSum", table(20_000, 2)), "int4", "rows of 2 would not become smaller"),
             (model("EmbeddingSegmentsSum", table().reshape(ROWS, 4, 8)), "int8", "it has 3 dimensions; 2 expected"),
             (
                 model("EmbeddingSegmentsSum", table(), helper.make_node("Shape", ["emb_table"], ["shape"])),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -42,6 +43,8 @@ class Record:
         shape: Its shape in the first batch.
         max_abs: The largest absolute difference; 0 for anything but numbers.
         max_rel: The largest relative difference.
+        rms: The root of the mean squared difference, over the elements of all batches.
+        elements: How many elements these are: the finite floats.
         verdict: Whether dtype, shape and values agreed in every batch, if there was anything to compare.
         batches: In how many batches with rows something was compared.
         note: What differed, what differs by design, or why a batch was skipped.
@@ -53,6 +56,8 @@ class Record:
     shape: tuple[int, ...]
     max_abs: float = 0.0
     max_rel: float = 0.0
+    rms: float = 0.0
+    elements: int = 0
     verdict: Verdict = Verdict.EQUAL
     batches: int = 0
     note: str = ""
@@ -87,10 +92,14 @@ def compare(output: str, want: Array, got: Array, kind: str, note: str = "", com
     size = np.abs(wide_want[finite])
     largest = max(1.0, size.max(initial=0))
     ok = bool(same and (error <= relative * (size + 0.1 * largest)).all())
+    with np.errstate(over="ignore"):
+        squares = float(np.square(error).sum())
     record = replace(
         record,
         max_abs=float(error.max(initial=0)),
         max_rel=float((error / np.where(size == 0, 1, size)).max(initial=0)),
+        rms=math.sqrt(squares / max(error.size, 1)),
+        elements=error.size,
         worst=kind if error.max(initial=0) > 0 else "",
     )
     return record if ok else _different(record, kind)
@@ -113,11 +122,14 @@ def merge(before: Record | None, after: Record) -> Record:
     if before is None:
         return after
     worse = after.max_abs > before.max_abs
+    elements = before.elements + after.elements
     return replace(
         before,
         worst=after.worst if worse else before.worst,
         max_abs=max(before.max_abs, after.max_abs),
         max_rel=max(before.max_rel, after.max_rel),
+        rms=math.sqrt((before.elements * before.rms**2 + after.elements * after.rms**2) / max(elements, 1)),
+        elements=elements,
         verdict=before.verdict if after.ok else after.verdict,
         batches=before.batches + after.batches,
         note="; ".join(filter(None, (before.note, after.note))),

@@ -206,6 +206,11 @@ class _Trace:
         """The rank of a graph input."""
         return self._inputs[name]
 
+    def is_of_columns(self, name: str) -> bool:
+        """Whether a graph input of rank 2 has as many columns as it is given, as the edges [2, E] of a graph have."""
+        rows, columns = self._shapes[name]
+        return rows is not None and columns is None
+
     def origin(self, name: str) -> str | None:
         """The graph input that a tensor's elements are taken from; None when there is no single one."""
         while name not in self._inputs:
@@ -294,7 +299,7 @@ def _index(roles: Roles, trace: _Trace, ids: str | None, table: str, axis: int =
 def _add_segments(roles: Roles, trace: _Trace, segments: str | None, count: str | None) -> None:
     """Add segment ids and their number: inputs of their own, or a column of coordinates and part of a dense shape."""
     shape = count if count is not None and trace.rank(count) == 1 else None
-    if segments is not None and trace.rank(segments) == 2:
+    if segments is not None and trace.rank(segments) == 2 and not trace.is_of_columns(segments):
         _add_triple(roles, indices=segments, values=None, shape=shape)
     else:
         roles.segments |= _known(segments)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from onnx_sparse import __version__
-from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, output, replay, run, score
+from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, output, replay, run, score, tables
 from onnx_sparse.cli.termination import TerminatedError
 
 __all__ = ["main"]
@@ -49,7 +49,7 @@ class _Command(Protocol):
     def run(self, arguments: argparse.Namespace, /) -> int: ...
 
 
-_COMMANDS: tuple[_Command, ...] = (convert, run, score, replay, check, inspect, ops, doctor, demo)
+_COMMANDS: tuple[_Command, ...] = (convert, run, score, replay, check, inspect, tables, ops, doctor, demo)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -14,6 +14,9 @@ from onnx_sparse.cli.output import CommandError, printable
 
 Array = np.ndarray[Any, Any]
 
+#: Files of more bytes are mapped into memory, if at all; an empty array cannot be.
+_LARGE = 2**20
+
 
 def read_npz(path: Path) -> Iterator[tuple[str, Array]]:
     """The arrays of an `.npz` archive by name.
@@ -35,13 +38,17 @@ def read_npz(path: Path) -> Iterator[tuple[str, Array]]:
             yield name, array
 
 
-def read_npy(path: Path) -> Array:
+def read_npy(path: Path, *, mapped: bool = False) -> Array:
     """The array of an `.npy` file.
+
+    Args:
+        path: The file.
+        mapped: Whether a large one is read only where it is used.
 
     Raises:
         CommandError: It cannot be read, or holds a pickle.
     """
-    array = _load(path)
+    array = _load(path, mapped=mapped)
     if not isinstance(array, np.ndarray):
         array.close()
         raise CommandError(f"{path} is an .npz archive, not a single array: name it .npz and give it without NAME=")
@@ -60,11 +67,11 @@ def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
-def _load(path: Path) -> Any:
+def _load(path: Path, *, mapped: bool = False) -> Any:
     if path.is_dir():
         raise CommandError(f"{path} is a directory, not a numpy file")
     try:
-        return np.load(path, allow_pickle=False)
+        return np.load(path, allow_pickle=False, mmap_mode="r" if mapped and path.stat().st_size > _LARGE else None)
     except FileNotFoundError as error:
         raise CommandError(f"{path}: no such file") from error
     except Exception as error:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import ascend_options, explanation, lookup_tables, output, verification
 from onnx_sparse.cli.conversion import SOURCES, Conversion
-from onnx_sparse.cli.model_file import ONNX_SUFFIXES
+from onnx_sparse.cli.external_data import ONNX_SUFFIXES
 from onnx_sparse.cli.smaller_tables import SmallerTables
 from onnx_sparse.cli.watch import watched
 

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_sparse.cli.new_file import (
-    check_writable,
-    errors_of,
-    new_file,
-    only_writer,
-    part_file,
-    rename_to_unused,
-    short_digest,
-)
+from onnx_sparse.cli.external_data import write_model
 from onnx_sparse.cli.output import CommandError
 
 if TYPE_CHECKING:
@@ -29,14 +20,9 @@ _LARGEST_FILE = 2**31 - 1
 _EXTERNAL = 2**24
 #: Tensors below this stay in the model file when the others go to a file of their own.
 _SMALL_TENSOR = 1024
-#: Tensors begin at multiples of this in the other file, so that they can be mapped into memory.
-_PAGE = 4096
-#: The bytes of a file's name to which ".data" and a number can be added.
-_LONGEST_STEM = 240
 
 #: The suffixes of other frameworks' files.
 _OTHER_SUFFIXES = (".pb", ".pbtxt", ".keras", ".xml", ".json", ".air")
-ONNX_SUFFIXES = (".onnx", ".onnxtxt", ".onnxtext", ".onnxjson", ".textproto")
 
 
 def existing_file(path: Path) -> Path:
@@ -115,14 +101,12 @@ def save_model(
     Raises:
         CommandError: One file is asked for, and none can hold the model.
     """
-    from onnx.serialization import registry
-
-    form = registry.get_format_from_file_extension(path.suffix) or "protobuf"
+    form = _form(path)
     size = _byte_size(model) + sum(array.nbytes for array in (tables or {}).values())
     if external is None:
         external = bool(tables) or (form == "protobuf" and size > min(_EXTERNAL, _LARGEST_FILE))
     if external:
-        return _save_in_two_files(model, path, tables or {}, form)
+        return write_model(model, path, serializer(path), contents=_contents(model, tables or {}))
     if form == "protobuf" and size > _LARGEST_FILE:
         raise CommandError(f"{path}: no file of ONNX can hold {size_text(size)}; leave --one-file out")
     for tensor in model.graph.initializer:
@@ -130,11 +114,20 @@ def save_model(
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
             tensor.raw_data = tables[tensor.name].tobytes()
-    content = registry.get(form).serialize_proto(model)
-    check_writable(path)
-    with only_writer(Path(os.path.realpath(path)).parent):
-        _replace(path, content)
-    return len(content)
+    return write_model(model, path, serializer(path))
+
+
+def serializer(path: Path) -> Callable[[ModelProto], bytes]:
+    """What turns a model into the bytes of such a file."""
+    from onnx.serialization import registry
+
+    return registry.get(_form(path)).serialize_proto
+
+
+def _form(path: Path) -> str:
+    from onnx.serialization import registry
+
+    return registry.get_format_from_file_extension(path.suffix) or "protobuf"
 
 
 def _byte_size(model: ModelProto) -> int:
@@ -145,82 +138,15 @@ def _byte_size(model: ModelProto) -> int:
         return _LARGEST_FILE + 1
 
 
-def _save_in_two_files(model: ModelProto, path: Path, tables: Mapping[str, Any], form: str) -> int:
+def _contents(model: ModelProto, tables: Mapping[str, Any]) -> Iterator[tuple[TensorProto, Any]]:
+    """The tensors that go to the other file, and their bytes."""
     from onnx import external_data_helper
-    from onnx.serialization import registry
 
-    check_writable(path)
-    real = Path(os.path.realpath(path))  # both files go beside the target of a link
-    moved: list[tuple[TensorProto, int, int]] = []
-    with errors_of(path), part_file(real) as (part, data):
-        for tensor in external_data_helper._get_all_tensors(model):
-            if tensor.name in tables:
-                content: Any = memoryview(tables[tensor.name]).cast("B")
-            elif tensor.HasField("raw_data") and len(tensor.raw_data) >= _SMALL_TENSOR:
-                content = tensor.raw_data
-            else:
-                continue
-            data.seek(-data.tell() % _PAGE, os.SEEK_CUR)
-            moved.append((tensor, data.tell(), len(content)))
-            data.write(content)
-            tensor.ClearField("raw_data")
-        size = data.tell()
-        data.close()
-        # Another writer could take the name of a file that is removed here, and this one remove its file.
-        with only_writer(real.parent):
-            # Under a name of its own: until the model is replaced, the old one has its data.
-            data_path = rename_to_unused(part, _data_paths(real))
-            try:
-                for tensor, offset, length in moved:
-                    _point_to(tensor, data_path.name, offset, length)
-                content = registry.get(form).serialize_proto(model)
-                _replace(path, content, keep=data_path)
-            except BaseException:
-                if data_path not in _own_data(real):  # a signal may come when the model is replaced already
-                    data_path.unlink(missing_ok=True)
-                raise
-    return size + len(content)
-
-
-def _replace(path: Path, content: bytes, *, keep: Path | None = None) -> None:
-    """Write a model file, and remove the file of tensors that the one before had, unless it is to be kept."""
-    old = [file for file in _own_data(Path(os.path.realpath(path))) if file != keep]
-    with new_file(path) as file:
-        file.write(content)
-    for replaced in old:
-        replaced.unlink(missing_ok=True)
-
-
-def _point_to(tensor: TensorProto, location: str, offset: int, length: int) -> None:
-    """Say that a tensor's data are in another file."""
-    tensor.data_location = tensor.EXTERNAL
-    tensor.ClearField("external_data")
-    for key, value in (("location", location), ("offset", offset), ("length", length)):
-        tensor.external_data.add(key=key, value=str(value))
-
-
-def _data_paths(model: Path) -> Iterator[Path]:
-    """The names for the file of a model's tensors, the best first."""
-    stem = model.name if len(os.fsencode(model.name)) <= _LONGEST_STEM else short_digest(model.name)
-    yield model.with_name(f"{stem}.data")
-    for number in itertools.count(1):
-        yield model.with_name(f"{stem}.{number}.data")
-
-
-def _own_data(model: Path) -> list[Path]:
-    """The file of tensors, under one of these names, that an existing model has."""
-    from onnx_sparse.graphs import all_tensors
-    from onnx_sparse.model_files import read_model
-
-    existing = list(itertools.takewhile(Path.exists, _data_paths(model)))
-    if not existing:
-        return []
-    try:
-        tensors = list(all_tensors(read_model(model)))
-    except (OSError, ValueError):
-        return []
-    used = {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"}
-    return [path for path in existing if path.name in used]
+    for tensor in external_data_helper._get_all_tensors(model):
+        if tensor.name in tables:
+            yield tensor, memoryview(tables[tensor.name]).cast("B")
+        elif tensor.HasField("raw_data") and len(tensor.raw_data) >= _SMALL_TENSOR:
+            yield tensor, tensor.raw_data
 
 
 def size_text(size: int) -> str:

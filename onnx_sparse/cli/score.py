@@ -12,7 +12,7 @@ import glob
 import hashlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from onnx_sparse.cli.output import CommandError, UsageError
 from onnx_sparse.cli.watch import Tell, watched
 
 if TYPE_CHECKING:
-    from onnx_sparse.cli.scoring import Job
+    from onnx_sparse.cli.scoring import Done, Job
 
 NAME = "score"
 SUMMARY = "run a model on files of rows"
@@ -30,7 +30,11 @@ EXAMPLES = """
 onnx-sparse score model.onnx 'in/*.parquet' -o out/ --keep uid
 onnx-sparse score model.onnx rows.csv -o out/ --columns items=basket
 onnx-sparse score model.onnx in/ -o out/ --workers 8 --on-bad-row skip --resume
+onnx-sparse score model.onnx in/ -o out/ --engine ray --workers 64
 """
+
+#: The extra with each package that is imported here.
+_EXTRAS = {"pyarrow": "score", "ray": "ray", "pyspark": "spark"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--keep", action="append", default=[], metavar="COLUMN", help="a column to keep; repeatable")
     parser.add_argument("--outputs", action="append", metavar="NAME", help="an output; all when omitted; repeatable")
+    parser.add_argument(
+        "--engine", choices=("local", "ray", "spark"), default="local", help="what runs the workers (default: local)"
+    )
     parser.add_argument("--workers", type=_positive, default=1, metavar="N", help="how many processes (default: 1)")
     parser.add_argument(
         "--batch-rows", type=_positive, default=25_000, metavar="N", help="rows of a batch (default: 25000)"
@@ -75,11 +82,14 @@ def _score(arguments: argparse.Namespace, doing: Tell) -> int:
     try:
         from onnx_sparse.arrow import Scorer
         from onnx_sparse.cli.new_file import remove_abandoned
-        from onnx_sparse.cli.scoring import score_all
+
+        score_all = _engine(arguments.engine)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "pyarrow":
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRAS:
             raise
-        raise CommandError("score needs pyarrow: pip install 'onnx_sparse[score]'") from None
+        what = "score" if package == "pyarrow" else f"score --engine {arguments.engine}"
+        raise CommandError(f"{what} needs {package}: pip install 'onnx_sparse[{_EXTRAS[package]}]'") from None
     columns = _columns(arguments.columns)
     arguments.output.mkdir(parents=True, exist_ok=True)
     jobs = _jobs(arguments)
@@ -119,6 +129,19 @@ def _score(arguments: argparse.Namespace, doing: Tell) -> int:
     else:
         _show(described, arguments.output)
     return output.DONE
+
+
+def _engine(name: str) -> Callable[..., Iterator[tuple[Job, Done]]]:
+    """What scores files: see `scoring.score_all`."""
+    if name == "ray":
+        from onnx_sparse.cli.scoring_ray import score_all
+    elif name == "spark":
+        import pyspark  # noqa: F401  # else it is its py4j that is missing
+
+        from onnx_sparse.cli.scoring_spark import score_all
+    else:
+        from onnx_sparse.cli.scoring import score_all
+    return score_all
 
 
 def _columns(given: Sequence[str]) -> dict[str, str]:

@@ -32,7 +32,8 @@ _ORIGIN = b"onnx_sparse.scored"
 REASON = "onnx_sparse_reason"
 
 #: How often the rows that workers have done are counted, in seconds.
-_INTERVAL = 0.2
+INTERVAL = 0.2
+WORKER_ENDED = "a worker was ended (is there enough memory?); what is whole stays, --resume goes on from there"
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def _score_in_workers(
         with interrupts_blocked():  # a terminal sends Ctrl-C to the workers, too, which would each say so
             waiting = {pool.submit(_score, job): job for job in jobs}
         while waiting:
-            done, _ = wait(waiting, _INTERVAL, FIRST_COMPLETED)
+            done, _ = wait(waiting, INTERVAL, FIRST_COMPLETED)
             tell(counter.value)
             for future in done:
                 job = waiting.pop(future)
@@ -127,9 +128,7 @@ def _score_in_workers(
             worker.terminate()
         raise
     except BrokenProcessPool:
-        raise CommandError(
-            "a worker was ended (is there enough memory?); what is whole stays, --resume goes on from there"
-        ) from None
+        raise CommandError(WORKER_ENDED) from None
     finally:
         pool.shutdown(cancel_futures=True)
 

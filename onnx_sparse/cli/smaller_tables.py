@@ -64,13 +64,13 @@ class SmallerTables:
             output.write_line()
             distances = [self._distance(record) for record in self.distances]
             output.table(
-                ["output", ">max abs distance", ">max rel"],
+                ["output", ">max abs distance", ">max rel", ">rms"],
                 [
-                    [d["output"], verification.distance(d["max_abs"]), verification.distance(d["max_rel"])]
+                    [d["output"], *(verification.distance(d[measure]) for measure in ("max_abs", "max_rel", "rms"))]
                     for d in distances
                 ],
             )
 
     @staticmethod
     def _distance(record: Any) -> dict[str, Any]:
-        return {"output": record.output, "max_abs": record.max_abs, "max_rel": record.max_rel}
+        return {"output": record.output, "max_abs": record.max_abs, "max_rel": record.max_rel, "rms": record.rms}

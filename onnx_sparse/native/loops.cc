@@ -62,12 +62,11 @@ void select_all(const void* x, const uint8_t* mask, const void* value, size_t co
 }
 
 template <class T>
-void take_floats(const void* from, size_t stride, const int64_t* indices, size_t count, float* first, float* second) {
+void take_floats(const void* from, size_t stride, const int64_t* indices, size_t count, size_t numbers, float* to) {
   const T* values = static_cast<const T*>(from);
   for (size_t k = 0; k < count; ++k) {
     const T* at = values + static_cast<size_t>(indices[k]) * stride;
-    first[k] = load<float, 1>(at);
-    if (second != nullptr) second[k] = load<float, 1>(at + 1);
+    for (size_t i = 0; i < numbers; ++i) *to++ = load<float, 1>(at + i);
   }
 }
 
@@ -96,8 +95,8 @@ const Loops table = {
     is_in_range<int32_t>,
     is_in_range<int64_t>,
     are_flags,
-    {take_floats<Float16>, take_floats<BFloat16>, take_floats<float>},
-    {widen_floats<Float16>, widen_floats<BFloat16>, widen_floats<float>},
+    {take_floats<Float16>, take_floats<BFloat16>},
+    {widen_floats<Float16>, widen_floats<BFloat16>},
     {fill_all<uint8_t>, fill_all<uint16_t>, fill_all<uint32_t>, fill_all<uint64_t>},
     {select_all<uint8_t>, select_all<uint16_t>, select_all<uint32_t>, select_all<uint64_t>},
 };

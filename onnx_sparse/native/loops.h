@@ -57,9 +57,11 @@ struct SegmentBatch {
   int64_t prefetch_distance;  // how many entries ahead rows are prefetched; 0: not at all
   const void* weights;        // the weight of each entry, in the element type; only for add_weighted. Those of
                               // quantized rows are float, and null where all are 1
-  const float* scales;        // quantized rows: the scale of each entry's row
-  const float* biases;        // what is added to it; null where that is 0
-  const int64_t* starts;      // [segments + 1]: segment s has the entries starts[s] ... starts[s + 1] - 1
+  const char* scales;         // quantized rows: a float scale and, if has_biases, a float that is added to each element
+  size_t scale_stride;        // bytes from one row's to the next
+  bool scales_of_entries;     // whether they are in the order of entries, not in that of rows
+  bool has_biases;
+  const int64_t* starts;  // [segments + 1]: segment s has the entries starts[s] ... starts[s + 1] - 1
   size_t segments;
   size_t width;    // elements of a row; at most kMostColumns
   bool is_signed;  // integers: whether they have a sign, by which a mean divides
@@ -96,9 +98,9 @@ struct Loops {
   // Whether bytes are 0 or 1.
   bool (*all_flags)(const uint8_t* bytes, size_t count);
 
-  // For float16, bfloat16 and float: first[k] = from[indices[k] * stride], and second[k] the next unless it is null
-  void (*take[3])(const void* from, size_t stride, const int64_t* indices, size_t count, float* first, float* second);
-  void (*widen[3])(const void* from, size_t count, float* to);
+  // For float16 and bfloat16: as float, `numbers` numbers from from[indices[k] * stride] on for each k; all numbers.
+  void (*take[2])(const void* from, size_t stride, const int64_t* indices, size_t count, size_t numbers, float* to);
+  void (*widen[2])(const void* from, size_t count, float* to);
 
   // By the binary logarithm of the element's size:
   void (*fill[4])(const void* value, size_t count, void* output);

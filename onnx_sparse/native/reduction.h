@@ -77,6 +77,11 @@ ONNX_SPARSE_INLINE uintptr_t address_of(const SegmentBatch& batch, int64_t entry
   return reinterpret_cast<uintptr_t>(batch.table) + static_cast<uintptr_t>(batch.indices[entry]) * batch.row_stride;
 }
 
+// The address of the scale at a position.
+ONNX_SPARSE_INLINE uintptr_t scale_of(const SegmentBatch& batch, int64_t position) {
+  return reinterpret_cast<uintptr_t>(batch.scales) + static_cast<uintptr_t>(position) * batch.scale_stride;
+}
+
 ONNX_SPARSE_INLINE void fetch(uintptr_t address) { __builtin_prefetch(reinterpret_cast<void*>(address), 0, 2); }
 
 // Reduces `vectors` vectors of columns of the rows of entries `begin` to `end`. The vectors are consecutive from
@@ -99,6 +104,9 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin,
       // later, when the page of the first has been looked up: they would all wait for it.
       const uintptr_t far = address_of(batch, k + batch.prefetch_distance);
       fetch(far + R::bytes_of(column));
+      if constexpr (R::is_quantized) {
+        if (!batch.scales_of_entries) fetch(scale_of(batch, batch.indices[k + batch.prefetch_distance]));
+      }
       if (in_two_lines) fetch(far + R::bytes_of(last + lanes) - 1);
       if constexpr (row_bytes > 64) {
         const uintptr_t near = address_of(batch, k + batch.prefetch_distance / 2);
@@ -110,10 +118,12 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin,
     const uintptr_t row = address_of(batch, k);
     ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) into[v] = R::template columns_of<lanes>(row, column_of(v));
     if constexpr (R::is_quantized) {
-      const V scale = all_lanes<C, lanes>(batch.scales[k]);
+      const auto* scale_bias =
+          reinterpret_cast<const float*>(scale_of(batch, batch.scales_of_entries ? k : batch.indices[k]));
+      const V scale = all_lanes<C, lanes>(load<float, 1>(scale_bias));
       ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) into[v] = into[v] * scale;
-      if (batch.biases != nullptr) {
-        const V bias = all_lanes<C, lanes>(batch.biases[k]);
+      if (batch.has_biases) {
+        const V bias = all_lanes<C, lanes>(load<float, 1>(scale_bias + 1));
         ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) into[v] = into[v] + bias;
       }
       if (batch.weights == nullptr) return;

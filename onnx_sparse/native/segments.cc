@@ -244,20 +244,25 @@ class Reducer {
     }
   }
 
-  // Gathers the scales and biases first: many wait for memory at a time then, and not each with its row.
+  // Float scales are read with their rows; others are gathered and widened first.
   void reduce_quantized(SegmentBatch& some, size_t size, size_t block) const {
     float weights[kBatchEntries + kLongSegment];
-    float scales[kBatchEntries + kLongSegment];
-    float biases[kBatchEntries + kLongSegment];
+    float scales[2 * (kBatchEntries + kLongSegment)];
     const Quantization& quantization = reduction_.quantization;
-    const char* first = quantization.scale_bias + bytes_of(rounded_, block * quantization.numbers);
-    some.scales = scales;
-    some.biases = quantization.numbers == 2 ? biases : nullptr;
-    loops().take[static_cast<size_t>(rounded_)](first, blocks_ * quantization.numbers, some.indices, size, scales,
-                                                quantization.numbers == 2 ? biases : nullptr);
-    if (some.weights != nullptr && is_half(rounded_)) {
-      loops().widen[static_cast<size_t>(rounded_)](some.weights, size, weights);
-      some.weights = weights;
+    const size_t stride = blocks_ * quantization.numbers;
+    some.has_biases = quantization.numbers == 2;
+    some.scales = quantization.scale_bias + bytes_of(rounded_, block * quantization.numbers);
+    some.scale_stride = stride * sizeof(float);
+    if (is_half(rounded_)) {
+      loops().take[static_cast<size_t>(rounded_)](some.scales, stride, some.indices, size, quantization.numbers,
+                                                  scales);
+      some.scales = reinterpret_cast<const char*>(scales);
+      some.scale_stride = quantization.numbers * sizeof(float);
+      some.scales_of_entries = true;
+      if (some.weights != nullptr) {
+        loops().widen[static_cast<size_t>(rounded_)](some.weights, size, weights);
+        some.weights = weights;
+      }
     }
     row_loops().reduce(some);
   }

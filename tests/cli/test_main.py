@@ -14,7 +14,7 @@ import pytest
 
 from onnx_sparse.cli import check, main, output
 
-COMMANDS = ("convert", "run", "replay", "check", "inspect", "ops", "doctor", "demo")
+COMMANDS = ("convert", "run", "score", "replay", "check", "inspect", "tables", "ops", "doctor", "demo")
 
 
 def start(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:

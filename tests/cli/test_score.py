@@ -356,3 +356,31 @@ def test_progress_on_a_terminal(model, folder, tmp_path, workers):
     os.close(theirs)
     assert (done.returncode, "80 rows in" in done.stdout) == (0, True), shown
     assert "80 rows  " in shown
+
+
+@pytest.mark.parametrize(("engine", "package"), [("ray", "ray"), ("spark", "pyspark")])
+def test_engines_that_are_not_installed(cli, model, folder, tmp_path, monkeypatch, engine, package):
+    pq.write_table(rows(3), folder / "a.parquet")
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, f"onnx_sparse.cli.scoring_{engine}", raising=False)
+    result = cli("score", model, folder, "-o", tmp_path / "out", "--engine", engine)
+    assert result.code == 1
+    assert result.error == f"score --engine {engine} needs {package}: pip install 'onnx_sparse[{engine}]'"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "\x1b[36mray::_task()\x1b[39m (pid=1, ip=1.2.3.4)\n"
+        "  File 'a.py', line 1\nModuleNotFoundError: No module named 'a'",
+        "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):\n"
+        "  File 'a.py', line 1\nModuleNotFoundError: No module named 'a'\n\n\tat org.apache.A\n\nDriver stacktrace:",
+        "ModuleNotFoundError: No module named 'a'\n\tat org.apache.A",
+    ],
+    ids=["ray", "spark", "java"],
+)
+def test_the_gist_of_what_engines_say(message):
+    from onnx_sparse.cli.scoring_remote import gist
+
+    assert gist(message) == "ModuleNotFoundError: No module named 'a'"

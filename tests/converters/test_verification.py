@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import math
 import os
 import signal
 from multiprocessing import util
@@ -11,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
-from onnx_sparse.converters.verification.comparison import Verdict
+from onnx_sparse.converters.verification.comparison import Verdict, compare, merge
 from onnx_sparse.converters.verification.isolation import CAN_FORK, EndedError, Isolated
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS
 from onnx_sparse.converters.verification.sample_inputs import (
@@ -44,6 +45,17 @@ def verified(run_source, run_model, **inputs):
         run_model,
     )
     return record
+
+
+def test_distances_of_all_batches():
+    """The root mean square is that of all elements, however many a batch has."""
+    first = compare("y", np.float32([1, 2, np.inf]), np.float32([1, 2.5, np.inf]), "first")
+    second = compare("y", np.float32([[4]]), np.float32([[3]]), "second")
+    empty = compare("y", np.float32([]), np.float32([]), "empty")
+    assert (first.rms, first.elements) == (math.sqrt(0.25 / 2), 2)
+    both = merge(merge(first, empty), second)
+    assert (both.max_abs, both.max_rel, both.worst) == (1, 0.25, "second")
+    assert (both.rms, both.elements) == (pytest.approx(math.sqrt(1.25 / 3)), 3)
 
 
 class TestVerdict:
