@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from onnx_sparse import __version__
-from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, output, replay, run, score, tables
+from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, output, replay, run, score, tables, watch
 from onnx_sparse.cli.termination import TerminatedError
 
 __all__ = ["main"]
@@ -62,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 done, 1 failed, 2 wrong usage.
     """
     _prepare_streams()
+    watch.process_is_ours = argv is None
     debug = False
     try:
         try:

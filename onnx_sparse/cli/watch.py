@@ -23,12 +23,15 @@ _LIBRARIES = ("onnxruntime", "openvino", "tensorflow", "torch")
 #: What the watching process passes on.
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
+#: Whether the process is this command's own. A caller's program would go on in the child as well.
+process_is_ours = False
+
 _STAGE_SIZE = 4096
 _PR_SET_PDEATHSIG = 1
 
 
 def watched(command: Callable[[Tell], int], stays: str = "nothing is written") -> int:
-    """Run a command in a child process, if one can be forked.
+    """Run a command in a child process, if one can be forked and the process is the command's own.
 
     Args:
         command: Returns the exit code. It is given a function that it tells what it is doing.
@@ -40,7 +43,7 @@ def watched(command: Callable[[Tell], int], stays: str = "nothing is written") -
     Raises:
         CommandError: The child was ended by a signal; the message says what it was doing.
     """
-    forks = sys.platform == "linux" and threading.active_count() == 1
+    forks = process_is_ours and sys.platform == "linux" and threading.active_count() == 1
     if not forks or any(name in sys.modules for name in _LIBRARIES):
         return command(lambda stage: None)
     stage = mmap.mmap(-1, _STAGE_SIZE)

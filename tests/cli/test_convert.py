@@ -556,7 +556,8 @@ def convert(self, progress):
     progress("running TensorFlow on the batch 'ordinary'")
     {action}
 conversion.Conversion.convert = convert
-sys.exit(main(["convert", {str(tmp_path)!r}, "-o", {str(tmp_path / "out.onnx")!r}, *{options!r}]))
+sys.argv[1:] = ["convert", {str(tmp_path)!r}, "-o", {str(tmp_path / "out.onnx")!r}, *{options!r}]
+sys.exit(main())
 """
             return subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
 

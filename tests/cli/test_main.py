@@ -293,3 +293,11 @@ def test_the_package_has_no_file_that_only_the_checkout_has():
     assert (files / "demo_model.onnxtxt").is_file()
     assert (files / "demo_answers.json").is_file()
     assert Path(str(files / "__init__.py")).is_file()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where commands go on in a forked child")
+def test_a_program_that_calls_it_goes_on_once(tmp_path):
+    (tmp_path / "x.json").write_text("{}")
+    program = "from onnx_sparse.cli import main; print('done', main(['convert', 'x.json', '-o', 'x.onnx']))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["done", "1"]

@@ -331,7 +331,8 @@ from onnx_sparse.cli import main, score
 def dying(sources, *, quiet):
     yield lambda rows: rows > 40 and os.abort()
 score._progress = dying
-sys.exit(main(["score", {str(model)!r}, {str(folder)!r}, "-o", {str(tmp_path / "out")!r}]))
+sys.argv[1:] = ["score", {str(model)!r}, {str(folder)!r}, "-o", {str(tmp_path / "out")!r}]
+sys.exit(main())
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")
