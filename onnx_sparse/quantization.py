@@ -10,6 +10,7 @@ import numpy as np
 from ml_dtypes import bfloat16
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+from onnx_sparse.converters.arrays_on_disk import empty_array
 from onnx_sparse.graphs import DomainNode, Names, all_graphs, domain_nodes
 from onnx_sparse.large_models import add_stub
 from onnx_sparse.model_files import model_of
@@ -230,7 +231,7 @@ def rounded_rows(name: str, table: Array, dtype: Any) -> Array:
     Raises:
         ValueError: A finite value is beyond the largest of them.
     """
-    rounded = np.empty(table.shape, dtype)
+    rounded = empty_array(table.shape, dtype)
     for rows in _chunks(table):
         with np.errstate(over="ignore"):
             rounded[rows] = table[rows]
@@ -251,7 +252,7 @@ def quantized_rows(name: str, table: Array, bits: int) -> tuple[Array, Array]:
         ValueError: A value is not finite.
     """
     width = table.shape[1]
-    integers = np.empty((len(table), width * bits // 8), np.uint8)
+    integers = empty_array((len(table), width * bits // 8), np.uint8)
     scale_bias = np.zeros((len(table), 1, 2), np.float32)
     steps = 2**bits - 1
     for rows in _chunks(table):

@@ -4,7 +4,7 @@ A partitioned table is looked up part by part and the rows are put together agai
 clipped. Both do the same to the same row in every run. Here TensorFlow itself computes the rows with the graph's own
 nodes, so partition strategies and norms are not implemented a second time.
 
-The new table takes memory beside its sources: such a conversion peaks at twice their size, any other at their size.
+A large new table is in a temporary file until it is written into the model's.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_sparse.converters.arrays_on_disk import empty_array
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.editable_graph import EditableGraph
@@ -171,7 +172,7 @@ def _joined(parts: list[Array], place_of: Callable[[Array], list[Array]]) -> Arr
     part, row = place_of(np.concatenate([np.arange(-margin, 0), np.arange(total, total + margin)]))
     if _exist(part, row, sizes).any():
         return None
-    table = np.empty((total, *parts[0].shape[1:]), parts[0].dtype)
+    table = empty_array((total, *parts[0].shape[1:]), parts[0].dtype)
     for ids in _chunks(total):
         part, row = place_of(ids)
         if not _exist(part, row, sizes).all():
@@ -226,7 +227,9 @@ class ClippedRows(Rule[EditableGraph]):
         table = graph.constant(name)
         assert table is not None
         clip = graph.function(rows, [node.name], nodes)
-        clipped = np.concatenate([clip(table[some])[0] for some in _chunks(len(table))] or [table])
+        clipped = empty_array(table.shape, table.dtype)
+        for some in _chunks(len(table)):
+            clipped[some] = clip(table[some])[0]
         graph.become_lookup(node, clipped, [name], lookup.input[1], lookup.attr["Tindices"].type)
 
 

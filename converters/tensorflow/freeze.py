@@ -13,6 +13,7 @@ from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.derived_tables import derive_tables
 from onnx_sparse.converters.tensorflow.explanation import Derivation
 from onnx_sparse.converters.tensorflow.large_tables import is_large, set_aside, with_rows
+from onnx_sparse.converters.tensorflow.late_variables import LateVariables
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.loops_of_tensorflow_1 import with_functions
 
@@ -21,7 +22,7 @@ _KEEP_FUNCTIONS = ("_XlaMustCompile", "_noinline", "_xla_compile_id")
 
 
 def freeze_function(
-    trackable: Any, concrete: Any, inputs: Sequence[str], outputs: Sequence[str]
+    trackable: Any, concrete: Any, inputs: Sequence[str], outputs: Sequence[str], late: LateVariables
 ) -> tuple[Any, dict[bytes, tuple[Array, Array]], dict[str, Array], Derivation]:
     """Freeze a ConcreteFunction.
 
@@ -29,6 +30,7 @@ def freeze_function(
         trackable: The object that holds its lookup tables.
         concrete: The function; it is left as it was.
         inputs, outputs: Its tensors.
+        late: The variables whose values are not in memory.
 
     Returns:
         The graph; the keys and values of its lookup tables by shared name; large embedding tables by the placeholder
@@ -39,7 +41,7 @@ def freeze_function(
     derivations: list[Derivation] = []
 
     def freeze(function: Any, input_names: list[str], output_names: list[str], large_model: bool) -> Any:
-        graph_def, values = _without_variables(function)
+        graph_def, values = _without_variables(function, late)
         derivations.append(derive_tables(graph_def, values, output_names))
         found = set_aside(graph_def, values, output_names)
         tables.update(found)
@@ -59,7 +61,7 @@ def freeze_function(
     return graph_def, lookup_tables, tables, derivations[0]
 
 
-def _without_variables(concrete: Any) -> tuple[Any, dict[str, Array]]:
+def _without_variables(concrete: Any, late: LateVariables) -> tuple[Any, dict[str, Array]]:
     """The function's graph with constants for its variables, and the values of those whose contents are not in it.
 
     TensorFlow's own converter gets large variables without their contents, so that it has nothing to copy.
@@ -76,6 +78,8 @@ def _without_variables(concrete: Any) -> tuple[Any, dict[str, Array]]:
             if not hasattr(tensor, "handle"):
                 return tensor.numpy()
             value = np.asarray(tensor.read_value())  # shares TensorFlow's memory; numpy() would copy
+            stored = late.value(value)
+            value = value if stored is None else stored
             if not is_large(value):
                 return value
             hollow = np.broadcast_to(np.zeros((), value.dtype), value.shape)

@@ -9,6 +9,7 @@ from typing import Any
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.freeze import freeze_function
+from onnx_sparse.converters.tensorflow.late_variables import LateVariables
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.source import (
     Frozen,
@@ -38,6 +39,7 @@ class FunctionSource(Source):
         outputs: Sequence[str] | None = None,
         input_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
+        late: LateVariables | None = None,
     ) -> None:
         """Wrap a function.
 
@@ -48,8 +50,10 @@ class FunctionSource(Source):
             inputs, outputs: The chosen inputs and outputs, in order; all when omitted.
             input_names: The names of the inputs, where the function's own say nothing.
             output_names: The names of the outputs, in the order in which the function returns them.
+            late: Those of its variables whose values are not in memory.
         """
         self.name = name
+        self._late = late or LateVariables({})
         self._concrete = concrete
         self._trackable = concrete if trackable is None else trackable
         # Captured tensors (variables, tables, constants made outside the function) come last and are not inputs.
@@ -66,6 +70,7 @@ class FunctionSource(Source):
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Call the function."""
         tf = require("tensorflow")
+        self._late.read(self._concrete.captured_inputs)
         values = iter([tf.constant(feeds[p.name], getattr(tf.dtypes, p.dtype)) for p in self._all_inputs])
         leaves = tf.nest.flatten(self._concrete.structured_input_signature, expand_composites=True)
         flat = [next(values) if isinstance(leaf, tf.TensorSpec) else leaf for leaf in leaves]
@@ -78,7 +83,9 @@ class FunctionSource(Source):
         """Turn variables and captured tensors into constants and read the lookup tables."""
         inputs = [port.tensor for port in self.inputs]
         outputs = list(dict.fromkeys(port.tensor for port in self.outputs))
-        graph_def, lookup_tables, tables, derivation = freeze_function(self._trackable, self._concrete, inputs, outputs)
+        graph_def, lookup_tables, tables, derivation = freeze_function(
+            self._trackable, self._concrete, inputs, outputs, self._late
+        )
         return Frozen(self.name, graph_def, self.inputs, self.outputs, derivation, lookup_tables, tables)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensorflow.damaged_constants import refuse_damaged_constants
+from onnx_sparse.converters.tensorflow.late_variables import left_on_disk
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.tensorflow.source import Source, refuse_huge, refuse_what_onnx_lacks
 
@@ -98,7 +99,8 @@ def _load_saved_model(path: Path, signature: str | None, selected: dict[str, Seq
     with _errors_of_reading(path):
         for meta_graph in require("tensorflow.python.saved_model.loader_impl").parse_saved_model(str(path)).meta_graphs:
             refuse_damaged_constants(meta_graph.graph_def, str(path))
-        model = tf.saved_model.load(str(path))
+        with left_on_disk(path / "variables" / "variables") as late:
+            model = tf.saved_model.load(str(path))
         signatures = dict(model.signatures)
     # Names with a leading underscore are TensorFlow's own (__saved_model_init_op).
     available = sorted(name for name in signatures if not name.startswith("_"))
@@ -112,7 +114,7 @@ def _load_saved_model(path: Path, signature: str | None, selected: dict[str, Seq
     if signature not in available:
         raise ConversionError(f"{path} has no signature {signature!r}; it has {listed or 'none'}")
     with _errors_of_reading(path):
-        return FunctionSource(signatures[signature], name=path.name, trackable=model, **selected)
+        return FunctionSource(signatures[signature], name=path.name, trackable=model, late=late, **selected)
 
 
 @contextmanager

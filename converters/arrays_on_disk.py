@@ -1,0 +1,27 @@
+"""Arrays that are too large for memory: in temporary files that go away with them."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from typing import Any
+
+import numpy as np
+
+#: Smaller arrays are in memory.
+LEAST = 1 << 28
+
+
+def empty_array(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+    """An array that is yet to be filled; a large one is in the folder for temporary files.
+
+    Raises:
+        OSError: The disk is full.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size < LEAST or not hasattr(os, "posix_fallocate"):
+        return np.empty(shape, dtype)
+    with tempfile.TemporaryFile() as file:
+        os.posix_fallocate(file.fileno(), 0, size)  # or writing to the array would end the process on a full disk
+        return np.memmap(file, dtype, "r+", shape=shape)
