@@ -5,12 +5,22 @@ from __future__ import annotations
 import math
 import os
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 #: Smaller arrays are in memory.
 LEAST = 1 << 28
+
+#: How many rows of such an array are used at a time.
+_ROWS = 1 << 15
+
+
+def row_ranges(rows: int) -> Iterator[slice]:
+    """The rows of an array, in parts that fit into memory."""
+    for first in range(0, rows, _ROWS):
+        yield slice(first, min(first + _ROWS, rows))
 
 
 def empty_array(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:

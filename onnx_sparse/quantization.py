@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from ml_dtypes import bfloat16
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from onnx_sparse.converters.arrays_on_disk import empty_array
+from onnx_sparse.converters.arrays_on_disk import empty_array, row_ranges
 from onnx_sparse.graphs import DomainNode, Names, all_graphs, domain_nodes
 from onnx_sparse.large_models import add_stub
 from onnx_sparse.model_files import model_of
@@ -29,9 +29,6 @@ SMALL = 2**16
 
 #: The bytes of a row's scale and bias.
 _SCALE_BIAS = 8
-
-#: How many rows are quantized at a time.
-_ROWS_AT_ONCE = 2**15
 
 _HALF_FLOATS: dict[str, Any] = {"float16": np.float16, "bfloat16": bfloat16}
 
@@ -220,11 +217,6 @@ def _size(tensor: TensorProto) -> int:
     return size
 
 
-def _chunks(table: Array) -> Iterator[slice]:
-    for first in range(0, len(table), _ROWS_AT_ONCE):
-        yield slice(first, min(first + _ROWS_AT_ONCE, len(table)))
-
-
 def rounded_rows(name: str, table: Array, dtype: Any) -> Array:
     """Half floats.
 
@@ -232,7 +224,7 @@ def rounded_rows(name: str, table: Array, dtype: Any) -> Array:
         ValueError: A finite value is beyond the largest of them.
     """
     rounded = empty_array(table.shape, dtype)
-    for rows in _chunks(table):
+    for rows in row_ranges(len(table)):
         with np.errstate(over="ignore"):
             rounded[rows] = table[rows]
         overflows = np.isinf(rounded[rows]) & np.isfinite(table[rows])
@@ -255,7 +247,7 @@ def quantized_rows(name: str, table: Array, bits: int) -> tuple[Array, Array]:
     integers = empty_array((len(table), width * bits // 8), np.uint8)
     scale_bias = np.zeros((len(table), 1, 2), np.float32)
     steps = 2**bits - 1
-    for rows in _chunks(table):
+    for rows in row_ranges(len(table)):
         some = table[rows].astype(np.float64)
         if not np.isfinite(some).all():
             row, column = np.argwhere(~np.isfinite(some))[0]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_sparse.converters.arrays_on_disk import row_ranges
 from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.explanation import computes
@@ -115,7 +116,7 @@ class EditableGraph:
         """
         tf = require("tensorflow")
         known = self._derived.setdefault(tuple(map(self.resolve, sources)), [])
-        name = next((other for other in known if np.array_equal(self.values[other], table)), None)
+        name = next((other for other in known if _are_equal(self.values[other], table)), None)
         dtype = tf.dtypes.as_dtype(table.dtype).as_datatype_enum
         if name is None:
             name = Names(self._nodes).fresh(f"{node.name}/table")
@@ -176,3 +177,8 @@ def _node(tensor: str) -> str:
 def _taken(node: Any) -> list[str]:
     """The inputs of a node, without control dependencies."""
     return [name for name in node.input if not name.startswith("^")]
+
+
+def _are_equal(a: Array, b: Array) -> bool:
+    """Whether two tables are equal: compared in parts, as they may be larger than memory."""
+    return a.shape == b.shape and all(np.array_equal(a[rows], b[rows]) for rows in row_ranges(len(a)))

@@ -166,5 +166,5 @@ def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     array = arrays_on_disk.empty_array((10, 10), F)
     assert isinstance(array, np.memmap)
     array[:] = 3
-    with pytest.raises(OSError, match="space|large"):
+    with pytest.raises(OSError, match=r"space|large"):
         arrays_on_disk.empty_array((1 << 40, 1 << 10), F)
