@@ -112,19 +112,20 @@ def test_verification_first(saved: Path, late: None) -> None:
         np.testing.assert_allclose(got, value, rtol=1e-4, atol=1e-4)
 
 
-class TestIndex:
-    @pytest.fixture(scope="class")
-    def checkpoint(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
-        """So many names that the index has several blocks."""
-        values = {
-            f"layer {k % 7}/{'w' * (k % 50)} {k}": tf.Variable(RNG.integers(0, 99, (k % 5 + 1, 3)), dtype=dtype)
-            for k in range(900)
-            for dtype in [[tf.float32, tf.int64, tf.float64, tf.int8, tf.float16][k % 5]]
-        }
-        prefix = tmp_path_factory.mktemp("checkpoint") / "values"
-        tf.train.Checkpoint(**values).write(str(prefix))
-        return prefix
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """So many names that the index has several blocks."""
+    values = {
+        f"layer {k % 7}/{'w' * (k % 50)} {k}": tf.Variable(RNG.integers(0, 99, (k % 5 + 1, 3)), dtype=dtype)
+        for k in range(900)
+        for dtype in [[tf.float32, tf.int64, tf.float64, tf.int8, tf.float16][k % 5]]
+    }
+    prefix = tmp_path_factory.mktemp("checkpoint") / "values"
+    tf.train.Checkpoint(**values).write(str(prefix))
+    return prefix
 
+
+class TestIndex:
     def test_every_tensor(self, checkpoint: Path) -> None:
         reader = tf.train.load_checkpoint(str(checkpoint))
         found = large_tensors(checkpoint, 1)
