@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from onnx_sparse.fusing import fuse
     from onnx_sparse.model_features import features
     from onnx_sparse.quantization import quantize_tables
+    from onnx_sparse.ragged_inputs import to_ragged
     from onnx_sparse.runtime import InferenceSession, get_library_path, register, session_options
 
 __version__ = "0.1.0"
@@ -51,6 +52,7 @@ __all__ = [
     "reference_ops",
     "register",
     "session_options",
+    "to_ragged",
 ]
 
 _HOMES = {
@@ -66,6 +68,7 @@ _HOMES = {
     "reference_ops": "evaluator",
     "register": "runtime",
     "session_options": "runtime",
+    "to_ragged": "ragged_inputs",
 }
 
 schemas.register(tuple(OPS.values()))

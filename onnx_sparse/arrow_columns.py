@@ -13,6 +13,9 @@ from pyarrow import types
 from onnx_sparse.columns import Array, RowError, Rows, row_error
 from onnx_sparse.schemas.features import Feature
 
+#: What is as good as an array of views.
+_WITHOUT_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+
 
 def plain_column(where: str, feature: Feature, column: Any) -> Any:
     """An Arrow column as what `Features.feeds` takes for a feature.
@@ -22,7 +25,7 @@ def plain_column(where: str, feature: Feature, column: Any) -> Any:
         feature: The feature.
         column: An Array or ChunkedArray.
     """
-    array = _plain(column)
+    array = _plain(where, column)
     if feature.kind == "example":
         return _leaves(where, array, ()).tolist()
     if feature.kind == "dense":
@@ -34,20 +37,31 @@ def plain_column(where: str, feature: Feature, column: Any) -> Any:
         if not _is_list(array.type):
             raise ValueError(f"{where}: the column is {column.type}; lists expected")
         lengths.append(_lengths(array))
-        array = _plain(array.flatten())
+        array = _plain(where, array.flatten())
     return Rows(_leaves(where, array, lengths), tuple(lengths))
 
 
-def _plain(column: Any) -> Any:
+def _plain(where: str, column: Any) -> Any:
     """One Array of a column, without dictionaries and extensions."""
     array = column
     if isinstance(column, pa.ChunkedArray):  # combine_chunks would copy a single chunk
         array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):  # more than one chunk holds
-        raise ValueError(f"a column of {len(array)} rows has more values than fit into one array; take fewer rows")
+        rows = f"a column of {len(array)} rows"
+        raise ValueError(f"{where}: {rows} has more values than fit into one array; take fewer rows")
     while isinstance(array, (pa.ExtensionArray, pa.DictionaryArray)):
-        array = array.storage if isinstance(array, pa.ExtensionArray) else array.dictionary_decode()
+        array = array.storage if isinstance(array, pa.ExtensionArray) else _decoded(where, array)
     return array
+
+
+def _decoded(where: str, array: Any) -> Any:
+    """The values of an array with a dictionary. Arrow cannot take any out of an array of views, or of lists of them."""
+    dictionary = array.dictionary
+    dictionary = dictionary.cast(_WITHOUT_VIEWS.get(dictionary.type, dictionary.type))
+    try:
+        return dictionary.take(array.indices)
+    except pa.ArrowNotImplementedError:
+        raise ValueError(f"{where}: the column has a dictionary of {dictionary.type}, which cannot be read") from None
 
 
 def _is_list(dtype: pa.DataType) -> bool:
@@ -97,6 +111,6 @@ def _dense(where: str, array: Any) -> Array:
             row = number // int(np.prod(shape[1:]))
             raise RowError(where, row, f" has {lengths[number]} values; the first has {width}")
         shape.append(width)
-        array = _plain(array.flatten())
+        array = _plain(where, array.flatten())
     rows = [np.full(shape[0], int(np.prod(shape[1:])))] if len(shape) > 1 else []
     return _leaves(where, array, rows).reshape(shape)

@@ -6,12 +6,47 @@ Servers that stack inputs along their first dimension cannot join the coordinate
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from onnx_sparse.columns import Array
 from onnx_sparse.model_features import Features, Model, features
-from onnx_sparse.schemas.features import Feature
+from onnx_sparse.schemas.features import Feature, splits_role
+
+if TYPE_CHECKING:
+    import onnxruntime as ort
+
+
+def run_joined(
+    session: ort.InferenceSession, requests: Sequence[Mapping[str, Array]], known: Features | None = None
+) -> list[list[Array] | Exception]:
+    """Answer several requests by one run.
+
+    Where that fails, each is run by itself: a bad request has no part in the answers of the others.
+
+    Args:
+        session: A session of a model.
+        requests: The inputs of each.
+        known: The model's features, if it does not record them.
+
+    Returns:
+        The results of each request, or the error of its own run.
+    """
+    if len(requests) > 1:
+        try:
+            feeds, rows = join(requests, features(session) if known is None else known)
+            return [*split(session.run(None, feeds), rows)]
+        except Exception:  # ONNX Runtime's have no common class; the runs below tell whose fault it is
+            pass
+    return [_alone(session, request) for request in requests]
+
+
+def _alone(session: ort.InferenceSession, request: Mapping[str, Array]) -> list[Array] | Exception:
+    try:
+        return list(session.run(None, dict(request)))
+    except Exception as error:  # as above
+        return error
 
 
 def join(requests: Sequence[Mapping[str, Array]], model: Model | Features) -> tuple[dict[str, Array], list[int]]:
@@ -25,8 +60,8 @@ def join(requests: Sequence[Mapping[str, Array]], model: Model | Features) -> tu
         The inputs, and the number of rows of each request, for `split`.
 
     Raises:
-        ValueError: There is no request; one lacks an input, or its features have different numbers of rows; or inputs
-            do not fit together.
+        ValueError: There is no request; one lacks an input, has features of different numbers of rows, or counts rows
+            or values that it does not have, which would be those of another; or inputs do not fit together.
     """
     known = model if isinstance(model, Features) else features(model)
     if not requests:
@@ -34,18 +69,22 @@ def join(requests: Sequence[Mapping[str, Array]], model: Model | Features) -> tu
     for number, request in enumerate(requests):
         if missing := [name for name in known.inputs if name not in request]:
             raise ValueError(f"request {number} lacks the input {missing[0]!r}")
-    counts = {name: [_count(feature, request) for request in requests] for name, feature in known.items()}
+    feeds: dict[str, Array] = {}
+    counts: dict[str, list[int]] = {}
+    for name, feature in known.items():
+        parts = {role: [np.asarray(request[i]) for request in requests] for role, i in feature.inputs.items()}
+        try:
+            joined, counts[name] = _joined(feature, parts)
+        except _RequestError as error:
+            raise ValueError(f"request {error.number}: feature {name!r}: {error}") from None
+        except ValueError as error:
+            raise ValueError(f"the requests do not fit together: feature {name!r}: {error}") from None
+        feeds |= {feature.inputs[role]: array for role, array in joined.items()}
     first = next(iter(counts))
     for name, own in counts.items():
         for number, (count, other) in enumerate(zip(own, counts[first], strict=True)):
             if count != other:
                 raise ValueError(f"request {number}: feature {name!r} has {count} rows, and {first!r} has {other}")
-    feeds: dict[str, Array] = {}
-    for name, feature in known.items():
-        try:
-            feeds |= _joined(feature, requests, counts[name])
-        except ValueError as error:
-            raise ValueError(f"the requests do not fit together: feature {name!r}: {error}") from None
     return feeds, counts[first]
 
 
@@ -66,38 +105,86 @@ def split(results: Sequence[Array], rows: Sequence[int]) -> list[list[Array]]:
     return [[result[end - count : end] for result in results] for end, count in zip(ends, rows, strict=True)]
 
 
-def _count(feature: Feature, request: Mapping[str, Array]) -> int:
-    """The number of rows of a feature."""
+class _RequestError(Exception):
+    """A request whose parts do not fit: others would get its entries, or it theirs."""
+
+    def __init__(self, number: int, problem: str) -> None:
+        super().__init__(problem)
+        self.number = number
+
+
+#: The arrays of a feature by role: one of each request.
+_Parts: TypeAlias = Mapping[str, Sequence[Array]]
+
+
+def _joined(feature: Feature, parts: _Parts) -> tuple[dict[str, Array], list[int]]:
+    """The inputs of a feature by role, and the number of its rows in each request."""
     if feature.kind == "sparse":
-        return int(request[feature.inputs["dense_shape"]][0])
+        return _joined_sparse(**parts)
     if feature.kind == "ragged":
-        return len(request[feature.row_splits[0]]) - 1
-    array = request[next(iter(feature.inputs.values()))]
-    return len(array) if np.ndim(array) else 1
+        return _joined_ragged(parts, len(feature.row_splits))
+    ((role, arrays),) = parts.items()
+    rows = [np.atleast_1d(array) for array in arrays]
+    return {role: _concatenated(rows)}, list(map(len, rows))
 
 
-def _joined(feature: Feature, requests: Sequence[Mapping[str, Array]], rows: Sequence[int]) -> dict[str, Array]:
-    def parts(name: str) -> list[Array]:
-        return [np.asarray(request[name]) for request in requests]
+def _joined_sparse(
+    indices: Sequence[Array], values: Sequence[Array], dense_shape: Sequence[Array]
+) -> tuple[dict[str, Array], list[int]]:
+    rows, entries = [], []
+    for number, (own, held, shape) in enumerate(zip(indices, values, dense_shape, strict=True)):
+        if own.ndim != 2 or not own.shape[1] or shape.shape != own.shape[1:]:
+            problem = f"indices have the shape {list(own.shape)}, and dense_shape {list(shape.shape)}"
+            raise _RequestError(number, problem)
+        if held.shape != own.shape[:1]:
+            problem = f"indices have the shape {list(own.shape)}, and values {list(held.shape)}"
+            raise _RequestError(number, problem)
+        rows.append(int(shape[0]))
+        entries.append(len(own))
+        if rows[-1] < 0:
+            raise _RequestError(number, f"dense_shape[0] = {rows[-1]} is negative")
+    moved = np.concatenate(indices)
+    column, begins = moved[:, 0], _begins(rows)
+    outside = np.flatnonzero((column < 0) | (column >= np.repeat(rows, entries)))
+    if outside.size:
+        number = int(np.searchsorted(np.cumsum(entries), outside[0], "right"))
+        at = outside[0] - sum(entries[:number])
+        problem = f"indices[{at},0] = {indices[number][at, 0]} is out of range [0, {rows[number]})"
+        raise _RequestError(number, problem)
+    column += np.repeat(begins, entries).astype(moved.dtype)
+    shape = np.max(dense_shape, axis=0)
+    shape[0] = sum(rows)
+    return {"indices": moved, "values": np.concatenate(values), "dense_shape": shape}, rows
 
-    named = feature.inputs
-    if feature.kind in ("dense", "example"):
-        (name,) = named.values()
-        return {name: _concatenated([np.atleast_1d(part) for part in parts(name)])}
-    feeds = {named["values"]: np.concatenate(parts(named["values"]))}
-    if feature.kind == "sparse":
-        indices = np.concatenate(parts(named["indices"]))
-        entries = [len(part) for part in parts(named["indices"])]
-        indices[:, 0] += np.repeat(np.cumsum([0, *rows[:-1]]), entries).astype(indices.dtype)
-        shape = np.max(parts(named["dense_shape"]), axis=0)
-        shape[0] = sum(rows)
-        return feeds | {named["indices"]: indices, named["dense_shape"]: shape}
-    for name in feature.row_splits:
-        splits = parts(name)
-        begins = np.cumsum([0, *(part[-1] for part in splits[:-1])])
-        moved = [part[1:] + begin for part, begin in zip(splits, begins, strict=True)]
-        feeds[name] = np.concatenate([splits[0][:1], *moved]).astype(splits[0].dtype, copy=False)
-    return feeds
+
+def _joined_ragged(parts: _Parts, depths: int) -> tuple[dict[str, Array], list[int]]:
+    joined = {"values": np.concatenate(parts["values"])}
+    ends = list(map(len, parts["values"]))
+    for role in map(splits_role, reversed(range(depths))):
+        own = parts[role]
+        for number, (splits, end) in enumerate(zip(own, ends, strict=True)):
+            if splits.ndim != 1 or not splits.size:
+                raise _RequestError(number, f"{role} have the shape {list(splits.shape)}")
+            if splits[0] != 0:
+                raise _RequestError(number, f"{role}[0] = {splits[0]} is not 0")
+            if splits[-1] != end:
+                raise _RequestError(number, f"{role} end at {splits[-1]}, and there are {end} to split")
+        rows = [len(splits) - 1 for splits in own]
+        moved = np.concatenate([own[0][:1], *(splits[1:] for splits in own)])
+        moved[1:] += np.repeat(_begins(ends), rows).astype(moved.dtype)
+        falls = np.flatnonzero(moved[1:] < moved[:-1])
+        if falls.size:
+            number = int(np.searchsorted(np.cumsum(rows), falls[0], "right"))
+            at = falls[0] - sum(rows[:number])
+            low, high = own[number][at + 1], own[number][at]
+            raise _RequestError(number, f"{role}[{at + 1}] = {low} is below {role}[{at}] = {high}")
+        joined[role], ends = moved, rows
+    return joined, ends
+
+
+def _begins(counts: Sequence[int]) -> Array:
+    """Where each request's part of as many elements begins."""
+    return np.cumsum([0, *counts[:-1]])
 
 
 def _concatenated(arrays: Sequence[Array]) -> Array:

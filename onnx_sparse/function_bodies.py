@@ -212,7 +212,7 @@ def _name_nodes(model: ModelProto) -> None:
     nodes = [node for graph in all_graphs(model.graph) for node in graph.node]
     names = {node.name for node in nodes}
     for node in nodes:
-        if not node.name and node.output[0] not in names:
+        if not node.name and node.output and node.output[0] not in names:
             node.name = node.output[0]
 
 

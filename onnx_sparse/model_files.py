@@ -65,7 +65,7 @@ def model_of(source: ModelSource) -> ModelProto:
     if isinstance(source, (bytes, bytearray, memoryview)):
         return parsed_model(bytes(source))
     if isinstance(source, (str, os.PathLike)):
-        return _with_external_data(read_model(source), Path(source))
+        return with_external_data(read_model(source), Path(source))
     if is_ir_model(source):
         return _from_ir(source)
     raise TypeError(
@@ -114,7 +114,12 @@ def _put_data(tensor: TensorProto, data: Any) -> None:
     tensor.raw_data = data.tobytes()
 
 
-def _with_external_data(model: ModelProto, path: Path) -> ModelProto:
+def with_external_data(model: ModelProto, path: Path) -> ModelProto:
+    """The model of a file, into which its external data are read; onnx refuses paths outside the file's folder.
+
+    Raises:
+        ValueError: They cannot be read.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # onnx tells of keys that it does not know, and goes on

@@ -34,8 +34,6 @@ from onnx_sparse.native.errors import kernel_error_message, raise_kernel_error
 from onnx_sparse.native.location import library_path
 from onnx_sparse.onnxruntime_packages import installation_problem
 from onnx_sparse.python.guard import Run
-from onnx_sparse.python.guarded_model import guarded_model
-from onnx_sparse.python.kernels import declare
 from onnx_sparse.random_access import data_files, expect_random_reads
 
 if _problem := installation_problem():
@@ -106,6 +104,8 @@ def register(session_options: ort.SessionOptions, backend: str = "auto") -> None
         session_options.register_custom_ops_library(get_library_path())
     else:
         from onnxruntime_extensions import get_library_path as extensions_library_path
+
+        from onnx_sparse.python.kernels import declare
 
         declare()
         session_options.register_custom_ops_library(extensions_library_path())
@@ -191,6 +191,8 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
             if is_native:
                 refuse_illegal_attributes(source)
             else:
+                from onnx_sparse.python.guarded_model import guarded_model
+
                 source, self._run_input = guarded_model(source)
             serialized = source.SerializeToString()
         with _errors_explained():

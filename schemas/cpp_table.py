@@ -31,6 +31,7 @@ def _limits() -> str:
         "Inputs": max(len(op.inputs) for op in OPS.values()),
         "Attributes": max(len(op.attributes) for op in OPS.values()),
         "TypeVariables": max(len(op.types) for op in OPS.values()),
+        "ShapeItems": max(len({item for i in op.inputs for item in shape_items(i.shape)}) for op in OPS.values()),
     }
     return "".join(f"inline constexpr size_t kMost{what} = {count};\n" for what, count in most.items())
 

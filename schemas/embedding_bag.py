@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from onnx import TensorProto
 
 from onnx_sparse.schemas.declaration import (
@@ -28,28 +30,45 @@ from onnx_sparse.schemas.embedding_body import Entries, Table, all_weights, writ
 from onnx_sparse.schemas.function_body import Body
 from onnx_sparse.schemas.segment_body import Segments, first
 
-OFFSETS = Input("offsets", "I", "B", "The position in indices at which each bag begins.", Values("offsets", of="K"))
-_LOOKUP = (EMB_TABLE, INDICES, OFFSETS, default_index("bag"))
+OFFSETS = Input(
+    "offsets",
+    "I",
+    "B",
+    "The position in indices at which each bag begins.",
+    Values("offsets", of="K"),
+    values_under={("include_last_offset", "exact"): Values("row_splits", of="K")},
+)
+BAG_INDICES = replace(INDICES, values_under={("negative_indices", "drop"): Values("segment", of="V")})
+_LOOKUP = (EMB_TABLE, BAG_INDICES, OFFSETS, default_index("bag"))
 PADDING_INDEX = optional_index("padding_index", "The index whose entries are left out", "none")
 _INPUTS = (*_LOOKUP, PER_SAMPLE_WEIGHTS, PADDING_INDEX)
 #: The items of an output's shape that the last offset changes.
-BAGS_UNDER = {("include_last_offset", "true"): {"B": "B - 1"}}
+BAGS_UNDER = {("include_last_offset", choice): {"B": "B - 1"} for choice in ("true", "exact")}
 _OUTPUT = Output("output", "T", "B, ...", "One row per bag.", items_under=BAGS_UNDER)
 LAST_OFFSET = Attribute(
     "include_last_offset",
-    ("false", "true"),
-    "Whether the last offset is the end of the last bag, and begins none.",
+    ("false", "true", "exact"),
+    "Whether the last offset is the end of the last bag, and begins none; `exact`: and must be K, as in row splits.",
     default="false",
 )
+NEGATIVE_INDICES = Attribute(
+    "negative_indices",
+    ("error", "drop"),
+    "What becomes of entries with a negative index: an error, or they are left out as padding is.",
+    default="error",
+)
+BAG_ATTRIBUTES = (LAST_OFFSET, NEGATIVE_INDICES)
 
 BAGS_SEMANTICS = """
 - Bag b has the entries at positions [`offsets[b]`, `offsets[b + 1]`). The last bag ends with `indices`; with
-  `include_last_offset` = `true` it ends at the last offset, which begins no bag, and there are B - 1 bags.
+  `include_last_offset` = `true` it ends at the last offset, which begins no bag, and there are B - 1 bags. With
+  `exact` it does so, too, and the last offset must be K: offsets are row splits.
 - The first offset must be 0, offsets must not decrease, and none may be greater than K; anything else is an error. So
-  are no offsets with `include_last_offset` = `true`; with `false` they are no bags.
+  are no offsets with `include_last_offset` = `true` or `exact`; with `false` they are no bags.
 - Entries of no bag are dropped, and their indices are not checked: those from the last offset on with
   `include_last_offset` = `true`, all where there are no bags.
 - Entries whose index is `padding_index` are left out, as if their bag did not have them; a mean does not count them.
+  So are those with a negative index where `negative_indices` = `drop`.
 - An index outside [0, V) in an entry that is not dropped is an error; so are a `default_index` and a `padding_index`
   outside [-1, V), even if they are not used. Unlike in torch, a negative `padding_index` does not count from the end.
 - A bag that is empty, or has padding only, is 0, or `emb_table[default_index]` without a weight.
@@ -66,14 +85,19 @@ def entries(b: Body, table: Table) -> Entries:
     marks = b.filled(b.Add(count, one), 0)
     marks = b.ScatterND(marks, b.Unsqueeze(offsets, b.constant([-1])), b.filled(bags, 1), reduction="add")
     ids = b.Sub(b.CumSum(marks, b.constant(0)), one)
-    if b.attributes["include_last_offset"] == "true":
+    if b.attributes["include_last_offset"] != "false":
         kept, bags = b.Gather(offsets, b.constant([-1]), axis=0), b.Sub(bags, one)
     else:
         kept = b.Mul(count, b.Min(bags, one))  # without bags, no entry has one
     indices, ids, weights = first(b, indices, kept), first(b, ids, kept), all_weights(b)
     weights = None if weights is None else first(b, weights, kept)
+    left_out = []
     if "padding_index" in b.given:
-        looked_up = b.Not(b.Equal(indices, "padding_index"))
+        left_out.append(b.Equal(indices, "padding_index"))
+    if b.attributes["negative_indices"] == "drop":
+        left_out.append(b.Less(b.int64(indices), b.constant(0)))
+    if left_out:
+        looked_up = b.Not(b.Or(*left_out) if len(left_out) == 2 else left_out[0])
         indices, ids = b.Compress(indices, looked_up, axis=0), b.Compress(ids, looked_up, axis=0)
         weights = None if weights is None else b.Compress(weights, looked_up, axis=0)
     return Entries(table, indices, Segments(b, ids, bags, table.inner), weights)
@@ -109,7 +133,7 @@ EMBEDDING_BAG_OFFSETS_SUM = Op(
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
     types={"T": NUMBERS, "I": INDEX},
-    attributes=(LAST_OFFSET,),
+    attributes=BAG_ATTRIBUTES,
     body=_sum_body,
     body_notes="Materialises the looked-up rows [K, ...]; float sums may be rounded in another order.",
     examples=(
@@ -139,6 +163,13 @@ EMBEDDING_BAG_OFFSETS_SUM = Op(
             {"output": [[1, 2], [0, 0], [50, 60]]},
             {"include_last_offset": "true"},
         ),
+        Example(
+            "row splits, and negative indices that are left out",
+            _EXAMPLE_TYPES,
+            {"emb_table": _TABLE, "indices": [1, -1, 2, -7], "offsets": [0, 2, 3, 4]},
+            {"output": [[3, 4], [5, 6], [0, 0]]},
+            {"include_last_offset": "exact", "negative_indices": "drop"},
+        ),
     ),
 )
 
@@ -151,7 +182,7 @@ EMBEDDING_BAG_OFFSETS_MEAN = Op(
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
     types={"T": FLOATS, "I": INDEX},
-    attributes=(LAST_OFFSET,),
+    attributes=BAG_ATTRIBUTES,
     body=_mean_body,
     body_notes="Materialises the looked-up rows [K, ...]; sums may be rounded in another order.",
     examples=(
@@ -174,7 +205,7 @@ EMBEDDING_BAG_OFFSETS_SQRT_N = Op(
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
     types={"T": FLOATS, "I": INDEX},
-    attributes=(LAST_OFFSET,),
+    attributes=BAG_ATTRIBUTES,
     body=_sqrt_n_body,
     body_notes="Materialises the looked-up rows [K, ...]; sums may be rounded in another order.",
     examples=(
@@ -199,7 +230,7 @@ EMBEDDING_BAG_OFFSETS_MAX = Op(
     inputs=(*_LOOKUP, PADDING_INDEX),
     outputs=(_OUTPUT,),
     types={"T": NUMBERS, "I": INDEX},
-    attributes=(LAST_OFFSET,),
+    attributes=BAG_ATTRIBUTES,
     body=_max_body,
     body_notes="Materialises the looked-up rows [K, ...].",
     examples=(

@@ -85,6 +85,7 @@ Messages are read as TensorFlow reads them:
 - Fields of a message other than its features are skipped; other fields inside the features are an error.
 - A nested message may announce more bytes than there are: it ends where the message around it ends.
 - Other malformed messages are errors. Features that are not in `keys` are not looked at.
+- An error names the first message that is at fault: that it is malformed, or else the first of `keys` at fault in it.
 
 ONNX Runtime's C API takes any bytes. Its Python API takes messages as they are only in arrays of numpy's type `void`,
 in which all have the same number of bytes; `onnx_sparse.example_array` makes such an array. It cannot return strings
@@ -175,6 +176,7 @@ Messages are read as TensorFlow reads them:
 - Fields of a message other than its context and its feature lists are skipped; other fields inside these are an error.
 - A nested message may announce more bytes than there are: it ends where the message around it ends.
 - Other malformed messages are errors. Features that are not in `keys` are not looked at.
+- An error names the first message that is at fault: that it is malformed, or else the first of `keys` at fault in it.
 
 How messages are given is said with ParseExample.
 """.strip(),

@@ -40,6 +40,7 @@ class Feature:
         inputs: The names of the model's inputs by role.
         vocabulary_size: The number that ids are below, if it is known.
         shape: The shape of a sparse tensor, None where a size is not fixed; None if it is not known.
+        source: For a ragged feature that is a sparse tensor in the model's source, the inputs of the source by role.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Feature:
     inputs: Mapping[str, str] = field(hash=False)
     vocabulary_size: int | None = None
     shape: tuple[int | None, ...] | None = None
+    source: Mapping[str, str] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         if self.kind not in ROLES:
@@ -57,6 +59,8 @@ class Feature:
                 f"feature {self.name!r}: a {self.kind} feature has the roles {', '.join(ROLES[self.kind])}, "
                 f"not {', '.join(self.inputs) or 'none'}"
             )
+        if self.source is not None and (len(self.row_splits) != 1 or sorted(self.source) != sorted(ROLES["sparse"])):
+            raise ValueError(f"feature {self.name!r}: only ragged rows have a source, a sparse tensor")
 
     def _is_inner_splits(self, role: str) -> bool:
         return self.kind == "ragged" and role in map(splits_role, range(1, len(self.inputs) - 1))
@@ -84,9 +88,21 @@ def write_features(model: ModelProto, features: Iterable[Feature]) -> None:
             entry["vocabulary_size"] = feature.vocabulary_size
         if feature.shape is not None:
             entry["shape"] = list(feature.shape)
+        if feature.source is not None:
+            entry["source"] = dict(feature.source)
         written.append(entry)
     record = json.dumps({"version": VERSION, "features": written}, ensure_ascii=False)
     model.metadata_props.add(key=METADATA_KEY, value=record)
+
+
+def features_of(model: ModelProto) -> tuple[Feature, ...]:
+    """The features that a model records; none if it has no record.
+
+    Raises:
+        ValueError: Its record is none, or one of a later version.
+    """
+    record = next((entry.value for entry in model.metadata_props if entry.key == METADATA_KEY), None)
+    return () if record is None else read_features(record)
 
 
 def read_features(record: str) -> tuple[Feature, ...]:
@@ -111,7 +127,7 @@ def read_features(record: str) -> tuple[Feature, ...]:
 
 
 def _feature(entry: Any) -> Feature:
-    known = {"name": str, "kind": str, "inputs": dict, "vocabulary_size": int, "shape": list}
+    known = {"name": str, "kind": str, "inputs": dict, "vocabulary_size": int, "shape": list, "source": dict}
     if not isinstance(entry, dict):
         raise ValueError(f"the metadata {METADATA_KEY} have {entry!r} as a feature")
     for key, value in entry.items():
@@ -119,9 +135,10 @@ def _feature(entry: Any) -> Feature:
             raise ValueError(f"the metadata {METADATA_KEY} have {value!r} as the {key} of a feature")
     if missing := [key for key in ("name", "kind", "inputs") if key not in entry]:
         raise ValueError(f"the metadata {METADATA_KEY} have a feature without {missing[0]}")
-    inputs = entry["inputs"]
-    if not all(isinstance(name, str) for name in inputs.values()):
-        raise ValueError(f"the metadata {METADATA_KEY} have {inputs!r} as the inputs of a feature")
+    inputs, source = entry["inputs"], entry.get("source")
+    for named in (inputs, source or {}):
+        if not all(isinstance(name, str) for name in named.values()):
+            raise ValueError(f"the metadata {METADATA_KEY} have {named!r} as the inputs of a feature")
     shape = entry.get("shape")
     if shape is not None and not all(size is None or (isinstance(size, int) and size >= 0) for size in shape):
         raise ValueError(f"the metadata {METADATA_KEY} have {shape!r} as the shape of a feature")
@@ -131,4 +148,5 @@ def _feature(entry: Any) -> Feature:
         inputs,
         entry.get("vocabulary_size"),
         None if shape is None else tuple(shape),
+        source,
     )

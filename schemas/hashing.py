@@ -6,6 +6,8 @@ from onnx_sparse.schemas.declaration import Example, Family, Input, Op, Output, 
 
 #: What both have in common.
 _STRINGS = """
+- The bytes that the tensor holds are hashed, UTF-8 in ONNX. Zero bytes, and bytes that are not UTF-8, count like any
+  others. The empty string has a bucket, too.
 - `num_buckets` < 1 is an error, even where `input` is empty.
 
 Strings may be changed before they reach the operator:
@@ -31,8 +33,6 @@ STRING_TO_HASH_BUCKET_FAST = Op(
 `output[i]` is the fingerprint of `input[i]` modulo `num_buckets`, both taken as unsigned 64-bit integers.
 
 - The fingerprint is FarmHash's Fingerprint64. It is the same on every machine and in every version.
-- The bytes that the tensor holds are hashed, UTF-8 in ONNX. Zero bytes, and bytes that are not UTF-8, count like any
-  others. The empty string has a bucket, too.
 """.strip()
     + _STRINGS,
     source="tf.raw_ops.StringToHashBucketFast; the fingerprint is farmhashna::Hash64 of Google's FarmHash",
@@ -79,8 +79,6 @@ STRING_TO_HASH_BUCKET_STRONG = Op(
 
 - The hash is SipHash-2-4 with the key (`key_0`, `key_1`), whose halves are taken as unsigned, too. Who does not know
   the key cannot choose strings that fall into one bucket.
-- The bytes that the tensor holds are hashed, UTF-8 in ONNX. Zero bytes, and bytes that are not UTF-8, count like any
-  others. The empty string has a bucket, too.
 """.strip()
     + _STRINGS,
     source="tf.raw_ops.StringToHashBucketStrong; the hash is SipHash-2-4 of Aumasson and Bernstein (2012)",

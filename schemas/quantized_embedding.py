@@ -15,7 +15,14 @@ from onnx_sparse.schemas.embedding import (
     default_index,
 )
 from onnx_sparse.schemas.embedding import entries as segment_entries
-from onnx_sparse.schemas.embedding_bag import BAGS_SEMANTICS, BAGS_UNDER, LAST_OFFSET, OFFSETS, PADDING_INDEX
+from onnx_sparse.schemas.embedding_bag import (
+    BAG_ATTRIBUTES,
+    BAG_INDICES,
+    BAGS_SEMANTICS,
+    BAGS_UNDER,
+    OFFSETS,
+    PADDING_INDEX,
+)
 from onnx_sparse.schemas.embedding_bag import entries as bag_entries
 from onnx_sparse.schemas.embedding_body import Table, write_quotient, write_sum
 from onnx_sparse.schemas.function_body import Body, Value
@@ -25,7 +32,7 @@ _TABLE = (
     Input("scale_bias", "T", "V, G, A", "The scale of each block of columns of each row, and its bias where A = 2."),
 )
 _SEGMENTS = (*_TABLE, INDICES, SEGMENT_IDS, NUM_SEGMENTS, default_index("segment"), PER_SAMPLE_WEIGHTS)
-_BAGS = (*_TABLE, INDICES, OFFSETS, default_index("bag"), PER_SAMPLE_WEIGHTS, PADDING_INDEX)
+_BAGS = (*_TABLE, BAG_INDICES, OFFSETS, default_index("bag"), PER_SAMPLE_WEIGHTS, PADDING_INDEX)
 
 _BITS = Attribute("bits", ("8", "4"), "How many bits an integer has; two of 4 bits are in one byte.", default="8")
 _WIDTH_UNDER = {("bits", "4"): {"E": "2 E"}}
@@ -253,7 +260,7 @@ QUANTIZED_EMBEDDING_BAG_OFFSETS_SUM = Op(
     inputs=_BAGS,
     outputs=(_ROW_PER_BAG,),
     types=_TYPES,
-    attributes=(_BITS, LAST_OFFSET),
+    attributes=(_BITS, *BAG_ATTRIBUTES),
     body=_bags_sum_body,
     body_notes=_BODY_NOTES,
     examples=(
@@ -281,7 +288,7 @@ QUANTIZED_EMBEDDING_BAG_OFFSETS_MEAN = Op(
     inputs=_BAGS,
     outputs=(_ROW_PER_BAG,),
     types=_TYPES,
-    attributes=(_BITS, LAST_OFFSET),
+    attributes=(_BITS, *BAG_ATTRIBUTES),
     body=_bags_mean_body,
     body_notes=_BODY_NOTES,
     examples=(
@@ -303,7 +310,7 @@ QUANTIZED_EMBEDDING_BAG_OFFSETS_SQRT_N = Op(
     inputs=_BAGS,
     outputs=(_ROW_PER_BAG,),
     types=_TYPES,
-    attributes=(_BITS, LAST_OFFSET),
+    attributes=(_BITS, *BAG_ATTRIBUTES),
     body=_bags_sqrt_n_body,
     body_notes=_BODY_NOTES,
     examples=(

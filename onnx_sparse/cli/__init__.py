@@ -1,7 +1,8 @@
 """The command line: `onnx-sparse`, the same as `python -m onnx_sparse`.
 
 One module per command. A command is a module with `NAME`, `SUMMARY`, `EXAMPLES`, `add_arguments(parser)` and
-`run(arguments) -> exit code`; what is slow to import is imported in `run`.
+`run(arguments) -> exit code`; what is slow to import is imported in `run`. The commands are imported by `main`: the
+workers of `score` need this package for the modules in it, and run no command.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from onnx_sparse import __version__
-from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, output, replay, run, score, tables, watch
+from onnx_sparse.cli import output, watch
 from onnx_sparse.cli.termination import TerminatedError
 
 __all__ = ["main"]
@@ -49,7 +50,10 @@ class _Command(Protocol):
     def run(self, arguments: argparse.Namespace, /) -> int: ...
 
 
-_COMMANDS: tuple[_Command, ...] = (convert, run, score, replay, check, inspect, tables, ops, doctor, demo)
+def _commands() -> tuple[_Command, ...]:
+    from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, replay, run, score, tables, triton
+
+    return convert, run, score, replay, check, inspect, tables, triton, ops, doctor, demo
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,10 +65,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         0 done, 1 failed, 2 wrong usage.
     """
-    _prepare_streams()
-    watch.process_is_ours = argv is None
-    debug = False
-    try:
+    try:  # the first line, so that nothing is outside
+        _prepare_streams()
+        watch.process_is_ours = argv is None
         try:
             arguments = _parsed(sys.argv[1:] if argv is None else argv)
         except SystemExit as stop:  # argparse has printed its message
@@ -72,7 +75,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             if code == output.USAGE and "--json" in (sys.argv[1:] if argv is None else argv):
                 output.write_json({"error": "wrong usage: stderr says what is expected"})
         else:
-            debug = arguments.debug
             code = _run(arguments)
         output.flush()
         return code
@@ -87,8 +89,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.write_error("onnx-sparse: error: not enough memory")
         return output.FAILED
     except KeyboardInterrupt:
-        if debug:
-            traceback.print_exc()
         output.write_error("onnx-sparse: interrupted")
         return _INTERRUPTED
     except TerminatedError as end:
@@ -102,7 +102,8 @@ def _prepare_streams() -> None:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # for as long as the process lives
         stream = getattr(sys, name)
-        if hasattr(stream, "reconfigure"):
+        # Not in vain: a stream that runs out of memory here is not writable any more.
+        if hasattr(stream, "reconfigure") and stream.errors != "backslashreplace":
             stream.reconfigure(errors="backslashreplace")
 
 
@@ -114,12 +115,16 @@ def _discard_stdout() -> None:
 def _run(arguments: argparse.Namespace) -> int:
     command: _Command = arguments.command
     try:
-        return command.run(arguments)
+        return _uninterrupted(command, arguments)
     except (BrokenPipeError, output.StdoutError):
+        raise
+    except KeyboardInterrupt:
+        if arguments.debug:
+            traceback.print_exc()
         raise
     except output.CommandError as error:
         failure = error
-        if _ran_out_of_memory(error):  # and whoever caught that took it for a fault of the file
+        if _behind(error, MemoryError):  # and whoever caught that took it for a fault of the file
             failure = output.CommandError(f"{error} (not enough memory)", details=error.details, lines=error.lines)
             failure.exit_code = error.exit_code
             failure.__cause__ = error
@@ -134,21 +139,34 @@ def _run(arguments: argparse.Namespace) -> int:
     except Exception as error:
         failure = output.CommandError(f"unexpected {type(error).__name__}: {error} (--debug shows where)")
         failure.__cause__ = error
-    if arguments.debug:
-        traceback.print_exception(failure)
-    output.write_error(f"onnx-sparse: error: {failure}")
-    for line in failure.lines:
-        output.write_error(f"  {output.printable(line)}")
-    if arguments.json:
-        output.write_json({"error": str(failure), **failure.details})
-    return failure.exit_code
+    try:
+        if arguments.debug:
+            traceback.print_exception(failure)
+        output.write_error(f"onnx-sparse: error: {failure}")
+        for line in failure.lines:
+            output.write_error(f"  {output.printable(line)}")
+        if arguments.json:
+            output.write_json({"error": str(failure), **failure.details})
+        return failure.exit_code
+    finally:
+        del failure  # else it and its traceback hold each other, and what frames have open, such as locks
 
 
-def _ran_out_of_memory(error: BaseException | None) -> bool:
-    """Whether a MemoryError is behind an error."""
-    while error is not None and not isinstance(error, MemoryError):
+def _uninterrupted(command: _Command, arguments: argparse.Namespace) -> int:
+    """Run a command; an error that Ctrl-C has led to, as in the midst of a compiled module's import, is Ctrl-C."""
+    try:
+        return command.run(arguments)
+    except Exception as error:
+        if interrupt := _behind(error, KeyboardInterrupt):
+            raise interrupt from None
+        raise
+
+
+def _behind(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
+    """The first error of a kind among an error and those that it was raised from, or after."""
+    while error is not None and not isinstance(error, kind):
         error = error.__cause__ or error.__context__
-    return error is not None
+    return error
 
 
 class _Parser(argparse.ArgumentParser):
@@ -163,6 +181,8 @@ def _suggestion(message: str, usage: str) -> str:
     unknown = re.match(r"unrecognized arguments: (?:.* )?(-[^\s=]+)", message)
     if chosen:
         word, known = chosen[1], re.findall(r"[\w-]+", chosen[2])
+        if "argument COMMAND" in message:
+            known.append("help")
     elif unknown:
         word, known = unknown[1], re.findall(r"--[\w-]+", usage)
     else:
@@ -190,7 +210,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--debug", action="store_true", help=_DEBUG_HELP)
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in _COMMANDS:
+    for command in _commands():
         child = commands.add_parser(
             command.NAME,
             help=command.SUMMARY,

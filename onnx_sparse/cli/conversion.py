@@ -7,7 +7,7 @@ import importlib
 import logging
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,14 @@ class Conversion:
 
     def convert(self, progress: output.Progress) -> ModelProto:
         """The model in canonical form."""
+        model = self._plain(progress)
+        if self._arguments.features == "ragged":
+            progress("making features ragged")
+            model = self._noting(lambda: _ragged(model))
+        return model
+
+    def _plain(self, progress: output.Progress) -> ModelProto:
+        """The model with the features of its source."""
         if self.origin == "onnx":
             path, self._source = self._source, _read_onnx(self._source)
             canonical = _canonical(self._source, path)
@@ -63,12 +71,19 @@ class Conversion:
         if self.origin == "torch":
             progress("loading")
             self._source = _converted(self.origin, converter.load, self._source)
-        with warnings.catch_warnings(record=True) as caught:
-            model: ModelProto = _converted(self.origin, converter.convert, self._source, progress=progress, **more)
-        said = (str(warning.message).partition("\n")[0] for warning in caught if warning.category is UserWarning)
-        self.notes = list(dict.fromkeys(said))
+        model = self._noting(
+            lambda: _converted(self.origin, converter.convert, self._source, progress=progress, **more)
+        )
         if self.origin == "ascend":
             self.notes += converter.notes(model)
+        return model
+
+    def _noting(self, step: Callable[[], ModelProto]) -> ModelProto:
+        """What a step returns; what it warns of becomes notes."""
+        with warnings.catch_warnings(record=True) as caught:
+            model = step()
+        said = (str(warning.message).partition("\n")[0] for warning in caught if warning.category is UserWarning)
+        self.notes += dict.fromkeys(said)
         return model
 
     def verify(self, plain: ModelProto, model: ModelProto, progress: output.Progress) -> Sequence[Any]:
@@ -151,6 +166,19 @@ def _fused(model: ModelProto, report: explanation.ConversionReport) -> ModelProt
         return onnx_sparse.fuse(model, explain=report)
     except ValueError as error:
         raise output.CommandError(error) from error
+
+
+def _ragged(model: ModelProto) -> ModelProto:
+    import onnx_sparse
+    from onnx_sparse.schemas.features import features_of
+
+    try:
+        made = onnx_sparse.to_ragged(model)
+    except ValueError as error:
+        raise output.CommandError(f"--features ragged: {error}") from error
+    if not any(feature.kind == "sparse" for feature in features_of(model)):
+        warnings.warn("--features ragged changes nothing: the model has no sparse feature", stacklevel=2)
+    return made
 
 
 def _read_onnx(path: Path) -> ModelProto:

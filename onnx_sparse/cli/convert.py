@@ -36,6 +36,7 @@ onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs l
 onnx-sparse convert model.onnx -o standard.onnx --lower --verify
 onnx-sparse convert model.onnx -o standard.onnx --lower --opset 21
 onnx-sparse convert saved_model/ -o models/
+onnx-sparse convert saved_model/ -o model.onnx --features ragged --verify
 onnx-sparse convert by_tf2onnx.onnx -o fused.onnx --fuse --explain --verify
 onnx-sparse convert layer.json -o layer.onnx --input-spec Layer_0_input_0:float16:2,3
 onnx-sparse convert model.xml -o model.onnx --verify
@@ -90,6 +91,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fuse",
         action="store_true",
         help="in an ONNX file of tf2onnx or torch, replace the standard nodes that are one of our operators",
+    )
+    parser.add_argument(
+        "--features",
+        choices=("ragged",),
+        help="give each sparse feature one vector of values and one of row splits, where the positions of values in "
+        "their rows are not used; elsewhere a note says what uses them",
     )
     ascend_options.add_arguments(parser)
     explanation.add_arguments(parser)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
-from onnx_sparse.cli.demo_baskets import ANSWERS_FILE, INPUTS, ITEMS, MODEL_FILE, make_feeds
+from onnx_sparse.cli.demo_baskets import ANSWERS_FILE, INPUTS, ITEMS, MODEL_FILE, make_feeds, make_rows
 from onnx_sparse.cli.termination import termination_raised
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ onnx-sparse demo --keep try_it     then: onnx-sparse inspect try_it/baskets.onnx
 """
 
 #: What --keep leaves.
-_MODEL, _INPUTS, _SAVED_MODEL = "baskets.onnx", "inputs.npz", "saved_model"
+_MODEL, _INPUTS, _ROWS, _SAVED_MODEL = "baskets.onnx", "inputs.npz", "baskets.csv", "saved_model"
 
 _CODE = """\
 filled, was_empty = tf.sparse.fill_empty_rows(baskets, default_value=0)
@@ -150,7 +150,7 @@ def _folder(path: Path) -> Path:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise output.CommandError(f"cannot make the directory {path}: {error.strerror or error}") from error
-    own = [name for name in (_INPUTS, _SAVED_MODEL) if (path / name).exists()]
+    own = [name for name in (_INPUTS, _ROWS, _SAVED_MODEL) if (path / name).exists()]
     if own and not (path / _MODEL).exists():  # the files of an earlier demo are replaced
         raise output.CommandError(f"{path / own[0]} exists and is not from a demo; give --keep another folder")
     return path
@@ -160,11 +160,14 @@ def _keep(shown: _Demonstration, folder: Path) -> list[Path]:
     """Write the model and its inputs; returns the paths of everything kept."""
     from onnx_sparse.cli.array_file import save_npz
     from onnx_sparse.cli.model_file import save_model
+    from onnx_sparse.cli.new_file import new_file
 
-    model_path, inputs_path = folder / _MODEL, folder / _INPUTS
+    model_path, inputs_path, rows_path = folder / _MODEL, folder / _INPUTS, folder / _ROWS
     save_model(shown.model, model_path)
     save_npz(inputs_path, make_feeds())
-    return [model_path, inputs_path, *([] if shown.recorded else [folder / _SAVED_MODEL])]
+    with new_file(rows_path) as file:
+        file.write(make_rows().encode())
+    return [model_path, inputs_path, rows_path, *([] if shown.recorded else [folder / _SAVED_MODEL])]
 
 
 def _show(document: dict[str, Any], node_count: int) -> None:
@@ -196,11 +199,12 @@ def _show(document: dict[str, Any], node_count: int) -> None:
     output.write_line()
     _show_verdict(document)
     if document["kept"]:
-        model, inputs, *saved_model = (shlex.quote(output.printable(path)) for path in document["kept"])
+        model, inputs, rows_file, *saved_model = (shlex.quote(output.printable(path)) for path in document["kept"])
         output.write_line()
         output.write_line("Try them:")
         output.write_line(f"  onnx-sparse inspect {model}")
         output.write_line(f"  onnx-sparse run {model} --input {inputs}")
+        output.write_line(f"  onnx-sparse score {model} {rows_file} -o scores/")
         for source in saved_model:
             output.write_line(f"  onnx-sparse convert {source} -o again.onnx --verify")
 

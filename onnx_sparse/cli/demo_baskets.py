@@ -28,3 +28,11 @@ def make_feeds() -> Arrays:
     import numpy as np
 
     return {name: np.array(values, np.int64) for name, values in INPUTS.items()}
+
+
+def make_rows() -> str:
+    """The inputs as a CSV file with a row for each basket."""
+    baskets: list[list[int]] = [[] for _ in range(INPUTS["shape"][0])]
+    for (basket, _place), item in zip(INPUTS["indices"], INPUTS["items"], strict=True):
+        baskets[basket].append(item)
+    return "".join(["basket,items\n", *(f'{number},"{items}"\n' for number, items in enumerate(baskets))])

@@ -23,7 +23,7 @@ from onnx_sparse.cli.new_file import (
     new_file,
     only_writer,
     part_file,
-    rename_to_unused,
+    renamed_to_unused,
     short_digest,
 )
 from onnx_sparse.cli.output import CommandError, printable
@@ -93,30 +93,30 @@ def write_model(
     """
     check_writable(path)
     real = Path(os.path.realpath(path))  # all files go beside the target of a link
-    made: list[Path] = []
     size = 0
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(errors_of(path))
+    with errors_of(path), contextlib.ExitStack() as parts:
         if contents is not None:
-            part, data = stack.enter_context(part_file(real))
+            part, data = parts.enter_context(part_file(real))
             places, checksum = _write_data(data, contents)
             size = data.tell()
             data.close()
         # Another writer could take the name of a file that is removed here, and this one remove its file.
-        stack.enter_context(only_writer(real.parent))
-        try:
+        with only_writer(real.parent), contextlib.ExitStack() as made:
+
+            def named(part: Path) -> Path:
+                """Give a file a name of its own: until the model is replaced, the old one has its data."""
+                # A signal may come when the model is replaced already.
+                return made.enter_context(
+                    renamed_to_unused(part, _data_paths(real), lambda file: file in _own_data(real))
+                )
+
             if read_from is not None:
-                _take_data(model, read_from, real, made)
-            if contents is not None:
-                # Under a name of its own: until the model is replaced, the old one has its data.
-                made.append(rename_to_unused(part, _data_paths(real)))
+                _take_data(model, read_from, real, named)
+            if contents is not None and places:
+                name = named(part).name
                 for tensor, offset, length in places:
-                    _point_to(tensor, made[-1].name, offset, length, checksum)
+                    _point_to(tensor, name, offset, length, checksum)
             return size + _replace(model, path, serialize)
-        except BaseException:
-            for file in set(made) - set(_own_data(real)):  # a signal may come when the model is replaced already
-                file.unlink(missing_ok=True)
-            raise
 
 
 def _write_data(
@@ -136,8 +136,8 @@ def _write_data(
     return places, checksum.hexdigest()
 
 
-def _take_data(model: ModelProto, source: Path, real: Path, made: list[Path]) -> None:
-    """Copy the files beside another model, unless it is in the same folder, and add them to `made`."""
+def _take_data(model: ModelProto, source: Path, real: Path, named: Callable[[Path], Path]) -> None:
+    """Copy the files beside another model, unless it is in the same folder; `named` gives each copy its name."""
     from onnx_sparse.graphs import all_tensors
 
     copies: dict[Path, Path] = {}
@@ -152,8 +152,7 @@ def _take_data(model: ModelProto, source: Path, real: Path, made: list[Path]) ->
             with part_file(real) as (part, copy), file.open("rb") as original:
                 shutil.copyfileobj(original, copy)
                 copy.close()
-                copies[file] = rename_to_unused(part, _data_paths(real))
-            made.append(copies[file])
+                copies[file] = named(part)
     for tensor in all_tensors(model):
         file = data_file(source, tensor)
         if file is not None and copies[file] != file:

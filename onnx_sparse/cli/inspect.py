@@ -168,11 +168,15 @@ def _show_nodes(described: dict[str, Any]) -> None:
             node["name"],
             " ".join(f"{variable}={dtype}" for variable, dtype in node["types"].items()) or "-",
             " ".join(f"{name}={value}" for name, value in node["attributes"].items()) or "-",
-            "yes" if node["canonical"] else "no",
         ]
         for node in described["nodes"]
     ]
-    output.table(["our operator", "node", "types", "attributes", "canonical"], rows, styles=_STYLES, paths=["node"])
+    columns = ["our operator", "node", "types", "attributes"]
+    if not all(node["canonical"] for node in described["nodes"]):  # as a rule they are, and lines are 80 wide
+        columns.append("canonical")
+        for row, node in zip(rows, described["nodes"], strict=True):
+            row.append("yes" if node["canonical"] else "no")
+    output.table(columns, rows, styles=_STYLES, paths=["node"])
     output.write_line()
     backends = [
         [name.replace("_", " "), "yes" if backend["runs"] else "no", "; ".join(backend["why_not"]) or backend["what"]]

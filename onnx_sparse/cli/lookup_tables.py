@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_sparse.cli import output
+from onnx_sparse.cli.named_values import named_values
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,16 +27,11 @@ def read(options: Sequence[str]) -> dict[str, tuple[Any, Any]] | None:
     """The keys and values of each table; None without options.
 
     Raises:
-        UsageError: An option is not NAME=FILE.
+        UsageError: An option is not NAME=FILE, or a table is given twice.
         CommandError: A file cannot be read.
     """
     tables = {}
-    for option in options:
-        name, separator, file = option.partition("=")
-        if not (name and separator and file):
-            raise output.UsageError(f"--lookup-table {option!r} is not NAME=FILE")
-        if name in tables:
-            raise output.UsageError(f"--lookup-table {name} is given twice")
+    for name, file in named_values(options, "NAME=FILE", "--lookup-table").items():
         try:
             tables[name] = _arrays(Path(file)) if file.endswith(".npz") else _lines(Path(file))
         except (OSError, ValueError) as error:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,9 +53,8 @@ def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
     Raises:
         CommandError: The file cannot be read, or is not an ONNX model.
     """
-    import onnx
 
-    from onnx_sparse.model_files import read_model
+    from onnx_sparse.model_files import read_model, with_external_data
 
     existing_file(path)
     try:
@@ -72,16 +69,19 @@ def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
         raise CommandError(f"{path} is not an ONNX model: it has no {missing}")
     if external_data:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # onnx tells of keys that it does not know, and goes on
-                onnx.load_external_data_for_model(model, os.fspath(path.parent))
-        except Exception as error:  # OSError, and onnx's own for paths outside the folder and files that are too short
-            raise CommandError(f"{path}: its external data cannot be read: {error}") from error
+            return with_external_data(model, path)
+        except ValueError as error:
+            raise CommandError(error) from error
     return model
 
 
 def save_model(
-    model: ModelProto, path: Path, tables: Mapping[str, Any] | None = None, *, external: bool | None = None
+    model: ModelProto,
+    path: Path,
+    tables: Mapping[str, Any] | None = None,
+    *,
+    external: bool | None = None,
+    read_from: Path | None = None,
 ) -> int:
     """Write a model; the suffix chooses the form, as in `onnx.save`.
 
@@ -94,6 +94,7 @@ def save_model(
         path: Where to.
         tables: Data of initializers that is not in the model, by their names.
         external: Whether tensors go to the other file, however large they are.
+        read_from: The file that the model is from, if the data of some tensors are beside it and not in the model.
 
     Returns:
         The bytes written.
@@ -106,7 +107,8 @@ def save_model(
     if external is None:
         external = bool(tables) or (form == "protobuf" and size > min(_EXTERNAL, _LARGEST_FILE))
     if external:
-        return write_model(model, path, serializer(path), contents=_contents(model, tables or {}))
+        contents = _contents(model, tables or {})
+        return write_model(model, path, serializer(path), contents=contents, read_from=read_from)
     if form == "protobuf" and size > _LARGEST_FILE:
         raise CommandError(f"{path}: no file of ONNX can hold {size_text(size)}; leave --one-file out")
     for tensor in model.graph.initializer:
@@ -114,7 +116,7 @@ def save_model(
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
             tensor.raw_data = tables[tensor.name].tobytes()
-    return write_model(model, path, serializer(path))
+    return write_model(model, path, serializer(path), read_from=read_from)
 
 
 def serializer(path: Path) -> Callable[[ModelProto], bytes]:
@@ -134,6 +136,8 @@ def _byte_size(model: ModelProto) -> int:
     """The bytes of a model; some versions of protobuf raise when it is too large to be written."""
     try:
         return int(model.ByteSize())
+    except MemoryError:
+        raise
     except Exception:  # EncodeError, which is in no public module
         return _LARGEST_FILE + 1
 

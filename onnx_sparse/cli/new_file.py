@@ -12,7 +12,7 @@ import hashlib
 import os
 import secrets
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -104,13 +104,20 @@ def only_writer(folder: Path) -> Iterator[None]:
         os.close(held)
 
 
-def rename_to_unused(part: Path, names: Iterable[Path]) -> Path:
-    """Give a file the first of the names that is not taken."""
-    for name in names:
-        with contextlib.suppress(FileExistsError):
-            _rename_without_replacing(part, name)
-            return name
-    raise FileExistsError
+@contextlib.contextmanager
+def renamed_to_unused(part: Path, names: Iterable[Path], keep: Callable[[Path], bool]) -> Iterator[Path]:
+    """Give a file the first of the names that is not taken; it is removed if the block fails, unless `keep` says so."""
+    identity, name = part.stat(), part
+    try:
+        for name in names:
+            with contextlib.suppress(FileExistsError):
+                _rename_without_replacing(part, name)
+                break
+        yield name
+    except BaseException:  # it may have the name, and nobody know yet
+        if name.exists() and os.path.samestat(name.stat(), identity) and not keep(name):
+            name.unlink()
+        raise
 
 
 def _rename_without_replacing(part: Path, name: Path) -> None:
@@ -158,11 +165,11 @@ def _lock(file: BinaryIO) -> Iterator[bool]:
     else:
         held = os.dup(file.fileno())
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             free = True
-        except OSError as error:
-            free = not isinstance(error, BlockingIOError)  # a file system may have no locks; then nobody else gets one
-        try:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:  # a file system may have no locks; then nobody else gets one
+                free = not isinstance(error, BlockingIOError)
             yield free
         finally:
             os.close(held)

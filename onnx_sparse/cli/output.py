@@ -24,8 +24,10 @@ _PIPE_WIDTH = 10_000
 _NARROWEST = 72
 #: Cells up to this long are never wrapped, and other columns never become narrower than this.
 _SHORT, _LEAST = 16, 10
+#: Words up to this long are not broken.
+_LONG_WORD = 24
 #: Names that are shortened keep this many characters.
-_SHORTENED = 24
+_SHORTENED = 18
 #: Prose is never wider than this.
 PROSE_WIDTH = 100
 
@@ -200,9 +202,9 @@ def table(
         justify: Literal["left", "right"] = "right" if column.startswith(">") else "left"
         name = column.removeprefix(">")
         longest = max(map(len, (*name.split("\n"), *(row[position] for row in cells))))
-        whole = position == 0 or longest <= _SHORT or name in paths
         word = max((len(word) for row in cells for word in row[position].split()), default=0)
-        least = longest if whole else max(_LEAST, min(word, _SHORTENED))
+        whole = position == 0 or longest <= _SHORT or name in paths or word == longest <= _LONG_WORD
+        least = longest if whole else max(_LEAST, min(word, _LONG_WORD))
         needed += least
         made.add_column(name, justify=justify, overflow="fold", no_wrap=whole, min_width=min(least, longest))
     for row in cells:

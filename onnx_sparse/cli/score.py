@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
+from onnx_sparse.cli.named_values import named_values
 from onnx_sparse.cli.output import CommandError, UsageError
 from onnx_sparse.cli.watch import Tell, watched
 
@@ -90,7 +91,7 @@ def _score(arguments: argparse.Namespace, doing: Tell) -> int:
             raise
         what = "score" if package == "pyarrow" else f"score --engine {arguments.engine}"
         raise CommandError(f"{what} needs {package}: pip install 'onnx_sparse[{_EXTRAS[package]}]'") from None
-    columns = _columns(arguments.columns)
+    columns = named_values(arguments.columns, "FEATURE=COLUMN", "--columns")
     arguments.output.mkdir(parents=True, exist_ok=True)
     jobs = _jobs(arguments)
     left = [job for job in jobs if not (arguments.resume and job.is_done())]
@@ -144,22 +145,11 @@ def _engine(name: str) -> Callable[..., Iterator[tuple[Job, Done]]]:
     return score_all
 
 
-def _columns(given: Sequence[str]) -> dict[str, str]:
-    columns: dict[str, str] = {}
-    for text in given:
-        feature, equals, column = text.partition("=")
-        if not equals or not feature or not column:
-            raise UsageError(f"--columns {text}: expected FEATURE=COLUMN")
-        if feature in columns:
-            raise UsageError(f"--columns names feature {feature} twice")
-        columns[feature] = column
-    return columns
-
-
 def _jobs(arguments: argparse.Namespace) -> list[Job]:
     from onnx_sparse.cli.scoring import Job, origin_of
 
-    digest = hashlib.sha256(arguments.model.read_bytes()).hexdigest()
+    with arguments.model.open("rb") as model:
+        digest = hashlib.file_digest(model, "sha256").hexdigest()
     options: dict[str, Any] = {name: getattr(arguments, name) for name in ("columns", "keep", "outputs", "on_bad_row")}
     jobs: dict[Path, Job] = {}
     for source in _sources(arguments.rows):

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
+from onnx_sparse.cli.named_values import named_values
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,7 +84,9 @@ def run(arguments: argparse.Namespace) -> int:
     model = load_model(path)
     if arguments.action is not None:
         path = arguments.output or path
-        _replace(model, arguments.model, path, _named(arguments.replacements))
+        named = named_values(arguments.replacements, "NAME=FILE.npy", at_last=True)
+        files = {name: Path(file) for name, file in named.items()}
+        _replace(model, arguments.model, path, files)
         model = load_model(path)
     if arguments.check:
         check_files(model, path)
@@ -117,18 +120,6 @@ def tables_of(model: ModelProto) -> list[Table]:
 
 def _bits(node: NodeProto) -> int:
     return next((int(a.s) for a in node.attribute if a.name == "bits"), 8)
-
-
-def _named(replacements: Sequence[str]) -> dict[str, Path]:
-    files: dict[str, Path] = {}
-    for replacement in replacements:
-        name, separator, file = replacement.rpartition("=")
-        if not (name and separator and file):
-            raise output.UsageError(f"{replacement!r} is not NAME=FILE.npy")
-        if name in files:
-            raise output.UsageError(f"{name} is given twice")
-        files[name] = Path(file)
-    return files
 
 
 def _replace(model: ModelProto, source: Path, path: Path, files: dict[str, Path]) -> None:

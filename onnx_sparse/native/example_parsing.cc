@@ -26,6 +26,7 @@ struct Cell {
   const char* data;  // behind the list's tag; null where there is no list
   uint32_t size;
   bool found;
+  bool unknown;  // whether any entry, counted or not, has a list of no known type
   uint8_t type;  // the list's
 };
 
@@ -76,8 +77,7 @@ class Parser {
   // Finds the lists of a message and the number of their values, which row_splits holds until they are added up.
   bool find_lists(size_t message, Refusal& refusal) {
     Cell* cells = cells_of(message);
-    for (size_t f = 0; f < count(); ++f) cells[f].found = false;
-    size_t unknown = kNone;
+    for (size_t f = 0; f < count(); ++f) cells[f] = {};
     size_t before = count();  // the feature before, if there is one
     const bool whole =
         example_messages::for_entries(messages_[message], [&](std::string_view key, std::string_view feature) {
@@ -87,15 +87,14 @@ class Parser {
           if (f != guess) followers_[before].store(f, std::memory_order_relaxed);
           before = f;
           if (feature.empty()) {
-            if (unset_is_empty_[f] != 0) cells[f] = {nullptr, 0, true, 0};
+            if (unset_is_empty_[f] != 0) cells[f] = {nullptr, 0, true, cells[f].unknown, 0};
             return;
           }
           const auto type = static_cast<uint8_t>(type_of_list(static_cast<uint8_t>(feature.front())));
-          if (type == kTypes) unknown = std::min(unknown, f);
-          cells[f] = {feature.data() + 1, static_cast<uint32_t>(feature.size() - 1), true, type};
+          const bool unknown = cells[f].unknown || type == kTypes;
+          cells[f] = {feature.data() + 1, static_cast<uint32_t>(feature.size() - 1), true, unknown, type};
         });
     if (!whole) return refusal = {Refusal::malformed}, false;
-    if (unknown != kNone) return refusal = {Refusal::unknown_list, unknown}, false;
     for (size_t f = 0; f < count(); ++f) {
       const int64_t values = count_values(f, cells[f], refusal);
       if (values < 0) return false;
@@ -107,6 +106,7 @@ class Parser {
   // The number of values that a message has of a feature; -1 where it is refused.
   int64_t count_values(size_t f, const Cell& cell, Refusal& refusal) const {
     const Feature& feature = features_[f];
+    if (cell.unknown) return refusal = {Refusal::unknown_list, f}, -1;
     if (!cell.found) {
       if (feature.required) return refusal = {Refusal::missing, f}, -1;
       return std::max(feature.size, int64_t{0});

@@ -97,6 +97,7 @@ class RowFiller {
   struct NoValues {
     void move(int64_t, int64_t) const {}
     void fill(int64_t) const {}
+    void prefetch(int64_t) const {}
   };
 
   template <class Value>
@@ -105,6 +106,7 @@ class RowFiller {
         : from(static_cast<const char*>(values)), missing(read(default_value)), to(reinterpret_cast<Value*>(output)) {}
     void move(int64_t k, int64_t position) const { to[position] = read(from + static_cast<size_t>(k) * sizeof(Value)); }
     void fill(int64_t position) const { to[position] = missing; }
+    void prefetch(int64_t k) const { __builtin_prefetch(from + static_cast<size_t>(k) * sizeof(Value)); }
     static Value read(const void* at) {  // from any address
       Value value;
       std::memcpy(&value, at, sizeof value);
@@ -132,6 +134,9 @@ class RowFiller {
     const auto length = entries_.count / static_cast<int64_t>(parts);
     return part == parts ? entries_.count : length * static_cast<int64_t>(part);
   }
+
+  // Whether the entries of a row are sorted.
+  bool sorts_rows() const { return sources_ != nullptr || packed_ != nullptr; }
 
   const Index* entry(int64_t k) const { return entries_.indices + static_cast<size_t>(k) * entries_.rank; }
   int64_t row_of(int64_t k) const { return *entry(k); }
@@ -220,23 +225,35 @@ class RowFiller {
     }
   }
 
-  // Puts the entries' numbers in the order of the output; -1 marks an entry that is filled in.
+  // Puts the entries in the order of the output's rows.
   void sort_entries() {
     const int64_t size = starts_[static_cast<size_t>(rows_)];
-    sources_ = uninitialized<Index>(size);
-    Index* sources = sources_.get();
-    std::fill(sources, sources + size, Index{-1});
+    if (entries_.compared == 2 && entries_.count <= kMostPacked && entries_.sizes.size() > 1 &&
+        entries_.sizes[1] <= kMostPacked) {
+      packed_ = uninitialized<uint64_t>(size);
+      place_sources(packed_.get(),
+                    [&](int64_t k) { return static_cast<uint64_t>(entry(k)[1]) << 32 | static_cast<uint64_t>(k); });
+    } else {
+      sources_ = uninitialized<Index>(size);
+      place_sources(sources_.get(), [](int64_t k) { return static_cast<Index>(k); });
+    }
+  }
+
+  // Puts what stands for each entry in the order of the output's rows. Positions that are filled in get entry 0.
+  template <class Source, class SourceOf>
+  void place_sources(Source* sources, const SourceOf& source_of) {
+    std::fill(sources, sources + starts_[static_cast<size_t>(rows_)], Source{0});
     call_.parallel_for(sort_parts_, [&](size_t part) {
       place_entries(
           part, [&](int64_t position) { __builtin_prefetch(sources + position, 1); },
-          [&](int64_t k, int64_t position) { sources[position] = static_cast<Index>(k); });
+          [&](int64_t k, int64_t position) { sources[position] = source_of(k); });
     });
   }
 
   template <size_t rank, class MoveValues>
   void write_all(const FilledRows<Index>& out, const MoveValues& values) const {
     if (!sorted_) {
-      if (sources_ == nullptr) {
+      if (!sorts_rows()) {
         const auto stride = static_cast<int64_t>(entries_.rank);
         call_.parallel_for(sort_parts_, [&](size_t part) {
           place_entries(
@@ -313,44 +330,61 @@ class RowFiller {
       const int64_t next = starts_[static_cast<size_t>(row) + 1];
       out.empty[row] = next_of(sort_parts_ - 1)[row] == start;
       if (out.empty[row]) write_empty<rank>(row, start, out, values);
-      if (out.empty[row] || sources_ == nullptr) continue;
-      for (int64_t position = start; position < next; ++position) prefetch(position + kPrefetchDistance, limit);
-      if (next - start > 1) sort_row(start, next);
-      for (int64_t position = start; position < next; ++position) {
-        write_entry<rank>(sources_[static_cast<size_t>(position)], position, out, values);
+      if (out.empty[row] || !sorts_rows()) continue;
+      // An entry is prefetched while it is one of the task's own: other tasks are sorting theirs.
+      const int64_t ahead_end = std::min(next + kPrefetchDistance, limit);
+      if (packed_ != nullptr) {
+        uint64_t* packed = packed_.get();
+        for (int64_t ahead = start + kPrefetchDistance; ahead < ahead_end; ++ahead) {
+          const auto source = static_cast<int64_t>(packed[ahead] & kMostPacked);
+          values.prefetch(source);
+          if (out.positions != nullptr) __builtin_prefetch(out.positions + source, 1);
+        }
+        sort_packed(packed + start, packed + next);
+        for (int64_t position = start; position < next; ++position) {
+          const uint64_t source = packed[position];
+          write_packed(row, source, position, out, values);
+        }
+      } else {
+        Index* sources = sources_.get();
+        for (int64_t ahead = start + kPrefetchDistance; ahead < ahead_end; ++ahead) {
+          __builtin_prefetch(entry(sources[ahead]));
+        }
+        sort_row(sources + start, sources + next);
+        for (int64_t position = start; position < next; ++position) {
+          write_entry<rank>(sources[position], position, out, values);
+        }
       }
     }
   }
 
-  // Prefetches the entry that goes to an output position, which must be one of the task's own: other tasks are sorting
-  // theirs.
-  void prefetch(int64_t position, int64_t limit) const {
-    if (position >= limit) return;
-    const int64_t source = sources_[static_cast<size_t>(position)];
-    if (source >= 0) __builtin_prefetch(entry(source));
+  // Writes an entry of two coordinates, which need not be read again.
+  template <class MoveValues>
+  void write_packed(int64_t row, uint64_t source, int64_t position, const FilledRows<Index>& out,
+                    const MoveValues& values) const {
+    const auto k = static_cast<int64_t>(source & kMostPacked);
+    out.indices[2 * position] = static_cast<Index>(row);
+    out.indices[2 * position + 1] = static_cast<Index>(source >> 32);
+    values.move(k, position);
+    if (out.positions != nullptr) out.positions[k] = static_cast<Index>(position);
   }
 
-  // Sorts a row's entries by their other coordinates, stably. Most rows are short: their first columns are collected
-  // and sorted by insertion.
-  void sort_row(int64_t start, int64_t end) const {
-    Index* first = sources_.get() + start;
-    const int64_t count = end - start;
-    if (count > kShortRow || entries_.compared > 2) return sort_long_row(first, first + count);
-    Index columns[kShortRow];
-    for (int64_t i = 0; i < count; ++i) {
-      const Index source = first[i];
-      const Index column = entry(source)[1];
-      int64_t at = i;
-      for (; at > 0 && column < columns[at - 1]; --at) {
-        columns[at] = columns[at - 1];
-        first[at] = first[at - 1];
-      }
-      columns[at] = column;
-      first[at] = source;
+  // Sorts a row's entries by their columns, stably. Most rows are short, and a branch would be mispredicted for about
+  // each of their entries: each is counted among the others instead.
+  static void sort_packed(uint64_t* first, uint64_t* last) {
+    const auto count = static_cast<size_t>(last - first);
+    if (count > kShortRow) return std::sort(first, last);
+    uint64_t unsorted[kShortRow];
+    std::copy_n(first, count, unsorted);
+    for (size_t i = 0; i < count; ++i) {
+      size_t before = 0;
+      for (size_t j = 0; j < count; ++j) before += unsorted[j] < unsorted[i];
+      first[before] = unsorted[i];
     }
   }
 
-  void sort_long_row(Index* first, Index* last) const {
+  // Sorts a row's entries by their other coordinates, stably.
+  void sort_row(Index* first, Index* last) const {
     const auto before = [&](Index a, Index b) {
       if (less_in_row(entry(a), entry(b))) return true;
       return a < b && !less_in_row(entry(b), entry(a));
@@ -358,7 +392,8 @@ class RowFiller {
     if (!std::is_sorted(first, last, before)) std::sort(first, last, before);
   }
 
-  static constexpr int64_t kShortRow = 32;
+  static constexpr size_t kShortRow = 16;
+  static constexpr int64_t kMostPacked = 0xffffffff;
   static constexpr int64_t kPrefetchDistance = 24;
   static constexpr int64_t kMostSortParts = 4;
 
@@ -370,9 +405,11 @@ class RowFiller {
   std::vector<int64_t> rows_before_;  // how many rows have entries in the parts before each
   // Of unsorted entries:
   size_t sort_parts_ = 0;
-  std::unique_ptr<Index[]> starts_;   // where each row begins in the output
-  std::unique_ptr<Index[]> next_;     // where the next entry of each row goes, by part of the input
-  std::unique_ptr<Index[]> sources_;  // which entry goes to each output position, where rows are sorted, too
+  std::unique_ptr<Index[]> starts_;  // where each row begins in the output
+  std::unique_ptr<Index[]> next_;    // where the next entry of each row goes, by part of the input
+  // Which entry goes to each output position, where rows are sorted, too: its number, or its column and number.
+  std::unique_ptr<Index[]> sources_;
+  std::unique_ptr<uint64_t[]> packed_;
 };
 
 }  // namespace onnx_sparse

@@ -28,13 +28,13 @@ bool is_aligned(const void* data, size_t element_size) { return reinterpret_cast
 
 }  // namespace
 
-Call::Call(const OrtApi& api, OrtKernelContext* context, const Declaration& op, const Choices& choices)
-    : api_(api), context_(context), choices_(choices) {
+Call::Call(const Runtime& runtime, OrtKernelContext* context, const Declaration& op, const Choices& choices)
+    : api_(runtime.api), context_(context), choices_(choices) {
   check(api_.KernelContext_GetOutputCount(context_, &output_count_));
   size_t given_count = 0;
   check(api_.KernelContext_GetInputCount(context_, &given_count));
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (i < given_count) read_input(i, op.inputs[i]);
+    if (i < given_count) read_input(runtime, i, op.inputs[i]);
     if (!inputs_[i] && !op.inputs[i].optional()) {
       throw InvalidArgument{"input " + std::string(op.inputs[i].name) + " is required"};
     }
@@ -51,14 +51,14 @@ void Call::finish() const {
   }
 }
 
-void Call::read_input(size_t index, const Input& declared) {
-  const OrtValue* value = nullptr;
-  check(api_.KernelContext_GetInput(context_, index, &value));
-  if (value == nullptr) return;
+void Call::read_shape(const Runtime& runtime, size_t index) {
   Tensor& tensor = inputs_[index];
-  tensor.value = value;
+  if (runtime.has_shape_references) {
+    return check(
+        api_.GetTensorElementTypeAndShapeDataReference(tensor.value, &tensor.type, &tensor.dims, &tensor.rank));
+  }
   OrtTensorTypeAndShapeInfo* info = nullptr;
-  check(api_.GetTensorTypeAndShape(value, &info));
+  check(api_.GetTensorTypeAndShape(tensor.value, &info));
   const std::unique_ptr<OrtTensorTypeAndShapeInfo, void(ORT_CALL*)(OrtTensorTypeAndShapeInfo*)> released(
       info, api_.ReleaseTensorTypeAndShapeInfo);
   check(api_.GetTensorElementType(info, &tensor.type));
@@ -66,6 +66,15 @@ void Call::read_input(size_t index, const Input& declared) {
   dims_[index].resize(tensor.rank);
   check(api_.GetDimensions(info, dims_[index].data(), tensor.rank));
   tensor.dims = dims_[index].data();
+}
+
+void Call::read_input(const Runtime& runtime, size_t index, const Input& declared) {
+  const OrtValue* value = nullptr;
+  check(api_.KernelContext_GetInput(context_, index, &value));
+  if (value == nullptr) return;
+  Tensor& tensor = inputs_[index];
+  tensor.value = value;
+  read_shape(runtime, index);
   if (tensor.type != ORT_STRING) {
     void* data = nullptr;
     check(api_.GetTensorMutableData(const_cast<OrtValue*>(value), &data));  // it is only read
@@ -81,41 +90,37 @@ void Call::read_input(size_t index, const Input& declared) {
   }
 }
 
-InvalidArgument cannot_be_allocated(const std::vector<int64_t>& dims, const std::string& cause) {
-  return {cause + ": an output of shape " + text_of(dims.data(), dims.size()) + " cannot be allocated"};
+InvalidArgument cannot_be_allocated(const Shape& shape, const std::string& cause) {
+  return {cause + ": an output of shape " + text_of(shape.begin(), shape.rank()) + " cannot be allocated"};
 }
 
-OrtValue* Call::allocate_value(size_t index, const std::vector<int64_t>& dims, size_t element_size,
-                               const std::string& cause) const {
+OrtValue* Call::allocate_value(size_t index, const Shape& shape, size_t element_size, const std::string& cause) const {
   // As ONNX Runtime counts: after a dimension of 0 nothing can overflow, before it everything can.
   auto bytes = static_cast<int64_t>(element_size);
   const bool representable =
-      std::all_of(dims.begin(), dims.end(), [&](int64_t dim) { return !__builtin_mul_overflow(bytes, dim, &bytes); });
-  if (!representable || (bytes > kLargeBytes && !can_be_allocated(bytes))) throw cannot_be_allocated(dims, cause);
+      std::all_of(shape.begin(), shape.end(), [&](int64_t dim) { return !__builtin_mul_overflow(bytes, dim, &bytes); });
+  if (!representable || (bytes > kLargeBytes && !can_be_allocated(bytes))) throw cannot_be_allocated(shape, cause);
   OrtValue* value = nullptr;
-  Status status(api_.KernelContext_GetOutput(context_, index, dims.data(), dims.size(), &value), {&api_});
+  Status status(api_.KernelContext_GetOutput(context_, index, shape.begin(), shape.rank(), &value), {&api_});
   if (status == nullptr) return value;
   OrtFailure failure(std::move(status));
-  failure.attempt = cause + ": an output of shape " + text_of(dims.data(), dims.size()) + ": ";
+  failure.attempt = cause + ": an output of shape " + text_of(shape.begin(), shape.rank()) + ": ";
   throw failure;
 }
 
-void* Call::allocate(size_t index, const std::vector<int64_t>& dims, size_t element_size,
-                     const std::string& cause) const {
-  OrtValue* value = allocate_value(index, dims, element_size, cause);
+void* Call::allocate(size_t index, const Shape& shape, size_t element_size, const std::string& cause) const {
+  OrtValue* value = allocate_value(index, shape, element_size, cause);
   void* data = nullptr;
   if (value != nullptr) check(api_.GetTensorMutableData(value, &data));
   if (value != nullptr && is_aligned(data, element_size)) return data;
   size_t bytes = element_size;
-  for (const int64_t dim : dims) bytes *= static_cast<size_t>(dim);
+  for (const int64_t dim : shape) bytes *= static_cast<size_t>(dim);
   substitutes_.push_back({std::unique_ptr<char[]>(new char[bytes]), value == nullptr ? 0 : bytes, data});
   return substitutes_.back().memory.get();
 }
 
 void* Call::allocate_rows(size_t index, int64_t rows, const Tensor& like, size_t axis, const std::string& cause) const {
-  std::vector<int64_t> dims(like.dims + axis, like.dims + like.rank);
-  dims.insert(dims.begin(), rows);
-  return allocate(index, dims, size_of(like.type), cause);
+  return allocate(index, {rows, like.dims + axis, like.rank - axis}, size_of(like.type), cause);
 }
 
 size_t size_of(OrtElementType type) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -52,6 +53,39 @@ struct Handover {
 inline Handover begin_of_tasks;
 inline Handover end_of_tasks;
 
+// An ONNX Runtime that has loaded the library.
+struct Runtime {
+  const OrtApi& api;
+  bool has_shape_references;  // whether it is of kShapeReferenceVersion or later
+};
+
+// The dimensions of an output. Few are held without an allocation.
+class Shape {
+ public:
+  Shape(std::initializer_list<int64_t> dims) : Shape(dims.begin(), dims.size()) {}
+  Shape(const std::vector<int64_t>& dims) : Shape(dims.data(), dims.size()) {}
+  Shape(int64_t first, const int64_t* others, size_t count) : rank_(1 + count) {
+    if (rank_ > few_.size()) many_.resize(rank_);
+    int64_t* dims = many_.empty() ? few_.data() : many_.data();
+    dims[0] = first;
+    std::copy_n(others, count, dims + 1);
+  }
+
+  size_t rank() const { return rank_; }
+  const int64_t* begin() const { return many_.empty() ? few_.data() : many_.data(); }
+  const int64_t* end() const { return begin() + rank_; }
+
+ private:
+  Shape(const int64_t* dims, size_t rank) : rank_(rank) {
+    if (rank > few_.size()) many_.resize(rank);
+    std::copy_n(dims, rank, many_.empty() ? few_.data() : many_.data());
+  }
+
+  size_t rank_;
+  std::array<int64_t, 8> few_;
+  std::vector<int64_t> many_;
+};
+
 // Into how many tasks to divide work: each moves enough bytes to be worth another thread. The number depends on the
 // work alone, never on the number of threads.
 size_t task_count(int64_t bytes);
@@ -63,7 +97,7 @@ using Choices = std::array<int, declarations::kMostAttributes>;
 class Call {
  public:
   // Throws an InvalidArgument if the inputs break the declaration.
-  Call(const OrtApi& api, OrtKernelContext* context, const Declaration& op, const Choices& choices);
+  Call(const Runtime& runtime, OrtKernelContext* context, const Declaration& op, const Choices& choices);
 
   // An optional input that is omitted, or is its sentinel, is a null tensor.
   const Tensor& input(size_t index) const { return inputs_[index]; }
@@ -77,9 +111,8 @@ class Call {
   // Allocate an output. The value is null where the node does not name the output; the memory is never null. `cause`
   // is what asks for its size: "num_segments = 7". Throws an InvalidArgument where it cannot be allocated, an
   // OrtFailure where ONNX Runtime has another output in its place.
-  OrtValue* allocate_value(size_t index, const std::vector<int64_t>& dims, size_t element_size,
-                           const std::string& cause) const;
-  void* allocate(size_t index, const std::vector<int64_t>& dims, size_t element_size, const std::string& cause) const;
+  OrtValue* allocate_value(size_t index, const Shape& shape, size_t element_size, const std::string& cause) const;
+  void* allocate(size_t index, const Shape& shape, size_t element_size, const std::string& cause) const;
 
   // Allocates an output of so many rows, each of the type of a tensor and of its dimensions from an axis on.
   void* allocate_rows(size_t index, int64_t rows, const Tensor& like, size_t axis, const std::string& cause) const;
@@ -131,20 +164,21 @@ class Call {
     void* data;
   };
 
-  void read_input(size_t index, const Input& declared);
+  void read_input(const Runtime& runtime, size_t index, const Input& declared);
+  void read_shape(const Runtime& runtime, size_t index);
 
   const OrtApi& api_;
   OrtKernelContext* context_;
   const Choices& choices_;
   size_t output_count_ = 0;
   std::array<Tensor, declarations::kMostInputs> inputs_{};
-  std::array<std::vector<int64_t>, declarations::kMostInputs> dims_;
+  std::array<std::vector<int64_t>, declarations::kMostInputs> dims_;  // unless ONNX Runtime lends them
   std::array<std::unique_ptr<char[]>, declarations::kMostInputs> aligned_inputs_;
   mutable std::vector<Substitute> substitutes_;
 };
 
 // The error about an output of such a shape; `cause` is what asks for it.
-InvalidArgument cannot_be_allocated(const std::vector<int64_t>& dims, const std::string& cause);
+InvalidArgument cannot_be_allocated(const Shape& shape, const std::string& cause);
 
 using Compute = void (*)(const Call& call);
 

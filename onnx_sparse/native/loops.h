@@ -111,4 +111,7 @@ struct Loops {
 // The loops for this machine.
 const Loops& loops();
 
+// How many bytes of looked-up rows are prefetched ahead of the row that is read, on this machine.
+int64_t prefetch_bytes();
+
 }  // namespace onnx_sparse

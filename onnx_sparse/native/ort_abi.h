@@ -2,7 +2,8 @@
 //
 // ONNX Runtime's wheels ship no headers, and the ABI is stable: OrtApi is a table of function pointers that only grows
 // at its end. The functions between those used here are counted, not declared. Version 18 of the table (ONNX Runtime
-// 1.18) has all of them; asking for the lowest version that is enough lets one library run on all later ones.
+// 1.18) has all but the last, which is asked for where it is used; asking for the lowest version that is enough lets
+// one library run on all later ones.
 
 #pragma once
 
@@ -111,6 +112,10 @@ struct OrtApi {
   void* unused_253[21];
   OrtStatus*(ORT_CALL* KernelContext_ParallelFor)(const OrtKernelContext* context, void (*task)(void*, size_t),
                                                   size_t total, size_t batches, void* user_data);
+  void* unused_275[139];
+  // From version 24 on: the dimensions where the tensor has them.
+  OrtStatus*(ORT_CALL* GetTensorElementTypeAndShapeDataReference)(const OrtValue* value, OrtElementType* type,
+                                                                  const int64_t** dims, size_t* rank);
 };
 
 struct OrtApiBase {
@@ -153,6 +158,8 @@ struct OrtCustomOp {
 namespace onnx_sparse {
 
 constexpr uint32_t kOrtApiVersion = 18;
+// The version that has GetTensorElementTypeAndShapeDataReference.
+constexpr uint32_t kShapeReferenceVersion = 24;
 
 #define ORT_SLOT(function, slot) \
   static_assert(offsetof(OrtApi, function) == (slot) * sizeof(void*), #function " stands in slot " #slot)
@@ -185,6 +192,7 @@ ORT_SLOT(ReleaseTensorTypeAndShapeInfo, 99);
 ORT_SLOT(ReleaseCustomOpDomain, 101);
 ORT_SLOT(GetResizedStringTensorElementBuffer, 252);
 ORT_SLOT(KernelContext_ParallelFor, 274);
+ORT_SLOT(GetTensorElementTypeAndShapeDataReference, 414);
 #undef ORT_SLOT
 
 #define ORT_MEMBER(member, position) \

@@ -7,10 +7,10 @@ namespace onnx_sparse::ONNX_SPARSE_INSTRUCTIONS {
 // In the order of Element.
 extern const RowLoops quantized_rows[4];
 const RowLoops quantized_rows[4] = {
-    row_loops<QuantizedRowReduction<QuantizedInt8>>(),
-    row_loops<QuantizedRowReduction<QuantizedUint8>>(),
-    row_loops<QuantizedRowReduction<QuantizedInt4>>(),
-    row_loops<QuantizedRowReduction<QuantizedUint4>>(),
+    quantized_row_loops<QuantizedInt8>(),
+    quantized_row_loops<QuantizedUint8>(),
+    quantized_row_loops<QuantizedInt4>(),
+    quantized_row_loops<QuantizedUint4>(),
 };
 
 }  // namespace onnx_sparse::ONNX_SPARSE_INSTRUCTIONS

@@ -41,14 +41,16 @@ struct RowReduction {
   }
 };
 
-// How rows of integers with scales are summed; Q is one of the integers in vectors.h.
-template <class Q>
+// How rows of integers with scales are summed; Q is one of the integers in vectors.h. Most often they are `plain`: one
+// scale and one bias for a row, and no weights. Asking that for every row would take as long as the row.
+template <class Q, bool plain>
 struct QuantizedRowReduction {
   using Element = Q;
   static constexpr bool is_half = false;
   static constexpr bool is_sum = true;
   static constexpr bool weighted = true;
   static constexpr bool is_quantized = true;
+  static constexpr bool is_plain = plain;
 
   using Compute = float;
   using Weight = float;
@@ -77,22 +79,34 @@ ONNX_SPARSE_INLINE uintptr_t address_of(const SegmentBatch& batch, int64_t entry
   return reinterpret_cast<uintptr_t>(batch.table) + static_cast<uintptr_t>(batch.indices[entry]) * batch.row_stride;
 }
 
+// How far the scales and biases of two rows are apart where rows have one of each.
+constexpr size_t kPlainScaleStride = 2 * sizeof(float);
+
 // The address of the scale at a position.
+template <class R>
 ONNX_SPARSE_INLINE uintptr_t scale_of(const SegmentBatch& batch, int64_t position) {
-  return reinterpret_cast<uintptr_t>(batch.scales) + static_cast<uintptr_t>(position) * batch.scale_stride;
+  const size_t stride = R::is_plain ? kPlainScaleStride : batch.scale_stride;
+  return reinterpret_cast<uintptr_t>(batch.scales) + static_cast<uintptr_t>(position) * stride;
 }
 
 ONNX_SPARSE_INLINE void fetch(uintptr_t address) { __builtin_prefetch(reinterpret_cast<void*>(address), 0, 2); }
 
-// Reduces `vectors` vectors of columns of the rows of entries `begin` to `end`. The vectors are consecutive from
-// `column` on, except the last: it is at `last` and may overlap the one before, as columns are reduced independently.
-template <class R, size_t lanes, size_t vectors>
+// How many vectors of columns are reduced at a time, at most. The reduced rows of more than four are kept in the
+// output beside the sum of eight: there are sixteen registers.
+constexpr size_t kMostVectors = 8;
+
+// Reduces `vectors` vectors of columns, from `column` on, of the rows of entries `begin` to `end`. The vectors are
+// consecutive if that is exact; else the last is that of a row's `width` columns and may overlap the one before, as
+// columns are reduced independently.
+template <class R, size_t lanes, size_t vectors, bool exact>
 ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin, int64_t end, size_t column,
-                                       size_t last, typename R::Compute* output) {
+                                       size_t width, typename R::Compute* output) {
   using C = typename R::Compute;
   using V = Vector<C, lanes>;
+  static_assert(exact || vectors <= kMostVectors / 2, "what overlaps must not be joined with the output twice");
   constexpr size_t row_bytes = R::bytes_of(vectors * lanes);
   const bool prefetch = batch.prefetch_distance > 0;
+  const size_t last = exact ? column + (vectors - 1) * lanes : width - lanes;
   // A second prefetch of one line takes as long as another line's.
   const bool in_two_lines =
       row_bytes > 64 || (reinterpret_cast<uintptr_t>(batch.table) | batch.row_stride) % 64 + row_bytes > 64;
@@ -100,38 +114,46 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin,
                              __attribute__((always_inline)) { return v + 1 < vectors ? column + v * lanes : last; };
   const auto read = [&](int64_t k, V* into) __attribute__((always_inline)) {
     if (prefetch) {
-      // Into the second-level cache, which takes more requests at a time than the first. The lines between are fetched
-      // later, when the page of the first has been looked up: they would all wait for it.
+      // Into the second-level cache, which takes more requests at a time than the first.
       const uintptr_t far = address_of(batch, k + batch.prefetch_distance);
       fetch(far + R::bytes_of(column));
       if constexpr (R::is_quantized) {
-        if (!batch.scales_of_entries) fetch(scale_of(batch, batch.indices[k + batch.prefetch_distance]));
+        if (R::is_plain || !batch.scales_of_entries) {
+          fetch(scale_of<R>(batch, batch.indices[k + batch.prefetch_distance]));
+        }
       }
       if (in_two_lines) fetch(far + R::bytes_of(last + lanes) - 1);
       if constexpr (row_bytes > 64) {
-        const uintptr_t near = address_of(batch, k + batch.prefetch_distance / 2);
+        // The lines between, where the machine has AVX-512, when the page of the first has been looked up: there they
+        // would all wait for it.
+        constexpr int64_t share = kVectorBytes == 64 ? 2 : 1;
+        const uintptr_t between = address_of(batch, k + batch.prefetch_distance / share);
         ONNX_SPARSE_UNROLL for (size_t v = 1; v < vectors; ++v) {
-          if (R::bytes_of(v * lanes) % 64 == 0) fetch(near + R::bytes_of(column_of(v)));
+          if (R::bytes_of(v * lanes) % 64 == 0) fetch(between + R::bytes_of(column_of(v)));
         }
       }
     }
     const uintptr_t row = address_of(batch, k);
     ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) into[v] = R::template columns_of<lanes>(row, column_of(v));
     if constexpr (R::is_quantized) {
+      const bool has_own_scales = !R::is_plain && batch.scales_of_entries;
       const auto* scale_bias =
-          reinterpret_cast<const float*>(scale_of(batch, batch.scales_of_entries ? k : batch.indices[k]));
+          reinterpret_cast<const float*>(scale_of<R>(batch, has_own_scales ? k : batch.indices[k]));
       const V scale = all_lanes<C, lanes>(load<float, 1>(scale_bias));
       ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) into[v] = into[v] * scale;
-      if (batch.has_biases) {
+      if (R::is_plain || batch.has_biases) {
         const V bias = all_lanes<C, lanes>(load<float, 1>(scale_bias + 1));
         ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) into[v] = into[v] + bias;
       }
-      if (batch.weights == nullptr) return;
+      if (R::is_plain || batch.weights == nullptr) return;
     }
     if constexpr (R::weighted) {
       const V weight = all_lanes<C, lanes>(load<C, 1>(static_cast<const typename R::Weight*>(batch.weights) + k));
       ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) into[v] = product(into[v], weight);
     }
+  };
+  const auto store = [&](const V* from) __attribute__((always_inline)) {
+    ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) { std::memcpy(output + column_of(v), &from[v], sizeof(V)); }
   };
   V result[vectors];
   V row[vectors];
@@ -141,6 +163,8 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin,
     read(k, row);
     ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) result[v] = R::join(result[v], row[v]);
   }
+  constexpr bool in_output = vectors > kMostVectors / 2;
+  if (in_output) store(result);
   for (int64_t block = head_end; block < end; block += 8) {
     V sum[vectors];
     read(block, sum);
@@ -148,9 +172,15 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin,
       read(k, row);
       ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) sum[v] = R::join(sum[v], row[v]);
     }
+    if (in_output) {
+      ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) {
+        std::memcpy(&result[v], output + column_of(v), sizeof(V));
+      }
+    }
     ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) result[v] = R::join(result[v], sum[v]);
+    if (in_output) store(result);
   }
-  ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) std::memcpy(output + column_of(v), &result[v], sizeof(V));
+  if (!in_output) store(result);
 }
 
 // The sum of the (squared) weights, in the order in which rows are summed.
@@ -303,35 +333,45 @@ ONNX_SPARSE_INLINE void reduce_segments(const SegmentBatch& batch, const ReduceR
   }
 }
 
-// Reduces segments of rows that take `vectors` vectors, of which the last may overlap with the one before. Not inlined:
-// a compiler takes longer for one large function.
-template <class R, size_t lanes, size_t vectors>
+// Sums of floating-point numbers, which most lookups are, take eight vectors at a time where they can: a fifth of the
+// time in cache. A compiler would take as long again for the others.
+template <class R>
+constexpr bool is_common = R::is_sum && std::is_floating_point_v<typename R::Compute>;
+
+// Reduces segments of rows of so many vectors, the last of which may overlap unless that is exact. Not inlined: a
+// compiler takes longer for one large function.
+template <class R, size_t lanes, size_t vectors, bool exact>
 __attribute__((noinline)) void reduce_narrow(const SegmentBatch& batch) {
-  const size_t last = batch.width - lanes;
+  const size_t width = batch.width;
   reduce_segments<R>(batch, [&](int64_t begin, int64_t end, typename R::Compute* row) __attribute__((always_inline)) {
-    reduce_columns<R, lanes, vectors>(batch, begin, end, 0, last, row);
+    reduce_columns<R, lanes, vectors, exact>(batch, begin, end, 0, width, row);
   });
 }
 
-// Reduces segments of rows that take more than four vectors: four at a time, and the rest.
+// Reduces segments of rows that take more than four vectors: eight or four at a time, and the rest.
 template <class R, size_t lanes>
 __attribute__((noinline)) void reduce_wide(const SegmentBatch& batch) {
   const size_t width = batch.width;
-  const size_t last = width - lanes;
   reduce_segments<R>(batch, [&](int64_t begin, int64_t end, typename R::Compute* row) __attribute__((always_inline)) {
     size_t column = 0;
+    if constexpr (is_common<R>) {
+      for (; width - column >= 8 * lanes; column += 8 * lanes) {
+        reduce_columns<R, lanes, 8, true>(batch, begin, end, column, width, row);
+      }
+      if (column == width) return;
+    }
     for (; width - column > 4 * lanes; column += 4 * lanes) {
-      reduce_columns<R, lanes, 4>(batch, begin, end, column, column + 3 * lanes, row);
+      reduce_columns<R, lanes, 4, true>(batch, begin, end, column, width, row);
     }
     switch ((width - column + lanes - 1) / lanes) {
       case 4:
-        return reduce_columns<R, lanes, 4>(batch, begin, end, column, last, row);
+        return reduce_columns<R, lanes, 4, false>(batch, begin, end, column, width, row);
       case 3:
-        return reduce_columns<R, lanes, 3>(batch, begin, end, column, last, row);
+        return reduce_columns<R, lanes, 3, false>(batch, begin, end, column, width, row);
       case 2:
-        return reduce_columns<R, lanes, 2>(batch, begin, end, column, last, row);
+        return reduce_columns<R, lanes, 2, false>(batch, begin, end, column, width, row);
       default:
-        return reduce_columns<R, lanes, 1>(batch, begin, end, column, last, row);
+        return reduce_columns<R, lanes, 1, false>(batch, begin, end, column, width, row);
     }
   });
 }
@@ -346,14 +386,17 @@ ONNX_SPARSE_INLINE void reduce_in_vectors(const SegmentBatch& batch) {
     return;
   }
   if constexpr (lanes * sizeof(typename R::Compute) == kVectorBytes) {
+    if constexpr (is_common<R>) {
+      if (width == 8 * lanes) return reduce_narrow<R, lanes, 8, true>(batch);
+    }
     if (width > 4 * lanes) return reduce_wide<R, lanes>(batch);
-    if (width > 3 * lanes) return reduce_narrow<R, lanes, 4>(batch);
-    if (width > 2 * lanes) return reduce_narrow<R, lanes, 3>(batch);
+    if (width > 3 * lanes) return reduce_narrow<R, lanes, 4, false>(batch);
+    if (width > 2 * lanes) return reduce_narrow<R, lanes, 3, false>(batch);
   }
   if (width > lanes) {
-    reduce_narrow<R, lanes, 2>(batch);
+    reduce_narrow<R, lanes, 2, false>(batch);
   } else {
-    reduce_narrow<R, lanes, 1>(batch);
+    reduce_narrow<R, lanes, 1, true>(batch);
   }
 }
 
@@ -378,9 +421,23 @@ void finalize(const SegmentBatch& batch, void* row) {
   if (!has_half_output<R>(batch)) std::memcpy(batch.output, row, output_bytes<R>(batch));
 }
 
+template <class Q>
+void reduce_quantized_batch(const SegmentBatch& batch) {
+  const bool is_plain = batch.has_biases && batch.scale_stride == kPlainScaleStride && !batch.scales_of_entries &&
+                        batch.weights == nullptr;
+  return is_plain ? reduce_batch<QuantizedRowReduction<Q, true>>(batch)
+                  : reduce_batch<QuantizedRowReduction<Q, false>>(batch);
+}
+
 template <class R>
 constexpr RowLoops row_loops() {
   return {reduce_batch<R>, accumulate<R>, finalize<R>};
+}
+
+template <class Q>
+constexpr RowLoops quantized_row_loops() {
+  using R = QuantizedRowReduction<Q, false>;
+  return {reduce_quantized_batch<Q>, accumulate<R>, finalize<R>};
 }
 
 }  // namespace

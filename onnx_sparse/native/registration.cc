@@ -42,10 +42,35 @@ const Entry kOperators[] = {
 
 // One node's kernel.
 struct Kernel {
-  const OrtApi& api;
+  Runtime runtime;
   const Entry& entry;
   Choices choices;
 };
+
+struct KnownRuntime {
+  Runtime runtime;
+  OrtCustomOpDomain* domain;
+};
+
+struct KnownRuntimes {
+  std::mutex mutex;
+  std::vector<KnownRuntime> known;
+};
+
+// Never destroyed: kernels outlive the end of the program.
+KnownRuntimes& runtimes() {
+  static auto& all = *new KnownRuntimes();
+  return all;
+}
+
+Runtime runtime_of(const OrtApi& api) {
+  auto& [mutex, known] = runtimes();
+  const std::lock_guard<std::mutex> lock(mutex);
+  for (const KnownRuntime& one : known) {
+    if (&one.runtime.api == &api) return one.runtime;
+  }
+  return {api, false};
+}
 
 // Turns whatever is thrown into a status; nothing may be thrown across the ABI.
 template <class Body>
@@ -160,13 +185,13 @@ BoundOp::BoundOp(const Entry& e) : OrtCustomOp(), entry(e) {
       for (size_t i = 0; i < made.declaration.attributes.size(); ++i) {
         choices[i] = read_attribute(*api, info, made.declaration.attributes[i]);
       }
-      *out = new Kernel{*api, made, choices};
+      *out = new Kernel{runtime_of(*api), made, choices};
     });
   };
   KernelComputeV2 = [](void* kernel, OrtKernelContext* context) noexcept {
     const auto& run = *static_cast<const Kernel*>(kernel);
-    return guarded(run.api, run.entry.declaration, [&] {
-      const Call call(run.api, context, run.entry.declaration, run.choices);
+    return guarded(run.runtime.api, run.entry.declaration, [&] {
+      const Call call(run.runtime, context, run.entry.declaration, run.choices);
       run.entry.compute(call);
       call.finish();
     });
@@ -201,17 +226,12 @@ BoundOps make_all() {
 
 // The domain for one ONNX Runtime (a process may hold several). Sessions point into it, so it is never freed, and all
 // session options share it.
-OrtCustomOpDomain* domain_of(const OrtApi& api) {
-  struct Known {
-    const OrtApi* api;
-    OrtCustomOpDomain* domain;
-  };
-  static std::mutex mutex;
-  static auto& known = *new std::vector<Known>();
+OrtCustomOpDomain* domain_of(const OrtApi& api, bool has_shape_references) {
   static const auto& ops = *new BoundOps(make_all());
+  auto& [mutex, known] = runtimes();
   const std::lock_guard<std::mutex> lock(mutex);
-  for (const Known& one : known) {
-    if (one.api == &api) return one.domain;
+  for (const KnownRuntime& one : known) {
+    if (&one.runtime.api == &api) return one.domain;
   }
   prevent_unloading();
   known.reserve(known.size() + 1);
@@ -219,7 +239,7 @@ OrtCustomOpDomain* domain_of(const OrtApi& api) {
   check_status(api, api.CreateCustomOpDomain("onnx_sparse", &created));
   std::unique_ptr<OrtCustomOpDomain, void(ORT_CALL*)(OrtCustomOpDomain*)> domain(created, api.ReleaseCustomOpDomain);
   for (const auto& op : ops) check_status(api, api.CustomOpDomain_Add(created, op.get()));
-  known.push_back({&api, domain.release()});
+  known.push_back({{api, has_shape_references}, domain.release()});
   return created;
 }
 
@@ -235,7 +255,8 @@ extern "C" EXPORT OrtStatus* ORT_CALL RegisterCustomOps(OrtSessionOptions* optio
     return oldest->CreateStatus(ORT_FAIL, "onnx_sparse needs ONNX Runtime 1.18 or later");
   }
   try {
-    return api->AddCustomOpDomain(options, domain_of(*api));
+    const bool has_shape_references = base->GetApi(kShapeReferenceVersion) != nullptr;
+    return api->AddCustomOpDomain(options, domain_of(*api, has_shape_references));
   } catch (OrtFailure& failure) {
     return failure.status.release();
   } catch (...) {

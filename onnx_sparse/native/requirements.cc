@@ -36,6 +36,21 @@ bool all_in_range(const Call& call, const Tensor& values, int64_t high,
   });
 }
 
+template <class Id>
+void require_splits(std::string_view name, const Id* splits, int64_t count, int64_t size) {
+  if (splits[0] != 0) throw InvalidArgument{element(name, 0) + " = " + std::to_string(splits[0]) + " must be 0"};
+  for (int64_t k = 1; k < count; ++k) {
+    if (splits[k] < splits[k - 1]) {
+      throw InvalidArgument{element(name, k) + " = " + std::to_string(splits[k]) + " is less than " +
+                            element(name, k - 1) + " = " + std::to_string(splits[k - 1])};
+    }
+  }
+  if (splits[count - 1] != size) {
+    throw InvalidArgument{element(name, count - 1) + " = " + std::to_string(splits[count - 1]) + " must be " +
+                          std::to_string(size) + ", the number of values"};
+  }
+}
+
 }  // namespace
 
 bool are_sorted(const Call& call, const Tensor& ids) {
@@ -72,28 +87,18 @@ void require_offsets(const Call& call, std::string_view name, const Tensor& offs
   if (offsets.integer(static_cast<size_t>(size - 1)) > count) require_in_range(name, offsets, size, count + 1);
 }
 
-void require_in_range(std::string_view name, const Tensor& values, int64_t count, int64_t high) {
+void require_in_range(std::string_view name, const Tensor& values, int64_t count, int64_t high, bool but_negative) {
   for (int64_t k = 0; k < count; ++k) {
     const int64_t value = values.integer(static_cast<size_t>(k));
-    if (value < 0 || value >= high) throw out_of_range(name, values, k, value, "0", high);
+    if ((value < 0 && !but_negative) || value >= high) throw out_of_range(name, values, k, value, "0", high);
   }
 }
 
 void require_row_splits(std::string_view name, const Tensor& splits, int64_t size) {
   const int64_t count = splits.size();
   if (count == 0) throw InvalidArgument{std::string(name) + " has 0 elements; at least 1 expected"};
-  const auto* values = splits.as<int64_t>();
-  if (values[0] != 0) throw InvalidArgument{element(name, 0) + " = " + std::to_string(values[0]) + " must be 0"};
-  for (int64_t k = 1; k < count; ++k) {
-    if (values[k] < values[k - 1]) {
-      throw InvalidArgument{element(name, k) + " = " + std::to_string(values[k]) + " is less than " +
-                            element(name, k - 1) + " = " + std::to_string(values[k - 1])};
-    }
-  }
-  if (values[count - 1] != size) {
-    throw InvalidArgument{element(name, count - 1) + " = " + std::to_string(values[count - 1]) + " must be " +
-                          std::to_string(size) + ", the number of values"};
-  }
+  splits.type == ORT_INT32 ? require_splits(name, splits.as<int32_t>(), count, size)
+                           : require_splits(name, splits.as<int64_t>(), count, size);
 }
 
 InvalidArgument out_of_range(std::string_view name, const Tensor& tensor, int64_t position, int64_t value,

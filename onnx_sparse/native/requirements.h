@@ -21,8 +21,9 @@ void require_sorted(const Call& call, std::string_view name, const Tensor& ids);
 // Throws an InvalidArgument unless offsets into `count` entries begin with 0, do not decrease and are at most `count`.
 void require_offsets(const Call& call, std::string_view name, const Tensor& offsets, int64_t count);
 
-// Throws an InvalidArgument unless the first `count` values are in [0, high).
-void require_in_range(std::string_view name, const Tensor& values, int64_t count, int64_t high);
+// Throws an InvalidArgument unless the first `count` values, perhaps but negative ones, are in [0, high).
+void require_in_range(std::string_view name, const Tensor& values, int64_t count, int64_t high,
+                      bool but_negative = false);
 
 // Throws an InvalidArgument unless row splits begin with 0, do not decrease and end with `size`.
 void require_row_splits(std::string_view name, const Tensor& splits, int64_t size);

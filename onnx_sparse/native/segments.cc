@@ -20,8 +20,6 @@ constexpr int64_t kLongSegment = 4096;
 // How many blocks of eight entries of a long segment make a task, and how much memory their sums may take at a time.
 constexpr int64_t kTaskBlocks = 64;
 constexpr int64_t kBlockSumBytes = 1 << 20;
-// How many bytes of looked-up rows are prefetched ahead of the row that is read.
-constexpr int64_t kPrefetchBytes = 8192;
 constexpr int64_t kMostPrefetched = 64;
 // The rows of a table of so many bytes stay in the second-level cache, and prefetches would only take time.
 constexpr int64_t kCachedBytes = 1 << 20;
@@ -156,6 +154,7 @@ class Reducer {
     const size_t parts = chunks_ * blocks_;
     const size_t tasks = blocks_ == 1 ? chunks_ : 1;
     const size_t ranges = (task_count(cost_of(entries_ + segments_)) + tasks - 1) / tasks;
+    if (ranges * tasks == 1) return reduce_all(parts);
     std::vector<int64_t> splits;
     for (size_t range = 0; range < ranges; ++range) {
       splits.push_back(
@@ -166,6 +165,20 @@ class Reducer {
       const size_t part = task % tasks;
       reduce_range(splits[task / tasks], splits[task / tasks + 1], part, blocks_ == 1 ? part + 1 : parts);
     });
+    reduce_long_segments(parts);
+  }
+
+  // Whether all indices of the run are in range.
+  bool all_in_range() const { return all_in_range_.load(); }
+
+ private:
+  // Few entries: on this thread, and without an allocation.
+  void reduce_all(size_t parts) const {
+    call_.parallel_for(1, [&](size_t) { reduce_range(0, segments_, 0, parts); });
+    reduce_long_segments(parts);
+  }
+
+  void reduce_long_segments(size_t parts) const {
     for (int64_t entry = 0; entry < entries_;) {
       const int64_t segment = grouping_.segment_at(entry);
       const int64_t begin = grouping_.begin_of(segment);
@@ -177,10 +190,6 @@ class Reducer {
     }
   }
 
-  // Whether all indices of the run are in range.
-  bool all_in_range() const { return all_in_range_.load(); }
-
- private:
   // The cost of so many entries and segments, in bytes moved.
   int64_t cost_of(int64_t count) const {
     int64_t cost;
@@ -207,7 +216,7 @@ class Reducer {
     made.table = reduction_.table + bytes_of(reduction_.element, columns.first);
     made.row_stride = static_cast<size_t>(row_bytes_);
     made.prefetch_distance =
-        prefetch ? std::clamp(kPrefetchBytes / std::max(row_bytes_, int64_t{1}), int64_t{8}, kMostPrefetched) : 0;
+        prefetch ? std::clamp(prefetch_bytes() / std::max(row_bytes_, int64_t{1}), int64_t{8}, kMostPrefetched) : 0;
     made.width = columns.count;
     made.is_signed = is_signed(reduction_.element);
     made.finalize = reduction_.finalize;

@@ -1,6 +1,7 @@
 #include "validation.h"
 
 #include <algorithm>
+#include <array>
 
 namespace onnx_sparse {
 namespace {
@@ -59,7 +60,7 @@ class Dimensions {
       const bool last_group = std::none_of(items.begin() + position + 1, items.end(), is_group);
       size_t length = spare;
       if (!last_group) {
-        const Group* known = find(groups_, item);
+        const Group* known = groups_.find(item);
         if (known == nullptr) return;
         length = known->rank;
         if (length > spare) {
@@ -74,7 +75,7 @@ class Dimensions {
   }
 
   void check_broadcast(const Input& declared, const Tensor& input) const {
-    const Group* target = find(groups_, declared.shape);
+    const Group* target = groups_.find(declared.shape);
     if (target == nullptr) return;
     bool fits = input.rank <= target->rank;
     for (size_t back = 1; fits && back <= input.rank; ++back) {
@@ -101,16 +102,27 @@ class Dimensions {
     std::string_view owner;
   };
 
+  // What is known of so many items; none is allocated.
   template <class Known>
-  static const Known* find(const std::vector<Known>& known, std::string_view name) {
-    const auto found = std::find_if(known.begin(), known.end(), [&](const Known& k) { return k.name == name; });
-    return found == known.end() ? nullptr : &*found;
-  }
+  class Items {
+   public:
+    const Known* find(std::string_view name) const {
+      const auto* found = std::find_if(items_.data(), end(), [&](const Known& item) { return item.name == name; });
+      return found == end() ? nullptr : found;
+    }
+    void add(const Known& item) { items_.at(count_++) = item; }
+
+   private:
+    const Known* end() const { return items_.data() + count_; }
+
+    std::array<Known, declarations::kMostShapeItems> items_{};
+    size_t count_ = 0;
+  };
 
   void bind_size(std::string_view letter, int64_t size, std::string_view owner, size_t axis) {
-    const Size* known = find(sizes_, letter);
+    const Size* known = sizes_.find(letter);
     if (known == nullptr) {
-      sizes_.push_back({letter, size, owner});
+      sizes_.add({letter, size, owner});
     } else if (known->size != size) {
       fail("dimension " + std::to_string(axis) + " of " + owner + " is " + std::to_string(size) + " but " +
            known->owner + " has " + std::to_string(known->size) + " for the same dimension " + letter);
@@ -118,17 +130,17 @@ class Dimensions {
   }
 
   void bind_group(std::string_view item, const int64_t* dims, size_t rank, std::string_view owner) {
-    const Group* known = find(groups_, item);
+    const Group* known = groups_.find(item);
     if (known == nullptr) {
-      groups_.push_back({item, dims, rank, owner});
+      groups_.add({item, dims, rank, owner});
     } else if (known->rank != rank || !std::equal(dims, dims + rank, known->dims)) {
       fail(std::string(owner) + " has dimensions " + text_of(dims, rank) + " where " + known->owner + " has " +
            text_of(known->dims, known->rank) + " for the same " + item);
     }
   }
 
-  std::vector<Size> sizes_;
-  std::vector<Group> groups_;
+  Items<Size> sizes_;
+  Items<Group> groups_;
 };
 
 void check_sizes(const Input& declared, const Tensor& input) {

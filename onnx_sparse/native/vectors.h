@@ -14,7 +14,7 @@ namespace {
 
 #define ONNX_SPARSE_INLINE inline __attribute__((always_inline))
 // Before a loop over a few vectors, which are to stay in registers.
-#define ONNX_SPARSE_UNROLL _Pragma("GCC unroll 4")
+#define ONNX_SPARSE_UNROLL _Pragma("GCC unroll 8")
 
 // How many bytes a register holds.
 #if defined(__AVX512F__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,54 +15,21 @@ from onnx_sparse.schemas import embedding
 
 
 @implements(embedding.EMBEDDING_SEGMENTS_SUM)
-def embedding_segments_sum(
-    emb_table: Array,
-    indices: Array,
-    segment_ids: Array,
-    num_segments: Array,
-    default_index: Array | None = None,
-    per_sample_weights: Array | None = None,
-    *,
-    segment_ids_order: str = "sorted",
-) -> Array:
+def embedding_segments_sum(*inputs: Any, **attributes: Any) -> Array:
     """Weighted sums of looked-up rows; see the semantics of EmbeddingSegmentsSum."""
-    return segment_entries(
-        emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order
-    ).sums()
+    return segment_entries(*inputs, **attributes).sums()
 
 
 @implements(embedding.EMBEDDING_SEGMENTS_MEAN)
-def embedding_segments_mean(
-    emb_table: Array,
-    indices: Array,
-    segment_ids: Array,
-    num_segments: Array,
-    default_index: Array | None = None,
-    per_sample_weights: Array | None = None,
-    *,
-    segment_ids_order: str = "sorted",
-) -> Array:
+def embedding_segments_mean(*inputs: Any, **attributes: Any) -> Array:
     """Weighted averages of looked-up rows; see the semantics of EmbeddingSegmentsMean."""
-    return segment_entries(
-        emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order
-    ).means()
+    return segment_entries(*inputs, **attributes).means()
 
 
 @implements(embedding.EMBEDDING_SEGMENTS_SQRT_N)
-def embedding_segments_sqrt_n(
-    emb_table: Array,
-    indices: Array,
-    segment_ids: Array,
-    num_segments: Array,
-    default_index: Array | None = None,
-    per_sample_weights: Array | None = None,
-    *,
-    segment_ids_order: str = "sorted",
-) -> Array:
+def embedding_segments_sqrt_n(*inputs: Any, **attributes: Any) -> Array:
     """Sums of looked-up rows over the root of the summed squared weights; see EmbeddingSegmentsSqrtN's semantics."""
-    return segment_entries(
-        emb_table, indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order
-    ).scaled_sums()
+    return segment_entries(*inputs, **attributes).scaled_sums()
 
 
 def segment_entries(
@@ -69,9 +37,10 @@ def segment_entries(
     indices: Array,
     segment_ids: Array,
     num_segments: Array,
-    default_index: Array | None,
-    per_sample_weights: Array | None,
-    segment_ids_order: str,
+    default_index: Array | None = None,
+    per_sample_weights: Array | None = None,
+    *,
+    segment_ids_order: str = "sorted",
 ) -> Entries:
     """The entries of a lookup by segment, in the order of the segments.
 

@@ -55,11 +55,12 @@ def parse_example(
     defaults = _defaults_of_features(types, sizes, required, all_defaults)
     rows: list[list[Array]] = [[] for _ in names]
     for b, message in enumerate(bytes_of(serialized)):
-        found = _features(b, message, {name: f for f, name in enumerate(names)}, unset_is_empty)
+        found = _features(b, message)
         for f, name in enumerate(names):
             where = f"serialized[{b}], feature '{_shown(name)}'"
-            if f in found:
-                values = _values(found[f], int(types[f]), where)
+            feature = _last(found.get(name, []), unset_is_empty[f], where)
+            if feature is not None:
+                values = _values(feature, int(types[f]), where)
                 _check_count(len(values), int(sizes[f]), where)
             elif required[f]:
                 raise KernelError(f"{where} is missing; it is required")
@@ -186,22 +187,23 @@ def _by_type(rows: Sequence[Sequence[Array]], types: Array) -> list[Array]:
     return flat
 
 
-def _features(b: int, message: bytes, numbers: dict[bytes, int], unset_is_empty: Array) -> dict[int, bytes]:
-    """The serialized features of a message by their numbers; the last of each key."""
-    found: dict[int, bytes] = {}
+def _features(b: int, message: bytes) -> dict[bytes, list[bytes]]:
+    """The serialized features of a message by their keys, each key's in the order of the message."""
+    found: dict[bytes, list[bytes]] = {}
     try:
-        everything = list(messages.entries(message))
+        for key, feature in messages.entries(message):
+            found.setdefault(key, []).append(feature)
     except messages.Malformed:
         raise KernelError(f"serialized[{b}] is not a tf.Example") from None
-    for key, feature in everything:
-        f = numbers.get(key)
-        if f is None:
-            continue
-        if feature and feature[0] not in messages.ELEMENT_TYPES:
-            raise KernelError(f"serialized[{b}], feature '{_shown(key)}' has a list of no known type")
-        if feature or unset_is_empty[f]:
-            found[f] = feature
     return found
+
+
+def _last(features: Sequence[bytes], unset_is_empty: bool, where: str) -> bytes | None:
+    """The feature that counts among those with the same key; None where there is none."""
+    if any(feature and feature[0] not in messages.ELEMENT_TYPES for feature in features):
+        raise KernelError(f"{where} has a list of no known type")
+    counted = [feature for feature in features if feature or unset_is_empty]
+    return counted[-1] if counted else None
 
 
 def _values(feature: bytes, dtype: int, where: str) -> Array:

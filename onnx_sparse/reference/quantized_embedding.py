@@ -1,6 +1,9 @@
-"""QuantizedEmbeddingSegments* and QuantizedEmbeddingBagOffsets* in numpy."""
+"""QuantizedEmbeddingSegments* and QuantizedEmbeddingBagOffsets* in numpy: lookups in a float32 table of the rows."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -12,49 +15,43 @@ from onnx_sparse.schemas.validation import KernelError
 
 
 @implements(quantized_embedding.QUANTIZED_EMBEDDING_SEGMENTS_SUM)
-def quantized_embedding_segments_sum(
-    emb_table: Array,
-    scale_bias: Array,
-    indices: Array,
-    segment_ids: Array,
-    num_segments: Array,
-    default_index: Array | None = None,
-    per_sample_weights: Array | None = None,
-    *,
-    bits: str = "8",
-    segment_ids_order: str = "sorted",
-) -> Array:
+def quantized_embedding_segments_sum(*inputs: Any, **attributes: Any) -> Array:
     """Weighted sums of looked-up rows; see the semantics of QuantizedEmbeddingSegmentsSum."""
-    table = _QuantizedTable(emb_table, scale_bias, bits)
-    entries = segment_entries(
-        table.output_rows(), indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order
-    )
-    return table.dequantized(entries).sums().astype(scale_bias.dtype)
+    return _by_segment(Entries.sums, *inputs, **attributes)
 
 
 @implements(quantized_embedding.QUANTIZED_EMBEDDING_SEGMENTS_MEAN)
-def quantized_embedding_segments_mean(
-    emb_table: Array,
-    scale_bias: Array,
-    indices: Array,
-    segment_ids: Array,
-    num_segments: Array,
-    default_index: Array | None = None,
-    per_sample_weights: Array | None = None,
-    *,
-    bits: str = "8",
-    segment_ids_order: str = "sorted",
-) -> Array:
+def quantized_embedding_segments_mean(*inputs: Any, **attributes: Any) -> Array:
     """Weighted averages of looked-up rows; see the semantics of QuantizedEmbeddingSegmentsMean."""
-    table = _QuantizedTable(emb_table, scale_bias, bits)
-    entries = segment_entries(
-        table.output_rows(), indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order
-    )
-    return table.dequantized(entries).means().astype(scale_bias.dtype)
+    return _by_segment(Entries.means, *inputs, **attributes)
 
 
 @implements(quantized_embedding.QUANTIZED_EMBEDDING_SEGMENTS_SQRT_N)
-def quantized_embedding_segments_sqrt_n(
+def quantized_embedding_segments_sqrt_n(*inputs: Any, **attributes: Any) -> Array:
+    """Scaled sums of looked-up rows; see the semantics of QuantizedEmbeddingSegmentsSqrtN."""
+    return _by_segment(Entries.scaled_sums, *inputs, **attributes)
+
+
+@implements(quantized_embedding.QUANTIZED_EMBEDDING_BAG_OFFSETS_SUM)
+def quantized_embedding_bag_offsets_sum(*inputs: Any, **attributes: Any) -> Array:
+    """Weighted sums of looked-up rows; see the semantics of QuantizedEmbeddingBagOffsetsSum."""
+    return _by_bag(Entries.sums, *inputs, **attributes)
+
+
+@implements(quantized_embedding.QUANTIZED_EMBEDDING_BAG_OFFSETS_MEAN)
+def quantized_embedding_bag_offsets_mean(*inputs: Any, **attributes: Any) -> Array:
+    """Weighted averages of looked-up rows; see the semantics of QuantizedEmbeddingBagOffsetsMean."""
+    return _by_bag(Entries.means, *inputs, **attributes)
+
+
+@implements(quantized_embedding.QUANTIZED_EMBEDDING_BAG_OFFSETS_SQRT_N)
+def quantized_embedding_bag_offsets_sqrt_n(*inputs: Any, **attributes: Any) -> Array:
+    """Scaled sums of looked-up rows; see the semantics of QuantizedEmbeddingBagOffsetsSqrtN."""
+    return _by_bag(Entries.scaled_sums, *inputs, **attributes)
+
+
+def _by_segment(
+    reduced: Callable[[Entries], Array],
     emb_table: Array,
     scale_bias: Array,
     indices: Array,
@@ -66,16 +63,22 @@ def quantized_embedding_segments_sqrt_n(
     bits: str = "8",
     segment_ids_order: str = "sorted",
 ) -> Array:
-    """Scaled sums of looked-up rows; see the semantics of QuantizedEmbeddingSegmentsSqrtN."""
+    """The looked-up rows, reduced by segment in float32 and rounded once."""
     table = _QuantizedTable(emb_table, scale_bias, bits)
     entries = segment_entries(
-        table.output_rows(), indices, segment_ids, num_segments, default_index, per_sample_weights, segment_ids_order
+        table.output_rows(),
+        indices,
+        segment_ids,
+        num_segments,
+        default_index,
+        per_sample_weights,
+        segment_ids_order=segment_ids_order,
     )
-    return table.dequantized(entries).scaled_sums().astype(scale_bias.dtype)
+    return reduced(table.dequantized(entries)).astype(scale_bias.dtype)
 
 
-@implements(quantized_embedding.QUANTIZED_EMBEDDING_BAG_OFFSETS_SUM)
-def quantized_embedding_bag_offsets_sum(
+def _by_bag(
+    reduced: Callable[[Entries], Array],
     emb_table: Array,
     scale_bias: Array,
     indices: Array,
@@ -86,8 +89,9 @@ def quantized_embedding_bag_offsets_sum(
     *,
     bits: str = "8",
     include_last_offset: str = "false",
+    negative_indices: str = "error",
 ) -> Array:
-    """Weighted sums of looked-up rows; see the semantics of QuantizedEmbeddingBagOffsetsSum."""
+    """The looked-up rows, reduced by bag in float32 and rounded once."""
     table = _QuantizedTable(emb_table, scale_bias, bits)
     entries = bag_entries(
         table.output_rows(),
@@ -96,63 +100,10 @@ def quantized_embedding_bag_offsets_sum(
         default_index,
         per_sample_weights,
         padding_index,
-        include_last_offset,
+        include_last_offset=include_last_offset,
+        negative_indices=negative_indices,
     )
-    return table.dequantized(entries).sums().astype(scale_bias.dtype)
-
-
-@implements(quantized_embedding.QUANTIZED_EMBEDDING_BAG_OFFSETS_MEAN)
-def quantized_embedding_bag_offsets_mean(
-    emb_table: Array,
-    scale_bias: Array,
-    indices: Array,
-    offsets: Array,
-    default_index: Array | None = None,
-    per_sample_weights: Array | None = None,
-    padding_index: Array | None = None,
-    *,
-    bits: str = "8",
-    include_last_offset: str = "false",
-) -> Array:
-    """Weighted averages of looked-up rows; see the semantics of QuantizedEmbeddingBagOffsetsMean."""
-    table = _QuantizedTable(emb_table, scale_bias, bits)
-    entries = bag_entries(
-        table.output_rows(),
-        indices,
-        offsets,
-        default_index,
-        per_sample_weights,
-        padding_index,
-        include_last_offset,
-    )
-    return table.dequantized(entries).means().astype(scale_bias.dtype)
-
-
-@implements(quantized_embedding.QUANTIZED_EMBEDDING_BAG_OFFSETS_SQRT_N)
-def quantized_embedding_bag_offsets_sqrt_n(
-    emb_table: Array,
-    scale_bias: Array,
-    indices: Array,
-    offsets: Array,
-    default_index: Array | None = None,
-    per_sample_weights: Array | None = None,
-    padding_index: Array | None = None,
-    *,
-    bits: str = "8",
-    include_last_offset: str = "false",
-) -> Array:
-    """Scaled sums of looked-up rows; see the semantics of QuantizedEmbeddingBagOffsetsSqrtN."""
-    table = _QuantizedTable(emb_table, scale_bias, bits)
-    entries = bag_entries(
-        table.output_rows(),
-        indices,
-        offsets,
-        default_index,
-        per_sample_weights,
-        padding_index,
-        include_last_offset,
-    )
-    return table.dequantized(entries).scaled_sums().astype(scale_bias.dtype)
+    return reduced(table.dequantized(entries)).astype(scale_bias.dtype)
 
 
 class _QuantizedTable:

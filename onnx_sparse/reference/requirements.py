@@ -14,15 +14,22 @@ from onnx_sparse.schemas.validation import KernelError
 _MOST_BYTES = 2**63 - 1
 
 
-def require_in_range(name: str, values: Array, high: int, low: int = 0, *, column: int | None = None) -> None:
-    """Every value, or every one in a column of a matrix, is in [low, high).
+def require_in_range(
+    name: str, values: Array, high: int, low: int = 0, *, column: int | None = None, where: Array | None = None
+) -> None:
+    """Every value, or every one in a column of a matrix or `where` it counts, is in [low, high).
 
     Raises:
         KernelError: The first value that is not.
     """
     checked = values if column is None else values[:, column]
     if checked.size and (checked.min() < low or checked.max() >= high):
-        at = _first((checked < low) | (checked >= high))
+        wrong = (checked < low) | (checked >= high)
+        if where is not None:
+            wrong &= where
+        if not wrong.any():
+            return
+        at = _first(wrong)
         at = at if column is None else (*at, column)
         raise KernelError(f"{_element(name, at)} = {values[at]} is out of range [{low}, {high})")
 
@@ -54,6 +61,22 @@ def require_offsets(name: str, offsets: Array, count: int) -> None:
     if offsets.size and offsets[0] != 0:
         raise KernelError(f"{name}[0] = {offsets[0]} must be 0")
     require_in_range(name, offsets, count + 1)
+
+
+def require_row_splits(name: str, splits: Array, size: int) -> None:
+    """The splits begin with 0, do not decrease and end with the number of values, `size`.
+
+    Raises:
+        KernelError: The first split that breaks one of these.
+    """
+    if not len(splits):
+        raise KernelError(f"{name} has 0 elements; at least 1 expected")
+    if splits[0] != 0:
+        raise KernelError(f"{name}[0] = {splits[0]} must be 0")
+    for k in np.flatnonzero(splits[1:] < splits[:-1])[:1] + 1:
+        raise KernelError(f"{name}[{k}] = {splits[k]} is less than {name}[{k - 1}] = {splits[k - 1]}")
+    if splits[-1] != size:
+        raise KernelError(f"{name}[{len(splits) - 1}] = {splits[-1]} must be {size}, the number of values")
 
 
 def require_allocatable(shape: Sequence[int], dtype: np.dtype[Any], cause: str) -> None:

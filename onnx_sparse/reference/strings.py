@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.reference.implementation import Array, implements
-from onnx_sparse.reference.requirements import require_allocatable, require_in_range
+from onnx_sparse.reference.requirements import require_allocatable, require_in_range, require_row_splits
 from onnx_sparse.reference.string_tensor import bytes_of, text_of
 from onnx_sparse.schemas import strings as declarations
 from onnx_sparse.schemas.validation import KernelError
@@ -43,7 +43,7 @@ def _pieces(string: bytes, separator: bytes, limit: int) -> list[bytes]:
 @implements(declarations.RAGGED_REDUCE_JOIN)
 def ragged_reduce_join(values: Array, row_splits: Array, separator: Array) -> Array:
     """The joined strings of each row [B]; see the semantics of RaggedReduceJoin."""
-    _require_row_splits("row_splits", row_splits, len(values))
+    require_row_splits("row_splits", row_splits, len(values))
     (between,) = bytes_of(separator)
     return text_of(between.join(row) for row in _rows(bytes_of(values), row_splits))
 
@@ -105,7 +105,7 @@ def string_n_grams(
     preserve_short_sequences: Array,
 ) -> tuple[Array, Array]:
     """The n-grams of each row and their row splits; see the semantics of StringNGrams."""
-    _require_row_splits("data_splits", data_splits, len(data))
+    require_row_splits("data_splits", data_splits, len(data))
     if not len(data):
         return text_of([]), np.zeros_like(data_splits)
     (between,), (left,), (right,) = (bytes_of(string) for string in (separator, left_pad, right_pad))
@@ -218,7 +218,7 @@ def _decoded(string: bytes) -> Iterator[tuple[int, int | None]]:
 @implements(declarations.UNICODE_ENCODE)
 def unicode_encode(input_values: Array, input_splits: Array, replacement_char: Array, *, errors: str) -> Array:
     """A string of the characters of each row [B]; see the semantics of UnicodeEncode."""
-    _require_row_splits("input_splits", input_splits, len(input_values))
+    require_row_splits("input_splits", input_splits, len(input_values))
     stand_in = int(replacement_char) if _is_character(int(replacement_char)) else _REPLACEMENT
     encoded = []
     for row in _rows(input_values.tolist(), input_splits):
@@ -230,17 +230,6 @@ def unicode_encode(input_values: Array, input_splits: Array, replacement_char: A
 
 def _is_character(number: int) -> bool:
     return 0 <= number < 0xD800 or 0xE000 <= number <= _LAST_CHARACTER
-
-
-def _require_row_splits(name: str, splits: Array, size: int) -> None:
-    if not len(splits):
-        raise KernelError(f"{name} has 0 elements; at least 1 expected")
-    if splits[0] != 0:
-        raise KernelError(f"{name}[0] = {splits[0]} must be 0")
-    for k in np.flatnonzero(splits[1:] < splits[:-1])[:1] + 1:
-        raise KernelError(f"{name}[{k}] = {splits[k]} is less than {name}[{k - 1}] = {splits[k - 1]}")
-    if splits[-1] != size:
-        raise KernelError(f"{name}[{len(splits) - 1}] = {splits[-1]} must be {size}, the number of values")
 
 
 def _rows(values: Sequence[Any], splits: Array) -> Iterator[list[Any]]:
