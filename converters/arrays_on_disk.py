@@ -17,6 +17,10 @@ LEAST = 1 << 28
 _ROWS = 1 << 15
 
 
+class NoRoomError(OSError):
+    """There is no room for an array in the folder for temporary files."""
+
+
 def row_ranges(rows: int) -> Iterator[slice]:
     """The rows of an array, in parts that fit into memory."""
     for first in range(0, rows, _ROWS):
@@ -27,11 +31,15 @@ def empty_array(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     """An array that is yet to be filled; a large one is in the folder for temporary files.
 
     Raises:
-        OSError: The disk is full.
+        NoRoomError: The disk is full.
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if size < LEAST or not hasattr(os, "posix_fallocate"):
         return np.empty(shape, dtype)
     with tempfile.TemporaryFile() as file:
-        os.posix_fallocate(file.fileno(), 0, size)  # or writing to the array would end the process on a full disk
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)  # or writing to the array would end the process on a full disk
+        except OSError as error:
+            reason = f"no room for a table of {size} bytes in this folder; TMPDIR can name another ({error.strerror})"
+            raise NoRoomError(error.errno, reason, tempfile.gettempdir()) from error
         return np.memmap(file, dtype, "r+", shape=shape)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from onnx_sparse.converters.varint import read_varint
+
 #: Smaller files cannot exhaust the memory of a machine.
 _HARMLESS_BYTES = 8 * 2**20
 _MOST_FIELDS = 8_000_000
@@ -34,29 +36,17 @@ def check_fields(data: bytes, descriptor: Any) -> None:
             count += 1
             if count > _MOST_FIELDS:
                 raise ValueError(f"it has more than {_MOST_FIELDS} fields, which no graph needs")
-            tag, position = _varint(data, position)
+            tag, position = read_varint(data, position)
             wire = tag & 7
             if wire == _VARINT:
-                _, position = _varint(data, position)
+                _, position = read_varint(data, position)
             elif wire in (_FIXED64, _FIXED32):
                 position += 8 if wire == _FIXED64 else 4
             elif wire == _LENGTH:
-                size, position = _varint(data, position)
+                size, position = read_varint(data, position)
                 field = kind.fields_by_number.get(tag >> 3)
                 if field is not None and field.message_type is not None and size:
                     waiting.append((position, min(position + size, end), field.message_type))
                 position += size
             else:
                 raise ValueError(f"wire type {wire} at byte {position} is none of protobuf's")
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    result = shift = 0
-    while position < len(data) and shift < 64:
-        byte = data[position]
-        position += 1
-        result |= (byte & 127) << shift
-        if byte < 128:
-            return result, position
-        shift += 7
-    raise ValueError(f"the number at byte {position} does not end")

@@ -13,6 +13,7 @@ from onnx_sparse.converters.verification.batches import Refused, attempt_batches
 from onnx_sparse.converters.verification.comparison import Record, half_floats
 from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.layout import Axis, Layout, Size
+from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs, recorded_specs
 from onnx_sparse.converters.verification.sample_inputs import KINDS
 
 
@@ -26,17 +27,17 @@ def verify(
     described_by: ModelProto | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> list[Record]:
-    """Run a model and its fused form in ONNX Runtime on the same inputs and compare the outputs.
+    """Run a model and its fused or ragged form in ONNX Runtime on the same inputs and compare the outputs.
 
     Data types and shapes must be equal, and so must integers and booleans. Floats may differ by 1e-5 of their value
     (4e-3 if the model computes with float16, 3e-2 with bfloat16) plus a tenth of that fraction of the output's largest
     value. NaN equals NaN. A batch that the old model refuses (tf2onnx's refuse batches without entries) is noted.
 
     Args:
-        source: The model that was given to `onnx_sparse.fuse`.
-        model: The model that it returned.
-        feeds: The inputs of a single batch. If omitted, inputs are generated, of sizes and ids that the operators of
-            the fused model ask for.
+        source: The model that was given to `onnx_sparse.fuse`, `to_ragged`, or both.
+        model: The model that was returned.
+        feeds: The inputs of a single batch, those of either model. If omitted, inputs are generated, of sizes and ids
+            that the operators of the new model ask for.
         seed: The same seed gives the same inputs.
         batch_count: How many batches to run on generated inputs.
         described_by: The fused model before it was lowered.
@@ -50,9 +51,10 @@ def verify(
     """
     from onnx_sparse import InferenceSession
 
-    names = [value.name for value in model.graph.input]
+    names = [value.name for value in source.graph.input]
     outputs = [value.name for value in model.graph.output]
     described = model if described_by is None else described_by
+    ragged = RaggedInputs(described, names)
 
     def runner(of: ModelProto) -> Callable[[], Callable[[Mapping[str, Array]], list[Array]]]:
         def make() -> Callable[[Mapping[str, Array]], list[Array]]:
@@ -73,9 +75,21 @@ def verify(
             return results
 
         attempts = attempt_batches(
-            described, names, run_source, feeds=feeds, seed=seed, count=batch_count, layout=_layout(source)
+            ragged.as_sparse(described),
+            names,
+            run_source,
+            feeds=None if feeds is None else ragged.of_source(feeds),
+            seed=seed,
+            count=batch_count,
+            specs=recorded_specs(source),
+            layout=_layout(source),
         )
-        return compare_batches(attempts, dict.fromkeys(outputs, ""), run_new, computed=half_floats(described))
+        return compare_batches(
+            attempts,
+            dict.fromkeys(outputs, ""),
+            lambda batch: run_new(ragged.of_model(batch)),
+            computed=half_floats(described),
+        )
 
 
 def _layout(model: ModelProto) -> Layout:

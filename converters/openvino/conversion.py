@@ -16,13 +16,14 @@ from onnx_sparse.converters.errors import ConversionError, Unsupported, Unsuppor
 from onnx_sparse.converters.graph_emitter import value_info
 from onnx_sparse.converters.openvino import compression
 from onnx_sparse.converters.openvino.compressed_weight import Weight
-from onnx_sparse.converters.openvino.element_types import ONNX_TYPES
+from onnx_sparse.converters.openvino.element_types import CARRIED, MOVING, ONNX_TYPES
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers import Converted, Node, find_handler
 from onnx_sparse.converters.openvino.ir import Layer, Network, Port, read_ir
 from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.openvino.model_ports import parameter, port_names, port_shape
 from onnx_sparse.converters.openvino.quotients import signed_quotients
+from onnx_sparse.converters.openvino.untrue_sizes import without_untrue_sizes
 from onnx_sparse.converters.tensor import Shape, Tensor
 
 #: The limit of protocol buffers; the tools of the onnx package refuse larger models.
@@ -52,7 +53,7 @@ def convert(
     tell = progress or (lambda stage: None)
     tell("reading")
     path = Path(source)
-    network = read_ir(path)
+    network = without_untrue_sizes(read_ir(path))
     for layer in signed_quotients(network):
         warnings.warn(
             f"{layer.name!r} divides signed integers and, as its m_pythondiv says, rounds down; OpenVINO's CPU plugin, "
@@ -150,6 +151,9 @@ def _convert_layer(
     def convert_body(body: Network, inner: Emitter, given: Mapping[int, Tensor]) -> Converted:
         return convert_layers(body, inner, weights, unsupported, given=given)
 
+    carried = [port.precision for port in layer.outputs if port.precision in CARRIED]
+    if carried and layer.type not in MOVING:
+        raise Unsupported(f"it computes in {carried[0]}, a type that only constants may have")
     node = Node(layer, tuple(inputs), tuple(_expected(port) for port in layer.outputs), weights, convert_body)
     results = handler.convert(node, emitter)
     if len(results) < len(layer.outputs):
@@ -157,7 +161,7 @@ def _convert_layer(
     finished = []
     for tensor, (dtype, shape) in zip(results, node.results, strict=False):
         cast = tensor if dtype is None else emitter.cast(tensor, dtype)
-        known = cast.shape if shape is None else shape
+        known = _joined(cast.shape, shape)
         if cast.value is not None and known != cast.value.shape:
             raise Unsupported(f"its value has the shape {list(cast.value.shape)}, its output {list(known or ())}")
         finished.append(replace(cast, shape=known))
@@ -172,6 +176,13 @@ def _weight(layer: Layer, weight: Weight, emitter: Emitter, weights: Weights, *,
         emitter.weights[made.name] = weight
         return made
     return emitter.cast(compression.expand(weight, weights, emitter), dtype)
+
+
+def _joined(found: Shape | None, declared: Shape | None) -> Shape | None:
+    """What is known of a shape by what is declared, and else by what is found."""
+    if declared is None or found is None or len(found) != len(declared):
+        return found if declared is None else declared
+    return tuple(f if d is None else d for f, d in zip(found, declared, strict=True))
 
 
 def _expected(port: Port) -> tuple[TensorProto.DataType | None, Shape | None]:

@@ -32,8 +32,15 @@ ONNX_TYPES: dict[str, TensorProto.DataType] = {
     "f4e2m1": TensorProto.FLOAT16,
 }
 
-#: Types carried by another type in ONNX. Constants may have them; nothing can be converted to them.
+#: Types carried by another type in ONNX. Constants may have them, and layers that move their elements; nothing can be
+#: converted to them or computed in them.
 CARRIED = frozenset({"i4", "u4", "u1", "u2", "nf4", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1"})
+
+#: The layers that only move elements, or are constants.
+MOVING = frozenset(
+    {"Const", "Constant", "Broadcast", "Concat", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze",
+     "StridedSlice", "Tile", "Transpose", "Unsqueeze", "VariadicSplit"}
+)  # fmt: skip
 
 #: The number of elements of a narrow type in a byte.
 PER_BYTE = {"i4": 2, "u4": 2, "nf4": 2, "f4e2m1": 2, "u1": 8, "u2": 4}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto
@@ -11,7 +13,9 @@ from onnx_sparse.converters.graph_emitter import GraphEmitter
 from onnx_sparse.converters.graphs import read_names
 from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.openvino.compressed_weight import Weight
-from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.openvino.inference import computed_value, inferred_shapes, is_small
+from onnx_sparse.converters.tensor import Shape, Tensor
+from onnx_sparse.schemas.declaration import DType
 
 
 class Emitter(GraphEmitter):
@@ -28,6 +32,34 @@ class Emitter(GraphEmitter):
     def body(self) -> Emitter:
         """An emitter for a body within this graph."""
         return Emitter(self.names, self.domains)
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        dtypes: Sequence[DType],
+        shapes: Sequence[Shape | None] = (),
+        *,
+        domain: str = "",
+        **attributes: Any,
+    ) -> tuple[Tensor, ...]:
+        """Add a node as it is; see `Emitter`. Shapes that are not given are those that ONNX infers."""
+        made = super().node(op_type, inputs, dtypes, shapes, domain=domain, **attributes)
+        if all(tensor.shape is not None for tensor in made):
+            return made
+        found = inferred_shapes(self.nodes[-1], inputs, self.domains)
+        return tuple(t if t.shape is not None else replace(t, shape=found.get(t.name)) for t in made)
+
+    def op(
+        self, op_type: str, *inputs: Tensor | None, dtype: DType | None = None, shape: Shape | None = None, **attrs: Any
+    ) -> Tensor:
+        """Add a standard node with one result; see `Emitter`. What follows from constants, as sizes do, is one."""
+        made = super().op(op_type, *inputs, dtype=dtype, shape=shape, **attrs)
+        if all(tensor is None or is_small(tensor) for tensor in inputs):
+            value = computed_value(op_type, inputs, attrs, self.domains)
+            if value is not None:
+                return self.constant(value, made.dtype)
+        return made
 
     def require_opset(self, version: int) -> None:
         """Raise the model's operator set, for a node that the usual one lacks. The other nodes mean the same in it."""
@@ -49,7 +81,10 @@ class Emitter(GraphEmitter):
         return tensor if keep else self.cast(tensor, TensorProto.INT64)
 
     def shape_of(self, tensor: Tensor, start: int | None = None, end: int | None = None) -> Tensor:
-        """The shape of a tensor, or part of it, as int64."""
+        """The shape of a tensor, or part of it, as int64; a constant if it is known."""
+        dims = None if tensor.shape is None else tensor.shape[start:end]
+        if dims is not None and None not in dims:
+            return self.constant(dims)
         return self.op("Shape", tensor, start=start, end=end)
 
     def graph(self, name: str, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto]) -> GraphProto:

@@ -16,6 +16,9 @@ Size = tuple[int, tuple[tuple[str, int], ...]]
 #: The position of the input that is the number of rows, by the family of the operator.
 _NUM_SEGMENTS = {"EmbeddingSegments": 3, "UnsortedSegment": 2}
 
+#: What precedes the name of a tensor in the symbols of its sizes.
+_SHAPE_OF = "the shape of "
+
 _TRANSPARENT = ("Cast", "Identity", "Squeeze", "Unsqueeze")
 
 
@@ -50,6 +53,12 @@ def shape_sizes(graph: Graph, name: str) -> list[Size] | None:
     return None if shape is None else [_dimension(graph, name, axis, size) for axis, size in enumerate(shape)]
 
 
+def measured(symbol: tuple[str, int]) -> tuple[str, int] | None:
+    """The tensor and the axis whose size a symbol is; None if it is an element of a tensor."""
+    of, axis = symbol
+    return (of.removeprefix(_SHAPE_OF), axis) if of.startswith(_SHAPE_OF) else None
+
+
 def _dimension(graph: Graph, name: str, axis: int, size: int | None) -> Size:
     if size is not None:
         return size_of(size)
@@ -59,7 +68,7 @@ def _dimension(graph: Graph, name: str, axis: int, size: int | None) -> Size:
             count = sizes(graph, node.input[position]) if node.op_type.startswith(family) else None
             if count is not None:
                 return count[0]
-    return (1, ((f"the shape of {name}", axis),))
+    return (1, ((f"{_SHAPE_OF}{name}", axis),))
 
 
 def _computed(graph: Graph, node: NodeProto) -> list[Size] | None:

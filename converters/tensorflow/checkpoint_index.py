@@ -16,6 +16,7 @@ import numpy as np
 
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.lazy_imports import require
+from onnx_sparse.converters.varint import read_varint
 
 _FOOTER = 48
 _MAGIC = 0xDB4775248B80FB57
@@ -100,11 +101,11 @@ def _table(content: bytes) -> Iterator[tuple[bytes, bytes]]:
     position = 0
     handle = []
     for _ in range(4):  # the offsets and sizes of two blocks, of which the second is the index
-        number, position = _varint(footer, position)
+        number, position = read_varint(footer, position)
         handle.append(number)
     for _, block in _entries(content, handle[2], handle[3]):
-        offset, position = _varint(block, 0)
-        size, _ = _varint(block, position)
+        offset, position = read_varint(block, 0)
+        size, _ = read_varint(block, position)
         yield from _entries(content, offset, size)
 
 
@@ -117,24 +118,10 @@ def _entries(content: bytes, offset: int, size: int) -> Iterator[tuple[bytes, by
     end = size - 4 * (restarts + 1)
     position, key = 0, b""
     while position < end:
-        shared, position = _varint(block, position)
-        own, position = _varint(block, position)
-        length, position = _varint(block, position)
+        shared, position = read_varint(block, position)
+        own, position = read_varint(block, position)
+        length, position = read_varint(block, position)
         key = key[:shared] + block[position : position + own]
         position += own
         yield key, block[position : position + length]
         position += length
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A number, and where it ends."""
-    number = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        number |= (byte & 127) << shift
-        if byte < 128:
-            return number, position
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number is too long")

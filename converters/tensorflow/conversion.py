@@ -9,6 +9,7 @@ from typing import Any
 import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto, defs
 
+from onnx_sparse.converters.arrays_on_disk import NoRoomError
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
 from onnx_sparse.converters.feature_record import record_features
 from onnx_sparse.converters.graphs import graphs
@@ -132,7 +133,7 @@ def convert(
 def _frozen(source: Source) -> Frozen:
     try:
         return source.freeze()
-    except ConversionError:
+    except (ConversionError, NoRoomError):
         raise
     except Exception as error:  # TensorFlow raises ValueError, OpError, RuntimeError, ... for what it cannot freeze
         raise ConversionError(f"TensorFlow cannot freeze {source.name}: {first_line(error)}") from error

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
+from onnx_sparse.converters.folding import folded
 from onnx_sparse.converters.graphs import graphs, rename, subgraphs
 from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.rewriting.graph import attribute
@@ -195,11 +195,7 @@ class _Scope:
             if array is None:
                 return None
             given[name] = array
-        try:
-            (result,) = map(np.asarray, ReferenceEvaluator(node, opsets=self._opsets).run(None, given))
-        except Exception:  # whatever numpy raises; a session raises, too, if the node is reached there
-            return None
-        return result if result.size <= max(_LARGE, sum(array.size for array in given.values())) else None
+        return folded(node, given, self._opsets, max(_LARGE, sum(array.size for array in given.values())))
 
 
 def _copy(scope: _Scope, node: NodeProto) -> str | None:

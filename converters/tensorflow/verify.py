@@ -16,6 +16,7 @@ from onnx_sparse.converters.verification.batches import Refused, attempt_batches
 from onnx_sparse.converters.verification.comparison import Record, half_floats
 from onnx_sparse.converters.verification.input_roles import find_roles
 from onnx_sparse.converters.verification.isolation import Isolated
+from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs
 from onnx_sparse.converters.verification.random_values import random_outputs
 from onnx_sparse.converters.verification.sample_inputs import KINDS
 
@@ -61,7 +62,8 @@ def verify(
         inputs: As given to `convert`.
         outputs: As given to `convert`.
         lookup_tables: As given to `convert`.
-        feeds: The inputs of a single batch. If omitted, inputs are generated: an ordinary batch, one with empty rows,
+        feeds: The inputs of a single batch, those of the source or, where features were made ragged, of the model. If
+            omitted, inputs are generated: an ordinary batch, one with empty rows,
             one without entries, one of one row, one of no rows, and so on in turn. If TensorFlow refuses them, sizes
             that fit are found from its messages.
         seed: The same seed gives the same inputs.
@@ -84,6 +86,7 @@ def verify(
         loaded = load(source, signature=signature, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
         described = model if described_by is None else described_by
         names = [port.name for port in loaded.inputs]
+        ragged = RaggedInputs(described, names)
         outputs_by_type = {port.name: port.dtype for port in loaded.outputs}
         design = IntendedDifferences.of(described)
         parsed = find_roles(described).examples
@@ -105,19 +108,19 @@ def verify(
 
             def run_model(batch: Mapping[str, Array]) -> list[Array]:
                 messages = {name: example_array(batch[name].tolist()) for name in parsed if batch[name].dtype == object}
-                fed = {**batch, **messages, **(tables or {})}
+                fed = {**ragged.of_model(batch), **messages, **(tables or {})}
                 return [_normal(value) for value in session.run(list(outputs_by_type), fed)]
 
             return run_model
 
         attempts = attempt_batches(
-            described,
+            ragged.as_sparse(described),
             names,
             run_source,
-            feeds=feeds,
+            feeds=None if feeds is None else ragged.of_source(feeds),
             seed=seed,
             count=batch_count,
-            specs=loaded.specs,
+            specs=ragged.specs(loaded.specs),
         )
         with Isolated(make_run) as run_model:
             return compare_batches(

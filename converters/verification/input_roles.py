@@ -104,6 +104,7 @@ def find_roles(model: ModelProto) -> Roles:
     trace = _Trace(model.graph, nodes)
     roles = Roles({}, set(), set(), set(), set(), set(), {})
     counted = {node.input[0] for node in nodes if node.op_type == "CumSum"}
+    kept_before = _numbers_of_kept(nodes)
     for node in nodes:
         names = [trace.origin(name) for name in node.input]
         if node.op_type == "SparseFillEmptyRows":
@@ -132,7 +133,7 @@ def find_roles(model: ModelProto) -> Roles:
             given = dict(zip((i.name for i in OPS[node.op_type].inputs), names, strict=False))
             roles.tables |= _known(names[0])
             roles.entries |= _known(names[1], given.get("per_sample_weights"))
-            with_end = any(a.name == "include_last_offset" and a.s == b"true" for a in node.attribute)
+            with_end = any(a.name == "include_last_offset" and a.s in (b"true", b"exact") for a in node.attribute)
             (roles.splits if with_end else roles.starts).update(_known(names[2]))
             _index(roles, trace, names[1], node.input[0])
         elif node.op_type.startswith("UnsortedSegment"):
@@ -148,6 +149,8 @@ def find_roles(model: ModelProto) -> Roles:
                 roles.keys[names[0]] = list(keys[:20])
         elif node.op_type == "ScatterElements" and node.output[0] in counted:
             roles.splits |= _known(names[1])  # the pattern that the rule `rows-of-splits` writes
+        elif node.op_type == "Gather" and node.input[0] in kept_before:
+            roles.splits |= _known(names[1])  # the pattern that the rule `bags-of-splits` writes
         elif node.op_type == "ScatterND" and names[1] is not None and trace.rank(names[1]) == 2:
             _add_triple(roles, indices=names[1], values=names[2], shape=trace.shape_of(node.input[0]))
         elif node.op_type == "Gather" and (chosen := trace.array(node.input[1])) and trace.is_input(node.input[0]):
@@ -218,6 +221,8 @@ class _Trace:
             carried = _CARRIERS.get(node.op_type) if node is not None else None
             if node is not None and node.op_type == "Where" and self._counts_from_the_front(node):
                 carried = 2
+            if node is not None and node.op_type == "Where" and self.constant(node.input[2]) == -1:
+                carried = 1  # ids of which some are left out
             if isinstance(carried, tuple):
                 carried = carried[position] if position < len(carried) else None
             if node is None or carried is None:
@@ -275,6 +280,15 @@ class _Trace:
         """
         shape = self._shapes.get(table, [])
         return shape[axis] if -len(shape) <= axis < len(shape) else None
+
+
+def _numbers_of_kept(nodes: list[NodeProto]) -> set[str]:
+    """The tensors that say how many values are kept before each: running sums of masks by which others are kept."""
+    made = {node.output[0]: node for node in nodes if node.op_type in ("Cast", "CumSum")}
+    masks = {node.input[1] for node in nodes if node.op_type == "Compress"}
+    sums = {name for name, node in made.items() if node.op_type == "CumSum" and node.input[0] in made}
+    of_masks = {name for name in sums if made[made[name].input[0]].input[0] in masks}
+    return {node.output[0] for node in nodes if node.op_type == "Concat" and not of_masks.isdisjoint(node.input)}
 
 
 def _known(*names: str | None) -> set[str]:

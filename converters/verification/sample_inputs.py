@@ -230,7 +230,7 @@ class _Drawing:
         widths = [
             self._stated((name, 1))
             for name, end in ends.items()
-            if isinstance(end, int) or end[0] not in self.roles.entries
+            if isinstance(end, int) or not self._counts_entries(end)
         ]
         narrowest = min((width for width in widths if width is not None), default=None)
         return lengths if narrowest is None else np.minimum(lengths, narrowest)
@@ -287,7 +287,7 @@ class _Drawing:
 
     def _likely(self, axis: Axis) -> int:
         name, position = axis
-        if name in self.roles.entries and position == 0:
+        if self._counts_entries(axis):
             return int(self.row_splits[self.sampler.depths.get(name, 1) - 1][-1])
         if position == 0 and name not in self.roles.tables:
             return self.batch_size
@@ -298,6 +298,11 @@ class _Drawing:
         if name in self.roles.shapes:
             return self.longest
         return max(TABLE_ROWS if position == 0 else _DIMENSION, self.roles.least_sizes.get(axis, 0))
+
+    def _counts_entries(self, axis: Axis) -> bool:
+        """Whether a dimension has one element for each entry of the rows."""
+        name, position = axis
+        return position == 0 and (name in self.roles.entries or name in self.roles.coordinates)
 
     def _shape(self, name: str) -> list[int]:
         return [self._size((name, axis)) for axis in range(len(self._known_sizes(name)))]

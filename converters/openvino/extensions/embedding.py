@@ -19,12 +19,14 @@ def _bags(b: Subgraph) -> list[Value]:
     ones = b.full(one, count)
     begins = b.scatter("sum", b.integer(0), offsets, ones, ops.add(entries, b.ints(1)))
     bags = ops.subtract(b.slice(ops.cum_sum(begins, b.integer(0)), b.ints(0), entries), one)
-    if b.attribute("include_last_offset") == "true":
+    if b.attribute("include_last_offset") != "false":
         count = ops.subtract(count, b.ints(1))  # the last offset begins a bag beyond the others, which is dropped
     dropped = ops.less(bags, b.integer(0))
     padding = b.given("padding_index")
     if padding is not None:
         dropped = ops.logical_or(dropped, ops.equal(indices, b.int64(padding)))
+    if b.attribute("negative_indices") == "drop":
+        dropped = ops.logical_or(dropped, ops.less(indices, b.integer(0)))
     return _reduced(b, b.where(dropped, count, bags), count)
 
 

@@ -78,26 +78,39 @@ def not_equal(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Not", emit.op("Equal", a, b))
 
 
-@handles("BitwiseLeftShift-15", to="BitShift", notes="Unsigned types only.")
+@handles("BitwiseLeftShift-15", to="BitShift")
 def left_shift(node: Node, emit: Emitter) -> Tensor:
     """BitwiseLeftShift-15."""
     return _shift(node, emit, "LEFT")
 
 
-@handles("BitwiseRightShift-15", to="BitShift", notes="Unsigned types only.")
+@handles("BitwiseRightShift-15", to="BitShift")
 def right_shift(node: Node, emit: Emitter) -> Tensor:
     """BitwiseRightShift-15."""
     return _shift(node, emit, "RIGHT")
 
 
 def _shift(node: Node, emit: Emitter, direction: str) -> Tensor:
+    """A shift of bits, for which ONNX Runtime has kernels of some unsigned types; a negative number keeps its sign.
+
+    Signed numbers go through 64 bits; what is beyond the type is cast away.
+    """
     a, b = operands(node)
-    if a.dtype not in _UNSIGNED:
-        raise Unsupported("ONNX shifts the bits of unsigned integers only")
-    if a.dtype == TensorProto.UINT16:  # ONNX Runtime has no kernel for it
-        a, b = (emit.cast(t, TensorProto.UINT32) for t in (a, b))
-        return emit.cast(emit.op("BitShift", a, b, direction=direction), TensorProto.UINT16)
-    return emit.op("BitShift", a, b, direction=direction)
+    dtype = a.dtype
+    if dtype in _UNSIGNED:
+        wide = TensorProto.UINT32 if dtype == TensorProto.UINT16 else dtype
+        return emit.cast(emit.op("BitShift", emit.cast(a, wide), emit.cast(b, wide), direction=direction), dtype)
+    bits, by = (emit.cast(emit.cast(t, TensorProto.INT64), TensorProto.UINT64) for t in (a, b))
+    if direction == "LEFT":
+        return emit.cast(emit.cast(emit.op("BitShift", bits, by, direction=direction), TensorProto.INT64), dtype)
+    # Of a negative number, the bits that are shifted are the inverted ones, and so are those that come.
+    is_negative = emit.op("Less", a, emit.like(0, a))
+    inverted = emit.op("BitShift", emit.op("BitwiseNot", bits), by, direction=direction)
+    shifted = emit.op("BitShift", bits, by, direction=direction)
+    made = emit.op(
+        "Where", is_negative, *(emit.cast(t, TensorProto.INT64) for t in (emit.op("BitwiseNot", inverted), shifted))
+    )
+    return emit.cast(made, dtype)
 
 
 @handles("Divide-1", to="Div")

@@ -12,7 +12,7 @@ from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.ir import BodyMap, Network
 from onnx_sparse.converters.openvino.model_ports import parameter
-from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensor import Shape, Tensor
 
 
 def _number(entry: BodyMap, key: str, default: int | None = None) -> int:
@@ -40,7 +40,7 @@ def _input(node: Node, port: int) -> Tensor:
 def if_(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """If-8. ONNX's branches read its inputs directly, as tensors of the outer graph."""
     branches = {}
-    dtypes: list[int] = []
+    chosen: list[list[Tensor]] = []
     for branch in ("then", "else"):
         if f"{branch}_body" not in node.layer.bodies:
             raise Unsupported(f"it has no {branch}_body")
@@ -55,9 +55,17 @@ def if_(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         made = {_number(e, "external_port_id"): _number(e, "internal_layer_id") for e in _of_kind(node, name, "output")}
         results = [_result(converted.results, made.get(port.id)) for port in node.layer.outputs]
         branches[f"{branch}_branch"] = _graph(inner, body.name, [], results)
-        dtypes = [t.dtype for t in results]
+        chosen.append(results)
     condition = emit.scalar(emit.cast(node[0], TensorProto.BOOL))
-    return emit.node("If", [condition], dtypes, **branches)
+    dtypes, shapes = [t.dtype for t in chosen[0]], list(map(_shared_shape, *chosen))
+    return emit.node("If", [condition], dtypes, shapes, **branches)
+
+
+def _shared_shape(one: Tensor, other: Tensor) -> Shape | None:
+    """What two tensors have in common, of which a result is one."""
+    if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
+        return None
+    return tuple(a if a == b else None for a, b in zip(one.shape, other.shape, strict=True))
 
 
 def _result(results: dict[int, Tensor], layer: int | None) -> Tensor:
@@ -146,7 +154,9 @@ def _loop(node: Node, emit: Emitter, trips: Tensor, condition: Tensor) -> tuple[
     inputs = [value_info(t) for t in (iteration, again, *(state.state for state in carried))]
     graph = _graph(inner, body.name, inputs, outputs)
     starts = [state.start for state in carried]
-    made = emit.node("Loop", [trips, condition, *starts], [t.dtype for t in outputs[1:]], body=graph)
+    # A state keeps its rank if the body keeps it; it has the initial value after no round.
+    shapes = [*map(_shared_shape, starts, outputs[1:]), *([None] * len(scans))]
+    made = emit.node("Loop", [trips, condition, *starts], [t.dtype for t in outputs[1:]], shapes, body=graph)
     finished = []
     for port in node.layer.outputs:
         tensor = made[made_by[port.id]]

@@ -28,11 +28,16 @@ def non_max_suppression(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         is_none, one = emit.op("LessOrEqual", overlap, emit.like(0, overlap)), emit.constant(1)
         most = emit.op("Where", is_none, emit.op("Min", most, one), most)
         below = emit.like(np.nextafter(np.float32(1), np.float32(0)), overlap)  # the product is the next lower number
-        overlap = emit.op("Mul", emit.op("Max", overlap, emit.like(0, overlap)), below)
-    elif overlap.value <= 0:
+        beyond = emit.op("Mul", emit.op("Max", overlap, emit.like(0, overlap)), below)
+        # ONNX takes none above 1, at which nothing is dropped.
+        is_above = emit.op("Greater", overlap, emit.like(1, overlap))
+        overlap = emit.op("Where", is_above, emit.like(1, overlap), beyond)
+    elif (limit := overlap.constant("the threshold")) <= 0:
         most = emit.op("Min", most, emit.constant(1))
+    elif limit > 1:
+        overlap = emit.like(1, overlap)
     else:
-        overlap = emit.constant(np.nextafter(overlap.value, np.float32(0)), TensorProto.FLOAT)
+        overlap = emit.constant(np.nextafter(limit, np.float32(0)), TensorProto.FLOAT)
     centers = node.choice("box_encoding", ("corner", "center"), "corner") == "center"
     (chosen,) = emit.node("NonMaxSuppression", [boxes, scores, most, overlap, least], [TensorProto.INT64],
                           center_point_box=int(centers))  # fmt: skip
@@ -44,6 +49,15 @@ def non_max_suppression(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     places = emit.op("Slice", chosen, *(emit.constant([k]) for k in (0, 2, 1)))
     column = emit.op("Unsqueeze", found, emit.constant([1]))
     return chosen, emit.op("Concat", emit.cast(places, TensorProto.FLOAT), column, axis=1), count
+
+
+@handles("NonMaxSuppression-1", "NonMaxSuppression-3", "NonMaxSuppression-4", to="NonMaxSuppression, TopK")
+def non_max_suppression_indices(node: Node, emit: Emitter) -> Tensor:
+    """The versions before 5: the chosen boxes as (batch, class, box), as many as there are.
+
+    Their specifications say -1 up to the declared size; OpenVINO gives what version 5 gives.
+    """
+    return non_max_suppression(node, emit)[0]
 
 
 def _number(node: Node, emit: Emitter, position: int) -> Tensor:

@@ -270,18 +270,15 @@ def unique(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return (values, *places)
 
 
-@handles("Roll-7", to="Slice, Concat", notes="Shifts and axes must be constants.")
+@handles("Roll-7", to="Gather, Mod", notes="The axes must be a constant.")
 def roll(node: Node, emit: Emitter) -> Tensor:
     """Roll-7: what is shifted off the end comes in at the start."""
-    shifts, axes = node[1].integers("the shift"), node[2].integers("the axes")
+    shifts, axes = emit.vector(node[1]), node[2].integers("the axes")
     made = node[0]
-    for shift, axis in zip(shifts * len(axes) if len(shifts) == 1 else shifts, axes, strict=True):
-        where_cut = emit.constant([axis])
-        size = emit.op("Gather", emit.shape_of(node[0]), where_cut)
-        # The shift modulo the size; an empty axis has nothing to shift.
-        amount = emit.op("Mod", emit.constant([shift]), emit.op("Max", size, emit.constant([1])))
-        cut = emit.op("Sub", size, amount)
-        tail = emit.op("Slice", made, cut, emit.constant([2**62]), where_cut)
-        head = emit.op("Slice", made, emit.constant([0]), cut, where_cut)
-        made = emit.op("Concat", tail, head, axis=axis)
+    for k, axis in enumerate(axes):
+        size = emit.op("Squeeze", emit.shape_of(made, made.axis(axis), made.axis(axis) + 1), emit.constant([0]))
+        places = emit.op("Range", emit.constant(0), size, emit.constant(1))
+        # One shift may serve all axes.
+        shift = emit.op("Gather", shifts, emit.constant(0 if node[1].shape in ((), (1,)) else k))
+        made = emit.op("Gather", made, emit.op("Mod", emit.op("Sub", places, shift), size), axis=axis)
     return made

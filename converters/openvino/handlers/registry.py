@@ -101,6 +101,15 @@ class Node:
         except ValueError:
             raise Unsupported(f"{key} = {value[:40]!r} is not a number") from None
 
+    def numbers(self, key: str, default: Sequence[float] | None = None) -> list[float]:
+        """A list of floats, `"0.5, 2"`."""
+        if default is not None and not self.has(key):
+            return list(default)
+        try:
+            return [float(part) for part in re.split(r"[\s,]+", self.text(key)) if part]
+        except ValueError:
+            raise Unsupported(f"{key} = {self.text(key)[:40]!r} is not a list of numbers") from None
+
     def integers(self, key: str, default: Sequence[int] | None = None) -> list[int]:
         """A list of integers, `"1, 2"`."""
         if default is not None and not self.has(key):

@@ -16,9 +16,11 @@ def reshape(node: Node, emit: Emitter) -> Tensor:
 
 @handles("Squeeze-1", to="Squeeze")
 def squeeze_1(node: Node, emit: Emitter) -> Tensor:
-    """Squeeze-1. Axes of another size than 1 are an error, as in ONNX."""
+    """Squeeze-1. Axes of another size than 1 are an error, as in ONNX. Empty axes are all of size 1."""
     axes = node.optional(1)
-    return emit.op("Squeeze", node[0], None if axes is None else emit.vector(axes))
+    if axes is None or (axes.value is not None and not axes.value.size):
+        return emit.op("Squeeze", node[0])
+    return emit.op("Squeeze", node[0], emit.vector(axes))
 
 
 @handles("Squeeze-15", to="Squeeze", notes="With allow_axis_skip, dimensions must be known.")
@@ -93,8 +95,9 @@ def tile(node: Node, emit: Emitter) -> Tensor:
 
 @handles("Broadcast-1", to="Expand", notes="mode pdpd is not supported.")
 def broadcast_1(node: Node, emit: Emitter) -> Tensor:
-    """Broadcast-1."""
-    return _broadcast(node, emit, node.choice("mode", ("numpy", "explicit"), "numpy"))
+    """Broadcast-1, whose mode explicit the file calls none."""
+    mode = node.choice("mode", ("numpy", "explicit", "none"), "numpy")
+    return _broadcast(node, emit, mode.replace("none", "explicit"))
 
 
 @handles("Broadcast-3", to="Expand", notes="mode pdpd is not supported.")
@@ -173,37 +176,3 @@ def reverse_sequence(node: Node, emit: Emitter) -> Tensor:
     order = front + [axis for axis in range(rank) if axis not in front]
     moved = emit.op("ReverseSequence", emit.op("Transpose", x, perm=order), lengths, batch_axis=0, time_axis=1)
     return emit.op("Transpose", moved, perm=[order.index(axis) for axis in range(rank)])
-
-
-@handles("DepthToSpace-1", to="DepthToSpace", notes="Two spatial axes only.")
-def depth_to_space(node: Node, emit: Emitter) -> Tensor:
-    """DepthToSpace-1."""
-    if node[0].rank != 4:
-        raise Unsupported("data of another rank than 4")
-    mode = {"blocks_first": "DCR", "depth_first": "CRD"}[node.choice("mode", ("blocks_first", "depth_first"))]
-    return emit.op("DepthToSpace", node[0], blocksize=node.integer("block_size", 1), mode=mode)
-
-
-@handles("SpaceToDepth-1", to="SpaceToDepth", notes="Two spatial axes and mode blocks_first only.")
-def space_to_depth(node: Node, emit: Emitter) -> Tensor:
-    """SpaceToDepth-1."""
-    node.choice("mode", ("blocks_first",))
-    if node[0].rank != 4:
-        raise Unsupported("data of another rank than 4")
-    return emit.op("SpaceToDepth", node[0], blocksize=node.integer("block_size", 1))
-
-
-@handles("ShuffleChannels-1", to="Reshape, Transpose", notes="The size of the axis must be known.")
-def shuffle_channels(node: Node, emit: Emitter) -> Tensor:
-    """ShuffleChannels-1: [.., group, channels / group, ..] with the two swapped."""
-    x, groups = node[0], node.integer("group", 1)
-    rank = x.rank
-    axis = node.integer("axis", 1) % rank
-    size = (x.shape or ())[axis]
-    if size is None or size % groups:
-        raise Unsupported(f"{groups} groups of {size or 'an unknown number of'} channels")
-    before, after = emit.shape_of(x, 0, axis), emit.shape_of(x, axis + 1)
-    split_shape = emit.op("Concat", before, emit.constant([groups, size // groups]), after, axis=0)
-    order = [*range(axis), axis + 1, axis, *range(axis + 2, rank + 1)]
-    swapped = emit.op("Transpose", emit.op("Reshape", x, split_shape), perm=order)
-    return emit.op("Reshape", swapped, emit.shape_of(x))

@@ -89,6 +89,67 @@ def stft(node: Node, emit: Emitter) -> Tensor:
     return made if is_batch else emit.op("Squeeze", made, first)
 
 
+@handles("ISTFT-16", to="DFT, ScatterElements")
+def istft(node: Node, emit: Emitter) -> Tensor:
+    """ISTFT-16: [batch, frequencies, frames, 2] or [frequencies, frames, 2] to signals of real numbers.
+
+    The frames are windowed again, added up, and divided by the sum of the windows' squares; where that is 0, so is the
+    signal. With `center` half a frame is cut at the start, and at the end unless the length is given.
+    """
+    data, window = node[0], node[1]
+    size, step = (emit.vector(node[k]) for k in (2, 3))
+    zero, one, two = emit.constant([0]), emit.constant([1]), emit.constant([2])
+    is_batch = data.rank == 4
+    frames = emit.op("Transpose", data if is_batch else emit.op("Unsqueeze", data, zero), perm=[0, 2, 1, 3])
+    pieces = _real(emit, frames, size)
+    missing = emit.op("Sub", size, emit.shape_of(window))
+    before = emit.op("Div", missing, two)
+    framed = emit.op("Pad", window, emit.op("Concat", before, emit.op("Sub", missing, before), axis=0))
+    count = emit.shape_of(frames, 1, 2)
+    whole = emit.op("Add", emit.op("Mul", emit.op("Sub", count, one), step), size)
+    starts = emit.op("Mul", _range(emit, count), step)
+    places = emit.op("Add", emit.op("Unsqueeze", starts, one), _range(emit, size))
+    squares = emit.op("Mul", framed, framed)
+    every = emit.op("Unsqueeze", emit.op("Expand", squares, emit.shape_of(places)), zero)
+    total, weight = (_added(emit, part, places, whole) for part in (emit.op("Mul", pieces, framed), every))
+    is_empty = emit.op("Equal", weight, emit.like(0, weight))
+    signal = emit.op("Div", total, emit.op("Where", is_empty, emit.like(1, weight), weight))
+    signal = emit.op("Where", is_empty, emit.like(0, signal), signal)
+    if node.flag("normalized"):
+        signal = emit.op("Mul", signal, emit.op("Sqrt", emit.cast(size, signal.dtype)))
+    margin = emit.op("Div", size, two) if node.flag("center") else zero
+    length = node.optional(4)
+    end = emit.op("Sub", whole, margin) if length is None else emit.op("Add", margin, emit.vector(length))
+    if length is not None:
+        after = emit.op("Max", emit.op("Sub", end, whole), zero)
+        signal = emit.op("Pad", signal, emit.op("Concat", emit.constant([0, 0, 0]), after, axis=0))
+    cut = emit.op("Slice", signal, margin, end, one)
+    return cut if is_batch else emit.op("Squeeze", cut, zero)
+
+
+def _real(emit: Emitter, halves: Tensor, size: Tensor) -> Tensor:
+    """Frames [batch, frames, size] of the first halves of their frequencies [batch, frames, half, 2]."""
+    zero, one, two, along = (emit.constant([k]) for k in (0, 1, 2, 2))
+    last = emit.op("Div", emit.op("Sub", size, one), two)
+    mirrored = emit.op("Slice", halves, last, zero, along, emit.constant([-1]))
+    whole = emit.op("Concat", halves, emit.op("Mul", mirrored, emit.constant([1, -1], halves.dtype)), axis=2)
+    to = halves.dtype if _is_exact(None if size.value is None else int(size.value[0])) else TensorProto.DOUBLE
+    made = emit.op("DFT", emit.cast(whole, to), axis=2, inverse=1)
+    return emit.cast(emit.op("Gather", made, emit.constant(0), axis=3), halves.dtype)
+
+
+def _added(emit: Emitter, pieces: Tensor, places: Tensor, whole: Tensor) -> Tensor:
+    """Pieces [batch, frames, size] added up at their places [frames, size], [batch, whole]."""
+    batch = emit.shape_of(pieces, 0, 1)
+    flat, at = emit.op("Reshape", pieces, emit.constant([0, -1])), emit.op("Reshape", places, emit.constant([1, -1]))
+    empty = emit.op("Expand", emit.like(0, pieces), emit.op("Concat", batch, whole, axis=0))
+    return emit.op("ScatterElements", empty, emit.op("Expand", at, emit.shape_of(flat)), flat, axis=1, reduction="add")
+
+
+def _range(emit: Emitter, end: Tensor) -> Tensor:
+    return emit.op("Range", emit.constant(0), emit.op("Squeeze", end, emit.constant([0])), emit.constant(1))
+
+
 def _transformed(node: Node, emit: Emitter, x: Tensor, axis: int, length: Tensor | None, **attributes: Any) -> Tensor:
     """x transformed along one axis of the node's data."""
     size = node[0].shape[axis] if length is None and node[0].shape is not None else None

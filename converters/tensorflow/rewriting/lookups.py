@@ -190,7 +190,9 @@ class WeightPerId(Rule[Graph]):
                 break
             user, position, ids = pruned, 0, graph.without_casts(kept.input[0])
         weights = user.input[position]
-        shape, shaped = graph.shape(weights), graph.producer(weights, "Reshape")
+        shape, shaped = graph.shape(weights), graph.producer(weights, "Reshape", "Expand")
+        if shaped is not None and shaped.op_type == "Expand" and graph.shape(shaped.input[0]) != (1,):
+            shaped = None  # there may be more weights than ids
         of_ids = graph.producer(shaped.input[1], "Shape") if shaped is not None else None
         if (shape is not None and None not in shape) or (of_ids is not None and of_ids.input[0] == ids):
             return None

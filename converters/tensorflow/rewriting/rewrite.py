@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from onnx import ModelProto
 
+from onnx_sparse.converters.ragged import rules as ragged
 from onnx_sparse.converters.rewriting import engine
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Rule
 from onnx_sparse.converters.tensorflow.rewriting.empty_rows import DefaultRow, ZeroRow
+from onnx_sparse.converters.tensorflow.rewriting.gathered_rows import (
+    LookupOfColumn,
+    ReducedLookup,
+    UnsortedLookup,
+)
 from onnx_sparse.converters.tensorflow.rewriting.lookups import DirectLookup, WeightedMean, WeightedSum, WeightPerId
 from onnx_sparse.converters.tensorflow.rewriting.means import MeanOfSlices
 from onnx_sparse.converters.tensorflow.rewriting.pruning import (
@@ -22,11 +28,13 @@ from onnx_sparse.converters.tensorflow.rewriting.row_splits import RowsOfSplits
 from onnx_sparse.converters.tensorflow.rewriting.same import KnownShape, SameShape, SameSparseShape, WholeSlice
 
 #: Phases of rules; those of one phase are applied together until none fires. First lookups take in their weights, while
-#: ids and weights are still filled alike; then filled rows are removed, then the remains of pruning; in the end lookups
-#: get as many weights as ids.
+#: ids and weights are still filled alike; when the sums that divide them have been found, those without weights follow.
+#: Then filled rows are removed, then the remains of pruning; then lookups get as many weights as ids, and those of
+#: ragged tensors take row splits. In the end come gathered rows that nothing else has taken in.
 PHASES: tuple[tuple[Rule[Graph], ...], ...] = (
     (WholeSlice(), KnownShape(), DirectLookup(), WeightedSum(), SameShape(), SameSparseShape()),
     (WeightedMean(), MeanOfSlices()),
+    (ReducedLookup(),),
     (DefaultRow(), ZeroRow(), SameShape(), SameSparseShape()),
     (
         ColumnByGather(),
@@ -40,6 +48,8 @@ PHASES: tuple[tuple[Rule[Graph], ...], ...] = (
         SameSparseShape(),
     ),
     (WeightPerId(),),
+    ragged.PHASE,
+    (UnsortedLookup(), LookupOfColumn()),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import NodeProto, TensorProto, numpy_helper
 
-from onnx_sparse.converters.rewriting.entries import FAR
+from onnx_sparse.converters.ragged.rows import splits_between
 from onnx_sparse.converters.rewriting.graph import Graph, attribute
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.rewriting.sizes import shape_sizes, size_of, sizes
@@ -31,7 +31,7 @@ class RowsOfSplits(Rule[Graph]):
         spread = graph.producer(lengths, "Expand")
         if spread is not None and sizes(graph, spread.input[1]) == shape_sizes(graph, numbers):
             lengths = graph.without_casts(spread.input[0])  # there is one length per number already
-        return {"numbers": numbers, "splits": _splits_of(graph, lengths)}
+        return {"numbers": numbers, "splits": splits_between(graph, lengths)}
 
     def check(self, graph: Graph, node: NodeProto, numbers: str, splits: str | None) -> str | None:
         """The numbers must be those of the rows, the lengths those between splits."""
@@ -91,22 +91,6 @@ def _is_longest(graph: Graph, name: str, lengths: str) -> bool:
         return False
     largest = graph.producer(graph.without_casts(at_least.input[1]), "ReduceMax")
     return largest is not None and graph.without_casts(largest.input[0]) == lengths
-
-
-def _splits_of(graph: Graph, lengths: str) -> str | None:
-    """The splits between which rows have the given lengths: lengths = splits[1:] - splits[:-1]."""
-    difference = graph.producer(lengths, "Sub")
-    if difference is None:
-        return None
-    ends, starts = (graph.producer(name, "Slice") for name in difference.input)
-    if ends is None or starts is None or ends.input[0] != starts.input[0] or graph.rank(ends.input[0]) != 1:
-        return None
-    from_second, to_last = ([graph.integers(name) for name in cut.input[1:]] for cut in (ends, starts))
-    end = from_second[1]
-    if end is None or end[0] < FAR or from_second != [[1], end, [0]] or to_last != [[0], [-1], [0]]:
-        return None
-    splits: str = ends.input[0]
-    return splits
 
 
 def _is_every_row(graph: Graph, numbers: str, splits: str) -> bool:
