@@ -17,6 +17,18 @@ from onnx_sparse.schemas import DOMAIN
 #: What the names of dtypes are in the text form of models, other than themselves.
 TEXT_TYPES = {"float32": "float", "float64": "double"}
 
+#: Rows that are added by ScatterElements: what a segment sum is in models that know no better.
+SCATTERED_ROWS = """
+    <ir_version: 8, opset_import: ["" : 18]>
+    g (float[s, 3] start, int64[k] ids, float[k, 3] rows) => (float[s, 3] output)
+    <int64[1] axis = {1}>
+    {
+      shape = Shape (rows)
+      columns = Unsqueeze (ids, axis)
+      indices = Expand (columns, shape)
+      output = ScatterElements <axis = 0, reduction = "add"> (start, indices, rows)
+    }"""
+
 
 @dataclass
 class Pair:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,20 +25,30 @@ def c(value: Any, dtype: Any = np.int64) -> Any:
 class Case:
     """A model of one operator.
 
-    `build` gets the parameters, one per input, and returns a node. With `dynamic`, the inputs have dynamic shapes.
+    `build` gets the parameters, one per input, and returns a node. With `dynamic`, the inputs have dynamic shapes, but
+    for the `static` axes, as (input, axis).
     """
 
-    def __init__(self, op: str, build: Callable[..., Any], *inputs: Any, dynamic: bool = False) -> None:
-        self.op, self.build, self.dynamic = op, build, dynamic
+    def __init__(
+        self,
+        op: str,
+        build: Callable[..., Any],
+        *inputs: Any,
+        dynamic: bool = False,
+        static: Collection[tuple[int, int]] = (),
+    ) -> None:
+        self.op, self.build, self.dynamic, self.static = op, build, dynamic, static
         self.inputs = [np.asarray(x) for x in inputs]
+
+    def shape(self, position: int) -> list[int]:
+        """The shape that an input has in the model."""
+        sizes = enumerate(self.inputs[position].shape)
+        return [n if not self.dynamic or (position, axis) in self.static else -1 for axis, n in sizes]
 
     def save(self, folder: Path, *, compress: bool = False) -> Path:
         import openvino as ov
 
-        parameters = [
-            ops(16).parameter([-1] * x.ndim if self.dynamic else list(x.shape), x.dtype, name=f"p{k}")
-            for k, x in enumerate(self.inputs)
-        ]
+        parameters = [ops(16).parameter(self.shape(k), x.dtype, name=f"p{k}") for k, x in enumerate(self.inputs)]
         model = ov.Model(self.build(*parameters).outputs(), parameters, "model")
         ov.save_model(model, folder / "model.xml", compress_to_fp16=compress)
         return folder / "model.xml"

@@ -16,6 +16,13 @@ from onnx_sparse.converters.openvino import extensions
 
 #: Without this the plugin may compute in bfloat16 for speed.
 FLOAT32 = {"INFERENCE_PRECISION_HINT": "f32"}
+#: OpenVINO's names of the types that numpy lacks.
+_NAMES = {
+    np.dtype(ml_dtypes.bfloat16): "bf16",
+    np.dtype(ml_dtypes.float8_e4m3fn): "f8e4m3",
+    np.dtype(ml_dtypes.float8_e5m2): "f8e5m2",
+    np.dtype(ml_dtypes.float8_e8m0fnu): "f8e8m0",
+}
 
 
 def run_model(model: ModelProto, inputs: Mapping[str, Any]) -> list[Any]:
@@ -45,8 +52,11 @@ def run_saved(model: ModelProto, inputs: Mapping[str, Any]) -> list[Any]:
         return outputs_of(compiled, inputs)
 
 
-def outputs_of(compiled: Any, inputs: Mapping[str, Any]) -> list[Any]:
-    """The outputs of a compiled model, in order; bfloat16, which numpy lacks, goes in and out as its bits."""
+def outputs_of(compiled: Any, inputs: Mapping[Any, Any]) -> list[Any]:
+    """The outputs of a compiled model, in order, for inputs by name or position.
+
+    The types that numpy lacks, bfloat16 and the floats of 8 bits, go in and out as their bits.
+    """
     request = compiled.create_infer_request()
     request.infer({name: _tensor(value) for name, value in inputs.items()})
     return [_array(request.get_output_tensor(k)) for k in range(len(compiled.outputs))]
@@ -56,11 +66,13 @@ def _tensor(value: Any) -> Any:
     import openvino as ov
 
     array = np.ascontiguousarray(value).reshape(np.shape(value))
-    if array.dtype != ml_dtypes.bfloat16:
+    name = _NAMES.get(array.dtype)
+    if name is None:
         return ov.Tensor(array)
-    return ov.Tensor(array.view(np.uint16), array.shape, ov.Type.bf16)
+    return ov.Tensor(array.view(f"u{array.itemsize}"), array.shape, getattr(ov.Type, name))
 
 
 def _array(tensor: Any) -> Any:
     bits = np.array(tensor.data)
-    return bits.view(ml_dtypes.bfloat16) if tensor.element_type.get_type_name() == "bf16" else bits
+    kinds = [dtype for dtype, name in _NAMES.items() if name == tensor.element_type.get_type_name()]
+    return bits.view(kinds[0]) if kinds else bits

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from contract.example_messages import FLOAT, INT64, STRING, entry, feature, message, mutated, varint
-from random_graphs import Finding, difference, main
+from random_findings import Finding, difference, main
 
 _FED = 50  # how many batches each model is fed with
 

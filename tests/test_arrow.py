@@ -132,13 +132,21 @@ def test_lists_of_ids(column):
     same(feeds(table(items=column), FEATURES))
 
 
-@pytest.mark.parametrize("dtype", ["string", "large_string", "string_view", "binary", "dictionary"])
-def test_lists_of_strings(dtype):
-    values = pa.array(["a", "ß", "b"], pa.string())
-    values = values.dictionary_encode() if dtype == "dictionary" else values.cast(getattr(pa, dtype)())
+@pytest.mark.parametrize("dtype", ["string", "large_string", "string_view", "binary", "binary_view"])
+@pytest.mark.parametrize("in_dictionary", [False, True])
+def test_lists_of_strings(dtype, in_dictionary):
+    values = pa.array(["a", "ß", "b"], pa.string()).cast(getattr(pa, dtype)())
+    values = values.dictionary_encode() if in_dictionary else values
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 1, 3, 3], pa.int32()), values)
     same(feeds(table(words=lists), FEATURES))
     same(feeds(table(words=embedded(lists)), FEATURES))
+
+
+def test_a_dictionary_that_arrow_cannot_read():
+    views = pa.array([["a"], ["b"]], pa.list_(pa.string_view()))
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 1, 0], pa.int32()), views)
+    with pytest.raises(ValueError, match=r"^feature 'words': .* a dictionary of list<item: string_view>, which cannot"):
+        feeds(table(words=column), FEATURES)
 
 
 @pytest.mark.parametrize("dtype", [pa.list_(pa.float32()), pa.large_list(pa.float64()), pa.list_(pa.float64(), 2)])

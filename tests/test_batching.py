@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onnx_sparse
-from onnx_sparse.batching import join, split
+from onnx_sparse.batching import join, run_joined, split
 from onnx_sparse.schemas.features import Feature, write_features
 
 TEXT = """
@@ -77,6 +77,20 @@ def test_nested_rows():
         assert feeds[name].tolist() == expected.tolist()
 
 
+def test_nested_rows_that_do_not_fit():
+    known = onnx_sparse.model_features.Features(
+        [Feature("x", "ragged", {"values": "v", "row_splits": "outer", "row_splits_1": "inner"})],
+        {name: onnx_sparse.model_features.InputType(7, (None,)) for name in ("v", "outer", "inner")},
+    )
+    good = known.feeds({"x": [[[1, 2], []], []]})
+    for name, array, message in [
+        ("inner", [0, 2, 3], "row_splits_1 end at 3, and there are 2 to split"),
+        ("outer", [0, 1, 1], "row_splits end at 1, and there are 2 to split"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            join([good | {name: np.array(array)}], known)
+
+
 def test_messages_of_different_lengths():
     known = onnx_sparse.model_features.Features(
         [Feature("m", "example", {"serialized": "m"})], {"m": onnx_sparse.model_features.InputType(8, (None,))}
@@ -84,6 +98,66 @@ def test_messages_of_different_lengths():
     feeds, counts = join([known.feeds({"m": [b"a", b"bcd"]}), known.feeds({"m": [b"e" * 9]})], known)
     assert counts == [2, 1]
     assert [message[-1:] for message in feeds["m"].tolist()] == [b"a", b"d", b"e"]
+
+
+def same(got, expected):
+    """Equal results, or errors of one kind that say the same."""
+    if isinstance(expected, Exception):
+        return type(got) is type(expected) and str(got) == str(expected)
+    return not isinstance(got, Exception) and all((a == b).all() for a, b in zip(got, expected, strict=True))
+
+
+def alone(inputs):
+    (answer,) = run_joined(SESSION, [inputs], FEATURES)
+    return answer
+
+
+@st.composite
+def corrupted(draw):
+    """A request with one number, or the length of one input, changed."""
+    inputs = dict(request(draw(rows)))
+    name = draw(st.sampled_from(sorted(inputs)))
+    array = inputs[name].copy()
+    if array.size and draw(st.booleans()):
+        array.flat[draw(st.integers(0, array.size - 1))] += draw(st.sampled_from([-9, -2, -1, 1, 2, 9]))
+    elif len(array) and draw(st.booleans()):
+        array = array[:-1]
+    else:
+        array = np.concatenate([array, np.ones((1, *array.shape[1:]), array.dtype)])
+    return inputs | {name: array}
+
+
+@settings(max_examples=300)
+@given(st.lists(rows, min_size=1, max_size=3), corrupted(), st.integers(0, 3))
+def test_a_bad_request_changes_no_other(given_requests, bad, position):
+    """Each gets what it gets alone."""
+    requests = [request(each) for each in given_requests]
+    requests.insert(position, bad)
+    for got, inputs in zip(run_joined(SESSION, requests, FEATURES), requests, strict=True):
+        assert same(got, alone(inputs))
+
+
+@settings(max_examples=200)
+@given(rows, corrupted())
+def test_what_cannot_be_told_from_another_request_is_not_joined(good, bad):
+    """`join` refuses what the model refuses alone, if it is about rows; else others would have its entries."""
+    good = request(good)
+    try:
+        feeds, counts = join([bad, good], FEATURES)
+        results = split(SESSION.run(None, feeds), counts)
+    except Exception:
+        return
+    assert same(results[1], alone(good))
+
+
+def test_good_requests_are_one_run(monkeypatch):
+    calls = []
+    run = onnx_sparse.InferenceSession.run
+    monkeypatch.setattr(onnx_sparse.InferenceSession, "run", lambda *given: calls.append(given) or run(*given))
+    requests = [request([ROW]), request([]), request([ROW, ROW])]
+    for got, inputs in zip(run_joined(SESSION, requests), requests, strict=True):
+        assert same(got, run(SESSION, None, inputs))
+    assert len(calls) == 1
 
 
 ROW = ([1], [2], (3, 4))
@@ -101,6 +175,20 @@ ROW = ([1], [2], (3, 4))
         (
             [request([ROW]), request([ROW]) | {"box": np.zeros((1, 3), np.float32)}],
             "the requests do not fit together: feature 'box'",
+        ),
+        *(
+            ([request([ROW]), request([ROW]) | {name: np.array(array)}], f"request 1: feature {message}")
+            for name, array, message in [
+                ("items_i", [[1, 0]], "'items': indices[0,0] = 1 is out of range [0, 1)"),
+                ("items_i", [[-1, 0]], "'items': indices[0,0] = -1 is out of range [0, 1)"),
+                ("items_i", [0, 0], "'items': indices have the shape [2], and dense_shape [2]"),
+                ("items_v", [1, 1], "'items': indices have the shape [1, 2], and values [2]"),
+                ("items_s", [-1, 1], "'items': dense_shape[0] = -1 is negative"),
+                ("path_r", [1, 1], "'path': row_splits[0] = 1 is not 0"),
+                ("path_r", [0, 2, 1], "'path': row_splits[2] = 1 is below row_splits[1] = 2"),
+                ("path_r", [0, 2], "'path': row_splits end at 2, and there are 1 to split"),
+                ("path_r", [], "'path': row_splits have the shape [0]"),
+            ]
         ),
     ],
 )

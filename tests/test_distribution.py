@@ -35,7 +35,8 @@ def extracted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sdist")
     with tarfile.open(build("sdist", ROOT, folder)) as archive:
         assert all(member.isfile() for member in archive), "links do not exist everywhere"
-        archive.extractall(folder, filter="data")
+        filters = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Python 3.11.4 and later
+        archive.extractall(folder, **filters)
     return folder / f"onnx_sparse-{onnx_sparse.__version__}"
 
 

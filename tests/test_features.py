@@ -90,7 +90,7 @@ def test_the_record_in_a_model(tmp_path, source):
     described = model()
     written = [
         Feature("items", "sparse", MAPPING["items"], 10, (None, 4)),
-        Feature("words", "ragged", MAPPING["words"]),
+        Feature("words", "ragged", MAPPING["words"], None, (None, 5), MAPPING["items"]),
     ]
     held = {name for feature in written for name in feature.inputs.values()}
     written += [Feature(name, "dense", {"values": name}) for name in INPUTS if name not in held]
@@ -235,6 +235,10 @@ def test_mappings_that_do_not_fit(mapping, reason):
         onnx_sparse.features(model(), mapping)
 
 
+RAGGED = '{"version": 1, "features": [{"name": "a", "kind": "ragged", "inputs": {ROLES}, "source": SOURCE}]}'
+TRIPLE = '{"indices": "i", "values": "v", "dense_shape": "s"}'
+
+
 @pytest.mark.parametrize(
     "record",
     [
@@ -250,6 +254,11 @@ def test_mappings_that_do_not_fit(mapping, reason):
         '{"version": 1, "features": [{"name": "a", "kind": "dense", "inputs": {"value": "x"}}]}',
         '{"version": 1, "features": [{"name": "a", "kind": "dense", "inputs": {"values": "x"}, "shape": ["b"]}]}',
         '{"version": 1, "features": [{"name": "a", "kind": "dense", "inputs": {}}]}',
+        '{"version": 1, "features": [{"name": "a", "kind": "dense", "inputs": {"values": "x"}, "source": {}}]}',
+        RAGGED.replace("ROLES", '"values": "x", "row_splits": "y"').replace("SOURCE", '{"indices": "x"}'),
+        RAGGED.replace("ROLES", '"values": "x", "row_splits": "y"').replace("SOURCE", "3"),
+        RAGGED.replace("ROLES", '"values": "x", "row_splits": "y"').replace("SOURCE", '{"indices": 3}'),
+        RAGGED.replace("ROLES", '"values": "x", "row_splits": "y", "row_splits_1": "z"').replace("SOURCE", TRIPLE),
         "[" * 100_000,
     ],
 )

@@ -5,23 +5,13 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from fused_models import Pair
+from fused_models import SCATTERED_ROWS, Pair
 from onnx import ModelProto, parser
 
 import onnx_sparse
 from onnx_sparse.function_bodies import embed_functions
 from onnx_sparse.schemas import DOMAIN
 
-SCATTER = """
-    <ir_version: 8, opset_import: ["" : 18]>
-    g (float[s, 3] start, int64[k] ids, float[k, 3] rows) => (float[s, 3] output)
-    <int64[1] axis = {1}>
-    {
-      shape = Shape (rows)
-      columns = Unsqueeze (ids, axis)
-      indices = Expand (columns, shape)
-      output = ScatterElements <axis = 0, reduction = "add"> (start, indices, rows)
-    }"""
 FEEDS = {
     "start": np.ones((3, 3), np.float32),
     "ids": np.array([2, 0, 2]),
@@ -30,7 +20,7 @@ FEEDS = {
 
 
 def test_a_fused_model_is_valid():
-    pair = Pair.of(SCATTER)
+    pair = Pair.of(SCATTERED_ROWS)
     onnx.checker.check_model(pair.new, full_check=True)
     assert {entry.domain: entry.version for entry in pair.new.opset_import} == {"": 18, DOMAIN: 1}
     used = {name for node in pair.new.graph.node for name in node.input}
@@ -39,7 +29,7 @@ def test_a_fused_model_is_valid():
 
 
 def test_fused_twice_is_fused_once():
-    once = onnx_sparse.fuse(parser.parse_model(SCATTER))
+    once = onnx_sparse.fuse(parser.parse_model(SCATTERED_ROWS))
     assert onnx_sparse.fuse(once) == once
 
 
@@ -53,13 +43,13 @@ def test_a_model_without_any_of_it_is_copied():
 def test_its_bodies_are_kept_up_to_date():
     """A portable model stays one, with a body for the operator that joins."""
     model = parser.parse_model(
-        SCATTER.replace("{\n      shape", "{\n      data = onnx_sparse.Fill (two, none)\n      shape")
+        SCATTERED_ROWS.replace("{\n      shape", "{\n      data = onnx_sparse.Fill (two, none)\n      shape")
     )
     del model
-    portable = embed_functions(onnx_sparse.fuse(parser.parse_model(SCATTER)))
+    portable = embed_functions(onnx_sparse.fuse(parser.parse_model(SCATTERED_ROWS)))
     again = ModelProto()
     again.CopyFrom(portable)
-    extended = parser.parse_model(SCATTER.replace("output", "second"))
+    extended = parser.parse_model(SCATTERED_ROWS.replace("output", "second"))
     again.graph.node.extend(extended.graph.node)
     for node in list(again.graph.node)[-4:]:
         node.output[0] = f"second_{node.output[0]}"
@@ -91,7 +81,7 @@ def test_inside_a_branch():
 
 def test_a_default_of_an_input_is_no_constant():
     """Another axis may be given for it."""
-    model = parser.parse_model(SCATTER)
+    model = parser.parse_model(SCATTERED_ROWS)
     model.graph.input.append(onnx.helper.make_tensor_value_info("axis", onnx.TensorProto.INT64, [1]))
     fused = onnx_sparse.fuse(model)
     assert {value.name for value in fused.graph.input} == {"start", "ids", "rows", "axis"}
@@ -100,24 +90,25 @@ def test_a_default_of_an_input_is_no_constant():
 
 @pytest.mark.parametrize("op_type", ["Expand", "ScatterElements"])
 def test_operators_of_other_domains_are_unknown(op_type: str):
-    model = parser.parse_model(SCATTER.replace('["" : 18]', '["" : 18, "other" : 1]'))
+    model = parser.parse_model(SCATTERED_ROWS.replace('["" : 18]', '["" : 18, "other" : 1]'))
     (node,) = (node for node in model.graph.node if node.op_type == op_type)
     node.domain = "other"
     assert onnx_sparse.fuse(model) == model
 
 
 def test_constants_may_be_nodes():
-    text = SCATTER.replace("<int64[1] axis = {1}>", "").replace("{", "{ axis = Constant <value_ints = [1]> ()", 1)
+    text = SCATTERED_ROWS.replace("<int64[1] axis = {1}>", "")
+    text = text.replace("{", "{ axis = Constant <value_ints = [1]> ()", 1)
     Pair.of(text).agree(FEEDS)
 
 
 def test_names_are_not_taken_twice():
     """Also not those that only a branch has."""
-    model = parser.parse_model(SCATTER)
+    model = parser.parse_model(SCATTERED_ROWS)
     first = Pair(model)
     taken = [name for node in first.new.graph.node for name in node.output]
     branch = "".join(f'"{name}" = Identity (start)\n' for name in taken if name != "output")
-    text = SCATTER.replace("{\n      shape", f"""{{
+    text = SCATTERED_ROWS.replace("{\n      shape", f"""{{
       c = Constant <value_int = 1> ()
       yes = Cast <to = 9> (c)
       beside = If (yes) <then_branch = then () => (float[s, 3] one) {{ {branch} one = Identity (start) }},
@@ -152,7 +143,7 @@ def test_large_tables_are_not_copied_through_protobuf(monkeypatch: pytest.Monkey
 
 
 def test_malformed_models_are_refused():
-    model = parser.parse_model(SCATTER)
+    model = parser.parse_model(SCATTERED_ROWS)
     del model.graph.node[-1].input[1:]
     with pytest.raises(ValueError, match="malformed"):
         onnx_sparse.fuse(model)

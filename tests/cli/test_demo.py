@@ -52,6 +52,17 @@ def test_keep(cli, tmp_path):
     assert ran["outputs"][0]["shape"] == [4, 2]
 
 
+def test_scores_of_the_rows_that_are_kept(cli, tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    shown = cli("demo", "--recorded", "--keep", tmp_path / "kept").out
+    line = next(line for line in shown.splitlines() if line.startswith("  onnx-sparse score"))
+    out = tmp_path / "scores"
+    assert cli(*shlex.split(line)[1:-1], out, "--keep", "basket").code == 0
+    scores = pq.read_table(out)
+    assert scores["basket"].to_pylist() == [0, 1, 2, 3]
+    assert scores["totals"].to_pylist() == demo.load_recorded().answers["totals"].tolist()
+
+
 def test_suggested_commands_can_be_pasted_into_a_shell(cli, tmp_path):
     folder = tmp_path / "a b"
     shown = cli("demo", "--recorded", "--keep", folder).out
@@ -94,6 +105,7 @@ def test_the_shipped_model_is_current(tmp_path):
     converted = parser.parse_model((tmp_path / demo.MODEL_FILE).read_text())
     assert sorted(n.op_type for n in converted.graph.node) == sorted(n.op_type for n in shipped.model.graph.node)
     assert [v.name for v in converted.graph.input] == [v.name for v in shipped.model.graph.input]
+    assert converted.metadata_props == shipped.model.metadata_props
 
 
 def test_live(cli, tmp_path):

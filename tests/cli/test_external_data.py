@@ -9,6 +9,7 @@ from onnx import numpy_helper
 from test_quantization import FEEDS, model, table
 
 import onnx_sparse
+from onnx_sparse.cli import new_file
 
 FEED = {name: FEEDS[name] for name in ("indices", "offsets", "default_index", "per_sample_weights")}
 
@@ -50,6 +51,32 @@ def test_where_tables_are(cli, tmp_path, out, rows, options, expected):
     assert files(out) == expected
     assert result.json["size"] == sum(path.stat().st_size for path in out.iterdir())
     np.testing.assert_allclose(answer(out / "model.onnx"), answer(source), rtol=1e-5 if "int8" not in options else 1)
+
+
+def test_no_file_where_no_tensor_is_large_enough(cli, tmp_path, out):
+    source = save(tmp_path / "model.onnx", 1)
+    result = cli("convert", source, "-o", out, "--external-data", "--json")
+    assert files(out) == ["model.onnx"]
+    assert result.json["size"] == (out / "model.onnx").stat().st_size
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_no_file_is_left_where_taking_its_name_fails(cli, monkeypatch, tmp_path, out, place):
+    """Also where the file has its name already."""
+    source = save(tmp_path / "model.onnx", 1000)
+    rename = new_file._rename_without_replacing
+
+    def failing(part, name):
+        if place == "after":
+            rename(part, name)
+        raise MemoryError
+
+    (out / "model.onnx.data").write_bytes(b"of somebody else")
+    monkeypatch.setattr(new_file, "_rename_without_replacing", failing)
+    result = cli("convert", source, "-o", out / "model.onnx", "--external-data")
+    assert result.error == "not enough memory"
+    assert files(out) == ["model.onnx.data"]
+    assert (out / "model.onnx.data").read_bytes() == b"of somebody else"
 
 
 def test_tables_can_be_mapped(cli, tmp_path, out):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import sys
+
 import onnx
 import onnxruntime
 import pytest
@@ -42,6 +45,22 @@ def test_a_converted_model_runs_everywhere(cli, segment_max, tmp_path):
     assert described["nodes"][0]["canonical"]
     assert described["backends"]["python_plain_session"]["runs"]
     assert described["backends"]["function_bodies"]["runs"]
+
+
+def test_it_fits_a_terminal_of_80_columns(cli, monkeypatch, tmp_path):
+    assert cli("demo", "--recorded", "--keep", tmp_path / "kept").code == 0
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", cli("inspect", tmp_path / "kept" / "baskets.onnx").out)
+    assert "EmbeddingSegmentsSum" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_nodes_that_are_not_canonical_are_shown(cli, segment_max, tmp_path):
+    assert cli("convert", segment_max, "-o", tmp_path / "canonical.onnx").code == 0
+    assert re.search(r"\bcanonical\n", cli("inspect", segment_max).out)
+    assert not re.search(r"\bcanonical\n", cli("inspect", tmp_path / "canonical.onnx").out)
 
 
 @pytest.fixture

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import pytest
 
 from onnx_sparse.cli import check, main, output
 
-COMMANDS = ("convert", "run", "score", "replay", "check", "inspect", "tables", "ops", "doctor", "demo")
+COMMANDS = ("convert", "run", "score", "replay", "check", "inspect", "tables", "triton", "ops", "doctor", "demo")
 
 
 def start(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -46,6 +48,7 @@ def test_help_as_a_command(cli):
     ("arguments", "usage", "meant"),
     [
         (["conver", "x"], "onnx-sparse", "convert"),
+        (["helpp", "convert"], "onnx-sparse", "help"),
         (["inspect", "m.onnx", "--jsn"], "onnx-sparse inspect", "--json"),
         (["convert", "x", "-o", "y", "--verfy"], "onnx-sparse convert", "--verify"),
         (["convert", "x", "-o", "y", "--lowr=1", "more"], "onnx-sparse convert", "--lower"),
@@ -119,6 +122,23 @@ def test_an_interrupt_is_130(capsys, monkeypatch, segment_max):
 
     monkeypatch.setattr(check, "find", interrupted)
     assert main(["check", str(segment_max)]) == 130
+    assert capsys.readouterr().err == "onnx-sparse: interrupted\n"
+    assert main(["check", str(segment_max), "--debug"]) == 130
+    assert "in interrupted" in capsys.readouterr().err
+
+
+def test_an_error_that_an_interrupt_has_led_to_is_130(capsys, monkeypatch, segment_max):
+    """As pybind11 makes an ImportError of one that comes while a compiled module is imported."""
+
+    def imported(*_: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as interrupt:
+            raise ImportError("initialization failed") from interrupt
+
+    monkeypatch.setattr(check, "find", imported)
+    assert main(["check", str(segment_max)]) == 130
+    assert capsys.readouterr().err == "onnx-sparse: interrupted\n"
 
 
 def test_control_sequences_in_a_name_do_not_reach_the_terminal(cli, tmp_path):
@@ -165,6 +185,31 @@ def test_an_interrupt_while_the_command_starts_shows_no_traceback(delay):
     _, err = child.communicate(timeout=60)
     ended = [(-signal.SIGINT, ""), (130, "onnx-sparse: interrupted\n"), (0, "")]
     assert (child.returncode, err) in ended
+
+
+#: The command, which says when all is done but the end of the process.
+_ENDING = """
+import atexit, signal, sys, time
+from onnx_sparse_command import main
+
+def tell():
+    print("there", flush=True)
+    time.sleep(60)
+
+atexit.register(tell)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv[1:] = ["ops", "Fill", "--json"]
+sys.exit(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for one process")
+def test_an_interrupt_while_the_process_ends_shows_no_traceback():
+    child = subprocess.Popen([sys.executable, "-c", _ENDING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert "there\n" in iter(child.stdout.readline, "")
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert (child.returncode, err) == (-signal.SIGINT, "")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no SIGPIPE")
@@ -301,3 +346,24 @@ def test_a_program_that_calls_it_goes_on_once(tmp_path):
     program = "from onnx_sparse.cli import main; print('done', main(['convert', 'x.json', '-o', 'x.onnx']))"
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["done", "1"]
+
+
+def test_nothing_is_held_after_an_error(cli, monkeypatch, segment_max):
+    """A program that calls the command would wait for a lock that a frame of the error holds."""
+    held = []
+
+    class Lock:
+        pass
+
+    def failing(*_: object) -> None:
+        lock = Lock()
+        held.append(weakref.ref(lock))
+        raise MemoryError
+
+    monkeypatch.setattr(check, "find", failing)
+    gc.disable()
+    try:
+        assert cli("check", segment_max).error == "not enough memory"
+        assert held[0]() is None
+    finally:
+        gc.enable()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +132,16 @@ def json_lines(table: Any, path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
 
 
+def test_workers_import_no_commands_and_no_python_kernels():
+    """Each worker imports what scoring needs, as often as there are workers."""
+    program = "import sys, onnx_sparse.cli.scoring; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    imported = set(done.stdout.split())
+    assert "onnx_sparse.runtime" in imported
+    commands = {"onnx_sparse.cli.convert", "onnx_sparse.cli.triton"}
+    assert not imported & {*commands, "onnx_sparse.reference", "onnx_sparse.python.kernels", "rich"}
+
+
 @pytest.mark.parametrize(
     ("name", "write"),
     [("a.arrow", arrow_file), ("a.feather", arrow_stream), ("a.csv", csv), ("a.jsonl", json_lines)],
@@ -223,7 +235,8 @@ def test_resuming(cli, model, folder, tmp_path):
     ("arguments", "code", "reason"),
     [
         (["nothing.parquet"], 1, "nothing.parquet: there is no such file"),
-        (["rows.parquet", "--columns", "items"], 2, "expected FEATURE=COLUMN"),
+        (["rows.parquet", "--columns", "items"], 2, "--columns 'items' is not FEATURE=COLUMN"),
+        (["rows.parquet", "--columns", "items=a", "--columns", "items=b"], 2, "--columns items is given twice"),
         (["rows.parquet", "--columns", "thing=items"], 2, "the model has no feature thing; it has items, age"),
         (["rows.parquet", "--columns", "items=basket"], 1, "feature 'items': no column 'basket'; columns are 'age'"),
         (["rows.parquet", "--keep", "user"], 1, "no column 'user' to keep"),
@@ -351,12 +364,23 @@ def test_progress_on_a_terminal(model, folder, tmp_path, workers):
         pq.write_table(rows(40), folder / f"{number}.parquet")
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "onnx_sparse", "score", model, folder, "-o", tmp_path, "--workers", str(workers)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=60)
-    shown = os.read(ours, 1 << 16).decode()
+    with ThreadPoolExecutor(1) as reader:  # a terminal that nobody reads takes 4 KB, and then waits
+        drawn = reader.submit(_everything, ours)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=60)
+        os.close(theirs)
+        shown = drawn.result().decode()
     os.close(ours)
-    os.close(theirs)
     assert (done.returncode, "80 rows in" in done.stdout) == (0, True), shown
     assert "80 rows  " in shown
+
+
+def _everything(terminal: int) -> bytes:
+    """What is written to a pseudo-terminal until all its writers have closed it."""
+    read = bytearray()
+    with contextlib.suppress(OSError):  # how Linux says that there are none left
+        while part := os.read(terminal, 1 << 16):
+            read += part
+    return bytes(read)
 
 
 @pytest.mark.parametrize(("engine", "package"), [("ray", "ray"), ("spark", "pyspark")])

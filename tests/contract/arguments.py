@@ -126,8 +126,11 @@ class _Draw:
     def _fewest(self, letter: str) -> int:
         """The least size of a dimension.
 
-        An output dimension `dense_shape[0]` needs an element 0 of dense_shape, and `B - 1` needs a B of 1.
+        An output dimension `dense_shape[0]` needs an element 0 of dense_shape, and `B - 1` needs a B of 1. Row
+        splits of values have two elements.
         """
+        if any(self.legal[i.name].kind == "row_splits" and i.shape == letter for i in self.op.inputs):
+            return 2
         named = {i.name for i in self.op.inputs if i.shape == letter}
         elements = [found for shape in self.output_shapes for found in re.findall(r"(\w+)\[(\d+)\]", shape)]
         fewer = [found for shape in self.output_shapes for found in re.findall(r"(\w+) - (\d+)", shape)]

@@ -149,6 +149,40 @@ def _ascii_value(random: np.random.Generator, dtype: int) -> bytes:
     return bytes(random.integers(1, 128, count).astype(np.uint8))
 
 
+def any_message(random: np.random.Generator, inputs: dict[str, Array]) -> bytes:
+    """A message for a parser with these inputs, in which every feature may be at fault, in any of its entries.
+
+    The faults are those that have an error of their own, so that one message may deserve several.
+    """
+    in_lists = inputs.get("in_lists")  # of ParseSequenceExample
+    fields = []
+    for f in random.permutation(len(inputs["keys"])):
+        key, dtype, size = inputs["keys"][f].encode(), int(inputs["types"][f]), int(inputs["sizes"][f])
+        is_list = in_lists is not None and bool(in_lists[f])
+        for _ in range(int(random.choice([1, 1, 1, 2, 0]))):
+            features = [_any_feature(random, dtype, size) for _ in range(int(random.integers(1, 3)) if is_list else 1)]
+            content = b"".join(field(0x0A, each) for each in features) if is_list else features[0]
+            fields.append(field(0x12 if is_list else 0x0A, entry(key, content)))
+    return b"".join(fields[k] for k in random.permutation(len(fields)))
+
+
+def _any_feature(random: np.random.Generator, dtype: int, size: int) -> bytes:
+    """A feature that is right more often than not, or has one of the faults that it can have."""
+    length = size if size >= 0 else -size * int(random.integers(3))
+    match random.choice(["count", "type", "no type", "unset", "damaged", *["right"] * 7]):
+        case "count":
+            length += int(random.integers(1, 3))
+        case "type":
+            dtype = int(random.choice(list(LISTS)))
+        case "no type":
+            return field(int(random.choice([0x22, 0x08, 0x7F, 0x01])), b"")
+        case "unset":
+            return b""
+        case "damaged":
+            return field(LISTS[dtype], field(0x0A, b"\x80")[: int(random.integers(1, 4))] + b"\x80")
+    return feature(dtype, [random_value(random, dtype) for _ in range(length)], bool(random.random() < 0.5))
+
+
 def random_value(random: np.random.Generator, dtype: int) -> bytes:
     """A value as `feature` takes it."""
     if dtype == FLOAT:

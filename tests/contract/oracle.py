@@ -174,10 +174,12 @@ def embedding_bag_offsets(combiner: str) -> Callable[..., Any]:
     def oracle(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
         indices, begins = [int(i) for i in inputs["indices"]], [int(b) for b in inputs["offsets"]]
         padding = int(inputs.get("padding_index", -1))
-        if attributes.get("include_last_offset") != "true" and begins:
+        if attributes.get("include_last_offset", "false") == "false" and begins:
             begins.append(len(indices))
         bags = [range(begin, end) for begin, end in itertools.pairwise(begins)]
-        return looked_up(combiner, inputs, [[k for k in bag if indices[k] != padding] for bag in bags])
+        lowest_index = 0 if attributes.get("negative_indices") == "drop" else -math.inf
+        kept = [[k for k in bag if indices[k] != padding and indices[k] >= lowest_index] for bag in bags]
+        return looked_up(combiner, inputs, kept)
 
     return oracle
 

@@ -181,16 +181,20 @@ def test_row_stable_looks_at_rows_only(backend: str) -> None:
 
 
 @each_backend
+@pytest.mark.parametrize("step", [1, 2**31 - 1, 2**31, 2**40])
 @pytest.mark.parametrize("columns", [1, 2, 3])
-@pytest.mark.parametrize("rows", [1, 3])
-def test_row_major_sorts_by_all_columns_and_keeps_the_order_of_equals(rows: int, columns: int, backend: str) -> None:
-    """Rows with many entries and few distinct columns."""
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_row_major_sorts_by_all_columns_and_keeps_the_order_of_equals(
+    rows: int, columns: int, step: int, backend: str
+) -> None:
+    """Rows with few or many entries and few distinct columns, which are far apart."""
     random = np.random.default_rng(rows + columns)
-    indices = random.integers(0, 3, (150, 1 + columns))
-    indices[:, 0] %= rows
+    indices = random.integers(0, 3, (150, 1 + columns)) * step
+    indices[:, 0] = random.integers(0, rows, 150)
+    indices[:rows, 0] = np.arange(rows)
     inputs = {
         "values": np.arange(150),
-        "dense_shape": np.array([rows] + [3] * columns),
+        "dense_shape": np.array([rows] + [3 * step] * columns),
         "indices": indices,
         "default_value": np.array(-1),
     }

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from openvino_irs import IrBuilder
-from openvino_models import c, check_all, compiling_core, ops
+from openvino_models import Case, c, check_all, compiling_core, ops
 
 from onnx_sparse import InferenceSession
+from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.openvino import convert
 
 ov = pytest.importorskip("openvino")
@@ -45,6 +46,45 @@ def test_space_and_batch(dynamic: bool, core: Any, tmp_path: Path) -> None:
     ):
         builds[f"to space {blocks}"] = lambda x, y, a=(blocks, begins, ends): ops(2).batch_to_space(y, *map(c, a))
     assert check_all(builds, [image, batches], core, tmp_path / "model.xml", dynamic=dynamic) == {}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_patches(dynamic: bool, core: Any, tmp_path: Path) -> None:
+    image = RNG.normal(size=(2, 3, 7, 9)).astype(F)
+    builds: dict[str, Build] = {
+        f"{auto} {size} {stride} {rate}": lambda x, a=(size, stride, rate, auto): ops(3).extract_image_patches(x, *a)
+        for auto, size, stride, rate in itertools.product(
+            ("valid", "same_upper", "same_lower"), ([3, 2], [1, 4]), ([1, 1], [2, 3], [5, 9]), ([1, 1], [2, 1], [3, 2])
+        )
+    }
+    assert check_all(builds, [image], core, tmp_path / "model.xml", dynamic=dynamic) == {}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_regions(dynamic: bool, core: Any, tmp_path: Path) -> None:
+    image = RNG.normal(size=(2, 24, 3, 5)).astype(F)
+    builds: dict[str, Build] = {
+        f"{softmax} {axes}": lambda x, s=softmax, a=axes: ops(1).region_yolo(
+            x, 4, 3, 3 if s else 9, do_softmax=s, mask=[1, 4, 5], axis=a[0], end_axis=a[1]
+        )
+        for softmax, axes in itertools.product((True, False), ((1, 3), (1, 1), (0, -1), (2, 3), (-3, 2)))
+    }
+    assert check_all(builds, [image], core, tmp_path / "model.xml", dynamic=dynamic) == {}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [((1, 6, 3), "3 regions of 1 coordinates and 6 classes"), ((4, 2, 3), "24 channels for 3 regions of 7 numbers")],
+)
+def test_regions_that_are_refused(numbers: tuple[int, int, int], words: str, tmp_path: Path) -> None:
+    coordinates, classes, regions = numbers
+
+    def region(x: Any) -> Any:
+        return ops(1).region_yolo(x, coordinates, classes, regions, do_softmax=True, mask=[0], axis=1, end_axis=3)
+
+    tested = Case("", region, np.ones((1, 24, 3, 5), F))
+    with pytest.raises(ConversionError, match=words):
+        convert(tested.save(tmp_path))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

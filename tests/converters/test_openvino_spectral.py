@@ -82,3 +82,21 @@ def test_digits(tmp_path: Path) -> None:
     want = np.fft.fft(numbers[..., 0] + 1j * numbers[..., 1])
     error = np.abs(got[..., 0] + 1j * got[..., 1] - want).max() / np.abs(want).max()
     assert error < 1e-6
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("shape", [(), (3,)], ids=str)
+@pytest.mark.parametrize("size", [16, 15])
+def test_frames_put_together(size: int, shape: tuple[int, ...], dynamic: bool, tmp_path: Path) -> None:
+    """ISTFT with windows that begin with 0 or are shorter than the frames, and lengths shorter and longer."""
+    given = RNG.normal(size=(*shape, size // 2 + 1, 6, 2)).astype(np.float32)
+    builds: dict[str, Callable[..., Any]] = {}
+    for window, center, normalized, length in itertools.product(
+        (size, 9), (True, False), (True, False), (None, 10, 25, 70)
+    ):
+        weights = c(np.hanning(window), np.float32)
+        extra = {} if length is None else {"signal_length": c(length)}
+        builds[f"{window} {center} {normalized} {length}"] = lambda x, w=weights, a=(center, normalized), e=extra: ops(
+            16
+        ).istft(x, w, c(size), c(4), *a, **e)
+    assert check_all(builds, [given], compiling_core(), tmp_path / "model.xml", dynamic=dynamic) == {}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -167,5 +170,19 @@ def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     array = arrays_on_disk.empty_array((10, 10), F)
     assert isinstance(array, np.memmap)
     array[:] = 3
-    with pytest.raises(OSError, match=r"space|large"):
+    with pytest.raises(arrays_on_disk.NoRoomError, match=r"no room for a table of \d+ bytes in this folder"):
         arrays_on_disk.empty_array((1 << 40, 1 << 10), F)
+
+
+def test_a_full_disk_while_parts_are_joined(saved: Path, late: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is named, and nothing is said against the model."""
+    monkeypatch.setattr(large_tables, "LARGE_MODEL", 1)
+    monkeypatch.setattr(arrays_on_disk, "LEAST", 1)
+    monkeypatch.setattr(os, "posix_fallocate", _full_disk)
+    with pytest.raises(arrays_on_disk.NoRoomError) as error:
+        convert(saved, tables={})
+    assert error.value.filename == tempfile.gettempdir()
+
+
+def _full_disk(*_: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")

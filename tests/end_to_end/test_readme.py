@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import pytest
 from ascend_graphs import layer, operation, write, write_tensors
+from fused_models import SCATTERED_ROWS
 from openvino_irs import IrBuilder
 
 import onnx_sparse
@@ -23,21 +24,9 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-GUIDES = ("tensorflow", "ascend", "openvino", "onnx", "rows", "tables")
+GUIDES = ("tensorflow", "ascend", "openvino", "onnx", "rows", "tables", "serving")
 #: These need an environment of their own size.
 SEPARATE_GUIDES = ("torch",)
-
-
-SCATTERED_ROWS = """
-    <ir_version: 8, opset_import: ["" : 18]>
-    g (float[s, 3] start, int64[k] ids, int64[k, 3] matrix, float[k, 3] rows) => (float[s, 3] output)
-    <int64[1] axis = {1}>
-    {
-      shape = Shape (rows)
-      columns = Unsqueeze (ids, axis)
-      indices = Expand (columns, shape)
-      output = ScatterElements <axis = 0, reduction = "add"> (start, indices, rows)
-    }"""
 
 
 def blocks(*texts: str) -> list[tuple[str, str]]:

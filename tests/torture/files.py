@@ -18,12 +18,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # where this is run as a program
 
+from torture.examiner import examined_in_forks
 from torture.mutations import mutated_bytes, mutated_text
 from torture.roads import CONVERSIONS, ROADS, as_text
 from torture.worker import PATIENCE, Worker
@@ -186,7 +187,9 @@ def captured() -> Iterator[list[str]]:
         streams = sys.stdout, sys.stderr
         os.dup2(out.fileno(), 1)
         os.dup2(err.fileno(), 2)
-        sys.stdout, sys.stderr = (open(n, "w", closefd=False, errors="backslashreplace") for n in (1, 2))  # noqa: SIM115
+        # As Python opens them.
+        sys.stdout = open(1, "w", closefd=False, errors="strict")  # noqa: SIM115
+        sys.stderr = open(2, "w", closefd=False, errors="backslashreplace")  # noqa: SIM115
         try:
             yield texts
         finally:
@@ -206,7 +209,8 @@ def work(road: str, seed: int, count: int, arguments: tuple[str, ...]) -> None:
     import onnxruntime  # noqa: F401 - else a command would go on in a fork of this process, where its death is reported
 
     process = os.getpid()
-    with tempfile.TemporaryDirectory() as folder, Scene(Path(folder), road, arguments) as scene:
+    examinations = examined_in_forks() if road == "keras" else nullcontext()
+    with examinations, tempfile.TemporaryDirectory() as folder, Scene(Path(folder), road, arguments) as scene:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         for number in range(seed, seed + count):

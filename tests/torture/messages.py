@@ -1,5 +1,7 @@
 """Mutated tf.Example and tf.SequenceExample messages: the native kernels agree with the reference on values or errors.
 
+So do messages with faults in several features: the error is about the same one, whatever the order of the features.
+
 `python tests/torture/messages.py --seconds 60 --seed 1` runs for a time; `--count 1000000 --native-only` runs so many
 messages through the native kernels alone, which must neither crash nor run forever.
 """
@@ -21,7 +23,7 @@ from onnx import TensorProto, helper
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from contract.example_messages import legal_inputs, legal_sequence_inputs, mutated
+from contract.example_messages import any_message, legal_inputs, legal_sequence_inputs, mutated
 
 import onnx_sparse
 from onnx_sparse import KernelError, example_array
@@ -38,7 +40,7 @@ DRAWN: dict[str, Callable[[np.random.Generator], Inputs]] = {
 #: Strings are hashed, because ONNX Runtime's Python API cannot return those that are not UTF-8.
 _BUCKETS = 2**40
 
-#: How many messages are mutated from the same legal ones.
+#: How many times the messages of the same legal inputs are changed.
 _OF_EACH = 50
 
 
@@ -116,15 +118,25 @@ def fuzz(seed: int, count: int, seconds: float, *, native_only: bool = False) ->
             inputs = draw(random)
             legal = [text.encode() for text in inputs["serialized"]]
             for _ in range(_OF_EACH if legal else 0):
-                messages = list(legal)
-                at = int(random.integers(len(messages)))
-                messages[at] = mutated(random, messages[at])
+                messages = _changed(random, inputs, legal)
                 ours = native(sessions[op_name], inputs, messages)
                 done[f"{op_name} {'refused' if isinstance(ours, str) else 'parsed'}"] += 1
                 if not native_only and (wrong := difference(ours, reference(op_name, inputs, messages))):
                     given = {name: value.tolist() for name, value in inputs.items() if name != "serialized"}
                     faults.append(f"{op_name}: {wrong}, of {messages} with {given}")
     return done, faults
+
+
+def _changed(random: np.random.Generator, inputs: Inputs, legal: list[bytes]) -> list[bytes]:
+    """One of the messages mutated, or some of them made with faults in several of their features."""
+    messages = list(legal)
+    at = int(random.integers(len(messages)))
+    if random.random() < 0.5:
+        messages[at] = mutated(random, messages[at])
+        return messages
+    for b in {at, int(random.integers(len(messages)))}:
+        messages[b] = any_message(random, inputs)
+    return messages
 
 
 def main() -> int:
@@ -140,6 +152,8 @@ def main() -> int:
     done, faults = fuzz(arguments.seed, arguments.count, arguments.seconds, native_only=arguments.native_only)
     for what, count in sorted(done.items()):
         sys.stdout.write(f"{count:>9}  {what}\n")
+    if faults:
+        sys.stdout.write(f"{len(faults):>9}  faults, the first of them:\n")
     for fault in faults[:10]:
         sys.stdout.write(f"FAULT  {fault}\n")
     return bool(faults)

@@ -14,11 +14,16 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from contract.models import BRANCHES, DEFAULTED, FUNCTIONS, SEGMENT_SUM, model
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, helper, numpy_helper
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from contract.models import BRANCHES, DEFAULTED, FUNCTIONS, SEGMENT_SUM, model
 
 import onnx_sparse
 from onnx_sparse.graphs import all_graphs, all_nodes
@@ -309,10 +314,11 @@ def faults(seed: int, count: int) -> tuple[Counter[str], list[str]]:
     for number in range(seed, seed + count):
         m = model_of(number)
         for name, rewrite in REWRITES.items():
-            begun = time.monotonic()
+            begun = time.process_time()  # other programs may have the processor
             wrong = fault(m, rewrite)
-            if not wrong and time.monotonic() - begun > 10:
-                wrong = f"takes {time.monotonic() - begun:.0f} s"
+            took = time.process_time() - begun
+            if not wrong and took > 10:
+                wrong = f"takes {took:.0f} s"
             done[f"{name}: {outcome(m, rewrite) if not wrong else 'FAULT'}"] += 1
             if wrong:
                 found.append(f"{name}, seed {number}: {wrong}")

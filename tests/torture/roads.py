@@ -117,7 +117,7 @@ def _onnx_sources(folder: Path) -> list[Path]:
             made.append(path)
     external = onnx.ModelProto()
     external.CopyFrom(SEEDS[0])
-    tensor = onnx.numpy_helper.from_array(_array(200), "weights")
+    tensor = onnx.numpy_helper.from_array(_array(400), "weights")  # large enough for --external-data
     external.graph.initializer.append(tensor)
     for suffix in (".onnx", ".textproto"):
         (folder / f"external{suffix[1:]}").mkdir()

@@ -228,9 +228,11 @@ def _random_column(source: random.Random, rows: int) -> Any:
 
     kind = _random_type(source, source.choice([0, 1, 1, 1, 2]))
     column = pa.array([_random_value(kind, source) for _ in range(rows)], kind)
-    match source.choice(["dictionary", "runs", "extension", "union", *["plain"] * 12]):
-        case "dictionary":
-            return column.dictionary_encode()
+    match source.choice(["dictionary", "dictionaries", "runs", "extension", "union", *["plain"] * 8]):
+        case "dictionary" | "dictionaries" as chosen:
+            made = pa.DictionaryArray.from_arrays(pa.array(range(rows), pa.int32()), column)
+            offsets = pa.array(range(rows + 1), pa.int32())
+            return made if chosen == "dictionary" else pa.ListArray.from_arrays(offsets, made)
         case "runs":
             return pa.RunEndEncodedArray.from_arrays(pa.array([rows], pa.int32()), column[:1])
         case "extension":

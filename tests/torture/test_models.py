@@ -101,3 +101,12 @@ def test_functions_are_not_inlined_into_an_opset_that_does_not_exist(rewrite: Re
     m.opset_import[0].version = version
     with pytest.raises(ValueError, match=f"the model imports version {version} of 'ai.onnx'; versions begin at 1"):
         rewrite(m)
+
+
+@REWRITE
+def test_a_node_without_outputs(rewrite: Rewrite) -> None:
+    """An operator of another domain may have none."""
+    m = onnx_sparse.canonicalize(SEGMENT_SUM)
+    m.opset_import.add(domain="mine", version=1)
+    m.graph.node.add(op_type="Print", input=[m.graph.input[0].name], domain="mine")
+    assert [node.op_type for node in rewrite(m).graph.node if not node.output] == ["Print"]

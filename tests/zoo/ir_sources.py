@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,11 +27,13 @@ class BuiltIr:
         model: OpenVINO's model.
         inputs: Makes the inputs of a batch, in the order of the model's.
         save: Options of `openvino.save_model`.
+        exact: Computes the outputs of a batch in float64, if the model's source can.
     """
 
     model: Any
     inputs: Inputs
     save: Mapping[str, Any] = field(default_factory=lambda: {"compress_to_fp16": False})
+    exact: Callable[[Sequence[Array]], list[Array]] | None = None
 
     def batch(self, kind: str) -> list[Array]:
         """The inputs of a kind of batch."""
@@ -48,16 +51,38 @@ def from_torch(module: Any, inputs: Inputs, **options: Any) -> BuiltIr:
     import torch
 
     module.eval()
-    _vary_normalizations(module)
+    _vary_weights(module)
     example = tuple(map(torch.from_numpy, inputs(np.random.default_rng(0), 2).values()))
     with torch.no_grad():
-        return BuiltIr(openvino.convert_model(module, example_input=example, **options), inputs)
+        made = openvino.convert_model(module, example_input=example, **options)
+    return BuiltIr(made, inputs, exact=lambda batch: _in_float64(module, batch))
 
 
-def _vary_normalizations(module: Any) -> None:
-    """A new BatchNorm does nothing: give it the statistics of one that was trained."""
+def _in_float64(module: Any, batch: Sequence[Array]) -> list[Array]:
+    """The tensors that a module of torch returns, computed in float64."""
     import torch
 
+    given = [torch.from_numpy(x.astype(np.float64) if x.dtype == np.float32 else x) for x in batch]
+    with torch.no_grad():
+        returned = copy.deepcopy(module).double()(*given)
+    parts = list(returned.values()) if hasattr(returned, "keys") else [returned]
+    tensors: list[Array] = []
+    while parts:
+        part = parts.pop(0)
+        if isinstance(part, (tuple, list)):
+            parts[:0] = part
+        elif isinstance(part, torch.Tensor):
+            tensors.append(part.numpy())
+    return tensors
+
+
+def _vary_weights(module: Any) -> None:
+    """A new BatchNorm does nothing: give it the statistics of one that was trained. Matrices of zeros become random."""
+    import torch
+
+    for weight in module.parameters():
+        if weight.dim() > 1 and not weight.any():
+            weight.data.normal_(0, 0.02)
     for part in module.modules():
         if isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and part.running_mean is not None:
             part.running_mean.normal_(0, 0.1)

@@ -19,8 +19,12 @@ def import_torchvision() -> None:
         library.impl("nms", _suppressed, "CPU")
         importlib.import_module("torchvision")
         extension = importlib.import_module("torchvision.extension")
-        extension._has_ops = lambda: True
+        extension._has_ops = _has_ops
         extension.library = library  # which forgets its operators when it is deleted
+
+
+def _has_ops() -> bool:  # is compiled with what calls it, which a lambda is not
+    return True
 
 
 def _suppressed(boxes: Any, scores: Any, threshold: float) -> Any:

@@ -31,7 +31,7 @@ def _network() -> BuiltIr:
 
 
 def _in_float16(build: Callable[[], BuiltIr]) -> BuiltIr:
-    return BuiltIr(**{**vars(build()), "save": {"compress_to_fp16": True}})
+    return BuiltIr(**{**vars(build()), "save": {"compress_to_fp16": True}, "exact": None})
 
 
 def _with_weights(build: Callable[[], BuiltIr], mode: str, **options: Any) -> BuiltIr:

@@ -55,7 +55,7 @@ def _segmenter(name: str) -> BuiltIr:
 def _video(name: str) -> BuiltIr:
     import torchvision
 
-    size = (3, 16 if name == "s3d" else 4, 64, 64)
+    size = (3, 16, 224, 224) if name == "s3d" else (3, 4, 64, 64)
     return from_torch(torchvision.models.get_model(name, weights=None), floats(*size), input=[[-1, *size]])
 
 
@@ -79,10 +79,20 @@ def _detector(name: str) -> BuiltIr:
 
 
 def _raft() -> BuiltIr:
+    import torch
     import torchvision
 
-    frames = together(*(floats(3, 128, 128, name=name) for name in ("image1", "image2")))
-    return from_torch(torchvision.models.optical_flow.raft_small(weights=None, num_flow_updates=2), frames)
+    made = torchvision.models.optical_flow.raft_small(weights=None)
+
+    class Only(torch.nn.Module):  # type: ignore[misc]  # torch is not there for the type checker
+        def __init__(self) -> None:
+            super().__init__()
+            self.made = made
+
+        def forward(self, before: Any, after: Any) -> Any:
+            return self.made(before, after, num_flow_updates=2)[-1]
+
+    return from_torch(Only(), together(*(floats(3, 128, 128, name=name) for name in ("image1", "image2"))))
 
 
 for _name, _size in _CLASSIFIERS.items():
