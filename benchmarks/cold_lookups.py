@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-import onnxruntime as ort
+from machine import this_machine
 from onnx import ModelProto, TensorProto, helper
 
 import onnx_sparse
@@ -86,7 +86,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         rows = int(options.gigabytes * 2**30) // (_WIDTH * 4)
         path = make_model(Path(folder), rows)
-        print(f"onnxruntime {ort.__version__}, {rows:,} rows of {_WIDTH} floats, {_LOOKED_UP:,} looked up in a batch")
+        print(f"{this_machine()}\n{rows:,} rows of {_WIDTH} floats, {_LOOKED_UP:,} looked up in a batch")
         for random_access in (False, True):
             drop_from_cache(path.with_name("model.onnx.data"))
             seconds, read = time_batches(path, rows, options.batches, random_access=random_access)

@@ -3,65 +3,54 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
 import json
 import os
-import platform
 import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from importlib.metadata import version
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from machine import Machine
+from records import Line, Record
 
 Contender = Callable[[], object]
 
 #: Seconds of pause before each turn of a contender, and the number of timed runs in a turn.
 _PAUSE = 0.1
 _RUNS = 3
+#: Set in the processes that measure one number of threads each.
+_THREADS = "ONNX_SPARSE_BENCHMARK_THREADS"
 
 
-@dataclass(frozen=True)
-class Result:
-    """One line: median milliseconds by contender; the others are compared with the first."""
-
-    case: str
-    milliseconds: Mapping[str, float]
-
-    def ratio(self, contender: str) -> float:
-        """Our time divided by a contender's."""
-        ours = next(iter(self.milliseconds.values()))
-        return ours / self.milliseconds[contender]
-
-
-def median_times(contenders: Mapping[str, Contender], rounds: int, seconds: float = 4.0) -> dict[str, float]:
-    """The median seconds of each contender; they take turns, so that other load on the machine affects all alike.
+def take_turns(contenders: Mapping[str, Contender], rounds: int, seconds: float = 4.0) -> dict[str, list[float]]:
+    """The seconds of each contender in each round; as they take turns, other load on the machine affects all alike.
 
     A library's threads spin for a while after their work, ONNX Runtime's for about 60 ms. A pause and an untimed run
-    before each turn let a contender start with its own threads awake and the others' asleep. No contender is timed for
-    much longer than `seconds`.
+    before each turn let a contender start with its own threads awake and the others' asleep. The time of a turn is the
+    median of its runs. No contender is timed for much longer than `seconds`, so the slow ones have fewer turns.
     """
-    times: dict[str, list[float]] = {name: [] for name in contenders}
+    turns: dict[str, list[float]] = {name: [] for name in contenders}
     for run in contenders.values():
         run()
     gc.disable()
     try:
         for _ in range(rounds):
             for name, run in contenders.items():
-                if sum(times[name]) < seconds:
+                if _RUNS * sum(turns[name]) < seconds:
                     time.sleep(_PAUSE)
                     run()
-                    times[name] += [_seconds(run) for _ in range(_RUNS)]
+                    turns[name].append(statistics.median(_seconds(run) for _ in range(_RUNS)))
     finally:
         gc.enable()
-    return {name: statistics.median(values) for name, values in times.items()}
+    return turns
 
 
-def contest(case: str, contenders: Mapping[str, Contender], seconds: float = 2.0) -> Result:
+def contest(case: str, contenders: Mapping[str, Contender], seconds: float = 2.0, threads: int = 0) -> Line:
     """Time each contender for about `seconds` or ten rounds, whichever is less."""
-    medians = median_times(contenders, 10, seconds)
-    return Result(case, {name: 1e3 * median for name, median in medians.items()})
+    return Line(case, threads, take_turns(contenders, 10, seconds))
 
 
 def _seconds(run: Contender) -> float:
@@ -70,32 +59,39 @@ def _seconds(run: Contender) -> float:
     return time.perf_counter() - start
 
 
-def machine(*packages: str) -> str:
-    """The processor, the load of the last minute, and the versions of those of the packages that are installed."""
-    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    processor = f"{os.cpu_count()} x {next(iter(names), platform.processor())}"
-    installed = [f"{name} {version(name)}" for name in packages if importlib.util.find_spec(name)]
-    return ", ".join([processor, f"load {os.getloadavg()[0]:.1f}", *installed])
+def own_threads() -> int | None:
+    """The number of threads that this process measures; None in the process that starts the others."""
+    return int(os.environ[_THREADS]) if _THREADS in os.environ else None
 
 
-def show(title: str, results: list[Result], as_json: bool) -> None:
-    """Print the results as a table, or as JSON."""
+def measured_apart(script: str, threads: int, *options: str) -> list[Line]:
+    """What a process with this number of threads writes with --json: TensorFlow's is fixed once it has run."""
+    with TemporaryDirectory() as folder:
+        part = Path(folder) / "part.json"
+        command = [sys.executable, script, *options, "--json", str(part)]
+        subprocess.run(command, env=os.environ | {_THREADS: str(threads)}, check=True)
+        return list(Record.read(part).lines)
+
+
+def show(title: str, here: Machine, lines: Sequence[Line], as_json: bool = False) -> None:
+    """Print the machine and the lines as a table, or both as JSON."""
     if as_json:
-        lines = [{"case": r.case, "milliseconds": dict(r.milliseconds)} for r in results]
-        sys.stdout.write(json.dumps({"title": title, "results": lines}, indent=2) + "\n")
+        results = [{"case": r.case, "milliseconds": {name: 1e3 * r.seconds(name) for name in r.names}} for r in lines]
+        found = {"title": title, "machine": here.to_json(), "results": results}
+        sys.stdout.write(json.dumps(found, indent=2) + "\n")
         return
     from rich.console import Console
     from rich.table import Table
 
-    names = list(dict.fromkeys(name for r in results for name in r.milliseconds))
+    names = list(dict.fromkeys(name for r in lines for name in r.names))
     table = Table(
         "case", *(f"{name} ms" for name in names), *(f"{names[0]} / {name}" for name in names[1:]), title=title
     )
-    for r in results:
-        times = [_figure(r.milliseconds.get(name)) for name in names]
-        ratios = [_figure(r.ratio(name)) if name in r.milliseconds else "" for name in names[1:]]
+    for r in lines:
+        times = [f"{1e3 * r.seconds(name):.3g}" if name in r.turns else "" for name in names]
+        ratios = [f"{r.ratio(name):.3g}" if name in r.turns else "" for name in names[1:]]
         table.add_row(r.case, *times, *ratios)
+    print(here)
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
@@ -104,7 +100,3 @@ def progress(case: str) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\033[K{case}")
         sys.stderr.flush()
-
-
-def _figure(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"

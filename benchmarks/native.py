@@ -1,6 +1,6 @@
 """The native kernels against other libraries, timed in one run.
 
-    python benchmarks/native.py [--threads 1 2] [--only WORD] [--repeat N] [--json FILE] [--svg FILE]
+    python benchmarks/native.py [--threads 1 2] [--only WORD] [--repeat N] [--json FILE] [--save] [--svg FILE]
 
 Every line is a case: the median time of the native kernel, that time divided by its limit, and divided by each peer's
 time (below 1: the native kernel is faster). The limit is the time to copy as many bytes as must be moved, measured in
@@ -10,18 +10,16 @@ the same run; where hardly anything is moved, the time ONNX Runtime takes for on
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from contest import median_times
+from contest import measured_apart, own_threads, take_turns
+from machine import this_machine
 from native_cases import Array, Case, Run, cases
 from native_plot import plot
+from records import Line, finish, parse
 
 
 def native_run(case: Case, threads: int) -> Run:
@@ -138,7 +136,7 @@ def copy_run(size: int, threads: int) -> Run:
     return lambda: list(pool.map(lambda part: np.copyto(target[part], source[part]), parts))
 
 
-def measure(threads: int, only: str, repeat: int, portable: bool) -> list[dict[str, Any]]:
+def measure(threads: int, only: str, repeat: int, portable: bool) -> list[Line]:
     """Measure the lines of the table for one number of threads."""
     lines = []
     for case in cases(threads):
@@ -149,19 +147,16 @@ def measure(threads: int, only: str, repeat: int, portable: bool) -> list[dict[s
         runs["limit"] = identity_run(case, threads) if small else copy_run(case.bytes_moved, threads)
         others = {"portable": portable_run, "openvino": openvino_run} if portable else {}
         runs |= {name: run for name, make in others.items() if (run := make(case, threads)) is not None}
-        times = median_times(runs, repeat * 10 if small else repeat)
-        lines.append({"case": case.name, "threads": threads, "seconds": times})
+        turns = take_turns(runs, repeat * 10 if small else repeat)
+        lines.append(Line(case.name, threads, turns, facts={"bytes": case.bytes_moved}))
         print(_line(lines[-1]), flush=True)
     return lines
 
 
-def _line(line: dict[str, Any]) -> str:
-    seconds = dict(line["seconds"])
-    native = seconds.pop("native")
-    limit = seconds.pop("limit", None)
-    share = f"{native / limit:6.2f}" if limit else "     -"
-    peers = "  ".join(f"{name} {native / s:.2f}" for name, s in seconds.items())
-    return f"{line['case']:62} {line['threads']:2}  {native * 1e3:9.3f} ms  {share}   {peers}"
+def _line(line: Line) -> str:
+    peers = "  ".join(f"{name} {line.ratio(name):.2f}" for name in line.names if name not in ("native", "limit"))
+    times = f"{1e3 * line.seconds('native'):9.3f} ms  {line.ratio('limit'):6.2f}"
+    return f"{line.case:62} {line.threads:2}  {times}   {peers}"
 
 
 def main() -> None:
@@ -171,31 +166,20 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only the cases whose name contains this word")
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--no-portable", action="store_true", help="leave out the function bodies and OpenVINO")
-    parser.add_argument("--json", type=Path, help="also write the times to this file")
     parser.add_argument("--svg", type=Path, help="also draw the times, in this file")
-    arguments = parser.parse_args()
-    if "ONNX_SPARSE_BENCHMARK_THREADS" in os.environ:
-        threads = int(os.environ["ONNX_SPARSE_BENCHMARK_THREADS"])
+    arguments = parse(parser)
+    here, threads = this_machine(), own_threads()
+    if threads is not None:
         lines = measure(threads, arguments.only, arguments.repeat, not arguments.no_portable)
-        arguments.json.write_text(json.dumps(lines))
+        finish("native", here, lines, arguments)
         return
-    print(f"{'case':62} {'th':>2}  {'native':>12}   /limit  native / peer", flush=True)
-    lines = []
-    for threads in arguments.threads:  # one process each: TensorFlow's number of threads is fixed once it has run
-        lines += _measured_apart(threads, arguments)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(lines, indent=1) + "\n")
+    print(f"{here}\n{'case':62} {'th':>2}  {'native':>12}   /limit  native / peer", flush=True)
+    options = ["--only", arguments.only, "--repeat", str(arguments.repeat)]
+    options += ["--no-portable"] if arguments.no_portable else []
+    lines = [line for threads in arguments.threads for line in measured_apart(__file__, threads, *options)]
+    finish("native", here, lines, arguments)
     if arguments.svg:
         arguments.svg.write_text(plot(lines))
-
-
-def _measured_apart(threads: int, arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    with TemporaryDirectory() as folder:
-        part = Path(folder) / "lines.json"
-        command = [sys.executable, __file__, "--only", arguments.only, "--repeat", str(arguments.repeat)]
-        command += ["--json", str(part), *(["--no-portable"] if arguments.no_portable else [])]
-        subprocess.run(command, env=os.environ | {"ONNX_SPARSE_BENCHMARK_THREADS": str(threads)}, check=True)
-        return list(json.loads(part.read_text()))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 from xml.sax.saxutils import escape
+
+from records import Line
 
 #: Each peer's colour, from a palette that colour-blind readers can tell apart.
 COLOURS = {
@@ -21,12 +23,12 @@ _LABELS, _CHART, _ROW, _HEAD, _FOOT = 460, 520, 19, 66, 30
 _TICKS = (0.1, 0.3, 1, 3, 10, 30, 100, 300)
 
 
-def plot(lines: list[dict[str, Any]]) -> str:
+def plot(lines: Sequence[Line]) -> str:
     """An SVG: a panel for each number of threads, a row for each case, a dot for each peer at its time / ours."""
-    threads = sorted({line["threads"] for line in lines})
+    threads = sorted({line.threads for line in lines})
     panels, top = [], 40
     for number in threads:
-        rows = [line for line in lines if line["threads"] == number]
+        rows = [line for line in lines if line.threads == number]
         panels.append(_panel(rows, f"{number} thread{'s' if number > 1 else ''}", top))
         top += _HEAD + _ROW * len(rows) + _FOOT
     width = _LABELS + _CHART + 30
@@ -42,7 +44,7 @@ def plot(lines: list[dict[str, Any]]) -> str:
     )
 
 
-def _panel(rows: list[dict[str, Any]], title: str, top: int) -> str:
+def _panel(rows: Sequence[Line], title: str, top: int) -> str:
     height = _ROW * len(rows)
     parts = [
         f'<text x="10" y="{top + 20}" font-weight="bold">{title}: time / time of the native kernel '
@@ -54,12 +56,12 @@ def _panel(rows: list[dict[str, Any]], title: str, top: int) -> str:
         parts.append(f'<path d="M{x:.1f} {top + _HEAD - 16}v{height + 6}" stroke="{strength}"/>')
     for k, row in enumerate(rows):
         y = top + _HEAD + _ROW * k
-        native = row["seconds"]["native"]
-        parts.append(f'<text x="10" y="{y + 4}">{escape(row["case"])}</text>')
+        native = row.seconds("native")
+        parts.append(f'<text x="10" y="{y + 4}">{escape(row.case)}</text>')
         parts.append(f'<text x="{_LABELS - 8}" y="{y + 4}" text-anchor="end">{native * 1e3:.3g} ms</text>')
         for name, colour in COLOURS.items():
-            if name in row["seconds"]:
-                seconds = row["seconds"][name]
+            if name in row.names:
+                seconds = row.seconds(name)
                 x, ratio = _x(seconds / native), f"{escape(name)} {seconds * 1e3:.3g} ms, {seconds / native:.2f}x"
                 parts.append(f'<circle cx="{x:.1f}" cy="{y}" r="5" fill="{colour}"><title>{ratio}</title></circle>')
     return "".join(parts)

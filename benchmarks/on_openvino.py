@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from contest import contest, progress, show
+from machine import this_machine
 
 Array = np.ndarray[Any, Any]
 #: Rows of the table, indices, segments, and whether OpenVINO's own operator is timed.
@@ -107,7 +108,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0, help="how long to time each case")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    results = []
+    here, results = this_machine(), []
     for threads in arguments.threads:
         for rows, entries, segments, ends in SIZES:
             case = f"{rows:,} x {WIDTH}, {entries:,} ids, {segments:,} segments, {threads} threads"
@@ -124,7 +125,7 @@ def main() -> None:
                 contenders["OpenVINO's own"] = compiled(own_operator(inputs), inputs, threads)
             results.append(contest(case, contenders, arguments.seconds))
     progress("")
-    show("EmbeddingSegmentsSum float32", results, arguments.json)
+    show("EmbeddingSegmentsSum float32", here, results, arguments.json)
 
 
 if __name__ == "__main__":

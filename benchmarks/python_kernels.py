@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import onnxruntime as ort
-from contest import Result, contest, progress, show
+from contest import contest, progress, show
+from machine import this_machine
 from onnx import ModelProto, helper
 
 import onnx_sparse
@@ -136,7 +137,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--seconds", type=float, default=2.0, help="how long to time each case (default: 2)")
     arguments = parser.parse_args()
-    results: list[Result] = []
+    here, results = this_machine(), []
     for name, op_name, attributes, inputs, bare in cases():
         progress(name)
         model = one_node_model(op_name, attributes, inputs)
@@ -149,7 +150,7 @@ def main() -> None:
         }
         results.append(contest(name, contenders, arguments.seconds))
     progress("")
-    show("Python kernels in ONNX Runtime, median of interleaved runs", results, arguments.json)
+    show("Python kernels in ONNX Runtime, median of interleaved runs", here, results, arguments.json)
 
 
 if __name__ == "__main__":

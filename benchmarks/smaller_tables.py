@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from machine import this_machine
 
 import onnx_sparse
 from onnx_sparse.converters.tensorflow import convert
@@ -121,6 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000)
     rows = parser.parse_args().rows
+    print(f"{this_machine()}\n")
     print("| model | tables | MB of tables | largest difference | root mean square |\n|---|---|---|---|---|")
     for kind in (WideAndDeep, DLRM, TwoTowers):
         model = convert(concrete(kind(rows)))

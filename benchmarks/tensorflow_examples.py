@@ -1,6 +1,6 @@
 """tf.io.parse_example, converted and run in ONNX Runtime, against TensorFlow itself, timed in one run.
 
-    python benchmarks/tensorflow_examples.py [--threads 1 2] [--json]
+    python benchmarks/tensorflow_examples.py [--threads 1 2] [--json FILE] [--save]
 
 The messages have 40 features: ten sparse ones of 20 ids, and ten each with a float, an int64 and a string. ONNX
 Runtime copies the messages from an array; TensorFlow has them in a tensor. No strings are made for Python.
@@ -9,17 +9,13 @@ Runtime copies the messages from an array; TensorFlow has them in a tensor. No s
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from contest import contest, show
-
-#: Set in the processes that measure one number of threads each: TensorFlow's cannot be changed once it has run.
-_THREADS = "ONNX_SPARSE_BENCHMARK_THREADS"
+from contest import contest, measured_apart, own_threads, show
+from machine import this_machine
+from records import Line, finish, parse
 
 _EACH = 10
 
@@ -42,7 +38,7 @@ def messages(count: int) -> list[bytes]:
     return made
 
 
-def parser() -> Any:
+def parsing() -> Any:
     """The parser as a tf.function."""
     import tensorflow as tf
 
@@ -60,24 +56,24 @@ def parser() -> Any:
     return parse
 
 
-def measure(threads: int, as_json: bool) -> None:
-    """Print the table for one number of threads."""
+def measure(threads: int) -> list[Line]:
+    """The lines for one number of threads."""
     import tensorflow as tf
 
     from onnx_sparse.converters.tensorflow import convert
 
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    function = parser()
+    function = parsing()
     model = convert(function)
-    results = []
+    lines = []
     for count in (4096, 64, 1):
         given = messages(count)
         tensor = tf.constant(given)
         run = _bound(model, given, threads)
         runs = {"converted": run, "tensorflow": lambda tensor=tensor: function(tensor)}
-        results.append(contest(f"{count} messages of 40 features", runs))
-    show(f"{threads} threads", results, as_json)
+        lines.append(contest(f"{count} messages of 40 features", runs, threads=threads))
+    return lines
 
 
 def _bound(model: Any, given: list[bytes], threads: int) -> Callable[[], object]:
@@ -93,16 +89,18 @@ def _bound(model: Any, given: list[bytes], threads: int) -> Callable[[], object]
 
 def main() -> None:
     """Measure and print."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    arguments.add_argument("--json", action="store_true")
-    chosen = arguments.parse_args()
-    if _THREADS in os.environ:
-        measure(int(os.environ[_THREADS]), chosen.json)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    arguments = parse(parser)
+    here, own = this_machine(), own_threads()
+    if own is not None:
+        finish("tensorflow_examples", here, measure(own), arguments)
         return
-    for threads in chosen.threads:
-        command = [sys.executable, __file__, *(["--json"] if chosen.json else [])]
-        subprocess.run(command, env=os.environ | {_THREADS: str(threads)}, check=True)
+    lines = []
+    for threads in arguments.threads:
+        lines += measured_apart(__file__, threads)
+        show(f"{threads} threads", here, [line for line in lines if line.threads == threads])
+    finish("tensorflow_examples", here, lines, arguments)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """TensorFlow's embedding lookups, converted and run in ONNX Runtime, against TensorFlow itself, timed in one run.
 
-    python benchmarks/tensorflow_lookups.py [--threads 1 2] [--only WORD] [--tf2onnx] [--json FILE] [--repeat N]
+    python benchmarks/tensorflow_lookups.py [--threads 1 2] [--only WORD] [--tf2onnx] [--repeat N] [--save]
 
 Every line is a case: the median time of a run of the converted model, that time divided by TensorFlow's (below 1 is
 faster), the largest difference between their results, and the peak memory of one run beyond what the process has with
@@ -11,8 +11,6 @@ and minutes.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -22,12 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from contest import median_times
+from contest import measured_apart, own_threads, take_turns
+from machine import this_machine
+from records import Line, finish, parse
 
 Array = np.ndarray[Any, Any]
-
-#: Set in the processes that measure one number of threads each: TensorFlow's cannot be changed once it has run.
-_THREADS = "ONNX_SPARSE_BENCHMARK_THREADS"
 
 
 @dataclass(frozen=True)
@@ -111,7 +108,7 @@ def cases() -> Iterator[Case]:
     yield Case("one row of 10 ids (latency)", [10])
 
 
-def measure(threads: int, only: str, repeat: int, with_tf2onnx: bool) -> list[dict[str, Any]]:
+def measure(threads: int, only: str, repeat: int, with_tf2onnx: bool) -> list[Line]:
     """Measure the lines of the table for one number of threads."""
     from onnx_sparse.converters.tensorflow import convert
     from onnx_sparse.converters.tensorflow.lazy_imports import require
@@ -138,10 +135,8 @@ def measure(threads: int, only: str, repeat: int, with_tf2onnx: bool) -> list[di
         runs["tensorflow"] = lambda function=function, tensors=tensors: function(*tensors)  # type: ignore[misc]
         expected, actual = function(*tensors).numpy(), runs["converted"]()[0].numpy()
         difference = float(np.abs(expected - actual).max())
-        seconds = median_times(runs, repeat)
-        lines.append(
-            {"case": case.name, "threads": threads, "seconds": seconds, "bytes": memory, "difference": difference}
-        )
+        facts = {"bytes": memory, "difference": difference}
+        lines.append(Line(case.name, threads, take_turns(runs, repeat), facts=facts))
         print(_line(lines[-1]), flush=True)
     return lines
 
@@ -193,15 +188,14 @@ def _memory(key: str) -> int:
     return next(1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith(key))
 
 
-def _line(line: dict[str, Any]) -> str:
-    seconds, memory = dict(line["seconds"]), dict(line["bytes"])
-    ours, megabytes = seconds.pop("converted"), memory.pop("converted") / 2**20
+def _line(line: Line) -> str:
+    memory = {name: size / 2**20 for name, size in line.facts["bytes"].items()}
     peers = "  ".join(
-        f"{name} {ours / s:.2f}" + (f" ({memory[name] / 2**20:.0f} MB)" if name in memory else "")
-        for name, s in seconds.items()
+        f"{name} {line.ratio(name):.2f}" + (f" ({memory[name]:.0f} MB)" if name in memory else "")
+        for name in line.names[1:]
     )
-    times = f"{ours * 1e3:9.3f} ms {megabytes:8.1f} MB {line['difference']:9.1e}"
-    return f"{line['case']:50} {line['threads']:2}  {times}   {peers}"
+    times = f"{1e3 * line.seconds('converted'):9.3f} ms {memory['converted']:8.1f} MB {line.facts['difference']:9.1e}"
+    return f"{line.case:50} {line.threads:2}  {times}   {peers}"
 
 
 def main() -> None:
@@ -211,28 +205,21 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only the cases whose name contains this word")
     parser.add_argument("--tf2onnx", action="store_true", help="also measure the model that tf2onnx alone writes")
     parser.add_argument("--repeat", type=int, default=25)
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument("--peak-of", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = parse(parser)
     if arguments.peak_of:
         print(peak_of_one_run(arguments.peak_of, arguments.threads[0]))
         return
-    if _THREADS in os.environ:
-        lines = measure(int(os.environ[_THREADS]), arguments.only, arguments.repeat, arguments.tf2onnx)
-        if arguments.json:
-            arguments.json.write_text(json.dumps(lines, indent=1) + "\n")
+    here, own = this_machine(), own_threads()
+    if own is not None:
+        lines = measure(own, arguments.only, arguments.repeat, arguments.tf2onnx)
+        finish("tensorflow_lookups", here, lines, arguments)
         return
-    print(f"{'case':50} {'th':>2}  {'converted':>12} {'peak':>11} {'differs':>9}   converted / peer", flush=True)
-    lines = []
-    with tempfile.TemporaryDirectory() as folder:
-        for threads in arguments.threads:
-            part = Path(folder, f"{threads}.json")
-            command = [sys.executable, __file__, "--only", arguments.only, "--repeat", str(arguments.repeat)]
-            command += ["--json", str(part), *(["--tf2onnx"] if arguments.tf2onnx else [])]
-            subprocess.run(command, env=os.environ | {_THREADS: str(threads)}, check=True)
-            lines += json.loads(part.read_text())
-    if arguments.json:
-        arguments.json.write_text(json.dumps(lines, indent=1) + "\n")
+    head = f"{'case':50} {'th':>2}  {'converted':>12} {'peak':>11} {'differs':>9}   converted / peer"
+    print(f"{here}\n{head}", flush=True)
+    options = ["--only", arguments.only, "--repeat", str(arguments.repeat), *["--tf2onnx"] * arguments.tf2onnx]
+    lines = [line for threads in arguments.threads for line in measured_apart(__file__, threads, *options)]
+    finish("tensorflow_lookups", here, lines, arguments)
 
 
 if __name__ == "__main__":

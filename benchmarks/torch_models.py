@@ -1,6 +1,6 @@
 """Exported torch modules in ONNX Runtime against torch itself, timed in one run.
 
-    python benchmarks/torch_models.py [--threads 1 2] [--only WORD] [--json]
+    python benchmarks/torch_models.py [--threads 1 2] [--only WORD] [--json FILE] [--save]
 
 Every line is a case: the median time of a run of the exported model, torch's, and the first divided by the second
 (below 1 is faster). The answers are compared before anything is timed. Layers of PyTorch Geometric are timed if that is
@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 import torch
-from contest import Result, contest, machine, progress, show
+from contest import contest, progress, show
+from machine import this_machine
 from onnx import ModelProto
+from records import Line, finish, parse
 
 import onnx_sparse
 from onnx_sparse.converters.torch import export
@@ -192,18 +194,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--only", default="", metavar="WORD", help="only the cases with this in their name")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    arguments = parse(parser)
+    here = this_machine()
     chosen = [case for case in cases() if arguments.only in case.name]
-    results: dict[int, list[Result]] = {threads: [] for threads in arguments.threads}
+    results: dict[int, list[Line]] = {threads: [] for threads in arguments.threads}
     for case in chosen:
         progress(case.name)
         model = case.exported()
         for threads, so_far in results.items():
-            so_far.append(contest(case.name, case.contenders(model, threads), seconds=1.5))
-    on = machine("torch", "torch_geometric", "onnxruntime", "onnxscript")
+            so_far.append(contest(case.name, case.contenders(model, threads), seconds=1.5, threads=threads))
     for threads, timed in results.items():
-        show(f"torch, {threads} thread{'s' * (threads > 1)}; {on}", timed, arguments.json)
+        show(f"torch, {threads} thread{'s' * (threads > 1)}", here, timed)
+    finish("torch_models", here, [line for timed in results.values() for line in timed], arguments)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ These are pages of the documentation, the README's table of operators, and the C
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 from onnx_sparse.converters import openvino, torch
@@ -17,19 +18,23 @@ from onnx_sparse.schemas.pages import index, overview, page, table
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))  # which are no package
+
+import record_page  # noqa: E402
 
 
 def files() -> dict[Path, str]:
     """Every generated file by its path, and the README with its generated part renewed."""
     return {
         **pages(),
+        FOLDER / "measurements.md": record_page.page(),
         ROOT / "README.md": _readme(),
         ROOT / "onnx_sparse" / "native" / "declarations.inc": cpp_table.table(),
     }
 
 
 def pages() -> dict[Path, str]:
-    """Every generated page by its path."""
+    """Every generated page of the operators and converters by its path."""
     operators = {FOLDER / "operators" / f"{op.name}.md": page(op) for op in OPS.values()}
     return {
         FOLDER / "operators" / "README.md": index(FAMILIES),

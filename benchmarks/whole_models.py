@@ -1,0 +1,161 @@
+"""Whole recommenders and graph networks: converted, in the framework they come from, and in plain ONNX Runtime.
+
+    python benchmarks/whole_models.py [--from tensorflow|torch] [--rows 1 512] [--threads 1 2] [--only WORD]
+        [--profile] [--json FILE] [--save]
+
+Each line is a model and a number of rows (of nodes, for a graph): the median time of a run of the converted model, and
+that time divided by the framework's and by that of the same model in standard ONNX operators (`onnx_sparse.lower`) in
+plain ONNX Runtime; below 1 is faster. The answers are compared before anything is timed; how many elements are wrong in
+plain ONNX Runtime is counted, as its ScatterND does not always add all rows of a segment on several threads.
+`--profile` prints which operators the converted model's time goes to, by ONNX Runtime's profile of a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from contest import measured_apart, own_threads, take_turns
+from machine import this_machine
+from records import Line, finish, parse
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model and a batch for it.
+
+    Attributes:
+        name: The name of the line.
+        model: The converted model.
+        feeds: A batch, by the names of the model's inputs.
+        run: The framework's run of the batch; gives one array.
+    """
+
+    name: str
+    model: Any
+    feeds: Mapping[str, Array]
+    run: Callable[[], Any]
+
+
+def subjects(framework: str, threads: int, rows: list[int], only: str) -> Iterator[Subject]:
+    """The models of a framework, with batches of so many rows."""
+    if framework == "torch":
+        import torch_recommenders
+
+        return torch_recommenders.subjects(threads, rows, only)
+    import tensorflow_recommenders
+
+    return tensorflow_recommenders.subjects(threads, rows, only)
+
+
+def measure(framework: str, threads: int, arguments: argparse.Namespace) -> list[Line]:
+    """The lines of a framework for one number of threads."""
+    import onnx_sparse
+
+    lines = []
+    for subject in subjects(framework, threads, arguments.rows, arguments.only):
+        converted = bound(onnx_sparse.InferenceSession, subject.model, subject.feeds, threads)
+        plain = bound(plain_session, onnx_sparse.lower(subject.model), subject.feeds, threads)
+        expected = np.asarray(subject.run())
+        np.testing.assert_allclose(converted()[0].numpy(), expected, rtol=1e-3, atol=1e-4)
+        # ONNX Runtime's ScatterND adds to one row from several threads at once, and loses some of what it adds.
+        wrong = int((~np.isclose(plain()[0].numpy(), expected, rtol=1e-3, atol=1e-4)).sum())
+        runs = {"converted": converted, framework: subject.run, "plain": plain}
+        lines.append(Line(subject.name, threads, take_turns(runs, 9, 2.0), facts={"wrong in plain": wrong}))
+        print(_line(lines[-1]), flush=True)
+        if arguments.profile:
+            print(profiled(subject.model, subject.feeds, threads), flush=True)
+    return lines
+
+
+def plain_session(model: Any, options: Any) -> Any:
+    """A session of ONNX Runtime without kernels of the domain."""
+    import onnxruntime as ort
+
+    return ort.InferenceSession(model.SerializeToString(), options)
+
+
+def bound(session_of: Callable[[Any, Any], Any], model: Any, feeds: Mapping[str, Array], threads: int) -> Any:
+    """A run of a model on OrtValues."""
+    import onnxruntime as ort
+
+    session = session_of(model, _options(threads))
+    values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in feeds.items()}
+    names = [output.name for output in session.get_outputs()]
+    return lambda: session.run_with_ort_values(names, values)
+
+
+def _options(threads: int) -> Any:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    return options
+
+
+def profiled(model: Any, feeds: Mapping[str, Array], threads: int, runs: int = 20, shown: int = 8) -> str:
+    """How the time of a run is spread over operators, largest first: microseconds, share, and how many nodes."""
+    import onnx_sparse
+
+    with tempfile.TemporaryDirectory() as folder:
+        options = _options(threads)
+        options.enable_profiling = True
+        options.profile_file_prefix = str(Path(folder, "profile"))
+        session = onnx_sparse.InferenceSession(model, options)
+        for _ in range(runs):
+            session.run(None, dict(feeds))
+        events = json.loads(Path(session.end_profiling()).read_text())
+    times: Counter[str] = Counter()
+    nodes: dict[str, set[str]] = {}
+    for event in events:
+        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
+            kind = event["args"]["op_name"]
+            times[kind] += event["dur"]
+            nodes.setdefault(kind, set()).add(event["name"])
+    total = sum(times.values())
+    parts = [
+        f"    {kind:32} {time / runs:9.1f} us {time / total:6.1%}  {len(nodes[kind])} nodes"
+        for kind, time in times.most_common(shown)
+    ]
+    return "\n".join([*parts, f"    {'all nodes':32} {total / runs:9.1f} us"])
+
+
+def _line(line: Line) -> str:
+    framework = line.names[1]
+    ratios = f"{line.ratio(framework):8.2f} {line.ratio('plain'):8.2f}"
+    wrong = f"  ({line.facts['wrong in plain']} wrong elements)" if line.facts["wrong in plain"] else ""
+    return f"{line.case:44} {line.threads:2} {1e3 * line.seconds('converted'):10.3f} ms {ratios}{wrong}"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--from", dest="framework", choices=("tensorflow", "torch"), default="tensorflow")
+    parser.add_argument("--rows", type=int, nargs="+", default=[1, 512])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--only", default="", help="only the models whose name contains this word")
+    parser.add_argument("--profile", action="store_true", help="also print the time of each operator")
+    arguments = parse(parser)
+    here, own = this_machine(), own_threads()
+    if own is not None:
+        finish("part", here, measure(arguments.framework, own, arguments), arguments)
+        return
+    print(f"{here}\n{'model, rows':44} th     converted   / source  / plain", flush=True)
+    options = ["--from", arguments.framework, "--rows", *map(str, arguments.rows), "--only", arguments.only]
+    options += ["--profile"] * arguments.profile
+    lines = [line for threads in arguments.threads for line in measured_apart(__file__, threads, *options)]
+    finish(f"whole_models_{arguments.framework}", here, lines, arguments)
+
+
+if __name__ == "__main__":
+    main()
