@@ -83,7 +83,7 @@ def entries(b: Body, table: Table) -> Entries:
     one = b.constant([1])
     # The bag of an entry is the number of offsets up to its position, less one.
     marks = b.filled(b.Add(count, one), 0)
-    marks = b.ScatterND(marks, b.Unsqueeze(offsets, b.constant([-1])), b.filled(bags, 1), reduction="add")
+    marks = b.ScatterElements(marks, offsets, b.filled(bags, 1), axis=0, reduction="add")
     ids = b.Sub(b.CumSum(marks, b.constant(0)), one)
     if b.attributes["include_last_offset"] != "false":
         kept, bags = b.Gather(offsets, b.constant([-1]), axis=0), b.Sub(bags, one)

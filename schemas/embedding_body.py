@@ -1,4 +1,4 @@
-"""The portable way to look rows up and reduce them: Gather and one ScatterND with a reduction."""
+"""The portable way to look rows up and reduce them: Gather and one ScatterElements."""
 
 from __future__ import annotations
 

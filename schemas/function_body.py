@@ -16,7 +16,7 @@ from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, helper, 
 from onnx_sparse.schemas.declaration import DOMAIN, HALF_FLOATS, DType, Op, dtype_name, numpy_dtype
 from onnx_sparse.schemas.validation import Dim
 
-#: The lowest opset of ai.onnx that has what the bodies use: ScatterND with min and max.
+#: The lowest opset of ai.onnx that has what the bodies use: ScatterElements with min and max.
 BODY_OPSET = 18
 
 Array = np.ndarray[Any, Any]

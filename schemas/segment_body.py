@@ -1,7 +1,12 @@
-"""The portable way to reduce rows by segment: one ScatterND with a reduction, linear in the data."""
+"""The portable way to reduce rows by segment: one ScatterElements of their elements, linear in the data.
+
+ScatterND takes whole rows, and is faster, but ONNX Runtime 1.32 reduces them on several threads without a lock: where
+two threads add to one segment, additions are lost. ScatterElements runs on one thread; only of vectors is it fast.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from onnx import TensorProto
@@ -53,16 +58,11 @@ class Segments:
 
     def reduce(self, reduction: str, rows: Value, initial: Any, dtype: DType) -> Value:
         """Reduce rows [K, ...] into [size, ...], starting from the number `initial`; `dtype` is their element type."""
-        return self.reduce_into(reduction, self.filled(rows, initial, dtype), rows)
-
-    def reduce_into(self, reduction: str, start: Value, rows: Value) -> Value:
-        """Reduce rows [K, ...] into [size, ...], starting from that."""
-        return self.b.ScatterND(start, self._positions(), rows, reduction=reduction)
+        return self._as_rows(self._reduce(reduction, rows, initial, dtype), rows)
 
     def sums_of(self, vector: Value, dtype: DType) -> Value:
         """The sum of a number of each row [K] by segment [size]."""
-        start = self.b.filled(self.size, 0, dtype)
-        return self.b.ScatterND(start, self._positions(), vector, reduction="add")
+        return self._scatter("add", self.b.filled(self.size, 0, dtype), self.ids, vector)
 
     def counts(self) -> Value:
         """How many rows each segment has, int64 [size]."""
@@ -79,13 +79,16 @@ class Segments:
 
     def extremum(self, reduction: str, rows: Value, initial: Any, dtype: DType) -> Value:
         """Max or Min of the rows and `initial`, which propagates NaN."""
-        return self._with_nan(self.reduce(reduction, rows, initial, dtype), rows, dtype)
+        reduced = self._with_nan(self._reduce(reduction, rows, initial, dtype), rows, dtype)
+        return self._as_rows(reduced, rows)
 
     def extremum_or(self, reduction: str, start: Value, rows: Value, dtype: DType) -> Value:
         """Max or Min of the rows of each segment, which propagates NaN; what `start` has where there are none."""
+        b = self.b
         # Any row of a segment will do to start from: whichever ScatterND leaves there is reduced with all others.
-        any_row = self.b.ScatterND(start, self._positions(), rows)
-        return self._with_nan(self.reduce_into(reduction, any_row, rows), rows, dtype)
+        any_row = b.ScatterND(start, b.Unsqueeze(self.ids, b.constant([-1])), rows)
+        reduced = self._scatter(reduction, self._flat(any_row), self._places(rows), self._flat(rows))
+        return self._as_rows(self._with_nan(reduced, rows, dtype), rows)
 
     def filled(self, rows: Value, value: Any, dtype: DType) -> Value:
         """A number everywhere, in the shape of the reduced rows."""
@@ -102,11 +105,33 @@ class Segments:
             self._shape = b.Concat(self.size, inner, axis=0)
         return self._shape
 
-    def _positions(self) -> Value:
-        return self.b.Unsqueeze(self.ids, self.b.constant([-1]))
+    def _reduce(self, reduction: str, rows: Value, initial: Any, dtype: DType) -> Value:
+        """The elements of reduced rows, in a vector."""
+        start = self._flat(self.filled(rows, initial, dtype))
+        return self._scatter(reduction, start, self._places(rows), self._flat(rows))
+
+    def _scatter(self, reduction: str, start: Value, places: Value, vector: Value) -> Value:
+        return self.b.ScatterElements(start, places, vector, axis=0, reduction=reduction)
+
+    def _flat(self, rows: Value) -> Value:
+        return rows if self.inner == () else self.b.Reshape(rows, self.b.constant([-1]))
+
+    def _as_rows(self, vector: Value, rows: Value) -> Value:
+        return vector if self.inner == () else self.b.Reshape(vector, self.shape(rows), allowzero=1)
+
+    def _places(self, rows: Value) -> Value:
+        """Where the elements of the rows are reduced in the elements of the result, int64 [K * the size of a row]."""
+        if self.inner == ():
+            return self.ids
+        b = self.b
+        known = [size for size in self.inner or (None,) if isinstance(size, int)]
+        is_known = self.inner is not None and len(known) == len(self.inner)
+        width = b.constant(math.prod(known)) if is_known else b.ReduceProd(b.Shape(rows, start=1), keepdims=0)
+        columns = b.Range(b.constant(0), width, b.constant(1))
+        return self._flat(b.Add(b.Mul(b.Unsqueeze(self.ids, b.constant([-1])), width), columns))
 
     def _with_nan(self, reduced: Value, rows: Value, dtype: DType) -> Value:
-        """ScatterND's extremum of NaN depends on the order of the rows, so NaN is summed separately, and put in.
+        """The extremum of NaN depends on the order of the rows, so NaN is summed separately, and put in.
 
         Subtracting keeps the sign of zero, and static quantization leaves it alone: the range of the limits of a type
         would leave nothing of other numbers.
@@ -115,7 +140,7 @@ class Segments:
             return reduced
         b = self.b
         only_nan = b.Where(b.IsNaN(rows), rows, b.constant(0, dtype))
-        return b.Sub(reduced, self.reduce("add", only_nan, 0, dtype))
+        return b.Sub(reduced, self._reduce("add", only_nan, 0, dtype))
 
 
 def last_plus_one(b: Body, ids: Value) -> Value:

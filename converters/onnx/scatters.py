@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from onnx import NodeProto
@@ -12,15 +11,9 @@ from onnx_sparse.converters.onnx.lookups import Lookup, counted_from_the_front, 
 from onnx_sparse.converters.rewriting.graph import Graph, attribute
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.rewriting.sizes import Size, shape_sizes, size_of, sizes
-from onnx_sparse.converters.segment_reductions import reduced_by_segment
+from onnx_sparse.converters.segment_reductions import SCATTERED, merged, reduced_by_segment, scattered
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import INDEX, NUMBERS, dtype_name
-
-#: In rows of fewer numbers, ONNX Runtime's Gather and ScatterND are faster than a lookup.
-_WIDE = 16
-
-#: The reduction of the domain, and the operator that merges its result with what was there, by the scatter's reduction.
-_REDUCTIONS = {b"add": ("Sum", "Add"), b"mul": ("Prod", "Mul"), b"max": ("Max", "Max"), b"min": ("Min", "Min")}
 
 
 @dataclass(frozen=True)
@@ -40,7 +33,8 @@ class ScatteredRows(Rule[Graph]):
     """Rows that are added to others, or multiplied or compared with them, become a reduction by segment.
 
     That of a table's rows becomes a lookup. Sums and products are equal up to rounding, maxima and minima to the bit.
-    NaN propagates, where ONNX Runtime's scatter keeps or loses it by the order of the rows.
+    NaN propagates, where ONNX Runtime's scatter keeps or loses it by the order of the rows. On several threads its
+    ScatterND loses updates as well.
     """
 
     name = "scattered-rows"
@@ -48,15 +42,15 @@ class ScatteredRows(Rule[Graph]):
 
     def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
         """A scatter with a reduction."""
-        reduction = attribute(node, "reduction", b"none")
-        if reduction not in _REDUCTIONS:
+        reduction = attribute(node, "reduction", b"none").decode()
+        if reduction not in SCATTERED:
             return None
         rank, axis = graph.rank(node.input[0]), 0
         if node.op_type == "ScatterElements" and rank:
             axis = attribute(node, "axis", 0) % rank
         return {"reduction": reduction, "axis": axis, "ids": _ids(graph, node, axis)}
 
-    def check(self, graph: Graph, node: NodeProto, reduction: bytes, axis: int, ids: _Ids | str) -> str | None:
+    def check(self, graph: Graph, node: NodeProto, reduction: str, axis: int, ids: _Ids | str | None) -> str | None:
         """All elements of a row must have the same id, and be scattered."""
         start, indices, rows = node.input
         dtype = graph.dtype(start)
@@ -67,7 +61,7 @@ class ScatteredRows(Rule[Graph]):
         if isinstance(ids, str):
             return ids
         if node.op_type == "ScatterND":
-            return _faster_as_it_is(graph, node, reduction)
+            return None
         others = [other for other in range(graph.rank(start) or 0) if other != axis]
         expanded = _expanded_sizes(graph, indices)
         for other in others:
@@ -76,13 +70,17 @@ class ScatteredRows(Rule[Graph]):
                 return "it is not known that whole rows are scattered: their sizes may differ"
         return None
 
-    def rewrite(self, graph: Graph, node: NodeProto, reduction: bytes, axis: int, ids: _Ids) -> None:
+    def rewrite(self, graph: Graph, node: NodeProto, reduction: str, axis: int, ids: _Ids | None) -> None:
         """Reduce the rows by their ids, and merge them with those that are there."""
         emit = graph.emitter(node)
+        if ids is None:
+            whole, indices, updates = (graph.tensor(name) for name in node.input)
+            graph.bypass(node, scattered(emit, reduction, emit.shape_of(whole), indices, updates, whole).name)
+            return
         start, rows = (_to_front(emit, graph.tensor(node.input[k]), axis) for k in (0, 2))
         size = first_size(emit, start)
         vector = counted_from_the_front(graph, emit, _vector(graph, emit, ids, rows), size)
-        kind, merge = _REDUCTIONS[reduction]
+        kind, merge = SCATTERED[reduction]
         lookup = Lookup.of(graph, rows.name) if kind == "Sum" else None
         if lookup is not None:  # it refuses ids that are out of range
             reduced = lookup.summed(graph, emit, vector, size)
@@ -90,18 +88,20 @@ class ScatteredRows(Rule[Graph]):
             vector = _negative_refused(graph, emit, vector, size)
             reduced = reduced_by_segment(emit, kind, rows, vector, size)
         if kind != "Sum" or graph.uniform(start.name) != 0:
-            reduced = emit.op(merge, start, reduced, shape=start.shape)
+            reduced = merged(emit, merge, start, reduced)
         graph.bypass(node, _from_front(emit, reduced, start, axis).name)
 
 
-def _ids(graph: Graph, node: NodeProto, axis: int) -> _Ids | str:
-    """The ids of rows, or why there are none."""
+def _ids(graph: Graph, node: NodeProto, axis: int) -> _Ids | str | None:
+    """The ids of rows, or why there are none; None for several coordinates of each."""
     indices, rank = node.input[1], graph.rank(node.input[0])
     if rank is None:
         return "the rank is not known"
     if node.op_type == "ScatterND":
-        is_column = (graph.shape(indices) or ())[1:] == (1,)
-        return _Ids(indices, False) if is_column else "the indices are not one id for each row"
+        shape = graph.shape(indices) or (None,)
+        if shape[1:] == (1,):
+            return _Ids(indices, False)
+        return None if isinstance(shape[-1], int) and shape[-1] > 0 else "the number of coordinates is not known"
     if rank == 0:
         return "a scalar is scattered"
     found: str | None = indices
@@ -113,15 +113,6 @@ def _ids(graph: Graph, node: NodeProto, axis: int) -> _Ids | str:
         repeating = graph.producer(found, "Expand", "Tile", "Identity", "Cast")
         found = None if repeating is None else repeating.input[0]
     return "the elements of a row have different indices"
-
-
-def _faster_as_it_is(graph: Graph, node: NodeProto, reduction: bytes) -> str | None:
-    """Why ONNX Runtime's scatter of rows is faster than the operator of the domain; None if it is not."""
-    start, _, rows = node.input
-    if reduction != b"add" or Lookup.of(graph, rows) is None:
-        return "the rows are not looked up in a table, and ONNX Runtime scatters whole rows faster"
-    width = math.prod(size or _WIDE for size in (graph.shape(start) or (0,))[1:])
-    return None if width >= _WIDE else f"ONNX Runtime scatters rows of fewer than {_WIDE} numbers faster"
 
 
 def _expanded_sizes(graph: Graph, indices: str) -> list[Size] | None:

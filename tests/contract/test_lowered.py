@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import onnx_sparse
 from onnx_sparse.graphs import all_graphs, all_nodes, all_tensors
 from onnx_sparse.schemas import OPS, Op
 from onnx_sparse.schemas.declaration import dtype_name
+from onnx_sparse.schemas.function_body import function_proto
 
 WITH_BODIES = [op for op in OPS.values() if op.body is not None]
 
@@ -337,3 +339,36 @@ class TestWhatToolsTake:
         ready = PlainSession(onnx.load(tmp_path / "ready.onnx")).run(None, fed)
         for got, expected in zip(ready, PlainSession(lowered).run(None, fed), strict=True):
             np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize(("op", "types"), list(some_bindings()))
+def test_no_scatter_of_rows_reduces(op: Op, types: Mapping[str, int]) -> None:
+    """ONNX Runtime loses updates of ScatterND with a reduction on several threads."""
+    for values in itertools.product(*(a.choices for a in op.attributes)):
+        made = function_proto(op, types, dict(zip((a.name for a in op.attributes), values, strict=True)))
+        assert made is not None
+        for node in all_nodes(made.node):
+            assert node.op_type != "ScatterND" or not node.attribute
+
+
+#: Rows that threads reduce into few segments at once, in small integers, whose sums are exact.
+_ROWS = np.random.default_rng(0).integers(-3, 4, (100_000, 48)).astype(np.float32)
+_SEGMENTS = np.random.default_rng(1).integers(0, 5, len(_ROWS))
+
+
+@pytest.mark.parametrize("is_sorted", [False, True])
+@pytest.mark.parametrize("kind", ["Sum", "Mean", "Max", "Min"])
+def test_threads_lose_nothing(kind: str, is_sorted: bool) -> None:
+    ids = np.sort(_SEGMENTS) if is_sorted else _SEGMENTS
+    op = OPS[f"Segment{kind}" if is_sorted else f"UnsortedSegment{kind}"]
+    attributes = {a.name: a.default or a.choices[0] for a in op.attributes}
+    inputs = {"data": _ROWS, "segment_ids": ids, "num_segments": np.array(5)}
+    shapes: dict[str, list[Any]] = {"data": ["k", 48], "segment_ids": ["k"], "num_segments": []}
+    types = {variable: int(TensorProto.FLOAT if variable == "T" else TensorProto.INT64) for variable in op.types}
+    m = declared(Call.of(op, types, attributes, inputs), inputs, shapes, {})
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 4
+    session = onnxruntime.InferenceSession(onnx_sparse.lower(m).SerializeToString(), options)
+    expected = np.stack([getattr(np, kind.lower())(_ROWS[ids == segment], axis=0) for segment in range(5)])
+    for _ in range(5):
+        np.testing.assert_allclose(session.run(None, inputs)[0], expected, rtol=1e-6)

@@ -140,10 +140,44 @@ def test_lookup_of_gathernd():
     assert pair(text).ours == ["EmbeddingSegmentsSum"]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8"])
+@pytest.mark.parametrize("reduction", _KINDS)
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_slices_of_any_depth(depth: int, rank: int, reduction: str, dtype: str):
+    """Coordinates of a slice, or of an element, in indices of any rank; some count from the end."""
+    rng = np.random.default_rng(depth)
+    sizes, places = (3, 2, 4), (5, 2)[: rank - 1]
+    inner = sizes[depth:]
+    updates = "".join(f", {size}" for size in (*places, *inner))[2:]
+    element = TEXT_TYPES.get(dtype, dtype)
+    fused = Pair.of(f"""
+    <ir_version: 8, opset_import: ["" : 18]>
+    g ({element}[3, 2, 4] start, int64[{", ".join(map(str, (*places, depth)))}] at, {element}[{updates}] rows)
+      => ({element}[3, 2, 4] output)
+    {{ output = ScatterND <reduction = "{reduction}"> (start, at, rows) }}""")
+    assert fused.ours == [f"UnsortedSegment{_KINDS[reduction]}"]
+    at = np.stack([rng.integers(-size, size, places) for size in sizes[:depth]], axis=-1)
+    numbers = [rng.integers(0, 4, shape).astype(dtype) for shape in (sizes, (*places, *inner))]
+    fused.agree({"start": numbers[0], "at": at, "rows": numbers[1]})
+
+
+def test_coordinates_out_of_range_are_an_error_in_both():
+    """Not the element that has the same number in the flattened tensor."""
+    fused = Pair.of("""
+    <ir_version: 8, opset_import: ["" : 18]>
+    g (float[3, 2] start, int64[k, 2] at, float[k] rows) => (float[3, 2] output)
+    { output = ScatterND <reduction = "add"> (start, at, rows) }""")
+    feeds = {"start": np.zeros((3, 2), np.float32), "rows": np.ones(1, np.float32)}
+    for at in ([0, 2], [3, 0], [0, -3]):
+        assert fused.results({**feeds, "at": np.array([at])}) == [None, None]
+
+
 _ELEMENTS = elements("add")
-_ROWS_GIVEN = LOOKUP.replace("float[v, 16] table", "float[v, 16] table, float[k, 16] rows").replace(
-    "rows = Gather", "unused = Gather"
-)
+_UNKNOWN_DEPTH = """
+    <ir_version: 8, opset_import: ["" : 18]>
+    g (float[s, 3] start, int64[k, d] ids, float rows) => (float[s, 3] output)
+    { output = ScatterND <reduction = "add"> (start, ids, rows) }"""
 _WIDER_ROWS = _ELEMENTS.replace("[k, 3] rows", "[k, 2] rows")
 _UNKNOWN_WIDTH = _ELEMENTS.replace("[s, 3] start", "[s, d] start")
 _MATRIX_OF_IDS = _ELEMENTS.replace("int64[k] ids", "int64[k] ids, int64[k, 3] matrix").replace("(columns,", "(matrix,")
@@ -152,9 +186,7 @@ _MATRIX_OF_IDS = _ELEMENTS.replace("int64[k] ids", "int64[k] ids, int64[k, 3] ma
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (_ROWS_GIVEN, "not looked up"),
-        (LOOKUP.replace('"add"', '"max"'), "not looked up"),
-        (LOOKUP.replace("16", "3"), "fewer than 16 numbers"),
+        (_UNKNOWN_DEPTH, "number of coordinates"),
         (_WIDER_ROWS, "sizes may differ"),
         (_UNKNOWN_WIDTH, "sizes may differ"),
         (_MATRIX_OF_IDS, "different indices"),

@@ -83,7 +83,7 @@ def test_positions_out_of_range_are_errors_otherwise(agree, run, policy):
         )
 
     agree(strict, np.array([[2], [0]], np.int32), np.float32([1, 2]))
-    with pytest.raises(Exception, match=r"out of bound|invalid indice"):
+    with pytest.raises(Exception, match=r"out of bound|invalid index"):
         run(convert(strict), indices=np.array([[3], [0]], np.int32), updates=np.float32([1, 2]))
 
 

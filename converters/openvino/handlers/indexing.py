@@ -10,6 +10,7 @@ from onnx_sparse.converters.openvino.handlers.arithmetic import quotient
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.model_ports import element_type
 from onnx_sparse.converters.ort_kernels import computed_in
+from onnx_sparse.converters.segment_reductions import scattered
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.segment_body import highest, lowest
 
@@ -142,12 +143,16 @@ def scatter_nd_3(node: Node, emit: Emitter) -> Tensor:
     return emit.op("ScatterND", node[0], emit.int64(node[1]), node[2])
 
 
-@handles("ScatterNDUpdate-15", to="ScatterND", notes="reduction sub: the updates are negated and added.")
+@handles("ScatterNDUpdate-15", to="ScatterND, UnsortedSegment*", notes="sub: the updates are negated and added.")
 def scatter_nd_15(node: Node, emit: Emitter) -> Tensor:
     """ScatterNDUpdate-15."""
-    if node.text("reduction", "none") == "sub":
-        return emit.op("ScatterND", node[0], emit.int64(node[1]), emit.op("Neg", node[2]), reduction="add")
-    return emit.op("ScatterND", node[0], emit.int64(node[1]), node[2], reduction=_reduction(node))
+    data, indices, updates = node[0], emit.int64(node[1]), node[2]
+    is_difference = node.text("reduction", "none") == "sub"
+    reduction = "add" if is_difference else _reduction(node)
+    if reduction == "none":
+        return emit.op("ScatterND", data, indices, updates)
+    updates = emit.op("Neg", updates) if is_difference else updates
+    return scattered(emit, reduction, emit.shape_of(data), indices, updates, data)
 
 
 @handles("NonZero-3", to="NonZero")

@@ -10,6 +10,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.segment_reductions import scattered
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.schemas.declaration import HALF_FLOATS, NUMBERS
@@ -21,7 +22,11 @@ _END = np.iinfo(np.int64).max
 
 
 @handles(
-    "ScatterNd", inputs=("indices", "updates", "shape"), to="ScatterND", dtypes=(*_NUMBERS, "bool"), notes=_HALF_FLOATS
+    "ScatterNd",
+    inputs=("indices", "updates", "shape"),
+    to="UnsortedSegmentSum",
+    dtypes=(*_NUMBERS, "bool"),
+    notes=_HALF_FLOATS,
 )
 def scatter_nd(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Zeros to which the updates are added at their positions."""
@@ -29,8 +34,9 @@ def scatter_nd(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     if updates.dtype not in (*NUMBERS, TensorProto.BOOL):
         raise Unsupported("only numbers and booleans can be added up")
     dtype = _summed_in(updates)
-    zeros = emit.op("Expand", emit.constant(0, dtype), emit.cast(node["shape"], TensorProto.INT64))
-    return (emit.cast(_scattered(zeros, emit.cast(updates, dtype), "add", node, emit), updates.dtype),)
+    shape = emit.cast(node["shape"], TensorProto.INT64)
+    indices, rows = _kept(shape, emit.cast(updates, dtype), node, emit)
+    return (emit.cast(scattered(emit, "add", shape, indices, rows), updates.dtype),)
 
 
 _SCATTERED = ("tensor", "indices", "updates")
@@ -39,11 +45,20 @@ _SCATTERED = ("tensor", "indices", "updates")
 @handles("TensorScatterUpdate", inputs=_SCATTERED, to="ScatterND", dtypes=("every type",), notes=_NEGATIVE)
 def tensor_scatter_update(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The tensor with the updates in their places; of several for one place, the last."""
-    return (_scattered(node["tensor"], node["updates"], None, node, emit),)
+    indices, updates = _kept(emit.shape_of(node["tensor"]), node["updates"], node, emit)
+    return (emit.op("ScatterND", node["tensor"], indices, updates),)
 
 
-@handles("TensorScatterAdd", "TensorScatterSub", inputs=_SCATTERED, to="ScatterND", dtypes=_NUMBERS, notes=_HALF_FLOATS)
-@handles("TensorScatterMax", "TensorScatterMin", inputs=_SCATTERED, to="ScatterND", dtypes=_NUMBERS, notes=_NEGATIVE)
+@handles(
+    "TensorScatterAdd",
+    "TensorScatterSub",
+    inputs=_SCATTERED,
+    to="UnsortedSegmentSum",
+    dtypes=_NUMBERS,
+    notes=_HALF_FLOATS,
+)
+@handles("TensorScatterMax", inputs=_SCATTERED, to="UnsortedSegmentMax", dtypes=_NUMBERS, notes=_NEGATIVE)
+@handles("TensorScatterMin", inputs=_SCATTERED, to="UnsortedSegmentMin", dtypes=_NUMBERS, notes=_NEGATIVE)
 def tensor_scatter(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The tensor combined with the updates at their positions."""
     tensor = node["tensor"]
@@ -53,7 +68,9 @@ def tensor_scatter(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     updates = emit.cast(node["updates"], dtype)
     if kind == "sub":
         kind, updates = "add", emit.op("Sub", emit.constant(0, dtype), updates)
-    return (emit.cast(_scattered(emit.cast(tensor, dtype), updates, kind, node, emit), tensor.dtype),)
+    shape = emit.shape_of(tensor)
+    indices, updates = _kept(shape, updates, node, emit)
+    return (emit.cast(scattered(emit, kind, shape, indices, updates, emit.cast(tensor, dtype)), tensor.dtype),)
 
 
 @handles("GatherNd", inputs=("params", "indices"), to="GatherND", dtypes=("every type",), notes=_NEGATIVE)
@@ -77,19 +94,19 @@ def gather_nd(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return (emit.op("Gather", emit.op("Concat", flat, zeros, axis=0), places, axis=0),)
 
 
-def _scattered(tensor: Tensor, updates: Tensor, reduction: str | None, node: Node, emit: Emitter) -> Tensor:
-    """The tensor after the updates, without those that are out of range if these are ignored."""
+def _kept(shape: Tensor, updates: Tensor, node: Node, emit: Emitter) -> tuple[Tensor, Tensor]:
+    """The indices and the updates, without those that are out of range if these are ignored."""
     indices = emit.cast(node["indices"], TensorProto.INT64)
-    if _ignores_bad_indices(node):
-        depth = _depth(indices)
-        sizes, rest = _parted(emit.shape_of(tensor), depth, emit)
-        kept = emit.op("Reshape", _in_range(indices, sizes, emit), emit.constant([-1]))
-        count = emit.shape_of(kept)
-        flat = emit.op("Concat", count, emit.constant([depth]), axis=0)
-        indices = emit.op("Compress", emit.op("Reshape", indices, flat, allowzero=1), kept, axis=0)
-        flat = emit.op("Concat", count, rest, axis=0)
-        updates = emit.op("Compress", emit.op("Reshape", updates, flat, allowzero=1), kept, axis=0)
-    return emit.op("ScatterND", tensor, indices, updates, reduction=reduction)
+    if not _ignores_bad_indices(node):
+        return indices, updates
+    depth = _depth(indices)
+    sizes, rest = _parted(shape, depth, emit)
+    kept = emit.op("Reshape", _in_range(indices, sizes, emit), emit.constant([-1]))
+    count = emit.shape_of(kept)
+    flat = emit.op("Concat", count, emit.constant([depth]), axis=0)
+    indices = emit.op("Compress", emit.op("Reshape", indices, flat, allowzero=1), kept, axis=0, shape=(None, depth))
+    flat = emit.op("Concat", count, rest, axis=0)
+    return indices, emit.op("Compress", emit.op("Reshape", updates, flat, allowzero=1), kept, axis=0)
 
 
 def _ignores_bad_indices(node: Node) -> bool:

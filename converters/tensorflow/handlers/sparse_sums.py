@@ -6,6 +6,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.segment_reductions import scattered
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.coordinates import positions, sparse_rank
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
@@ -17,7 +18,7 @@ _BOTH = ("a_indices", "a_values", "a_shape", "b_indices", "b_values", "b_shape")
 @handles(
     "SparseTensorDenseAdd",
     inputs=("a_indices", "a_values", "a_shape", "b"),
-    to="ScatterND",
+    to="UnsortedSegmentSum",
     dtypes=("all numbers",),
     notes="negative coordinates count from the end, while TensorFlow raises; half floats are summed as float32",
 )
@@ -26,7 +27,8 @@ def sparse_tensor_dense_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     dense = node["b"]
     dtype = TensorProto.FLOAT if dense.dtype in HALF_FLOATS else dense.dtype
     indices, values = emit.cast(node["a_indices"], TensorProto.INT64), emit.cast(node["a_values"], dtype)
-    return (emit.cast(emit.op("ScatterND", emit.cast(dense, dtype), indices, values, reduction="add"), dense.dtype),)
+    start = emit.cast(dense, dtype)
+    return (emit.cast(scattered(emit, "add", emit.shape_of(start), indices, values, start), dense.dtype),)
 
 
 @handles("SparseAdd", inputs=(*_BOTH, "thresh"), to="UnsortedSegmentSum", notes="entries that are NaN are kept")

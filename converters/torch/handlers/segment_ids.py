@@ -35,9 +35,8 @@ def ids_of_starts(emit: TorchEmitter, starts: Tensor, entries: Tensor, dtype: DT
     inputs = {"data": wide, "segment_ids": wide, "num_segments": none}
     (nothing,) = emit.domain_op("SegmentSum", inputs)
     checked = emit.op("Concat", wide, nothing, axis=0, shape=starts.shape)
-    places = emit.op("Unsqueeze", checked, emit.constant([-1]), shape=(None, 1))
     ones = emit.full(1, dtype, emit.shape_of(starts))
-    marks = emit.op("ScatterND", marks, places, ones, shape=(None,), reduction="add")
+    marks = emit.op("ScatterElements", marks, checked, ones, shape=(None,), axis=0, reduction="add")
     sums = emit.op("CumSum", marks, emit.constant(0), shape=(None,))
     known = None if entries.shape is None else entries.shape[0]
     return emit.op("Slice", sums, emit.constant([0]), count, shape=(known,))

@@ -78,7 +78,7 @@ def test_another_axis(agree, form: str) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "message"),
-    [("sum", r"offsets\[\d\] = \d (is out of range|is less than)"), ("min", "ScatterND|must be sorted")],
+    [("sum", r"offsets\[\d\] = \d (is out of range|is less than)"), ("min", "ScatterElements|must be sorted")],
 )
 def test_lengths_that_do_not_add_up_are_refused(kind: str, message: str) -> None:
     class Sums(torch.nn.Module):

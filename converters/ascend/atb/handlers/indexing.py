@@ -10,6 +10,7 @@ from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, h
 from onnx_sparse.converters.ascend.compositions import batched_gather, one_hot
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.segment_reductions import scattered
 
 _INDEX_TYPES = {"UNDEFINED": 0, "INDEX_ADD": 1, "INDEX_ADD_VALID": 2}
 
@@ -52,7 +53,7 @@ def nonzero(node: Node, emit: Emitter) -> Results:
     return (emit.op("Pad", found, pads, shape=(x.rank, total)), count)
 
 
-@handles("IndexAdd", to="Mul, ScatterND", writes=0, notes="INDEX_ADD_VALID is not supported")
+@handles("IndexAdd", to="Mul, UnsortedSegmentSum", writes=0, notes="INDEX_ADD_VALID is not supported")
 def index_add(node: Node, emit: Emitter) -> Results:
     """IndexAddOperation: var[indices] += alpha * updates along `axis`, in place."""
     var, indices, updates, alpha = node.take(4)
@@ -65,5 +66,5 @@ def index_add(node: Node, emit: Emitter) -> Results:
     factor = emit.reshape(emit.cast(alpha, rows.dtype), [])
     added = emit.op("Mul", emit.transpose(emit.cast(updates, rows.dtype), perm), factor)
     where = emit.reshape(emit.cast(indices, TensorProto.INT64), [math.prod(indices.dims), 1])
-    summed = emit.op("ScatterND", rows, where, added, shape=rows.shape, reduction="add")
+    summed = scattered(emit, "add", emit.shape_of(rows), where, added, rows)
     return (emit.cast(emit.transpose(summed, back), var.dtype),)
