@@ -4,7 +4,9 @@
 
 #include <cmath>
 
+#include "batch_rows.h"
 #include "loops.h"
+#include "narrow_rows.h"
 #include "vectors.h"
 
 namespace onnx_sparse::ONNX_SPARSE_INSTRUCTIONS {
@@ -68,17 +70,6 @@ struct QuantizedRowReduction {
   }
 };
 
-// The number of rows that are reduced one by one before the blocks of eight.
-ONNX_SPARSE_INLINE int64_t head_of(int64_t count) {
-  const int64_t head = ((count - 2) & 7) + 2;  // no branch: segments' lengths would be mispredicted
-  return head < count ? head : count;
-}
-
-// A row's address; an index that is only prefetched may be out of range, and then its address is of no row.
-ONNX_SPARSE_INLINE uintptr_t address_of(const SegmentBatch& batch, int64_t entry) {
-  return reinterpret_cast<uintptr_t>(batch.table) + static_cast<uintptr_t>(batch.indices[entry]) * batch.row_stride;
-}
-
 // How far the scales and biases of two rows are apart where rows have one of each.
 constexpr size_t kPlainScaleStride = 2 * sizeof(float);
 
@@ -88,8 +79,6 @@ ONNX_SPARSE_INLINE uintptr_t scale_of(const SegmentBatch& batch, int64_t positio
   const size_t stride = R::is_plain ? kPlainScaleStride : batch.scale_stride;
   return reinterpret_cast<uintptr_t>(batch.scales) + static_cast<uintptr_t>(position) * stride;
 }
-
-ONNX_SPARSE_INLINE void fetch(uintptr_t address) { __builtin_prefetch(reinterpret_cast<void*>(address), 0, 2); }
 
 // How many vectors of columns are reduced at a time, at most. The reduced rows of more than four are kept in the
 // output beside the sum of eight: there are sixteen registers.
@@ -114,7 +103,6 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin,
                              __attribute__((always_inline)) { return v + 1 < vectors ? column + v * lanes : last; };
   const auto read = [&](int64_t k, V* into) __attribute__((always_inline)) {
     if (prefetch) {
-      // Into the second-level cache, which takes more requests at a time than the first.
       const uintptr_t far = address_of(batch, k + batch.prefetch_distance);
       fetch(far + R::bytes_of(column));
       if constexpr (R::is_quantized) {
@@ -400,8 +388,32 @@ ONNX_SPARSE_INLINE void reduce_in_vectors(const SegmentBatch& batch) {
   }
 }
 
+// Sums segments of narrow rows.
+template <class R, size_t width>
+__attribute__((noinline)) void sum_narrow(const SegmentBatch& batch) {
+  fetch_rows<R::bytes_of(width)>(batch);
+  const int64_t all = batch.starts[batch.segments];
+  reduce_segments<R>(batch, [&](int64_t begin, int64_t end, typename R::Compute* row) __attribute__((always_inline)) {
+    sum_narrow_rows<R, width>(batch, begin, end, all - begin, row);
+  });
+}
+
+// Sums segments of narrow rows if they have so many columns. Returns whether they do.
+template <class R, size_t width>
+ONNX_SPARSE_INLINE bool sums_narrow(const SegmentBatch& batch) {
+  if constexpr (is_narrow<R>(width)) {
+    if (batch.width == width) sum_narrow<R, width>(batch);
+    return batch.width == width;
+  }
+  return false;
+}
+
 template <class R>
 void reduce_batch(const SegmentBatch& batch) {
+  if (sums_narrow<R, 1>(batch) || sums_narrow<R, 2>(batch) || sums_narrow<R, 3>(batch) || sums_narrow<R, 4>(batch) ||
+      sums_narrow<R, 8>(batch)) {
+    return;
+  }
   reduce_in_vectors<R, kVectorBytes / sizeof(typename R::Compute)>(batch);
 }
 

@@ -64,13 +64,17 @@ struct SortedIds {
     const int64_t stop = segment + most;
     std::fill_n(starts, most + 1, entry);
     int64_t k = entry;
+    for (; k + 4 <= limit && ids[k + 3] < stop; k += 4) {
+      for (int64_t j = k; j < k + 4; ++j) starts[ids[j] - segment + 1] = j + 1;
+    }
     for (; k < limit && ids[k] < stop; ++k) starts[ids[k] - segment + 1] = k + 1;
     int64_t count = most;
     if (k == limit && limit < kept) {
       count = ids[k - 1] - segment + 1;
       starts[count] = end_of(ids[k - 1], k);
     }
-    for (int64_t s = 1; s <= count; ++s) starts[s] = std::max(starts[s], starts[s - 1]);
+    int64_t last = entry;
+    for (int64_t s = 1; s <= count; ++s) starts[s] = last = std::max(starts[s], last);
     return count;
   }
   int64_t segment_at(int64_t entry) const { return ids[entry]; }

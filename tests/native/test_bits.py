@@ -87,7 +87,7 @@ def compare_with_tensorflow(mode: str, dtype: Any, cases: int) -> None:
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("width", [1, 3, 64, 2049])
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 8, 64, 2049])
 def test_the_bits_are_the_references_on_any_number_of_threads(mode: str, width: int, weighted: bool) -> None:
     inputs = lookups(width, np.float32, [*LENGTHS, 4095, 4096, 4097, 20_000 if width < 100 else 5000])
     if weighted:
@@ -100,6 +100,21 @@ def test_the_bits_are_the_references_on_any_number_of_threads(mode: str, width: 
     for threads in (1, 2, 8):
         (output,) = run(f"EmbeddingSegments{mode}", inputs, threads=threads)
         assert output.tobytes() == expected.tobytes(), f"{threads} threads"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 8])
+def test_short_segments_take_nothing_from_the_next(width: int, dtype: Any) -> None:
+    """Their rows are read together, but not summed: an infinity or NaN stays in its segment, and -0.0 its sign."""
+    table = np.array([-0.0, np.nan, np.inf, 1.0], dtype)[:, None] * np.ones((1, width), dtype)
+    lengths = [*range(1, 12), *range(11, 0, -1)] * 3
+    rows = np.arange(len(lengths)) % len(table)
+    ids = np.repeat(np.arange(len(lengths)), lengths)
+    inputs = {"emb_table": table, "indices": rows[ids], "segment_ids": ids, "num_segments": np.array(len(lengths))}
+    (output,) = run("EmbeddingSegmentsSum", inputs)
+    expected = np.stack([table[row] * dtype(length) for row, length in zip(rows, lengths, strict=True)])
+    np.testing.assert_array_equal(output, expected)
+    assert np.signbit(output[rows == 0]).all()
 
 
 _EVERY_OPERATOR = """

@@ -1,0 +1,103 @@
+// Summing short segments of narrow rows, where what takes time is not the rows: a loop that ends where its segment does
+// is mispredicted at each end. A part of the inner loops.
+
+#pragma once
+
+#include "batch_rows.h"
+#include "vectors.h"
+
+namespace onnx_sparse::ONNX_SPARSE_INSTRUCTIONS {
+namespace {
+
+// A segment of so many entries at most is summed without a branch: all of them are read, and those of the next segments
+// are left out.
+constexpr int64_t kShortSegment = 8;
+
+// -1 for the entries of a segment, of which there are `count`: kMasks[kShortSegment - count + k].
+template <class Bits>
+constexpr Bits kMasks[2 * kShortSegment] = {-1, -1, -1, -1, -1, -1, -1, -1};
+
+// A row of a few columns in a register, the rest of which is 0.
+template <class C, size_t width>
+struct NarrowRow {
+  static constexpr size_t kLanes = width * sizeof(C) <= 16 ? 16 / sizeof(C) : 32 / sizeof(C);
+  using V = Vector<C, kLanes>;
+  using Bits = std::conditional_t<sizeof(C) == 4, int32_t, int64_t>;
+
+  static ONNX_SPARSE_INLINE V read(const C* from) {
+    if constexpr (width == kLanes) {
+      return load<C, kLanes>(from);
+    } else if constexpr (width == 1) {
+      return V{from[0]};
+    } else if constexpr (width == 2) {
+      return V{from[0], from[1]};
+    } else {
+      static_assert(width == 3);
+      return V{from[0], from[1], from[2]};
+    }
+  }
+
+  static ONNX_SPARSE_INLINE void write(V row, C* to) { std::memcpy(to, &row, width * sizeof(C)); }
+
+  static ONNX_SPARSE_INLINE V sum_if(Bits mask, V sum, V row) {
+    const Vector<Bits, kLanes> masks = all_lanes<Bits, kLanes>(mask);
+    return masks ? sum + row : sum;
+  }
+};
+
+// Whether sums of rows of so many columns are taken by `sum_narrow_rows`: those that are, or fill, one register, and at
+// most half a cache line. Of longer ones it would have to prefetch as it reads.
+template <class R>
+constexpr bool is_narrow(size_t width) {
+  const bool is_sum = R::is_sum && std::is_floating_point_v<typename R::Compute> && !R::is_half && !R::is_quantized;
+  const size_t bytes = width * sizeof(typename R::Compute);
+  return is_sum && bytes <= 32 && bytes <= kVectorBytes;
+}
+
+// Sums the rows of the entries `begin` to `end`, in the order in which all rows are reduced; there are `there` entries
+// from `begin` on.
+template <class R, size_t width>
+ONNX_SPARSE_INLINE void sum_narrow_rows(const SegmentBatch& batch, int64_t begin, int64_t end, int64_t there,
+                                        typename R::Compute* output) {
+  using C = typename R::Compute;
+  using Row = NarrowRow<C, width>;
+  using V = typename Row::V;
+  const auto read = [&](int64_t k) __attribute__((always_inline)) {
+    V row = Row::read(reinterpret_cast<const C*>(address_of(batch, k)));
+    if constexpr (R::weighted) {
+      row = row * all_lanes<C, Row::kLanes>(load<C, 1>(static_cast<const C*>(batch.weights) + k));
+    }
+    return row;
+  };
+  V sum = read(begin);
+  if (end - begin <= kShortSegment && there >= kShortSegment) {
+    const auto* masks = kMasks<typename Row::Bits> + (kShortSegment - (end - begin));
+    ONNX_SPARSE_UNROLL for (int64_t k = 1; k < kShortSegment; ++k) sum = Row::sum_if(masks[k], sum, read(begin + k));
+    return Row::write(sum, output);
+  }
+  const int64_t head_end = begin + head_of(end - begin);
+  for (int64_t k = begin + 1; k < head_end; ++k) sum = sum + read(k);
+  for (int64_t block = head_end; block < end; block += 8) {
+    V eight = read(block);
+    for (int64_t k = block + 1; k < block + 8; ++k) eight = eight + read(k);
+    sum = sum + eight;
+  }
+  Row::write(sum, output);
+}
+
+// Prefetches the rows of a batch, from the first that is far enough on. Beside the sums that would take longer: what
+// their entries have in common is computed once here.
+template <size_t row_bytes>
+ONNX_SPARSE_INLINE void fetch_rows(const SegmentBatch& batch) {
+  if (batch.prefetch_distance == 0) return;
+  const bool in_two_lines = (reinterpret_cast<uintptr_t>(batch.table) | batch.row_stride) % 64 + row_bytes > 64;
+  const int64_t end = batch.starts[batch.segments] + batch.prefetch_distance;
+  for (int64_t k = batch.starts[0] + batch.prefetch_distance; k < end; ++k) {
+    const uintptr_t row = address_of(batch, k);
+    fetch(row);
+    if (in_two_lines) fetch(row + row_bytes - 1);
+  }
+}
+
+}  // namespace
+}  // namespace onnx_sparse::ONNX_SPARSE_INSTRUCTIONS
