@@ -97,8 +97,11 @@ def segment(op: str, entries: int, segments: int, width: int, dtype: str) -> Inp
 
 
 def bags(op: str, entries: int, offsets: int, width: int, dtype: str, padded: bool) -> Inputs:
-    """Entries of two rows, half of them perhaps padding; there are as many offsets as asked for, or one."""
-    starts = np.arange(offsets) * entries // max(offsets, 1)
+    """Entries of two rows, half of them perhaps padding; there are as many offsets as asked for, or one.
+
+    Where there are several, the last is the number of entries, as it must be where it begins no bag.
+    """
+    starts = np.arange(offsets) * entries // max(offsets - 1, 1)
     given = {
         "emb_table": np.ones((2, width), dtype),
         "indices": np.arange(entries, dtype=np.int32) % 2,
