@@ -24,16 +24,17 @@ struct NarrowRow {
   using V = Vector<C, kLanes>;
   using Bits = std::conditional_t<sizeof(C) == 4, int32_t, int64_t>;
 
+  // From any address.
   static ONNX_SPARSE_INLINE V read(const C* from) {
     if constexpr (width == kLanes) {
       return load<C, kLanes>(from);
     } else if constexpr (width == 1) {
-      return V{from[0]};
+      return V{load<C, 1>(from)};
     } else if constexpr (width == 2) {
-      return V{from[0], from[1]};
+      return V{load<C, 1>(from), load<C, 1>(from + 1)};
     } else {
       static_assert(width == 3);
-      return V{from[0], from[1], from[2]};
+      return V{load<C, 1>(from), load<C, 1>(from + 1), load<C, 1>(from + 2)};
     }
   }
 
