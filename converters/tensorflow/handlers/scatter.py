@@ -44,7 +44,7 @@ _SCATTERED = ("tensor", "indices", "updates")
 
 @handles("TensorScatterUpdate", inputs=_SCATTERED, to="ScatterND", dtypes=("every type",), notes=_NEGATIVE)
 def tensor_scatter_update(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """The tensor with the updates in their places; of several for one place, the last."""
+    """The tensor with the updates in their places; of several for one place any, as TensorFlow says."""
     indices, updates = _kept(emit.shape_of(node["tensor"]), node["updates"], node, emit)
     return (emit.op("ScatterND", node["tensor"], indices, updates),)
 
