@@ -17,42 +17,62 @@ constexpr int64_t kShortSegment = 8;
 template <class Bits>
 constexpr Bits kMasks[2 * kShortSegment] = {-1, -1, -1, -1, -1, -1, -1, -1};
 
-// A row of a few columns in a register, the rest of which is 0.
+// A row of a few columns in registers; what is beyond it in the last is 0.
 template <class C, size_t width>
 struct NarrowRow {
-  static constexpr size_t kLanes = width * sizeof(C) <= 16 ? 16 / sizeof(C) : 32 / sizeof(C);
+  static constexpr size_t kBytes = width * sizeof(C) <= 16                        ? 16
+                                   : kVectorBytes < 32 || width * sizeof(C) <= 32 ? 32
+                                                                                  : 64;
+  static constexpr size_t kLanes = (kBytes < kVectorBytes ? kBytes : kVectorBytes) / sizeof(C);
+  static constexpr size_t kVectors = (width + kLanes - 1) / kLanes;
   using V = Vector<C, kLanes>;
   using Bits = std::conditional_t<sizeof(C) == 4, int32_t, int64_t>;
 
+  V vectors[kVectors];
+
   // From any address.
-  static ONNX_SPARSE_INLINE V read(const C* from) {
-    if constexpr (width == kLanes) {
-      return load<C, kLanes>(from);
+  static ONNX_SPARSE_INLINE NarrowRow read(const C* from) {
+    if constexpr (width % kLanes == 0) {
+      NarrowRow row;
+      ONNX_SPARSE_UNROLL for (size_t v = 0; v < kVectors; ++v) row.vectors[v] = load<C, kLanes>(from + v * kLanes);
+      return row;
     } else if constexpr (width == 1) {
-      return V{load<C, 1>(from)};
+      return {V{load<C, 1>(from)}};
     } else if constexpr (width == 2) {
-      return V{load<C, 1>(from), load<C, 1>(from + 1)};
+      return {V{load<C, 1>(from), load<C, 1>(from + 1)}};
     } else {
       static_assert(width == 3);
-      return V{load<C, 1>(from), load<C, 1>(from + 1), load<C, 1>(from + 2)};
+      return {V{load<C, 1>(from), load<C, 1>(from + 1), load<C, 1>(from + 2)}};
     }
   }
 
-  static ONNX_SPARSE_INLINE void write(V row, C* to) { std::memcpy(to, &row, width * sizeof(C)); }
+  ONNX_SPARSE_INLINE void write(C* to) const { std::memcpy(to, vectors, width * sizeof(C)); }
 
-  static ONNX_SPARSE_INLINE V sum_if(Bits mask, V sum, V row) {
+  ONNX_SPARSE_INLINE void multiply(C weight) {
+    const V weights = all_lanes<C, kLanes>(weight);
+    ONNX_SPARSE_UNROLL for (size_t v = 0; v < kVectors; ++v) vectors[v] = vectors[v] * weights;
+  }
+
+  ONNX_SPARSE_INLINE void add(const NarrowRow& row) {
+    ONNX_SPARSE_UNROLL for (size_t v = 0; v < kVectors; ++v) vectors[v] = vectors[v] + row.vectors[v];
+  }
+
+  // Adds a row where the mask is -1.
+  ONNX_SPARSE_INLINE void add_if(Bits mask, const NarrowRow& row) {
     const Vector<Bits, kLanes> masks = all_lanes<Bits, kLanes>(mask);
-    return masks ? sum + row : sum;
+    ONNX_SPARSE_UNROLL for (size_t v = 0; v < kVectors; ++v) {
+      vectors[v] = masks ? vectors[v] + row.vectors[v] : vectors[v];
+    }
   }
 };
 
-// Whether sums of rows of so many columns are taken by `sum_narrow_rows`: those that are, or fill, one register, and at
-// most half a cache line. Of longer ones it would have to prefetch as it reads.
+// Whether segments of rows of so many columns are summed by `sum_narrow_rows`: those that are in one register, or fill
+// two. Rows of a cache line and more are prefetched as they are read, which it does not do.
 template <class R>
 constexpr bool is_narrow(size_t width) {
-  const bool is_sum = R::is_sum && std::is_floating_point_v<typename R::Compute> && !R::is_half && !R::is_quantized;
   const size_t bytes = width * sizeof(typename R::Compute);
-  return is_sum && bytes <= 32 && bytes <= kVectorBytes;
+  return R::is_sum && std::is_floating_point_v<typename R::Compute> && !R::is_half && !R::is_quantized && bytes <= 64 &&
+         bytes <= 2 * kVectorBytes && (bytes <= kVectorBytes || bytes % kVectorBytes == 0);
 }
 
 // Sums the rows of the entries `begin` to `end`, in the order in which all rows are reduced; there are `there` entries
@@ -62,28 +82,25 @@ ONNX_SPARSE_INLINE void sum_narrow_rows(const SegmentBatch& batch, int64_t begin
                                         typename R::Compute* output) {
   using C = typename R::Compute;
   using Row = NarrowRow<C, width>;
-  using V = typename Row::V;
   const auto read = [&](int64_t k) __attribute__((always_inline)) {
-    V row = Row::read(reinterpret_cast<const C*>(address_of(batch, k)));
-    if constexpr (R::weighted) {
-      row = row * all_lanes<C, Row::kLanes>(load<C, 1>(static_cast<const C*>(batch.weights) + k));
-    }
+    Row row = Row::read(reinterpret_cast<const C*>(address_of(batch, k)));
+    if constexpr (R::weighted) row.multiply(load<C, 1>(static_cast<const C*>(batch.weights) + k));
     return row;
   };
-  V sum = read(begin);
+  Row sum = read(begin);
   if (end - begin <= kShortSegment && there >= kShortSegment) {
     const auto* masks = kMasks<typename Row::Bits> + (kShortSegment - (end - begin));
-    ONNX_SPARSE_UNROLL for (int64_t k = 1; k < kShortSegment; ++k) sum = Row::sum_if(masks[k], sum, read(begin + k));
-    return Row::write(sum, output);
+    ONNX_SPARSE_UNROLL for (int64_t k = 1; k < kShortSegment; ++k) sum.add_if(masks[k], read(begin + k));
+    return sum.write(output);
   }
   const int64_t head_end = begin + head_of(end - begin);
-  for (int64_t k = begin + 1; k < head_end; ++k) sum = sum + read(k);
+  for (int64_t k = begin + 1; k < head_end; ++k) sum.add(read(k));
   for (int64_t block = head_end; block < end; block += 8) {
-    V eight = read(block);
-    for (int64_t k = block + 1; k < block + 8; ++k) eight = eight + read(k);
-    sum = sum + eight;
+    Row eight = read(block);
+    for (int64_t k = block + 1; k < block + 8; ++k) eight.add(read(k));
+    sum.add(eight);
   }
-  Row::write(sum, output);
+  sum.write(output);
 }
 
 // Prefetches the rows of a batch, from the first that is far enough on. Beside the sums that would take longer: what

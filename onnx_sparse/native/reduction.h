@@ -402,8 +402,9 @@ __attribute__((noinline)) void sum_narrow(const SegmentBatch& batch) {
 template <class R, size_t width>
 ONNX_SPARSE_INLINE bool sums_narrow(const SegmentBatch& batch) {
   if constexpr (is_narrow<R>(width)) {
-    if (batch.width == width) sum_narrow<R, width>(batch);
-    return batch.width == width;
+    if (batch.width != width || (R::bytes_of(width) == 64 && batch.prefetch_distance > 0)) return false;
+    sum_narrow<R, width>(batch);
+    return true;
   }
   return false;
 }
@@ -411,7 +412,7 @@ ONNX_SPARSE_INLINE bool sums_narrow(const SegmentBatch& batch) {
 template <class R>
 void reduce_batch(const SegmentBatch& batch) {
   if (sums_narrow<R, 1>(batch) || sums_narrow<R, 2>(batch) || sums_narrow<R, 3>(batch) || sums_narrow<R, 4>(batch) ||
-      sums_narrow<R, 8>(batch)) {
+      sums_narrow<R, 8>(batch) || sums_narrow<R, 16>(batch)) {
     return;
   }
   reduce_in_vectors<R, kVectorBytes / sizeof(typename R::Compute)>(batch);

@@ -87,7 +87,7 @@ def compare_with_tensorflow(mode: str, dtype: Any, cases: int) -> None:
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("width", [1, 2, 3, 4, 8, 64, 2049])
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 8, 16, 64, 2049])
 def test_the_bits_are_the_references_on_any_number_of_threads(mode: str, width: int, weighted: bool) -> None:
     inputs = lookups(width, np.float32, [*LENGTHS, 4095, 4096, 4097, 20_000 if width < 100 else 5000])
     if weighted:
@@ -103,7 +103,7 @@ def test_the_bits_are_the_references_on_any_number_of_threads(mode: str, width: 
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("width", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 8, 16])
 def test_short_segments_take_nothing_from_the_next(width: int, dtype: Any) -> None:
     """Their rows are read together, but not summed: an infinity or NaN stays in its segment, and -0.0 its sign."""
     table = np.array([-0.0, np.nan, np.inf, 1.0], dtype)[:, None] * np.ones((1, width), dtype)
