@@ -42,7 +42,7 @@ def weights_within(layer: Any, held: int | None, path: Path) -> Iterator[None]:
         return
     add_weight, thread = layer.add_weight, threading.get_ident()
     most, made = _HARMLESS + 2 * held, 0
-    refusal: ConversionError | None = None
+    refusal = ""
 
     def add_weight_within(self: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal made, refusal
@@ -51,11 +51,11 @@ def weights_within(layer: Any, held: int | None, path: Path) -> Iterator[None]:
             given = (value for value in args if value is not None and not isinstance(value, str))
             made += _size(kwargs["shape"] if "shape" in kwargs else next(given, ()))
             if made > most:
-                refusal = ConversionError(
+                refusal = (
                     f"{path} cannot be read as a Keras model: its layers have {made} weights or more, but it holds "
                     f"{held}; {_WAY_OUT}"
                 )
-                raise refusal
+                raise ConversionError(refusal)
         return add_weight(self, *args, **kwargs)
 
     with _ONE_AT_A_TIME:
@@ -63,13 +63,13 @@ def weights_within(layer: Any, held: int | None, path: Path) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            if refusal is not None:
-                raise refusal from error
+            if refusal:
+                raise ConversionError(refusal) from error
             raise
         finally:
             layer.add_weight = add_weight
-    if refusal is not None:
-        raise refusal
+    if refusal:
+        raise ConversionError(refusal)
 
 
 def _size(shape: Any) -> int:

@@ -209,16 +209,18 @@ def _refuse_results_for_gradients(source: Source) -> None:
 
 def _failed_node(error: BaseException, reason: str) -> UnsupportedNode | None:
     """The node at which torch's exporter fails, if its error names one."""
-    link: BaseException | None = error
-    while link is not None:
-        if found := _NODE.search(str(link)):
-            return UnsupportedNode(found["name"], found["target"], reason)
-        link = link.__cause__
-    return None
+    found = next(filter(None, (_NODE.search(str(link)) for link in _causes(error))), None)
+    return found and UnsupportedNode(found["name"], found["target"], reason)
 
 
 def _first_cause(error: BaseException) -> str:
     """What an error goes back to, in one line."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return first_line(error)
+    return first_line(_causes(error)[-1])
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """An error, what it was raised from, and so on; each once, even where they go round in a circle."""
+    found = {id(error): error}
+    while (cause := error.__cause__) is not None and id(cause) not in found:
+        found[id(cause)] = error = cause
+    return list(found.values())

@@ -77,6 +77,12 @@ def reason(path: Path) -> str:
     (line,) = str(caught.value).splitlines()
     assert "Exception encountered" not in line
     assert "\x1b" not in line
+    raised: BaseException | None = caught.value
+    chain = []
+    while raised is not None and raised not in chain:
+        chain.append(raised)
+        raised = raised.__cause__ or raised.__context__
+    assert raised is None, "errors that are raised from each other"
     return line
 
 
