@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 from onnx import ModelProto
 
-from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
+from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, causes, first_line
 from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.torch.handlers import HANDLERS
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
@@ -209,18 +209,10 @@ def _refuse_results_for_gradients(source: Source) -> None:
 
 def _failed_node(error: BaseException, reason: str) -> UnsupportedNode | None:
     """The node at which torch's exporter fails, if its error names one."""
-    found = next(filter(None, (_NODE.search(str(link)) for link in _causes(error))), None)
+    found = next(filter(None, (_NODE.search(str(link)) for link in causes(error))), None)
     return found and UnsupportedNode(found["name"], found["target"], reason)
 
 
 def _first_cause(error: BaseException) -> str:
     """What an error goes back to, in one line."""
-    return first_line(_causes(error)[-1])
-
-
-def _causes(error: BaseException) -> list[BaseException]:
-    """An error, what it was raised from, and so on; each once, even where they go round in a circle."""
-    found = {id(error): error}
-    while (cause := error.__cause__) is not None and id(cause) not in found:
-        found[id(cause)] = error = cause
-    return list(found.values())
+    return first_line(causes(error)[-1])
