@@ -85,3 +85,11 @@ def first_line(error: BaseException) -> str:
     """The first line of an exception's message, without addresses; the exception's type if there is no message."""
     line = next(iter(str(error).strip().splitlines()), type(error).__name__)
     return re.sub(r" at 0x[0-9a-fA-F]+", "", line)
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """An error, what it was raised from, and so on; each once, even where they go round in a circle."""
+    found = {id(error): error}
+    while (cause := error.__cause__) is not None and id(cause) not in found:
+        found[id(cause)] = error = cause
+    return list(found.values())

@@ -2,7 +2,8 @@
 
 HDF5's library believes what a file says of itself: a damaged one makes it take gigabytes, go round in a circle, or end
 the process. So `keras_source.py` runs this first, in a process of its own: `python hdf5_examination.py FILE`. It writes
-one line that goes on after the file's name, or nothing. It imports nothing of this package: it has to start quickly.
+one line that goes on after the file's name, or how many numbers the file holds. It imports nothing of this package: it
+has to start quickly.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from typing import Any
 _MOST_EXPANSION = 1032
 
 
+class _NotHdf5Error(Exception):
+    """A file that is not what its name says."""
+
+
 def main(path: str) -> int:
     """Examine a `.keras` or HDF5 file; 1 if something is wrong with it."""
     try:
@@ -27,30 +32,38 @@ def main(path: str) -> int:
         return 0
     _limit(os.path.getsize(path))
     try:
-        wrong = _fault(h5py, path)
+        numbers = _numbers(h5py, path)
+    except _NotHdf5Error:
+        wrong = "is not an HDF5 file: it is damaged, cut short, or something else"
     except MemoryError:
         wrong = "cannot be read as a Keras model: more memory is needed than a file of its size can fill"
     except Exception as error:  # h5py raises whatever fits the number that HDF5 gives
         wrong = "cannot be read as a Keras model: " + " ".join(str(error).split())
+    else:
+        sys.stdout.write(str(numbers))
+        return 0
     sys.stdout.write(wrong)
-    return 1 if wrong else 0
+    return 1
 
 
-def _fault(h5py: Any, path: str) -> str:
-    """What is wrong with a file, if it is that; other faults are raised."""
+def _numbers(h5py: Any, path: str) -> int:
+    """How many numbers, and other elements of arrays, a file holds; 0 for an archive without HDF5.
+
+    Raises:
+        _NotHdf5Error, MemoryError: It is no HDF5 file, or one that says too much of itself; others for other faults.
+    """
     content: Any = path
     if path.endswith(".keras"):
         try:
             content = io.BytesIO(_weights(path))
         except (zipfile.BadZipFile, KeyError):  # the converter or Keras tells
-            return ""
+            return 0
     try:
         file = h5py.File(content, "r")
-    except OSError:
-        return "is not an HDF5 file: it is damaged, cut short, or something else"
+    except OSError as error:
+        raise _NotHdf5Error from error
     with file:
-        _examine(h5py, file, os.path.getsize(path) if content is path else len(content.getbuffer()))
-    return ""
+        return _examine(h5py, file, os.path.getsize(path) if content is path else len(content.getbuffer()))
 
 
 def _weights(path: str) -> bytes:
@@ -79,13 +92,16 @@ def _limit(size: int) -> None:
             resource.setrlimit(limit, (most, hard))
 
 
-def _examine(h5py: Any, file: Any, size: int) -> None:
+def _examine(h5py: Any, file: Any, size: int) -> int:
     """Read everything but numbers that lie there as they are, of which HDF5 knows nothing to be wrong about.
+
+    Returns:
+        How many elements the file's arrays have.
 
     Raises:
         ValueError: Something claims more than there is, or is elsewhere; h5py also raises others.
     """
-    seen, left = set(), [file]
+    numbers, seen, left = 0, set(), [file]
     while left:
         here = left.pop()
         address = h5py.h5o.get_info(here.id).addr
@@ -96,17 +112,19 @@ def _examine(h5py: Any, file: Any, size: int) -> None:
             here.attrs[name]
         if isinstance(here, h5py.Dataset):
             _examine_dataset(here, size)
+            numbers += here.size or 0  # None where there are no dimensions
         elif isinstance(here, h5py.Group):
             for name in here:
                 if not isinstance(here.get(name, getlink=True), h5py.HardLink):
                     raise ValueError(f"{here.name} has a link, {name}, which no Keras file has")
                 left.append(here[name])
+    return numbers
 
 
 def _examine_dataset(dataset: Any, size: int) -> None:
     if dataset.external or dataset.is_virtual:
         raise ValueError(f"{dataset.name} is in other files")
-    if not dataset.size:  # None where there are no dimensions either
+    if not dataset.size:
         return
     held = min(dataset.id.get_storage_size(), size)
     if dataset.nbytes > held * (1 if dataset.chunks is None else _MOST_EXPANSION):

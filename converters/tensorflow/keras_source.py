@@ -10,11 +10,13 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensorflow.function_source import FunctionSource
+from onnx_sparse.converters.tensorflow.keras_limits import time_within, weights_within
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 
 #: The package that Keras 2 lives on in.
@@ -22,6 +24,12 @@ _KERAS_2 = "tf_keras"
 
 #: The seconds for which an examination is waited for, where its process cannot limit itself or does not run.
 _PATIENCE = 60
+
+#: What a model may take of the processor until it is loaded and traced, in seconds.
+_SECONDS = 45
+
+#: What is read of a file's weights in a second at least.
+_BYTES_PER_SECOND = 5 << 20
 
 
 def is_keras_model(source: Any) -> bool:
@@ -47,36 +55,63 @@ def from_keras_file(
     Raises:
         ConversionError: If Keras cannot read it.
     """
-    _refuse_damaged_hdf5(path)
+    numbers = _examined_hdf5(path)
     version = _version(path)
     legacy = version.startswith("2.")
     installed = importlib.util.find_spec(_KERAS_2) is not None
     keras = require(_KERAS_2 if legacy and installed else "keras")
-    try:
-        # Keras 2 does not know `keras.saving.load_model` in all its versions.
-        model = keras.models.load_model(path, compile=False, custom_objects=dict(custom_objects or {}))
-    except Exception as error:  # Keras raises whatever its layers raise
-        reason = first_line(error)
-        unknown = re.search(r"(?:Could not locate \w+|Unknown \w+:) '([^']+)'", str(error))
-        if legacy and not installed:
-            reason = f"Keras {version} saved it; run: pip install tf-keras"
-        elif unknown:  # follows a page of configuration
-            reason = (
-                f"{unknown[1]} is not part of Keras; name the module that defines it with --import, or load the model "
-                "where it is defined and pass it to convert()"
-            )
-        raise ConversionError(f"{path} cannot be read as a Keras model: {reason}") from error
-    return from_keras_model(model, inputs=inputs, outputs=outputs)
+    within = time_within(_SECONDS + path.stat().st_size / _BYTES_PER_SECOND, path)
+    with within, weights_within(keras.layers.Layer, numbers, path), _without_code_of_files(keras):
+        try:
+            # Keras 2 does not know `keras.saving.load_model` in all its versions.
+            model = keras.models.load_model(path, compile=False, custom_objects=dict(custom_objects or {}))
+        except Exception as error:  # Keras raises whatever its layers raise
+            reason = _reason(error)
+            unknown = re.search(r"(?:Could not locate \w+|Unknown \w+:) '([^']+)'", str(error))
+            if legacy and not installed:
+                reason = f"Keras {version} saved it; run: pip install tf-keras"
+            elif unknown:  # follows a page of configuration
+                reason = (
+                    f"{unknown[1]} is not part of Keras; name the module that defines it with --import, or load the "
+                    "model where it is defined and pass it to convert()"
+                )
+            elif "deserialization of a" in reason and "risk of arbitrary code execution" in reason:
+                reason = (
+                    "it holds code, as a Lambda layer does; if you trust it, load it with Keras and pass the model "
+                )
+                reason += "to convert()"
+            raise ConversionError(f"{path} cannot be read as a Keras model: {reason}") from error
+        return from_keras_model(model, inputs=inputs, outputs=outputs)
 
 
-def _refuse_damaged_hdf5(path: Path) -> None:
+def _without_code_of_files(keras: Any) -> AbstractContextManager[Any]:
+    """A context in which Keras runs no code that a file holds, unless it was told to; Keras 3 is like that."""
+    if keras.__name__ != _KERAS_2:
+        return nullcontext()
+    safety = require(f"{_KERAS_2}.src.saving.serialization_lib")
+    # From HDF5 files it would run code where it was told nothing.
+    scope: AbstractContextManager[Any] = safety.SafeModeScope(safety.in_safe_mode() is not False)
+    return scope
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong, from an exception that Keras has wrapped into where that was, in bold print."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).rpartition("Exception encountered: ")[2].strip()
+    text = re.sub(r"^Exception encountered when calling .*\n+", "", text)
+    return first_line(Exception(text)) if text else type(error).__name__
+
+
+def _examined_hdf5(path: Path) -> int | None:
     """Refuse a file that HDF5's library cannot read in the memory and the time that a file of its size can need.
+
+    Returns:
+        How many numbers the file holds; None where that is not known.
 
     Raises:
         ConversionError: It is such a file, or nothing that the library reads.
     """
     if getattr(sys, "frozen", False) or not sys.executable:
-        return  # there is no Python to start
+        return None  # there is no Python to start
     program = Path(__file__).with_name("hdf5_examination.py")
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
@@ -89,16 +124,19 @@ def _refuse_damaged_hdf5(path: Path) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environment,
-            timeout=_PATIENCE + path.stat().st_size / (5 << 20),
+            timeout=_PATIENCE + path.stat().st_size / _BYTES_PER_SECOND,
             check=False,
         )
-        ended, wrong = done.returncode, done.stdout.decode(errors="replace")
+        ended, answer = done.returncode, done.stdout.decode(errors="replace")
     except subprocess.TimeoutExpired:
-        ended, wrong = -1, ""
-    if ended not in (0, 1):  # by a limit or a fault of HDF5's library; 1 without a line if Python does not start
-        wrong = "cannot be read as a Keras model: it is damaged, and HDF5's library does not get to its end"
-    if wrong:
-        raise ConversionError(f"{path} {wrong}")
+        ended, answer = -1, ""
+    if ended == 0:
+        return int(answer) if answer else None
+    if ended != 1:  # by a limit or a fault of HDF5's library
+        answer = "cannot be read as a Keras model: it is damaged, and HDF5's library does not get to its end"
+    if answer:
+        raise ConversionError(f"{path} {answer}")
+    return None  # Python does not start
 
 
 def _version(path: Path) -> str:
@@ -111,7 +149,7 @@ def _version(path: Path) -> str:
         try:
             with zipfile.ZipFile(path) as archive:
                 return str(json.loads(archive.read("metadata.json"))["keras_version"])
-        except (zipfile.BadZipFile, KeyError, ValueError) as error:  # Keras would say that the file does not exist
+        except Exception as error:  # an archive raises much; Keras would say that the file does not exist
             raise ConversionError(f"{path} is not a Keras file: it is damaged, cut short, or something else") from error
     try:
         with require("h5py").File(path) as file:
@@ -119,7 +157,7 @@ def _version(path: Path) -> str:
                 raise ConversionError(f"{path} holds weights without a model; give the model itself to convert()")
             version = file.attrs.get("keras_version", "2.")
             return version.decode() if isinstance(version, bytes) else str(version)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ConversionError(f"{path} is not an HDF5 file: it is damaged, cut short, or something else") from error
 
 
@@ -131,7 +169,7 @@ def from_keras_model(model: Any, *, inputs: Sequence[str] | None, outputs: Seque
     them.
 
     Raises:
-        ConversionError: If the model does not know its inputs, or does not run on TensorFlow.
+        ConversionError: If the model does not know its inputs, or does not run on TensorFlow or at all.
     """
     tf = require("tensorflow")
     legacy = _KERAS_2 in (base.__module__.partition(".")[0] for base in type(model).__mro__)
@@ -142,8 +180,33 @@ def from_keras_model(model: Any, *, inputs: Sequence[str] | None, outputs: Seque
         raise ConversionError(
             f"{model.name} does not know its inputs; build it, or convert the SavedModel that model.export() writes"
         )
+    try:
+        concrete, input_names, output_names = _trace(model, tf.nest if legacy else require("keras").tree)
+    except Exception as error:  # Keras raises whatever its layers raise
+        raise ConversionError(f"Keras cannot run the model {model.name}: {_reason(error)}") from error
+    return FunctionSource(
+        concrete,
+        name=model.name,
+        trackable=model,
+        inputs=inputs,
+        outputs=outputs,
+        input_names=input_names,
+        output_names=output_names,
+    )
+
+
+def _trace(model: Any, nest: Any) -> tuple[Any, list[str], list[str] | None]:
+    """The inference call of a model as a ConcreteFunction, and the names of its inputs and outputs.
+
+    Args:
+        model: A model that knows its inputs.
+        nest: What its Keras flattens and packs structures with.
+
+    Returns:
+        The function, a name for each of its inputs, and one for each output, or None if these have names.
+    """
+    tf = require("tensorflow")
     structure = model.input if hasattr(model, "input") else model.inputs
-    nest = tf.nest if legacy else require("keras").tree
     symbolic = nest.flatten(structure)
     names = [_layer(tensor).name for tensor in symbolic]
     specs = [_spec(tensor, name) for tensor, name in zip(symbolic, names, strict=True)]
@@ -157,15 +220,7 @@ def from_keras_model(model: Any, *, inputs: Sequence[str] | None, outputs: Seque
         return model(nest.pack_sequence_as(structure, list(tensors)), training=False)
 
     concrete = tf.function(infer, input_signature=specs, autograph=False).get_concrete_function()
-    return FunctionSource(
-        concrete,
-        name=model.name,
-        trackable=model,
-        inputs=inputs,
-        outputs=outputs,
-        input_names=parts,
-        output_names=_layer_names(model, concrete),
-    )
+    return concrete, parts, _layer_names(model, concrete)
 
 
 def _layer(tensor: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 from onnx import ModelProto
 
-from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
+from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, causes, first_line
 from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.torch.handlers import HANDLERS
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
@@ -209,16 +209,10 @@ def _refuse_results_for_gradients(source: Source) -> None:
 
 def _failed_node(error: BaseException, reason: str) -> UnsupportedNode | None:
     """The node at which torch's exporter fails, if its error names one."""
-    link: BaseException | None = error
-    while link is not None:
-        if found := _NODE.search(str(link)):
-            return UnsupportedNode(found["name"], found["target"], reason)
-        link = link.__cause__
-    return None
+    found = next(filter(None, (_NODE.search(str(link)) for link in causes(error))), None)
+    return found and UnsupportedNode(found["name"], found["target"], reason)
 
 
 def _first_cause(error: BaseException) -> str:
     """What an error goes back to, in one line."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return first_line(error)
+    return first_line(causes(error)[-1])

@@ -164,7 +164,11 @@ def _uninterrupted(command: _Command, arguments: argparse.Namespace) -> int:
 
 def _behind(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
     """The first error of a kind among an error and those that it was raised from, or after."""
+    seen: set[int] = set()
     while error is not None and not isinstance(error, kind):
+        if id(error) in seen:  # libraries raise errors from each other
+            return None
+        seen.add(id(error))
         error = error.__cause__ or error.__context__
     return error
 

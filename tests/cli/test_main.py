@@ -269,6 +269,16 @@ def test_too_little_memory_that_is_taken_for_a_fault_of_the_file(cli, monkeypatc
     assert cli("check", segment_max).error == "the model cannot be read (not enough memory)"
 
 
+def test_errors_that_are_raised_from_each_other(cli, monkeypatch, segment_max):
+    def not_read(*_: object) -> None:
+        first, second = ValueError("first"), output.CommandError("the model cannot be read")
+        first.__cause__ = second
+        raise second from first
+
+    monkeypatch.setattr(check, "find", not_read)
+    assert cli("check", segment_max).error == "the model cannot be read"
+
+
 def test_too_little_memory_for_the_arguments(cli, monkeypatch):
     def no_memory() -> None:
         raise MemoryError

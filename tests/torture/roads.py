@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import random
 import shutil
 import warnings
@@ -269,20 +270,44 @@ def _graph_def_mutations() -> Mapping[str, Mutation]:
 
 
 def _keras_files(folder: Path) -> list[Path]:
-    import keras
+    made = []
+    for version, package in ((3, "keras"), (2, "tf_keras")):
+        if importlib.util.find_spec(package) is None:
+            continue
+        for number, model in enumerate(_keras_models(importlib.import_module(package))):
+            for suffix in (".keras", ".h5"):
+                made.append(folder / f"{version}_{number}{suffix}")
+                model.save(made[-1])
+    return made
 
+
+def _mutated_hdf5(data: bytes, source: random.Random) -> bytes:
+    """Another configuration of the model in a file."""
+    import h5py
+
+    content = io.BytesIO(data)
+    with h5py.File(content, "r+") as file:
+        config = mutated_json(file.attrs["model_config"], source)
+        del file.attrs["model_config"]
+        file.attrs["model_config"] = config
+    return content.getvalue()
+
+
+def _keras_models(keras: Any) -> list[Any]:
+    """Models of one of the Kerases."""
     ids = keras.Input([3], name="ids", dtype="int32")
     pooled = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(10, 4)(ids))
-    first = keras.Model(ids, keras.layers.Dense(1, activation="sigmoid", name="score")(pooled))
-    second = keras.Sequential(
-        [keras.Input([4], name="x"), keras.layers.Dense(3, "relu"), keras.layers.LayerNormalization()]
-    )
-    made = []
-    for number, model in enumerate((first, second)):
-        for suffix in (".keras", ".h5"):
-            model.save(folder / f"{number}{suffix}")
-            made.append(folder / f"{number}{suffix}")
-    return made
+    image, word = keras.Input([6, 6, 2], name="image"), keras.Input([], name="word", dtype="string")
+    seen = keras.layers.Flatten()(keras.layers.Conv2D(2, 3, padding="same")(image))
+    known = keras.layers.Embedding(4, 2)(keras.layers.StringLookup(vocabulary=["a", "b"])(word))
+    return [
+        keras.Model(ids, keras.layers.Dense(1, activation="sigmoid", name="score")(pooled)),
+        keras.Sequential(
+            [keras.Input([4], name="x"), keras.layers.Dense(3, "relu"), keras.layers.LayerNormalization()]
+        ),
+        keras.Sequential([keras.Input([5, 2], name="x"), keras.layers.Bidirectional(keras.layers.GRU(2, unroll=True))]),
+        keras.Model({"image": image, "word": word}, keras.layers.Concatenate()([seen, known])),
+    ]
 
 
 CONVERSIONS = {
@@ -291,7 +316,7 @@ CONVERSIONS = {
     "ascend": _converting(_ascend_sources, _ascend_mutations, "--from", "ascend"),
     "saved_model": _converting(_saved_models, _saved_model_mutations),
     "graph_def": _converting(_graph_defs, _graph_def_mutations),
-    "keras": _converting(_keras_files, lambda: {".keras": mutated_zip}),
+    "keras": _converting(_keras_files, lambda: {".keras": mutated_zip, ".h5": _mutated_hdf5}),
 }
 
 ROADS = CONVERSIONS | {
