@@ -13,6 +13,7 @@ from onnx_sparse.converters.openvino.handlers import (  # noqa: F401 - imported 
     deformable,
     detection,
     detection_output,
+    detectron,
     indexing,
     interpolation,
     linear,
