@@ -385,6 +385,7 @@ UNTESTED = {
     "ROIAlign": "in test_openvino_images",
     "ROIPooling": "in test_openvino_images",
     "ConvertPromoteTypes": "in test_openvino_promotion",
+    **dict.fromkeys(("PSROIPooling", "DeformablePSROIPooling", "ROIAlignRotated"), "in test_openvino_regions"),
     "ErfInv": "in test_openvino_erf_inv",
     **dict.fromkeys(
         ("ExperimentalDetectronTopKROIs", "ExperimentalDetectronPriorGridGenerator"), "in test_openvino_detectron"

@@ -23,6 +23,7 @@ from onnx_sparse.converters.openvino.handlers import (  # noqa: F401 - imported 
     proposal,
     recurrent,
     reduction,
+    regions,
     shaping,
     slicing,
     sparse,

@@ -264,6 +264,11 @@ def round_(node: Node, emit: Emitter) -> Tensor:
         return x
     if node.choice("mode", ("half_to_even", "half_away_from_zero"), "half_to_even") == "half_to_even":
         return emit.op("Round", x)
+    return rounded_away(emit, x)
+
+
+def rounded_away(emit: Emitter, x: Tensor) -> Tensor:
+    """The nearest whole numbers; halves are rounded away from zero."""
     size = emit.op("Abs", x)
     whole = emit.op("Floor", size)
     # Not floor(|x| + 0.5): for the largest number below a half, the sum is rounded up to 1.

@@ -62,7 +62,7 @@ class _Kind:
     is_signed: bool
 
 
-_KINDS = {
+_KINDS: dict[DType, _Kind] = {
     **{dtype: _Kind(True, bits, True) for dtype, bits in (
         (TensorProto.BFLOAT16, 16), (TensorProto.FLOAT16, 16), (TensorProto.FLOAT, 32), (TensorProto.DOUBLE, 64))},
     **{dtype: _Kind(False, bits, True) for dtype, bits in (
@@ -70,7 +70,9 @@ _KINDS = {
     **{dtype: _Kind(False, bits, False) for dtype, bits in (
         (TensorProto.UINT8, 8), (TensorProto.UINT16, 16), (TensorProto.UINT32, 32), (TensorProto.UINT64, 64))},
 }  # fmt: skip
-_SIGNED_OF = {kind.bits: dtype for dtype, kind in _KINDS.items() if not kind.is_real and kind.is_signed}
+_SIGNED_OF: dict[int, DType] = {
+    kind.bits: dtype for dtype, kind in _KINDS.items() if not kind.is_real and kind.is_signed
+}
 
 
 @handles("ConvertPromoteTypes-14", to="Cast", notes="Without the types that only constants have.")
