@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from openvino_irs import IrBuilder
 from openvino_models import Case, c, check_all, compiling_core, ops
 
 from onnx_sparse.converters import ConversionError
@@ -76,3 +77,38 @@ def test_a_grid_without_boxes(core: Any, tmp_path: Path) -> None:
     inputs = [np.zeros((0, 4), F), np.zeros((1, 2, 3, 5), F), np.zeros((1, 3, 67, 45), F)]
     builds = {"none": lambda p, f, i: detectron("PriorGridGenerator", (p, f, i), {"flatten": True})}
     assert check_all(builds, inputs, core, tmp_path / "model.xml", dynamic=True) == {}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_regions_of_a_pyramid(count: int, aligned: bool, dynamic: bool, core: Any, tmp_path: Path) -> None:
+    """Of regions of all sizes, also of no area and beyond the images."""
+    scales = [4, 8, 16, 32][:count]
+    levels = [RNG.normal(size=(1, 3, 600 // scale, 500 // scale)).astype(F) for scale in scales]
+    sides = np.exp2(RNG.uniform(2, 9.5, (14, 2)))
+    corners = RNG.uniform(-30, 500, (14, 2))
+    boxes = np.concatenate([corners, corners + sides], 1)
+    whole = [[0, 0, side, side] for side in (112, 224, 448, 223.9999)]
+    boxes = np.concatenate([boxes, whole, [[5, 5, 5, 9], [9, 9, 3, 12], [9, 9, 3, 2]]]).astype(F)
+    builds = {
+        f"{ratio} {size}": lambda b, *f, r=ratio, s=size: detectron(
+            "ROIFeatureExtractor",
+            (b, *f),
+            {"output_size": s, "sampling_ratio": r, "pyramid_scales": scales, "aligned": aligned},
+        )
+        for ratio, size in ((0, 3), (2, 1), (3, 2))
+    }
+    inputs = [boxes, *levels]
+    static = [(0, 1), *((k, axis) for k in range(1, count + 1) for axis in (0, 1))]
+    assert check_all(builds, inputs, core, tmp_path / "model.xml", dynamic=dynamic, static=static) == {}
+
+
+def test_scales_that_do_not_fit(tmp_path: Path) -> None:
+    net = IrBuilder()
+    given = [net.parameter("b", "f32", [2, 4]), net.parameter("x", "f32", [1, 3, 4, 4])]
+    options = {"output_size": 2, "sampling_ratio": 2, "pyramid_scales": "4,8", "aligned": "false"}
+    made = [("f32", [2, 3, 2, 2]), ("f32", [2, 4])]
+    net.result(net.layer("ExperimentalDetectronROIFeatureExtractor", "opset6", given, made, options))
+    with pytest.raises(ConversionError, match="1 levels, of the scales"):
+        convert(net.save(tmp_path))

@@ -386,9 +386,14 @@ UNTESTED = {
     "ROIPooling": "in test_openvino_images",
     "ConvertPromoteTypes": "in test_openvino_promotion",
     **dict.fromkeys(("PSROIPooling", "DeformablePSROIPooling", "ROIAlignRotated"), "in test_openvino_regions"),
+    **dict.fromkeys(
+        ("GenerateProposals", "ExperimentalDetectronGenerateProposalsSingleImage"),
+        "in test_openvino_generated_proposals",
+    ),
     "ErfInv": "in test_openvino_erf_inv",
     **dict.fromkeys(
-        ("ExperimentalDetectronTopKROIs", "ExperimentalDetectronPriorGridGenerator"), "in test_openvino_detectron"
+        (f"ExperimentalDetectron{name}" for name in ("TopKROIs", "PriorGridGenerator", "ROIFeatureExtractor")),
+        "in test_openvino_detectron",
     ),
     **dict.fromkeys(("CTCGreedyDecoder", "CTCGreedyDecoderSeqLen"), "in test_openvino_decoding"),
     **dict.fromkeys(("PriorBox", "PriorBoxClustered"), "in test_openvino_priors"),

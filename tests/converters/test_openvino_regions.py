@@ -70,7 +70,7 @@ def test_no_regions(ratio: int, tmp_path: Path) -> None:
 def test_images_that_are_not_there(number: int, tmp_path: Path) -> None:
     case = Case("", lambda x, b, n: ops(3).roi_align(x, b, n, 2, 2, 2, 0.5, "max"), IMAGES, BOXES[:2], NUMBERS[:2])
     session = InferenceSession(convert(case.save(tmp_path)))
-    with pytest.raises(Exception, match="out of .*bounds"):
+    with pytest.raises(Exception, match=r"out of .*bounds"):
         session.run(None, {"p0": IMAGES, "p1": BOXES[:2], "p2": np.int32([0, number])})
 
 

@@ -14,6 +14,7 @@ from onnx_sparse.converters.openvino.handlers import (  # noqa: F401 - imported 
     detection,
     detection_output,
     detectron,
+    generated_proposals,
     indexing,
     interpolation,
     linear,

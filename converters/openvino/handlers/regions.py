@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
@@ -176,10 +178,13 @@ def roi_align(node: Node, emit: Emitter) -> Tensor:
     return _channels_first(emit, emit.op("Max", best, emit.constant(0, _F32)), node[0])
 
 
-def _samples(node: Node, emit: Emitter, start: Tensor, length: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def _samples(
+    node: Node, emit: Emitter, start: Tensor, length: Tensor, count: int, *, divided_last: bool = False
+) -> tuple[Tensor, Tensor]:
     """The samples of the parts of lines [regions, 1, 1], [regions, parts, samples], and which of them there are.
 
-    A `sampling_ratio` of 0 takes as many of each part as it is long, rounded up.
+    A `sampling_ratio` of 0 takes as many of each part as it is long, rounded up. `divided_last` is an order of
+    rounding, by which a sample may be just inside of the image or not.
     """
     part = emit.op("Div", length, emit.constant(count, _F32))
     ratio = node.integer("sampling_ratio")
@@ -193,7 +198,11 @@ def _samples(node: Node, emit: Emitter, start: Tensor, length: Tensor, count: in
         most = emit.op("ReduceMax", emit.op("Concat", every, emit.constant([1]), axis=0), keepdims=0)
     steps = _steps(emit, most)
     first = emit.op("Add", start, emit.op("Mul", _spread(emit, _steps(emit, count), [1]), part))
-    between = emit.op("Mul", emit.op("Div", part, numbers), emit.op("Add", steps, emit.constant(0.5, _F32)))
+    middles = emit.op("Add", steps, emit.constant(0.5, _F32))
+    if divided_last:
+        between = emit.op("Div", emit.op("Mul", middles, part), numbers)
+    else:
+        between = emit.op("Mul", emit.op("Div", part, numbers), middles)
     return emit.op("Add", first, between), emit.op("Expand", emit.op("Less", steps, numbers), emit.constant([1, 1, 1]))
 
 
@@ -231,10 +240,75 @@ def roi_align_rotated(node: Node, emit: Emitter) -> Tensor:
     is_sample = emit.op("And", *are_samples)
     lines = [_bounded(emit, t, is_sample, size) for t, size in zip((row, column), pixels.sizes, strict=True)]
     found = pixels.between(_valid(emit, node[2], pixels), emit.constant(0), lines)
+    return _channels_first(emit, _mean(emit, found, is_sample), node[0])
+
+
+def _mean(emit: Emitter, found: Tensor, is_sample: Tensor) -> Tensor:
+    """The means [regions, rows, columns, channels] of samples; 0 where there are none."""
     total = emit.op("ReduceSum", found, emit.constant(_SAMPLES), keepdims=0)
     numbers = emit.op("ReduceSum", emit.cast(is_sample, _F32), emit.constant(_SAMPLES), keepdims=0)
-    numbers = emit.op("Max", _spread(emit, numbers, [-1]), emit.constant(1, _F32))
-    return _channels_first(emit, emit.op("Div", total, numbers), node[0])
+    return emit.op("Div", total, emit.op("Max", _spread(emit, numbers, [-1]), emit.constant(1, _F32)))
+
+
+#: The side of a region that is taken from the level 2 of a pyramid, and what is added to it in parts of this.
+_CANONICAL_SIDE, _CANONICAL_LEVEL, _MARGIN = 224.0, 2.0, 1e-6
+
+
+@handles("ExperimentalDetectronROIFeatureExtractor-6", to="Gather, ReduceSum, ScatterND")
+def roi_features(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """ExperimentalDetectronROIFeatureExtractor-6: (boxes [regions, 4], the levels of a pyramid, each [1, ..]).
+
+    Each region is taken from the level that fits its size. Those of no area are 0.
+    """
+    given = emit.cast(node.ranked(0, 2, 2), _F32)
+    count, scales = node.integer("output_size"), node.integers("pyramid_scales")
+    levels = [node.ranked(k, 4, 4) for k in range(1, max(len(node.inputs), 2))]
+    _check_counts(count)
+    if len(scales) != len(levels) or min(scales) < 1:
+        raise Unsupported(f"{len(levels)} levels, of the scales {scales[:9]}")
+    fitting = _fitting_level(emit, given, len(levels))
+    regions = emit.shape_of(given, 0, 1)
+    numbers = emit.op("Range", emit.constant(0), emit.op("Squeeze", regions, emit.constant([0])), emit.constant(1))
+    shape = emit.op("Concat", regions, emit.constant([count, count]), emit.shape_of(levels[0], 1, 2), axis=0)
+    made = emit.op("Expand", emit.constant(0, _F32), shape)
+    for k, (level, scale) in enumerate(zip(levels, scales, strict=True)):
+        theirs = emit.op("Compress", numbers, emit.op("Equal", fitting, emit.constant(k)), axis=0)
+        boxes = emit.op("Gather", given, theirs, axis=0)
+        scaled = emit.op("Mul", boxes, emit.constant(np.float32(1) / np.float32(scale), _F32))
+        pooled = _pooled_level(node, emit, level, scaled, count)
+        made = emit.op("ScatterND", made, _spread(emit, theirs, [1]), pooled)
+    return _channels_first(emit, made, levels[0]), node[0]
+
+
+def _fitting_level(emit: Emitter, boxes: Tensor, count: int) -> Tensor:
+    """The level of each box, [regions]; that behind the last one for a box of no area."""
+    left, top, right, bottom = (emit.op("Gather", boxes, emit.constant(k), axis=1) for k in range(4))
+    area = emit.op("Mul", emit.op("Sub", right, left), emit.op("Sub", bottom, top))
+    is_box = emit.op("Greater", area, emit.constant(0, _F32))
+    side = emit.op("Sqrt", emit.op("Where", is_box, area, emit.constant(1, _F32)))
+    side = emit.op("Add", emit.op("Div", side, emit.constant(_CANONICAL_SIDE, _F32)), emit.constant(_MARGIN, _F32))
+    # In double, whose quotient of logarithms is the nearest float.
+    exponent = emit.op("Log", emit.cast(side, TensorProto.DOUBLE))
+    exponent = emit.cast(emit.op("Div", exponent, emit.like(math.log(2), exponent)), _F32)
+    level = emit.op("Floor", emit.op("Add", exponent, emit.constant(_CANONICAL_LEVEL, _F32)))
+    level = emit.op("Max", emit.op("Min", level, emit.constant(count - 1, _F32)), emit.constant(0, _F32))
+    return emit.int64(emit.op("Where", is_box, level, emit.constant(count, _F32)))
+
+
+def _pooled_level(node: Node, emit: Emitter, level: Tensor, boxes: Tensor, count: int) -> Tensor:
+    """The means [regions, rows, columns, channels] of regions of one image."""
+    if node.flag("aligned", False):
+        boxes = emit.op("Sub", boxes, emit.constant(0.5, _F32))
+    pixels = _Pixels(emit, emit.cast(level, _F32))
+    left, top, right, bottom = _columns(emit, boxes, 4)
+    lines, are_samples = [], []
+    for start, end, size, axes in zip((top, left), (bottom, right), pixels.sizes, (_ROWS, _COLUMNS), strict=True):
+        length = emit.op("Max", emit.op("Sub", end, start), emit.constant(1, _F32))
+        places, is_sample = _samples(node, emit, start, length, count, divided_last=True)
+        are_samples.append(_spread(emit, is_sample, axes))
+        lines.append(_bounded(emit, _spread(emit, places, axes), are_samples[-1], size))
+    first = emit.op("Expand", emit.constant(0), emit.shape_of(boxes, 0, 1))
+    return _mean(emit, pixels.between(first, emit.constant(0), lines), emit.op("And", *are_samples))
 
 
 @handles("PSROIPooling-1", to="Gather, ReduceSum")
