@@ -45,6 +45,8 @@ def einsum(equation: str, operands: Sequence[Tensor], emit: Emitter) -> Tensor:
     spread = max((len(set(term.names) & set(_ELLIPSIS)) for term in terms), default=0)
     terms = _without_ones(terms, emit)
     result = result.replace("...", _ELLIPSIS[len(_ELLIPSIS) - spread :])
+    if set(result) - {name for term in terms for name in term.names} or len(set(result)) < len(result):
+        raise Unsupported(f"equation {equation[:40]!r} has no such result")
     letters = [(n, size) for term in terms for n, size in term.sizes.items() if n not in _ELLIPSIS]
     known = {n: size for n, size in letters if isinstance(size, int)}
     product, *rest = [_diagonal(replace(term, sizes={**term.sizes, **known}), emit) for term in terms]
@@ -77,10 +79,14 @@ def _term(tensor: Tensor, names: str) -> _Term:
     """An operand; the names of its ellipsis are aligned at the end across operands."""
     if "..." in names:
         count = tensor.rank - len(names) + 3
+        if not 0 <= count <= len(_ELLIPSIS):
+            raise Unsupported(f"a term {names[:40]!r} for {tensor}")
         names = names.replace("...", _ELLIPSIS[len(_ELLIPSIS) - count :])
+    if tensor.shape is not None and len(names) != tensor.rank:
+        raise Unsupported(f"a term of {len(names)} dimensions for {tensor}")
     sizes: dict[str, _Size] = {}
     for axis, name in enumerate(names):
-        known = tensor.shape[axis] if tensor.shape else None
+        known = tensor.dim(axis)
         sizes[name] = (tensor, axis) if known is None else known
     return _Term(tensor, names, sizes)
 

@@ -14,7 +14,7 @@ from onnx_sparse.converters.operator_types import bound_types, domain_shapes, re
 from onnx_sparse.converters.ort_kernels import computed_in, operands
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.schemas import DOMAIN, OPS
-from onnx_sparse.schemas.declaration import DType, element_type, numpy_dtype
+from onnx_sparse.schemas.declaration import DType, dtype_name, element_type, numpy_dtype
 
 #: The most elements of a constant whose value is still known after a Cast.
 _SMALL = 4096
@@ -65,10 +65,19 @@ class Emitter(ABC):
         """Add a constant under this or, if it is empty, a new name; returns its name."""
 
     def constant(self, value: Any, dtype: DType | None = None, name: str = "") -> Tensor:
-        """A constant: by default of an array's own element type, or int64 for integers and lists of integers."""
+        """A constant: by default of an array's own element type, or int64 for integers and lists of integers.
+
+        Raises:
+            Unsupported: It is a number where the element type is that of strings, or beyond the integers of the type.
+        """
         if dtype is None:
             dtype = element_type(value.dtype) if isinstance(value, np.ndarray) else int(TensorProto.INT64)
-        array = np.asarray(value).astype(numpy_dtype(dtype), copy=False)
+        if dtype == TensorProto.STRING and np.asarray(value).dtype.kind not in "OSU":
+            raise Unsupported("it computes with strings")
+        try:
+            array = np.asarray(value).astype(numpy_dtype(dtype), copy=False)
+        except OverflowError:
+            raise Unsupported(f"a number is too large for {dtype_name(dtype)}") from None
         return Tensor(self._add_constant(array, dtype, name), dtype, array.shape, array)
 
     def op(
@@ -78,9 +87,11 @@ class Emitter(ABC):
 
         If ONNX Runtime has no kernel for the element type of the operands, these go through a wider one.
         """
+        span = operands(op_type)
+        if not any(t is not None for t in inputs[span]):
+            raise Unsupported(f"it has no inputs for {op_type}")
         if dtype is None:
             dtype = result_type(op_type, self.opset, [None if t is None else t.dtype for t in inputs], attrs)
-        span = operands(op_type)
         first = next(t for t in inputs[span] if t is not None).dtype
         wide = computed_in(op_type, first)
         if wide == first:

@@ -9,6 +9,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 
 from onnx_sparse import __version__
 from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.graphs import read_names, rename
 from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
@@ -66,6 +67,8 @@ class GraphEmitter(Emitter):
         label = self.names.fresh(f"{self._prefix}/{op_type}")
         outputs = [self.names.fresh(f"{label}:{k}") if k else label for k in range(len(dtypes))]
         written = {name: value for name, value in attributes.items() if value is not None}
+        if empty := [name for name, value in written.items() if isinstance(value, list | tuple) and not value]:
+            raise Unsupported(f"{op_type} takes no empty {empty[0]}")
         read = ["" if tensor is None else tensor.name for tensor in given]
         self.nodes.append(helper.make_node(op_type, read, outputs, name=label, domain=domain, **written))
         return self._results(outputs, dtypes, shapes)

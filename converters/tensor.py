@@ -52,6 +52,10 @@ class Tensor:
             raise UnknownShape(f"the whole shape of {self.name} must be known")
         return tuple(d for d in self.shape if d is not None)
 
+    def dim(self, axis: int) -> int | None:
+        """The size of an axis; None if it is not known."""
+        return None if self.shape is None else self.shape[axis]
+
     def axis(self, axis: int) -> int:
         """A non-negative axis for one that may be negative.
 

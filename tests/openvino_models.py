@@ -77,7 +77,13 @@ def check(tested: Case, core: Any, path: Path) -> None:
 
 
 def check_all(
-    builds: Mapping[str, Callable[..., Any]], inputs: list[Any], core: Any, path: Path, *, dynamic: bool = False
+    builds: Mapping[str, Callable[..., Any]],
+    inputs: list[Any],
+    core: Any,
+    path: Path,
+    *,
+    dynamic: bool = False,
+    static: Collection[tuple[int, int]] = (),
 ) -> dict[str, str]:
     """Assert for many nodes of the same inputs at once that OpenVINO and ONNX Runtime give the same results.
 
@@ -87,6 +93,7 @@ def check_all(
         core: From `compiling_core`.
         path: The .xml to write.
         dynamic: Whether the inputs have dynamic shapes.
+        static: The axes that do not, as (input, axis).
 
     Returns:
         The reasons for which nodes are not converted, by name.
@@ -101,7 +108,7 @@ def check_all(
         return SimpleNamespace(outputs=lambda: made)
 
     kept = list(builds)
-    tested = Case("", build, *inputs, dynamic=dynamic)
+    tested = Case("", build, *inputs, dynamic=dynamic, static=static)
     tested.save(path.parent)
     refused: dict[str, str] = {}
     try:

@@ -24,9 +24,8 @@ def deformable_convolution(node: Node, emit: Emitter) -> Tensor:
     groups, parts = node.integer("group", 1), node.integer("deformable_group", 1)
     if groups < 1 or parts < 1:
         raise Unsupported(f"{groups} groups, {parts} deformable groups")
+    node.ranked(2, 4, 4)
     _, _, *size = kernel.dims
-    if len(size) != 2:
-        raise Unsupported(f"windows over {len(size)} axes")
     found = window(node, size)
     if "pads" not in found:
         raise Unsupported("auto_pad with sizes that are not known")

@@ -65,29 +65,6 @@ def _number(node: Node, emit: Emitter, position: int) -> Tensor:
     return emit.constant(0) if given is None else emit.scalar(given)
 
 
-@handles("ROIAlign-3", "ROIAlign-9", to="RoiAlign", notes="mode must be avg.")
-def roi_align(node: Node, emit: Emitter) -> Tensor:
-    """ROIAlign-3 and ROIAlign-9. Mode max is not supported: ONNX Runtime's is not the interpolated points' maximum.
-
-    ONNX's half_pixel is OpenVINO's half_pixel_for_nn; OpenVINO's half_pixel first moves the boxes by half a pixel.
-    """
-    node.choice("mode", ("avg",))
-    aligned = node.choice("aligned_mode", ("asymmetric", "half_pixel_for_nn", "half_pixel"), "asymmetric")
-    boxes = emit.op("Add", node[1], emit.like(0.5, node[1])) if aligned == "half_pixel" else node[1]
-    return emit.op(
-        "RoiAlign",
-        node[0],
-        boxes,
-        emit.int64(node[2]),
-        mode="avg",
-        output_height=node.integer("pooled_h"),
-        output_width=node.integer("pooled_w"),
-        sampling_ratio=node.integer("sampling_ratio"),
-        spatial_scale=node.number("spatial_scale"),
-        coordinate_transformation_mode="output_half_pixel" if aligned == "asymmetric" else "half_pixel",
-    )
-
-
 @handles("GridSample-9", to="GridSample")
 def grid_sample(node: Node, emit: Emitter) -> Tensor:
     """GridSample-9."""

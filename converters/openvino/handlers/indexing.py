@@ -44,7 +44,9 @@ def gather_7(node: Node, emit: Emitter) -> Tensor:
 def _batched_gather(node: Node, emit: Emitter, batch: int, axis: int) -> Tensor:
     """Data [B, M, A, R] with indices [B, I] to [B, M, I, R], where each letter is a group of axes."""
     data, indices = node[0], emit.int64(node[1])
-    axis %= data.rank
+    axis = data.axis(axis)
+    if axis < batch:
+        raise Unsupported(f"axis {axis} is among the {batch} batch dimensions")
     one = emit.constant([1])
 
     def size(tensor: Tensor, start: int, end: int | None) -> Tensor:
@@ -92,7 +94,7 @@ def scatter_update(node: Node, emit: Emitter) -> Tensor:
     """ScatterUpdate-3: data[.., indices, ..] = updates, along an axis."""
     data, indices, updates = node[0], emit.int64(node[1]), node[2]
     rank = data.rank
-    axis = _axis(node, 3) % rank
+    axis = data.axis(_axis(node, 3))
     places = indices.rank
     rest = [a for a in range(rank) if a != axis]
     front = [axis, *rest]
@@ -118,6 +120,8 @@ def scatter_elements_12(node: Node, emit: Emitter) -> Tensor:
     reduction, axis = "add" if is_mean else _reduction(node), _axis(node, 3)
     data, indices, updates = node[0], emit.index(node[1]), node[2]
     is_counted = node.flag("use_init_val", True)
+    if reduction != "none" and data.dtype in (TensorProto.BOOL, TensorProto.STRING):
+        raise Unsupported("a reduction of booleans or strings")
     if reduction != "none" and not is_counted:
         neutral = {"add": 0, "mul": 1, "min": highest(data.dtype), "max": lowest(data.dtype)}[reduction]
         neutrals = emit.op("Expand", emit.like(neutral, data), emit.shape_of(indices))

@@ -96,7 +96,9 @@ def _simple(
     given = scales if sizes is None else sizes
     assert given is not None
     numbers = given.constant("the sizes or scales, with nearest_mode 'simple',").ravel()
-    chosen = range(node[0].rank) if axes is None else axes
+    chosen = [*range(node[0].rank)] if axes is None else [node[0].axis(axis) for axis in axes]
+    if len(numbers) != len(chosen):
+        raise Unsupported(f"{len(numbers)} sizes or scales for {len(chosen)} axes")
     if sizes is None:
         shrinks = [bool(number < 1) for number in numbers]
     else:
@@ -106,7 +108,7 @@ def _simple(
         picked = [k for k, shrunk in enumerate(shrinks) if shrunk == shrinking]
         if not picked:
             continue
-        part = attributes | {"axes": [list(chosen)[k] for k in picked], "nearest_mode": nearest}
+        part = attributes | {"axes": [chosen[k] for k in picked], "nearest_mode": nearest}
         if sizes is None:
             made = emit.op("Resize", made, None, emit.constant(numbers[picked], TensorProto.FLOAT), **part)
         else:

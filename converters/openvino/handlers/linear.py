@@ -169,5 +169,5 @@ def inverse_14(node: Node, emit: Emitter) -> Tensor:
     """Inverse-14. float16 is computed in float32, as OpenVINO does."""
     if node.flag("adjoint", False):
         raise Unsupported("adjoint matrices")
-    x = node[0]
+    x = node.ranked(0, 2)
     return inverse(x if x.dtype == TensorProto.DOUBLE else emit.cast(x, TensorProto.FLOAT), emit)

@@ -77,7 +77,7 @@ def _last_dims(x: Tensor, axes: Tensor) -> tuple[int, ...]:
     if x.shape is None or axes.value is None or not axes.value.size:
         return ()
     rank, count = len(x.shape), axes.value.size
-    if sorted(int(a) % rank for a in axes.value) != list(range(rank - count, rank)):
+    if sorted(x.axis(int(a)) for a in axes.value) != list(range(rank - count, rank)):
         return ()
     dims = tuple(d for d in x.shape[-count:] if d is not None)
     return dims if len(dims) == count and math.prod(dims) <= _MOST_ONES else ()

@@ -79,11 +79,10 @@ def max_pool_8(node: Node, emit: Emitter) -> Tensor | tuple[Tensor, ...]:
     if len(node.layer.outputs) == 1:
         return emit.op("MaxPool", node[0], **attributes)
     values, indices = emit.node("MaxPool", [node[0]], [node[0].dtype, TensorProto.INT64], **attributes)
-    axis = node.integer("axis", 0)
-    rank = node[0].rank
-    if axis % rank == 0:
+    axis = node[0].axis(node.integer("axis", 0))
+    if axis == 0:
         return values, indices
-    size = emit.op("ReduceProd", emit.shape_of(node[0], start=axis % rank), keepdims=0)
+    size = emit.op("ReduceProd", emit.shape_of(node[0], start=axis), keepdims=0)
     return values, emit.op("Mod", indices, size)
 
 
@@ -101,6 +100,7 @@ def avg_pool(node: Node, emit: Emitter) -> Tensor:
 @handles("AdaptiveAvgPool-8", to="AveragePool, GlobalAveragePool, or Gather, ReduceSum")
 def adaptive_avg_pool(node: Node, emit: Emitter) -> Tensor:
     """AdaptiveAvgPool-8. Windows of different lengths are gathered, one axis after the other."""
+    node.ranked(0, 3)
     if node[1].value is not None and (node[1].value == 1).all():
         return emit.op("GlobalAveragePool", node[0])
     if (windows := _even_windows(node)) is not None:
@@ -123,6 +123,7 @@ def adaptive_avg_pool(node: Node, emit: Emitter) -> Tensor:
 def adaptive_max_pool(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """AdaptiveMaxPool-8, whose positions are counted within a channel."""
     i64 = TensorProto.INT64
+    node.ranked(0, 3)
     if (windows := _even_windows(node)) is not None:
         values, indices = emit.node("MaxPool", [node[0]], [node[0].dtype, i64], **windows)
         channel = emit.op("ReduceProd", emit.shape_of(node[0], start=2), keepdims=0)

@@ -18,6 +18,11 @@ _F32 = TensorProto.FLOAT
 _NEAR = 1e-6
 
 
+#: No size or ratio comes near it.
+_TOO_LARGE = 2**24
+#: More boxes than any detector begins with in a cell.
+_TOO_MANY = 2**12
+
 _ONE = np.float32(1)
 
 
@@ -98,7 +103,10 @@ def _number(emit: Emitter, value: float | np.float32) -> Tensor:
 
 
 def _floats(node: Node, key: str) -> list[np.float32]:
-    return [np.float32(number) for number in node.numbers(key, [])]
+    found = [np.float32(number) for number in node.numbers(key, [])]
+    if not all(0 <= number < _TOO_LARGE for number in found):
+        raise Unsupported(f"{key} = {node.text(key)[:40]!r}")
+    return found
 
 
 def _constant(emit: Emitter, numbers: Sequence[float | np.float32]) -> Tensor:
@@ -113,10 +121,17 @@ def _height_and_width(sizes: Tensor, emit: Emitter) -> tuple[Tensor, Tensor]:
 def _ratios(node: Node) -> list[np.float32]:
     """The aspect ratios, of which 1 is the first, each once; with `flip`, each with its inverse."""
     found = [_ONE]
-    for ratio in _floats(node, "aspect_ratio"):
+    for ratio in _given_ratios(node):
         if all(abs(ratio - other) >= _NEAR for other in found):
             found += [ratio, _ONE / ratio] if node.flag("flip", False) else [ratio]
     return found
+
+
+def _given_ratios(node: Node) -> list[np.float32]:
+    ratios = _floats(node, "aspect_ratio")
+    if not all(ratios):
+        raise Unsupported("an aspect_ratio of 0")
+    return ratios
 
 
 def _fixed(node: Node) -> list[_Prior]:
@@ -124,6 +139,8 @@ def _fixed(node: Node) -> list[_Prior]:
     sizes, densities, given = (_floats(node, key) for key in ("fixed_size", "density", "fixed_ratio"))
     if len(sizes) > len(densities):
         raise Unsupported(f"{len(sizes)} fixed sizes with {len(densities)} densities")
+    if sum(int(density) ** 2 for density in densities) * max(len(given), len(_ratios(node))) > _TOO_MANY:
+        raise Unsupported(f"more than {_TOO_MANY} boxes per cell")
     made = []
     for size, density in zip(sizes, densities, strict=False):
         if int(size) % 2:  # half of it is whole in OpenVINO's reference, which folds constants, and not in the plugin
@@ -162,7 +179,7 @@ def _sized(node: Node) -> list[_Prior]:
 
 def _declared_count(node: Node) -> int:
     """How many boxes a cell has by the operator's rule for its shape."""
-    given = _floats(node, "aspect_ratio")
+    given = _given_ratios(node)
     inverses = [_ONE / ratio for ratio in given] if node.flag("flip", False) else []
     count = len({round(float(ratio) / _NEAR) for ratio in (_ONE, *given, *inverses)})
     fixed = len(node.numbers("fixed_size", []))

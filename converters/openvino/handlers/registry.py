@@ -61,6 +61,18 @@ class Node:
         """An input, or None if it is omitted."""
         return self.inputs[position] if position < len(self.inputs) else None
 
+    def ranked(self, position: int, least: int, most: int | None = None) -> Tensor:
+        """An input whose rank must be known and between two.
+
+        Raises:
+            Unsupported: It has another rank, or an unknown one.
+        """
+        tensor = self[position]
+        if tensor.rank < least or (most is not None and tensor.rank > most):
+            wanted = f"{least} or more" if most is None else str(least) if most == least else f"{least} to {most}"
+            raise Unsupported(f"the rank of input {position}, {tensor}, is not {wanted}")
+        return tensor
+
     def has(self, key: str) -> bool:
         """Whether the layer has an attribute."""
         return key in self.layer.data

@@ -30,7 +30,7 @@ def squeeze_15(node: Node, emit: Emitter) -> Tensor:
     if axes is None or not node.flag("allow_axis_skip", False):
         return squeeze_1(node, emit)
     dims = node[0].dims
-    chosen = [a % len(dims) for a in axes.integers("axes of allow_axis_skip")]
+    chosen = [node[0].axis(a) for a in axes.integers("axes of allow_axis_skip")]
     return emit.op("Squeeze", node[0], emit.constant([a for a in chosen if dims[a] == 1]))
 
 
@@ -57,6 +57,8 @@ def concat(node: Node, emit: Emitter) -> Tensor:
 def split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Split-1: parts of equal size."""
     parts = node.integer("num_splits")
+    if parts != len(node.layer.outputs):
+        raise Unsupported(f"num_splits = {parts}, with {len(node.layer.outputs)} outputs")
     axis = node[1].integer("the axis")
     return emit.node("Split", [node[0]], [node[0].dtype] * parts, axis=axis, num_outputs=parts)
 
@@ -134,6 +136,8 @@ def pad(node: Node, emit: Emitter) -> Tensor:
 
 def _mirrored(emit: Emitter, x: Tensor, begins: list[int], ends: list[int]) -> Tensor:
     """Pad x with its own first and last elements, mirrored at the edges, which no mode of ONNX's Pad does."""
+    if not x.rank == len(begins) == len(ends):
+        raise Unsupported(f"{len(begins)} and {len(ends)} paddings of {x}")
     last = emit.constant([-1])
     for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         if begin < 0 or end < 0:
@@ -171,8 +175,7 @@ def reverse_sequence(node: Node, emit: Emitter) -> Tensor:
     batch, time = node.integer("batch_axis", 0), node.integer("seq_axis", 1)
     if {batch, time} == {0, 1}:
         return emit.op("ReverseSequence", x, lengths, batch_axis=batch, time_axis=time)
-    rank = x.rank
-    front = [batch % rank, time % rank]
+    rank, front = x.rank, [x.axis(batch), x.axis(time)]
     order = front + [axis for axis in range(rank) if axis not in front]
     moved = emit.op("ReverseSequence", emit.op("Transpose", x, perm=order), lengths, batch_axis=0, time_axis=1)
     return emit.op("Transpose", moved, perm=[order.index(axis) for axis in range(rank)])

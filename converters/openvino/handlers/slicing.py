@@ -96,13 +96,15 @@ def _entries(node: Node) -> int:
     for part in node.inputs[1:]:
         if part.value is not None:
             return int(part.value.size)
-        if part.shape is not None and part.shape[0] is not None:
+        if part.shape and part.shape[0] is not None:
             return part.shape[0]
     raise Unsupported("the number of entries in begin is not known")
 
 
 def _picked(emit: Emitter, part: Tensor, taken: list[int], count: int) -> Tensor:
     if part.value is not None:
+        if part.value.shape != (count,):
+            raise Unsupported(f"{part}, where {count} entries are needed")
         return emit.constant(part.value[taken])
     return part if len(taken) == count else emit.op("Gather", part, emit.constant(taken))
 

@@ -11,11 +11,18 @@ from onnx_sparse.converters.openvino.handlers.windows import paddings, per_axis
 from onnx_sparse.converters.tensor import Tensor
 
 
+def _square_blocks(node: Node) -> tuple[str, int, int]:
+    """The mode and the size of blocks, and the rank of the data."""
+    mode, block = node.choice("mode", ("blocks_first", "depth_first")), node.integer("block_size", 1)
+    if block < 1:
+        raise Unsupported(f"block_size = {block}")
+    return mode, block, node.ranked(0, 3).rank
+
+
 @handles("DepthToSpace-1", to="DepthToSpace, or Reshape, Transpose")
 def depth_to_space(node: Node, emit: Emitter) -> Tensor:
     """DepthToSpace-1: the channels of a pixel become a block of pixels. ONNX's operator has two axes of space."""
-    mode, block = node.choice("mode", ("blocks_first", "depth_first")), node.integer("block_size", 1)
-    rank = node[0].rank
+    mode, block, rank = _square_blocks(node)
     if rank == 4:
         return emit.op(
             "DepthToSpace", node[0], blocksize=block, mode={"blocks_first": "DCR", "depth_first": "CRD"}[mode]
@@ -37,8 +44,7 @@ def depth_to_space(node: Node, emit: Emitter) -> Tensor:
 @handles("SpaceToDepth-1", to="SpaceToDepth, or Reshape, Transpose")
 def space_to_depth(node: Node, emit: Emitter) -> Tensor:
     """SpaceToDepth-1: the inverse of DepthToSpace. ONNX's operator has two axes of space, and puts blocks first."""
-    mode, block = node.choice("mode", ("blocks_first", "depth_first")), node.integer("block_size", 1)
-    rank = node[0].rank
+    mode, block, rank = _square_blocks(node)
     if rank == 4 and mode == "blocks_first":
         return emit.op("SpaceToDepth", node[0], blocksize=block)
     count = rank - 2
@@ -155,7 +161,7 @@ def region_yolo(node: Node, emit: Emitter) -> Tensor:
     if coordinates < 2 or classes < 1 or regions < 1:
         raise Unsupported(f"{regions} regions of {coordinates} coordinates and {classes} classes")
     each = coordinates + 1 + classes
-    channels = None if x.shape is None else x.shape[1]
+    channels = None if x.shape is None else node.ranked(0, 4, 4).dim(1)
     if channels not in (None, regions * each):
         raise Unsupported(f"{channels} channels for {regions} regions of {each} numbers")
     front, space = emit.shape_of(x, 0, 1), emit.shape_of(x, 2, 4)

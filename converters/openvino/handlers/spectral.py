@@ -6,6 +6,7 @@ from typing import Any
 
 from onnx import TensorProto
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Array, Tensor
@@ -27,7 +28,7 @@ def idft(node: Node, emit: Emitter) -> Tensor:
 
 def _complex(node: Node, emit: Emitter, *, inverse: bool) -> Tensor:
     made = node[0]
-    for axis, length in _axes(node, emit, node[0].rank - 1):
+    for axis, length in _axes(node, emit, node.ranked(0, 2).rank - 1):
         made = _transformed(node, emit, made, axis, length, inverse=int(inverse))
     return made
 
@@ -35,7 +36,7 @@ def _complex(node: Node, emit: Emitter, *, inverse: bool) -> Tensor:
 @handles("RDFT-9", to="DFT", notes=_NOTES)
 def rdft(node: Node, emit: Emitter) -> Tensor:
     """RDFT-9: of real numbers; the result has the first half of the last transformed axis."""
-    *others, (axis, length) = _axes(node, emit, node[0].rank)
+    *others, (axis, length) = _axes(node, emit, node.ranked(0, 1).rank)
     real = emit.op("Unsqueeze", node[0], emit.constant([-1]))
     made = _transformed(node, emit, real, axis, length, onesided=1)
     for other, size in others:
@@ -46,7 +47,7 @@ def rdft(node: Node, emit: Emitter) -> Tensor:
 @handles("IRDFT-9", to="DFT", notes=_NOTES)
 def irdft(node: Node, emit: Emitter) -> Tensor:
     """IRDFT-9: of the first half of the last transformed axis to real numbers."""
-    rank = node[0].rank
+    rank = node.ranked(0, 2).rank
     *others, (axis, length) = _axes(node, emit, rank - 1)
     made = node[0]
     for other, size in others:
@@ -74,7 +75,7 @@ def stft(node: Node, emit: Emitter) -> Tensor:
 
     A window that is shorter than the frames is in their middle.
     """
-    signal, window, size, step = node[0], node[1], *(emit.int64(emit.scalar(node[k])) for k in (2, 3))
+    signal, window, size, step = node.ranked(0, 1, 2), node[1], *(emit.int64(emit.scalar(node[k])) for k in (2, 3))
     first, last = emit.constant([0]), emit.constant([-1])
     is_batch = signal.rank == 2
     column = emit.op("Unsqueeze", signal if is_batch else emit.op("Unsqueeze", signal, first), last)
@@ -96,8 +97,8 @@ def istft(node: Node, emit: Emitter) -> Tensor:
     The frames are windowed again, added up, and divided by the sum of the windows' squares; where that is 0, so is the
     signal. With `center` half a frame is cut at the start, and at the end unless the length is given.
     """
-    data, window = node[0], node[1]
-    size, step = (emit.vector(node[k]) for k in (2, 3))
+    data, window = node.ranked(0, 3, 4), node[1]
+    size, step = (emit.vector(emit.scalar(node[k])) for k in (2, 3))
     zero, one, two = emit.constant([0]), emit.constant([1]), emit.constant([2])
     is_batch = data.rank == 4
     frames = emit.op("Transpose", data if is_batch else emit.op("Unsqueeze", data, zero), perm=[0, 2, 1, 3])
@@ -164,8 +165,13 @@ def _is_exact(size: Array | int | None) -> bool:
 
 def _axes(node: Node, emit: Emitter, rank: int) -> list[tuple[int, Tensor | None]]:
     """Each transformed axis with the length to which it is cut or extended; None keeps its own."""
-    axes = [axis % rank for axis in node[1].integers("the axes")]
+    axes = node[1].integers("the axes")
+    if not axes or not all(-rank <= axis < rank for axis in axes):
+        raise Unsupported(f"axes {axes[:9]} of {rank}")
+    axes = [axis % rank for axis in axes]
     lengths = node.optional(2)
+    if lengths is not None and lengths.value is not None and lengths.value.size != len(axes):
+        raise Unsupported(f"{lengths.value.size} lengths for {len(axes)} axes")
     if lengths is None:
         return [(axis, None) for axis in axes]
     found: list[tuple[int, Tensor | None]] = []
