@@ -55,11 +55,12 @@ for mode in ("avg", "max"):
             normal(2, 3, 8, 8),
             boxes(4, size=16),
             np.array([0, 1, 1, 0], np.int32),
+            static=((1, 1),),
         )
         for aligned in ("asymmetric", "half_pixel_for_nn", "half_pixel"):
             declare("roi_align-9", f"{mode} {ratio} {aligned}", lambda x, b, n, m=mode, r=ratio, a=aligned: Opset(
                 9).roi_align(x, b, n, 3, 2, r, 0.5, m, a), normal(2, 3, 8, 8), boxes(4, size=16),
-                np.array([0, 1, 1, 0], np.int32))  # fmt: skip
+                np.array([0, 1, 1, 0], np.int32), static=((1, 1),))  # fmt: skip
 numbered = np.concatenate([np.array([[0], [1], [1]], F), boxes(3, size=7)], 1)
 for method in ("max", "bilinear"):
     declare("roi_pooling-2", method, lambda x, b, m=method: Opset(2).roi_pooling(
