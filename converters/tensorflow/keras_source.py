@@ -81,6 +81,8 @@ def from_keras_file(
                 )
                 reason += "to convert()"
             raise ConversionError(f"{path} cannot be read as a Keras model: {reason}") from error
+        if not isinstance(model, keras.Model):  # a file can describe anything that Keras saves
+            raise ConversionError(f"{path} cannot be read as a Keras model: it holds a {type(model).__name__}")
         return from_keras_model(model, inputs=inputs, outputs=outputs)
 
 
@@ -186,7 +188,7 @@ def from_keras_model(model: Any, *, inputs: Sequence[str] | None, outputs: Seque
         raise ConversionError(f"Keras cannot run the model {model.name}: {_reason(error)}") from error
     return FunctionSource(
         concrete,
-        name=model.name,
+        name=str(model.name),  # a file can give it another type
         trackable=model,
         inputs=inputs,
         outputs=outputs,
@@ -208,7 +210,7 @@ def _trace(model: Any, nest: Any) -> tuple[Any, list[str], list[str] | None]:
     tf = require("tensorflow")
     structure = model.input if hasattr(model, "input") else model.inputs
     symbolic = nest.flatten(structure)
-    names = [_layer(tensor).name for tensor in symbolic]
+    names = [str(_layer(tensor).name) for tensor in symbolic]
     specs = [_spec(tensor, name) for tensor, name in zip(symbolic, names, strict=True)]
     parts = [
         f"{name}_{k}" if k else name
@@ -248,5 +250,5 @@ def _layer_names(model: Any, concrete: Any) -> list[str] | None:
     """The names of the layers that make the outputs; None if the model returns a dictionary, which names them."""
     if isinstance(concrete.structured_outputs, Mapping) or not getattr(model, "outputs", None):
         return None
-    names = [_layer(tensor).name for tensor in model.outputs]
+    names = [str(_layer(tensor).name) for tensor in model.outputs]
     return names if len(names) == len(concrete.outputs) else None

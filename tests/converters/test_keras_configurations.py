@@ -162,6 +162,17 @@ def test_weights_of_a_shape_to_build_with(tmp_path):
     assert " weights or more, but it holds 8; " in reason(path)
 
 
+@pytest.mark.parametrize("package", ["keras", "tf_keras"])
+@pytest.mark.parametrize("suffix", [".keras", ".h5"])
+@pytest.mark.parametrize(
+    "config", [{}, {"a": 1}, "dense", {"class_name": "Dense", "config": {"units": 2}}, [1], None, 1.5]
+)
+def test_what_is_no_model(tmp_path, package, suffix, config):
+    path = saved(tmp_path / f"model{suffix}", pytest.importorskip(package))
+    configure(path, config)
+    assert reason(path).startswith(f"{path} cannot be read as a Keras model: ")
+
+
 def waits_for_itself(config: Any) -> None:
     """Let a layer take what another makes of its own."""
     text = json.dumps(layer(config, "normal")["inbound_nodes"]).replace('"rows"', '"dense"')
