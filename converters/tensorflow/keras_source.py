@@ -16,6 +16,8 @@ from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensorflow.function_source import FunctionSource
+from onnx_sparse.converters.tensorflow.handlers import HANDLERS
+from onnx_sparse.converters.tensorflow.keras_configuration import require_known_names
 from onnx_sparse.converters.tensorflow.keras_limits import time_within, weights_within
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 
@@ -60,6 +62,7 @@ def from_keras_file(
     legacy = version.startswith("2.")
     installed = importlib.util.find_spec(_KERAS_2) is not None
     keras = require(_KERAS_2 if legacy and installed else "keras")
+    require_known_names(path, keras, dict(custom_objects or {}), HANDLERS)
     within = time_within(_SECONDS + path.stat().st_size / _BYTES_PER_SECOND, path)
     with within, weights_within(keras.layers.Layer, numbers, path), _without_code_of_files(keras):
         try:

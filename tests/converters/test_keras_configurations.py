@@ -245,6 +245,80 @@ def test_code_in_a_file_is_not_run(tmp_path, package, suffix):
     assert not done.exists()
 
 
+def with_layer(path: Path, entry: dict[str, Any]) -> Path:
+    """A file of Keras 2 with a layer more, which nothing needs."""
+    package = pytest.importorskip("tf_keras")
+    x = package.Input([3], name="x")
+    package.Model(x, package.layers.Dense(2, name="dense")(x)).save(path)
+    config = configuration(path)
+    config["config"]["layers"].append({"name": "more", **entry, "config": {"name": "more", **entry["config"]}})
+    configure(path, config)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".keras", ".h5"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        "io.gfile.remove",
+        "compat.v1.gfile.Remove",
+        "io.write_file",
+        "raw_ops.WriteFile",
+        "load_op_library",
+        "py_function",
+    ],
+)
+@pytest.mark.parametrize("kind", ["TFOpLambda", "SlicingOpLambda"])
+def test_a_function_that_does_not_compute_is_not_called(tmp_path, kind, function, suffix):
+    """Keras 2 would call it with the constants that the file gives."""
+    kept = tmp_path / "kept"
+    kept.write_text("kept")
+    calls = [["_CONSTANT_VALUE", -1, str(kept), {}]]
+    entry = {"class_name": kind, "config": {"function": function}, "inbound_nodes": calls}
+    path = with_layer(tmp_path / f"model{suffix}", entry)
+    assert f": {function} is not part of Keras" in reason(path)
+    assert kept.read_text() == "kept"
+
+
+@pytest.mark.parametrize("suffix", [".keras", ".h5"])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"class_name": "function", "module": "os", "config": "mkdir", "registered_name": "mkdir"},
+        {"class_name": "function", "module": "builtins", "config": "exec", "registered_name": "exec"},
+        {"class_name": "function", "module": "keras.utils", "config": "get_file", "registered_name": "get_file"},
+        {"class_name": "Popen", "module": "subprocess", "config": {}, "registered_name": None},
+        {"class_name": "__typespec__", "module": "subprocess", "spec_name": "Popen", "config": ["true"]},
+        {"class_name": "ClassMethod", "config": {"cls_symbol": "io.TFRecordWriter", "method_name": "write"}},
+        {"class_name": "TensorFlowOpLayer", "config": {"node_def": '{"name": "w", "op": "WriteFile"}'}},
+        {"class_name": "TensorFlowOpLayer", "config": {"node_def": 'name: "w"\nop: "ReadFile"'}},
+        {"class_name": "StringLookup", "config": {"vocabulary": "/etc/hostname"}},
+    ],
+    ids=lambda entry: f"{entry['class_name']} {entry.get('module', '')}",
+)
+def test_what_is_named_that_is_not_part_of_keras(tmp_path, entry, suffix):
+    """Anywhere in a configuration, for either Keras."""
+    for package in (keras, pytest.importorskip("tf_keras")):
+        path = saved(tmp_path / f"model{suffix}", package)
+        config = configuration(path)
+        layer(config, "dense")["config"]["kernel_initializer"] = entry
+        configure(path, config)
+        assert "is not part of Keras" in reason(path)
+
+
+def test_functions_that_compute(tmp_path):
+    package = pytest.importorskip("tf_keras")
+    tf = pytest.importorskip("tensorflow")
+    x = package.Input([3], name="x")
+    y = tf.concat([tf.math.sin(x) + 1.0, x[:, 1:], tf.reshape(tf.nn.relu(x), [-1, 3])], axis=1)
+    model = package.Model(x, tf.reduce_sum(tf.where(y > 0, y, tf.zeros_like(y)), axis=1))
+    value = np.float32([[1, -2, 3]])
+    for suffix in (".keras", ".h5"):
+        path = tmp_path / f"model{suffix}"
+        model.save(path)
+        np.testing.assert_allclose(load(path).run({"x": value})[0], model(value), rtol=1e-6)
+
+
 def test_more_weights_than_are_harmless(tmp_path):
     """What a file holds is not refused, however large."""
     path = tmp_path / "model.keras"

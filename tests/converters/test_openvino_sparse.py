@@ -147,10 +147,10 @@ def test_reverse(tmp_path: Path) -> None:
 def test_all_unsupported_layers_are_listed(tmp_path: Path) -> None:
     net = IrBuilder()
     x = net.parameter("x", "f32", [2])
-    first = net.layer("BinaryConvolution", "opset1", [x], [("f32", [2])], name="one")
-    second = net.layer("PSROIPooling", "opset1", [first], [("f32", [2])], name="two")
+    first = net.layer("FirstUnknown", "opset1", [x], [("f32", [2])], name="one")
+    second = net.layer("SecondUnknown", "opset1", [first], [("f32", [2])], name="two")
     third = net.layer("ReLU", "opset1", [second], [("f32", [2])])
-    net.result(net.layer("DeformablePSROIPooling", "opset1", [third], [("f32", [2])], name="three"))
+    net.result(net.layer("ThirdUnknown", "opset1", [third], [("f32", [2])], name="three"))
     with pytest.raises(ConversionError, match="3 nodes cannot be converted") as caught:
         convert(net.save(tmp_path))
     assert [node.node for node in caught.value.unsupported] == ["one", "two", "three"]
