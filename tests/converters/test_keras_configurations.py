@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 import zipfile
 from collections.abc import Iterator
@@ -218,6 +220,28 @@ def test_time_that_is_up_at_the_end(tmp_path):
         with suppress(ConversionError), time_within(0, tmp_path):
             while time.monotonic() < begun + 1:
                 pass
+
+
+@pytest.mark.parametrize("seconds", [0, 100])
+def test_the_thread_can_be_traced_afterwards(seconds):
+    """As by a debugger or for coverage, which can hang Python when exceptions are raised in a thread from outside."""
+    program = f"""
+import sys, time
+from contextlib import suppress
+from pathlib import Path
+from onnx_sparse.converters import ConversionError
+from onnx_sparse.converters.tensorflow.keras_limits import time_within
+end = time.monotonic() + 1.5
+with suppress(ConversionError), time_within({seconds}, Path()):
+    while time.monotonic() < end:
+        pass
+calls = []
+sys.settrace(lambda frame, event, argument: calls.append(frame.f_code.co_name))
+(lambda: None)()
+sys.settrace(None)
+assert calls == ["<lambda>"]
+"""
+    assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("metadata", ["[]", "1", "null", '{"keras_version": null}', "[" * 50_000, '"\\udc80"'])
