@@ -27,7 +27,7 @@ import onnx
 import onnxruntime as ort
 import tritonclient.http as client
 from machine import this_machine
-from onnx import numpy_helper
+from recommender import DENSE, NAMES, recommender
 from tritonclient.utils import np_to_triton_dtype
 
 import onnx_sparse
@@ -35,8 +35,7 @@ from onnx_sparse.batching import run_joined
 from onnx_sparse.schemas.features import Feature, write_features
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-VOCABULARY, WIDTH, DENSE, HIDDEN = 200_000, 32, 8, 64
-NAMES = ("items", "pages", "words")
+VOCABULARY, WIDTH = 200_000, 32
 
 
 def make_model(path: Path) -> None:
@@ -47,25 +46,11 @@ def make_model(path: Path) -> None:
         f"{n}_mean = onnx_sparse.EmbeddingSegmentsMean ({n}_table, {n}_v, {n}_rows, {n}_count)"
         for n in NAMES
     )
-    text = f"""
-    <ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1]>
-    g ({inputs}, float[rows,{DENSE}] dense) => (float[rows,1] score) <int64 zero = {{0}}>
-    {{
-      {lookups}
-      joined = Concat <axis = 1> ({", ".join(f"{n}_mean" for n in NAMES)}, dense)
-      hidden = MatMul (joined, first)
-      positive = Relu (hidden)
-      score = MatMul (positive, second)
-    }}"""
-    model = onnx.parser.parse_model(text)
     rng = np.random.default_rng(0)
-    shapes = {f"{name}_table": (VOCABULARY, WIDTH) for name in NAMES}
-    shapes |= {"first": (len(NAMES) * WIDTH + DENSE, HIDDEN), "second": (HIDDEN, 1)}
-    for name, shape in shapes.items():
-        model.graph.initializer.append(numpy_helper.from_array(rng.standard_normal(shape, np.float32), name))
+    model = recommender(inputs, lookups, VOCABULARY, WIDTH, lambda shape: rng.standard_normal(shape, np.float32))
     features = [Feature(n, "sparse", {"indices": f"{n}_i", "values": f"{n}_v", "dense_shape": f"{n}_s"}) for n in NAMES]
     write_features(model, [*features, Feature("dense", "dense", {"values": "dense"})])
-    onnx.save(onnx_sparse.canonicalize(model), path)
+    onnx.save(model, path)
 
 
 def make_requests(features: onnx_sparse.model_features.Features, count: int) -> list[dict[str, np.ndarray]]:

@@ -27,13 +27,13 @@ import onnx
 import onnxruntime as ort
 from machine import this_machine
 from onnx import ModelProto, TensorProto, helper, numpy_helper
+from recommender import DENSE, NAMES, recommender
 
 import onnx_sparse
 
 Array = np.ndarray[Any, Any]
 
-NAMES = ("items", "pages", "words")
-WIDTH, DENSE, HIDDEN, IDS = 64, 8, 64, 10
+WIDTH, IDS = 64, 10
 
 
 def whole_model(vocabulary: int) -> ModelProto:
@@ -42,25 +42,11 @@ def whole_model(vocabulary: int) -> ModelProto:
     lookups = "\n".join(
         f"{n}_mean = onnx_sparse.EmbeddingSegmentsMean ({n}_table, {n}_ids, {n}_rows, count)" for n in NAMES
     )
-    text = f"""
-    <ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1]>
-    g ({inputs}, float[rows,{DENSE}] dense) => (float[rows,1] score) <int64 zero = {{0}}>
-    {{
-      shape = Shape (dense)
-      count = Gather (shape, zero)
-      {lookups}
-      joined = Concat <axis = 1> ({", ".join(f"{n}_mean" for n in NAMES)}, dense)
-      hidden = MatMul (joined, first)
-      positive = Relu (hidden)
-      score = MatMul (positive, second)
-    }}"""
-    model = onnx.parser.parse_model(text)
     rng = np.random.default_rng(0)
-    shapes = {f"{name}_table": (vocabulary, WIDTH) for name in NAMES}
-    shapes |= {"first": (len(NAMES) * WIDTH + DENSE, HIDDEN), "second": (HIDDEN, 1)}
-    for name, shape in shapes.items():
-        model.graph.initializer.append(numpy_helper.from_array(rng.uniform(-0.05, 0.05, shape).astype("f"), name))
-    return onnx_sparse.canonicalize(model)
+    count = "shape = Shape (dense)\n count = Gather (shape, zero)\n"
+    return recommender(
+        inputs, count + lookups, vocabulary, WIDTH, lambda shape: rng.uniform(-0.05, 0.05, shape).astype("f")
+    )
 
 
 def shard_model(model: ModelProto, shard: int, shards: int) -> ModelProto:

@@ -1,7 +1,8 @@
-"""What the configuration in a Keras file may name: Keras looks it up by name, imports it, and calls it.
+"""What the configuration in a Keras file may name: parts of Keras, what the caller knows, and what only computes.
 
-A name of no layer but of any function, such as one that removes files, would be called with the arguments that the
-configuration gives, in either Keras and whatever its safe mode is.
+Keras 2 calls any function of TensorFlow that a file names, such as one that removes files, with constants of the file,
+and reads the files that vocabularies name. What either Keras does with other packages depends on its version, so they
+are refused here.
 """
 
 from __future__ import annotations
