@@ -21,7 +21,14 @@ from onnx_sparse.schemas.function_body import Body
 from onnx_sparse.schemas.segment_body import Segments, first
 
 EMB_TABLE = Input("emb_table", "T", "V, ...", "The embedding table.")
-INDICES = Input("indices", "I", "K", "The rows to look up.", Values("index", of="V"))
+INDICES = Input(
+    "indices",
+    "I",
+    "K",
+    "The rows to look up.",
+    Values("index", of="V"),
+    values_under={("negative_indices", "drop"): Values("segment", of="V")},
+)
 PER_SAMPLE_WEIGHTS = Input(
     "per_sample_weights",
     "T",
@@ -56,6 +63,13 @@ _OUTPUT = Output("output", "T", "num_segments, ...", "One row per segment.")
 SEGMENT_IDS_ORDER = Attribute(
     "segment_ids_order", ("sorted", "any"), "The order in which segment_ids may come.", default="sorted"
 )
+NEGATIVE_INDICES = Attribute(
+    "negative_indices",
+    ("error", "drop"),
+    "What becomes of entries with a negative index: an error, or they are left out.",
+    default="error",
+)
+SEGMENTS_ATTRIBUTES = (SEGMENT_IDS_ORDER, NEGATIVE_INDICES)
 
 #: How sums are computed.
 ARITHMETIC = """
@@ -71,9 +85,11 @@ SEGMENTS_SEMANTICS = """
 - With `segment_ids_order` = `any`, `segment_ids` may be in any order; one outside [0, `num_segments`) is an error. The
   entries of a segment are reduced in the order of their positions: the result is that of entries that were sorted by
   segment, stably. Entries that are sorted already take no longer than under `sorted`.
+- With `negative_indices` = `drop`, entries with a negative index are left out before anything else, as if they were not
+  there: their segment ids are not checked, and a mean does not count them.
 - An index outside [0, V) in an entry that is not dropped is an error; so is a `default_index` outside [-1, V), even if
   it is not used, and a negative `num_segments`.
-- An empty segment is 0, or `emb_table[default_index]` without a weight.
+- An empty segment, or one of which all entries are left out, is 0, or `emb_table[default_index]` without a weight.
 """.lstrip()
 _COMMON_SEMANTICS = SEGMENTS_SEMANTICS + ARITHMETIC
 
@@ -81,9 +97,13 @@ _COMMON_SEMANTICS = SEGMENTS_SEMANTICS + ARITHMETIC
 def entries(b: Body, table: Table) -> Entries:
     """The entries of a lookup by segment."""
     ids, size, indices = b.int64("segment_ids"), b.as_vector("num_segments"), "indices"
-    weights = all_weights(b)
+    weights, conditions = all_weights(b), []
     if b.attributes["segment_ids_order"] == "sorted":
-        kept = b.Less(ids, size)
+        conditions.append(b.Less(ids, size))
+    if b.attributes["negative_indices"] == "drop":
+        conditions.append(b.GreaterOrEqual(b.int64(indices), b.constant(0)))
+    if conditions:
+        kept = b.And(*conditions) if len(conditions) == 2 else conditions[0]
         ids, indices = b.Compress(ids, kept, axis=0), b.Compress(indices, kept, axis=0)
         weights = None if weights is None else b.Compress(weights, kept, axis=0)
     elif weights is not None:  # all are in use, and a scatter takes them in any order
@@ -116,7 +136,7 @@ EMBEDDING_SEGMENTS_SUM = Op(
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
     types={"T": NUMBERS, "I": INDEX},
-    attributes=(SEGMENT_IDS_ORDER,),
+    attributes=SEGMENTS_ATTRIBUTES,
     body=_sum_body,
     body_notes="Materialises the looked-up rows [K, ...]; float sums may be rounded in another order.",
     examples=(
@@ -148,6 +168,19 @@ EMBEDDING_SEGMENTS_SUM = Op(
             {"segment_ids_order": "any"},
         ),
         Example(
+            "negative indices that are left out",
+            _EXAMPLE_TYPES,
+            {
+                "emb_table": [[1, 2], [3, 4], [5, 6]],
+                "indices": [2, -1, -7, 0],
+                "segment_ids": [0, 0, 1, 2],
+                "num_segments": 3,
+                "default_index": 1,
+            },
+            {"output": [[5, 6], [3, 4], [1, 2]]},
+            {"negative_indices": "drop"},
+        ),
+        Example(
             "an empty segment without a default is zero",
             _EXAMPLE_TYPES,
             {"emb_table": _TABLE, "indices": [0, 2], "segment_ids": [0, 2], "num_segments": 4},
@@ -165,7 +198,7 @@ EMBEDDING_SEGMENTS_MEAN = Op(
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
     types={"T": FLOATS, "I": INDEX},
-    attributes=(SEGMENT_IDS_ORDER,),
+    attributes=SEGMENTS_ATTRIBUTES,
     body=_mean_body,
     body_notes="Materialises the looked-up rows [K, ...]; sums may be rounded in another order.",
     examples=(
@@ -194,7 +227,7 @@ EMBEDDING_SEGMENTS_SQRT_N = Op(
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
     types={"T": FLOATS, "I": INDEX},
-    attributes=(SEGMENT_IDS_ORDER,),
+    attributes=SEGMENTS_ATTRIBUTES,
     body=_sqrt_n_body,
     body_notes="Materialises the looked-up rows [K, ...]; sums may be rounded in another order.",
     examples=(

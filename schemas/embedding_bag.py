@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from onnx import TensorProto
 
 from onnx_sparse.schemas.declaration import (
@@ -22,6 +20,7 @@ from onnx_sparse.schemas.embedding import (
     ARITHMETIC,
     EMB_TABLE,
     INDICES,
+    NEGATIVE_INDICES,
     PER_SAMPLE_WEIGHTS,
     default_index,
     optional_index,
@@ -38,8 +37,7 @@ OFFSETS = Input(
     Values("offsets", of="K"),
     values_under={("include_last_offset", "exact"): Values("row_splits", of="K")},
 )
-BAG_INDICES = replace(INDICES, values_under={("negative_indices", "drop"): Values("segment", of="V")})
-_LOOKUP = (EMB_TABLE, BAG_INDICES, OFFSETS, default_index("bag"))
+_LOOKUP = (EMB_TABLE, INDICES, OFFSETS, default_index("bag"))
 PADDING_INDEX = optional_index("padding_index", "The index whose entries are left out", "none")
 _INPUTS = (*_LOOKUP, PER_SAMPLE_WEIGHTS, PADDING_INDEX)
 #: The items of an output's shape that the last offset changes.
@@ -50,12 +48,6 @@ LAST_OFFSET = Attribute(
     ("false", "true", "exact"),
     "Whether the last offset is the end of the last bag, and begins none; `exact`: and must be K, as in row splits.",
     default="false",
-)
-NEGATIVE_INDICES = Attribute(
-    "negative_indices",
-    ("error", "drop"),
-    "What becomes of entries with a negative index: an error, or they are left out as padding is.",
-    default="error",
 )
 BAG_ATTRIBUTES = (LAST_OFFSET, NEGATIVE_INDICES)
 

@@ -10,14 +10,13 @@ from onnx_sparse.schemas.embedding import (
     NUM_SEGMENTS,
     PER_SAMPLE_WEIGHTS,
     SEGMENT_IDS,
-    SEGMENT_IDS_ORDER,
+    SEGMENTS_ATTRIBUTES,
     SEGMENTS_SEMANTICS,
     default_index,
 )
 from onnx_sparse.schemas.embedding import entries as segment_entries
 from onnx_sparse.schemas.embedding_bag import (
     BAG_ATTRIBUTES,
-    BAG_INDICES,
     BAGS_SEMANTICS,
     BAGS_UNDER,
     OFFSETS,
@@ -32,7 +31,7 @@ _TABLE = (
     Input("scale_bias", "T", "V, G, A", "The scale of each block of columns of each row, and its bias where A = 2."),
 )
 _SEGMENTS = (*_TABLE, INDICES, SEGMENT_IDS, NUM_SEGMENTS, default_index("segment"), PER_SAMPLE_WEIGHTS)
-_BAGS = (*_TABLE, BAG_INDICES, OFFSETS, default_index("bag"), PER_SAMPLE_WEIGHTS, PADDING_INDEX)
+_BAGS = (*_TABLE, INDICES, OFFSETS, default_index("bag"), PER_SAMPLE_WEIGHTS, PADDING_INDEX)
 
 _BITS = Attribute("bits", ("8", "4"), "How many bits an integer has; two of 4 bits are in one byte.", default="8")
 _WIDTH_UNDER = {("bits", "4"): {"E": "2 E"}}
@@ -163,7 +162,7 @@ QUANTIZED_EMBEDDING_SEGMENTS_SUM = Op(
     inputs=_SEGMENTS,
     outputs=(_ROW_PER_SEGMENT,),
     types=_TYPES,
-    attributes=(_BITS, SEGMENT_IDS_ORDER),
+    attributes=(_BITS, *SEGMENTS_ATTRIBUTES),
     body=_segments_sum_body,
     body_notes=_BODY_NOTES,
     examples=(
@@ -204,7 +203,7 @@ QUANTIZED_EMBEDDING_SEGMENTS_MEAN = Op(
     inputs=_SEGMENTS,
     outputs=(_ROW_PER_SEGMENT,),
     types=_TYPES,
-    attributes=(_BITS, SEGMENT_IDS_ORDER),
+    attributes=(_BITS, *SEGMENTS_ATTRIBUTES),
     body=_segments_mean_body,
     body_notes=_BODY_NOTES,
     examples=(
@@ -232,7 +231,7 @@ QUANTIZED_EMBEDDING_SEGMENTS_SQRT_N = Op(
     inputs=_SEGMENTS,
     outputs=(_ROW_PER_SEGMENT,),
     types=_TYPES,
-    attributes=(_BITS, SEGMENT_IDS_ORDER),
+    attributes=(_BITS, *SEGMENTS_ATTRIBUTES),
     body=_segments_sqrt_n_body,
     body_notes=_BODY_NOTES,
     examples=(

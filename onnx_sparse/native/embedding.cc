@@ -2,6 +2,11 @@
 
 #include "embedding.h"
 
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "kept_entries.h"
 #include "kernels.h"
 #include "requirements.h"
 #include "segment_order.h"
@@ -9,15 +14,50 @@
 namespace onnx_sparse {
 namespace {
 
-// Whether the segment ids are sorted. Throws an InvalidArgument unless they are legal under segment_ids_order.
-bool check_segment_ids(const Call& call, const Tensor& ids, int64_t segments, bool any_order) {
-  if (!any_order) {
-    require_sorted(call, "segment_ids", ids);
-    return true;
+// The entries of a lookup by segment, perhaps without those of negative indices.
+class KeptEntries {
+ public:
+  KeptEntries(const Lookup& lookup, const Tensor& segment_ids, bool drop_negative)
+      : indices(lookup.indices), segment_ids(segment_ids), weights(lookup.weights) {
+    if (drop_negative) indices.type == ORT_INT32 ? keep_not_negative<int32_t>() : keep_not_negative<int64_t>();
   }
-  const bool sorted = are_sorted(call, ids);
-  const bool in_range = sorted ? count_below(ids, segments) == ids.size() : are_in_range(call, ids, segments);
-  if (!in_range) require_in_range("segment_ids", ids, ids.size(), segments);
+
+  Tensor indices;
+  Tensor segment_ids;
+  Tensor weights;
+
+ private:
+  template <class Id>
+  void keep_not_negative() {
+    const Id* all = indices.as<Id>();
+    const int64_t count = indices.size();
+    if (!any_negative(all, count)) return;
+    const LeftOut<Id> left_out{-1, true};
+    count_ = std::count_if(all, all + count, [](Id index) { return index >= 0; });
+    const size_t weight_bytes = weights ? size_of(weights.type) : 0;
+    memory_ = {kept_values<sizeof(Id)>(all, all, count, left_out),
+               kept_values<sizeof(Id)>(segment_ids.data, all, count, left_out),
+               kept_weights_of(weights.data, weight_bytes, all, count, left_out)};
+    Tensor* const kept[] = {&indices, &segment_ids, &weights};
+    for (size_t i = 0; i < memory_.size(); ++i) {
+      kept[i]->dims = &count_;
+      kept[i]->data = memory_[i].get();
+    }
+  }
+
+  std::array<std::unique_ptr<char[]>, 3> memory_;  // of the tensors, where entries are left out
+  int64_t count_ = 0;
+};
+
+// Whether the segment ids of the entries that are kept are sorted. Throws an InvalidArgument, with positions among all
+// of them, unless they are legal under segment_ids_order.
+bool check_segment_ids(const Call& call, const Tensor& kept, const Tensor& all, const LeftOutWhereNegative& left_out,
+                       int64_t segments, bool any_order) {
+  const bool sorted = are_sorted(call, kept);
+  if (!any_order && !sorted) require_sorted("segment_ids", all, left_out);
+  if (!any_order) return true;
+  const bool in_range = sorted ? count_below(kept, segments) == kept.size() : are_in_range(call, kept, segments);
+  if (!in_range) require_in_range("segment_ids", all, all.size(), segments, left_out);
   return sorted;
 }
 
@@ -33,6 +73,15 @@ bool reduce_in_any_order(const Call& call, SegmentReduction work, size_t weight_
   });
 }
 
+// Throws an InvalidArgument unless the indices of the entries of segments that there are, those that are left out
+// aside, are in range.
+void require_used_in_range(const Lookup& lookup, const Tensor& segment_ids, int64_t segments,
+                           const LeftOutWhereNegative& left_out) {
+  int64_t end = segment_ids.size();  // behind the last entry that is used
+  while (end > 0 && (left_out(end - 1) || segment_ids.integer(static_cast<size_t>(end - 1)) >= segments)) --end;
+  require_in_range("indices", lookup.indices, end, lookup.table.dims[0], left_out);
+}
+
 void embedding_segments(const Call& call, const Combiner& combiner) {
   const Lookup lookup = plain_lookup(call.input(0), call.input(1), call.input(4), call.input(5));
   reduce_by_segment_ids(call, lookup, combiner, call.input(2), call.input(3), 0);
@@ -44,18 +93,24 @@ void reduce_by_segment_ids(const Call& call, const Lookup& lookup, const Combine
                            const Tensor& num_segments, size_t order) {
   require_blocks(lookup);
   const int64_t segments = num_segments.integer();
-  const bool sorted = check_segment_ids(call, segment_ids, segments, call.choice(order) == 1);
+  const bool drop_negative = call.choice(order + 1) == 1;
+  const LeftOutWhereNegative left_out{drop_negative ? &lookup.indices : nullptr};
+  const KeptEntries entries(lookup, segment_ids, drop_negative);
+  const Tensor& ids = entries.segment_ids;
+  const bool sorted = check_segment_ids(call, ids, segment_ids, left_out, segments, call.choice(order) == 1);
   char* output = allocate_output(call, lookup, segments, equation("num_segments", segments));
-  const int64_t kept = sorted ? count_below(segment_ids, segments) : segment_ids.size();
   optional_row("default_index", lookup.default_index, lookup.table);
   if (segments == 0) return;  // however wide its rows
 
-  const LookupReduction prepared(call, lookup, combiner, output);
+  const int64_t used = sorted ? count_below(ids, segments) : ids.size();
+  const Lookup kept{lookup.table,    entries.indices,   lookup.default_index,
+                    entries.weights, lookup.scale_bias, lookup.has_halves};
+  const LookupReduction prepared(call, kept, combiner, output);
   const SegmentReduction& work = prepared.reduction;
   const bool in_order = sorted || work.width == 0;  // without elements, only indices are checked
-  const bool in_range = in_order ? reduce_sorted(call, work, segment_ids, kept, segments)
-                                 : reduce_in_any_order(call, work, prepared.weight_bytes, segment_ids, segments);
-  if (!in_range) require_in_range("indices", lookup.indices, kept, lookup.table.dims[0]);
+  const bool in_range = in_order ? reduce_sorted(call, work, ids, used, segments)
+                                 : reduce_in_any_order(call, work, prepared.weight_bytes, ids, segments);
+  if (!in_range) require_used_in_range(lookup, segment_ids, segments, left_out);
 }
 
 Lookup plain_lookup(const Tensor& table, const Tensor& indices, const Tensor& default_index, const Tensor& weights) {

@@ -53,7 +53,7 @@ struct LookupReduction {
 };
 
 // Reduce a lookup by segment_ids or offsets, the whole of the operators; `padding` may be a null tensor. The attribute
-// with the order of the ids, or of the last offset, before that of negative indices, is at the given index.
+// of the order of the ids, or of the last offset, is at the given index, and behind it that of negative indices.
 void reduce_by_segment_ids(const Call& call, const Lookup& lookup, const Combiner& combiner, const Tensor& segment_ids,
                            const Tensor& num_segments, size_t order);
 void reduce_by_offsets(const Call& call, const Lookup& lookup, const Combiner& combiner, const Tensor& offsets,

@@ -1,59 +1,12 @@
 // EmbeddingBagOffsetsSum, -Mean, -SqrtN and -Max.
 
-#include <cstring>
-
 #include "embedding.h"
+#include "kept_entries.h"
 #include "kernels.h"
 #include "requirements.h"
 
 namespace onnx_sparse {
 namespace {
-
-// Which entries of bags are left out: those of one index, or none where it is negative, and perhaps negative ones.
-template <class Id>
-struct LeftOut {
-  Id padding;
-  bool negative;
-
-  bool operator()(Id index) const { return ((index == padding) & (padding >= 0)) | (negative & (index < 0)); }
-};
-
-// The values, of so many bytes each and at any address, of the entries that are not left out.
-template <size_t bytes, class Id>
-std::unique_ptr<char[]> kept_values(const void* values, const Id* indices, int64_t count, LeftOut<Id> left_out) {
-  auto kept = uninitialized<char>(count * static_cast<int64_t>(bytes));
-  const auto* from = static_cast<const char*>(values);
-  char* to = kept.get();
-  for (int64_t k = 0; k < count; ++k, from += bytes) {
-    std::memcpy(to, from, bytes);  // no branch: it would be mispredicted
-    to += left_out(indices[k]) ? 0 : bytes;
-  }
-  return kept;
-}
-
-template <class Id>
-std::unique_ptr<char[]> kept_weights_of(const void* weights, size_t weight_bytes, const Id* indices, int64_t count,
-                                        LeftOut<Id> left_out) {
-  switch (weight_bytes) {
-    case 1:
-      return kept_values<1>(weights, indices, count, left_out);
-    case 2:
-      return kept_values<2>(weights, indices, count, left_out);
-    case 4:
-      return kept_values<4>(weights, indices, count, left_out);
-    default:
-      return kept_values<8>(weights, indices, count, left_out);
-  }
-}
-
-// Whether an index is negative; it takes a fraction of the time in which the rows are read.
-template <class Id>
-bool any_negative(const Id* indices, int64_t count) {
-  Id all = 0;
-  for (int64_t k = 0; k < count; ++k)
-    all |= indices[k];  // of which the sign is that of a negative one, if there is one
-  return all < 0;
-}
 
 // Reduces the entries of bags that begin at the offsets, the last of which ends at `end`, without those of the index
 // `padding` and perhaps negative ones. Returns whether every index is in range; if not, the output is not complete.
@@ -72,8 +25,7 @@ bool reduce_bags(const Call& call, SegmentReduction work, size_t weight_bytes, c
   }
   for (; entry < end; ++entry) kept += !left_out(indices[entry]);
   const auto kept_indices = kept_values<sizeof(Id)>(indices, indices, end, left_out);
-  const auto kept_weights =
-      work.weights == nullptr ? nullptr : kept_weights_of(work.weights, weight_bytes, indices, end, left_out);
+  const auto kept_weights = kept_weights_of(work.weights, weight_bytes, indices, end, left_out);
   work.indices = kept_indices.get();
   work.weights = kept_weights.get();
   return reduce_ordered(call, work, starts.get(), bags, kept);
@@ -115,7 +67,8 @@ void reduce_by_offsets(const Call& call, const Lookup& lookup, const Combiner& c
           ? reduce_bags(call, work, prepared.weight_bytes, offsets.as<int32_t>(), bags, end, padding_row, drop_negative)
           : reduce_bags(call, work, prepared.weight_bytes, offsets.as<int64_t>(), bags, end, padding_row,
                         drop_negative);
-  if (!in_range) require_in_range("indices", lookup.indices, end, lookup.table.dims[0], drop_negative);
+  if (!in_range)
+    require_in_range("indices", lookup.indices, end, lookup.table.dims[0], {drop_negative ? &lookup.indices : nullptr});
 }
 
 void embedding_bag_offsets_sum(const Call& call) { embedding_bag_offsets(call, kSum, call.input(4), call.input(5)); }

@@ -64,16 +64,24 @@ bool are_in_range(const Call& call, const Tensor& values, int64_t high) {
 }
 
 void require_sorted(const Call& call, std::string_view name, const Tensor& ids) {
-  if (are_sorted(call, ids)) return;
+  if (!are_sorted(call, ids)) require_sorted(name, ids, {});
+}
+
+void require_sorted(std::string_view name, const Tensor& ids, const LeftOutWhereNegative& left_out) {
   const int64_t size = ids.size();
+  int64_t before = 0;
+  int64_t position_before = 0;
   for (int64_t k = 0; k < size; ++k) {
+    if (left_out(k)) continue;
     const int64_t id = ids.integer(static_cast<size_t>(k));
-    const int64_t before = k == 0 ? 0 : ids.integer(static_cast<size_t>(k - 1));
-    if (id >= before) continue;
     if (id < 0) throw InvalidArgument{element(name, k) + " = " + std::to_string(id) + " must be >= 0"};
-    throw InvalidArgument{element(name, k) + " = " + std::to_string(id) + " is less than " + element(name, k - 1) +
-                          " = " + std::to_string(before) + "; " + std::string(name.substr(name.rfind('_') + 1)) +
-                          " must be sorted"};
+    if (id < before) {
+      throw InvalidArgument{element(name, k) + " = " + std::to_string(id) + " is less than " +
+                            element(name, position_before) + " = " + std::to_string(before) + "; " +
+                            std::string(name.substr(name.rfind('_') + 1)) + " must be sorted"};
+    }
+    before = id;
+    position_before = k;
   }
 }
 
@@ -87,10 +95,11 @@ void require_offsets(const Call& call, std::string_view name, const Tensor& offs
   if (offsets.integer(static_cast<size_t>(size - 1)) > count) require_in_range(name, offsets, size, count + 1);
 }
 
-void require_in_range(std::string_view name, const Tensor& values, int64_t count, int64_t high, bool but_negative) {
+void require_in_range(std::string_view name, const Tensor& values, int64_t count, int64_t high,
+                      const LeftOutWhereNegative& left_out) {
   for (int64_t k = 0; k < count; ++k) {
     const int64_t value = values.integer(static_cast<size_t>(k));
-    if ((value < 0 && !but_negative) || value >= high) throw out_of_range(name, values, k, value, "0", high);
+    if ((value < 0 || value >= high) && !left_out(k)) throw out_of_range(name, values, k, value, "0", high);
   }
 }
 

@@ -9,21 +9,29 @@
 
 namespace onnx_sparse {
 
+// Which entries are left out: none, or those whose index is negative.
+struct LeftOutWhereNegative {
+  const Tensor* indices = nullptr;
+
+  bool operator()(int64_t k) const { return indices != nullptr && indices->integer(static_cast<size_t>(k)) < 0; }
+};
+
 // Whether ids or offsets are sorted and not negative.
 bool are_sorted(const Call& call, const Tensor& ids);
 
 // Whether values are in [0, high).
 bool are_in_range(const Call& call, const Tensor& values, int64_t high);
 
-// Throws an InvalidArgument unless ids or offsets are sorted and not negative.
+// Throws an InvalidArgument unless ids or offsets are sorted and not negative, those that are left out aside.
 void require_sorted(const Call& call, std::string_view name, const Tensor& ids);
+void require_sorted(std::string_view name, const Tensor& ids, const LeftOutWhereNegative& left_out);
 
 // Throws an InvalidArgument unless offsets into `count` entries begin with 0, do not decrease and are at most `count`.
 void require_offsets(const Call& call, std::string_view name, const Tensor& offsets, int64_t count);
 
-// Throws an InvalidArgument unless the first `count` values, perhaps but negative ones, are in [0, high).
+// Throws an InvalidArgument unless the first `count` values, those that are left out aside, are in [0, high).
 void require_in_range(std::string_view name, const Tensor& values, int64_t count, int64_t high,
-                      bool but_negative = false);
+                      const LeftOutWhereNegative& left_out = {});
 
 // Throws an InvalidArgument unless row splits begin with 0, do not decrease and end with `size`.
 void require_row_splits(std::string_view name, const Tensor& splits, int64_t size);

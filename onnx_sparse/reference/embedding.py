@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_sparse.reference.implementation import Array, implements
 from onnx_sparse.reference.reduction import compute_dtype, reduce_segments, row_width
-from onnx_sparse.reference.requirements import require_in_range
+from onnx_sparse.reference.requirements import require_in_range, require_sorted
 from onnx_sparse.reference.segment import count_sorted
 from onnx_sparse.schemas import embedding
 
@@ -41,22 +41,28 @@ def segment_entries(
     per_sample_weights: Array | None = None,
     *,
     segment_ids_order: str = "sorted",
+    negative_indices: str = "error",
 ) -> Entries:
-    """The entries of a lookup by segment, in the order of the segments.
+    """The entries of a lookup by segment, in the order of the segments, without those that are left out.
 
     Raises:
         KernelError: An input breaks the semantics.
     """
-    order: Array | slice = slice(None)
+    looked_up = indices >= 0 if negative_indices == "drop" else None
+    at = None if looked_up is None or looked_up.all() else np.flatnonzero(looked_up)
     if segment_ids_order == "any":
-        require_in_range("segment_ids", segment_ids, int(num_segments))
-        order = np.argsort(segment_ids, kind="stable")
-    counts = count_sorted(segment_ids[order], num_segments, emb_table)
+        require_in_range("segment_ids", segment_ids, int(num_segments), where=looked_up)
+        order = np.argsort(segment_ids if at is None else segment_ids[at], kind="stable")
+        at = order if at is None else at[order]
+    else:
+        require_sorted("segment_ids", segment_ids, where=looked_up)
+    kept = slice(None) if at is None else at
+    counts = count_sorted(segment_ids[kept], num_segments, emb_table)
     require_row("default_index", default_index, emb_table)
-    kept = indices[: counts.sum()]
-    require_in_range("indices", kept, len(emb_table))
-    weights = None if per_sample_weights is None else per_sample_weights[order]
-    return Entries(emb_table, kept[order], counts, default_index, weights)
+    used = segment_ids < num_segments
+    require_in_range("indices", indices, len(emb_table), where=used if looked_up is None else used & looked_up)
+    weights = None if per_sample_weights is None else per_sample_weights[kept]
+    return Entries(emb_table, indices[kept][: counts.sum()], counts, default_index, weights)
 
 
 def require_row(name: str, index: Array | None, emb_table: Array) -> None:

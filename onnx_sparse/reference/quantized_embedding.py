@@ -62,6 +62,7 @@ def _by_segment(
     *,
     bits: str = "8",
     segment_ids_order: str = "sorted",
+    negative_indices: str = "error",
 ) -> Array:
     """The looked-up rows, reduced by segment in float32 and rounded once."""
     table = _QuantizedTable(emb_table, scale_bias, bits)
@@ -73,6 +74,7 @@ def _by_segment(
         default_index,
         per_sample_weights,
         segment_ids_order=segment_ids_order,
+        negative_indices=negative_indices,
     )
     return reduced(table.dequantized(entries)).astype(scale_bias.dtype)
 

@@ -34,21 +34,24 @@ def require_in_range(
         raise KernelError(f"{_element(name, at)} = {values[at]} is out of range [{low}, {high})")
 
 
-def require_sorted(name: str, ids: Array) -> None:
-    """The ids or offsets [K] are non-negative and do not decrease.
+def require_sorted(name: str, ids: Array, *, where: Array | None = None) -> None:
+    """The ids or offsets [K], or those `where` it counts, are non-negative and do not decrease.
 
     Raises:
         KernelError: The first id that is negative or less than the one before.
     """
-    if not ids.size:
+    checked = ids if where is None else ids[where]
+    if not checked.size:
         return
-    falls = ids[1:] < ids[:-1]
-    if ids[0] < 0 or falls.any():
-        k = 0 if ids[0] < 0 else int(falls.argmax()) + 1
-        if ids[k] < 0:
-            raise KernelError(f"{name}[{k}] = {ids[k]} must be >= 0")
+    falls = checked[1:] < checked[:-1]
+    if checked[0] < 0 or falls.any():
+        k = 0 if checked[0] < 0 else int(falls.argmax()) + 1
+        at = np.arange(len(ids)) if where is None else np.flatnonzero(where)
+        wrong = f"{name}[{at[k]}] = {checked[k]}"
+        if checked[k] < 0:
+            raise KernelError(f"{wrong} must be >= 0")
         kind = name.rpartition("_")[2]
-        raise KernelError(f"{name}[{k}] = {ids[k]} is less than {name}[{k - 1}] = {ids[k - 1]}; {kind} must be sorted")
+        raise KernelError(f"{wrong} is less than {name}[{at[k - 1]}] = {checked[k - 1]}; {kind} must be sorted")
 
 
 def require_offsets(name: str, offsets: Array, count: int) -> None:

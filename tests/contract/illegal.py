@@ -71,8 +71,11 @@ def illegal_arguments(draw: st.DrawFn, op: Op, binding: Mapping[str, int], chang
 def _use_all_entries(op: Op, inputs: Arguments, attributes: Mapping[str, str]) -> None:
     """Raise the number of segments to use every entry: entries of segments beyond it are not looked at.
 
-    Without bags, no entry is.
+    Nor are the segments of entries that are left out. Without bags, no entry is.
     """
+    if attributes.get("negative_indices") == "drop" and "segment_ids" in inputs:
+        assume(len(inputs["emb_table"]) > 0)
+        np.maximum(inputs["indices"], 0, out=inputs["indices"])
     for declared in op.inputs:
         legal = declared.legal_values(attributes)
         if legal.kind == "sorted_segment":

@@ -164,8 +164,10 @@ def unsorted_reduction(kind: str, initial: Callable[[np.dtype[Any], Mapping[str,
 
 def embedding_segments(combiner: str) -> Callable[..., Any]:
     def oracle(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-        bags = segments_of(inputs["segment_ids"], int(inputs["num_segments"]))
-        return looked_up(combiner, inputs, bags)
+        segments = segments_of(inputs["segment_ids"], int(inputs["num_segments"]))
+        lowest_index = 0 if attributes.get("negative_indices") == "drop" else -math.inf
+        kept = [[k for k in segment if inputs["indices"][k] >= lowest_index] for segment in segments]
+        return looked_up(combiner, inputs, kept)
 
     return oracle
 

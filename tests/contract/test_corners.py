@@ -147,6 +147,19 @@ def test_indices_of_no_bag_are_not_looked_at(op_name: str, backend: str) -> None
 
 
 @each_backend
+@pytest.mark.parametrize("order", ["sorted", "any"])
+@pytest.mark.parametrize("op_name", [name for name in OPS if name.startswith("EmbeddingSegments")])
+def test_segments_of_entries_that_are_left_out_are_not_looked_at(op_name: str, order: str, backend: str) -> None:
+    """An entry with a negative index may have any segment id; a segment without others is empty."""
+    table = {"emb_table": np.array([[3.0], [4.0]]), "indices": np.array([-1, 1, -7, -1, 0])}
+    sizes = {"num_segments": np.array(3), "default_index": np.array(-1)}
+    for ids in ([7, 0, -1, 2, 1], [0, 0, 1, 1, 1], [2**62, 0, 0, 0, 1]):
+        inputs = table | {"segment_ids": np.array(ids), **sizes, "per_sample_weights": np.ones(5)}
+        (output,) = run(backend, op_name, TensorProto.DOUBLE, inputs, segment_ids_order=order, negative_indices="drop")
+        assert output.tolist() == [[4], [3], [0]]
+
+
+@each_backend
 @each_bag_operator
 def test_a_bag_of_padding_is_empty(op_name: str, backend: str) -> None:
     bags = {"emb_table": np.array([[-3.0], [4.0]]), "indices": np.array([1, 1, 0, 1]), "offsets": np.array([0, 2])}

@@ -207,6 +207,22 @@ ILLEGAL = [
         )
     ),
     *(
+        Illegal(op, wrong, message, {"negative_indices": "drop", "segment_ids_order": order})
+        for op in of_family("EmbeddingSegments")
+        for order, wrong, message in (
+            ("sorted", {"indices": [-1, 0, 3]}, "indices[2] = 3 is out of range [0, 3)"),
+            ("any", {"indices": [-1, 0, 3], "segment_ids": [9, 2, 1]}, "indices[2] = 3 is out of range [0, 3)"),
+            ("sorted", {"indices": [-1, 0, 1], "segment_ids": [7, -5, 0]}, "segment_ids[1] = -5 must be >= 0"),
+            ("any", {"indices": [-1, 0, 1], "segment_ids": [7, -5, 0]}, "segment_ids[1] = -5 is out of range [0, 3)"),
+            (
+                "sorted",
+                {"indices": [0, -1, 1], "segment_ids": [1, 9, 0]},
+                "segment_ids[2] = 0 is less than segment_ids[0] = 1; ids must be sorted",
+            ),
+            ("any", {"indices": [-1, 0, -2], "segment_ids": [7, 3, -1]}, "segment_ids[1] = 3 is out of range [0, 3)"),
+        )
+    ),
+    *(
         Illegal(op, wrong, message, {"fill_mode": "ZERO"} if OPS[op].attributes else {})
         for op in of_family("Segment")
         for wrong, message in (

@@ -121,8 +121,11 @@ def quantized(op: str, entries: int, groups: int, width: int, dtype: str) -> Inp
     return given | {"emb_table": np.ones((rows, width), np.uint8), "scale_bias": np.ones((rows, 1, 2), dtype)}
 
 
-def shuffled_entries(entries: int, segments: int, width: int, dtype: str) -> Inputs:
+def shuffled_entries(
+    entries: int, segments: int, width: int, dtype: str, every_second_is_dropped: bool = False
+) -> Inputs:
     given = segment("EmbeddingSegmentsSum", entries, max(segments, 1), width, dtype)
+    given["indices"][::2] -= every_second_is_dropped
     given = {n: a.astype(np.int32) if n != "emb_table" else a for n, a in given.items()}
     given["segment_ids"] = np.random.default_rng(1).permutation(given["segment_ids"])
     return given | {"default_index": np.array(-1, np.int32), "per_sample_weights": np.ones(entries, dtype)}
@@ -267,7 +270,12 @@ def cases() -> Iterator[Any]:
         for grown in range(3):
             shuffled = functools.partial(shuffled_entries, dtype=dtype)
             case = f"EmbeddingSegmentsSum {dtype} shuffled size {grown}"
-            yield pytest.param("EmbeddingSegmentsSum", {"segment_ids_order": "any"}, 3, grown, shuffled, id=case)
+            order = {"segment_ids_order": "any"}
+            yield pytest.param("EmbeddingSegmentsSum", order, 3, grown, shuffled, id=case)
+            half = functools.partial(shuffled_entries, dtype=dtype, every_second_is_dropped=True)
+            yield pytest.param(
+                "EmbeddingSegmentsSum", order | {"negative_indices": "drop"}, 3, grown, half, id=f"{case} dropped"
+            )
 
 
 def bound_of_time(op: str, modes: dict[str, str], inputs: Inputs, outputs: list[Array]) -> float:

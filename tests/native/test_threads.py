@@ -66,6 +66,9 @@ def every_operator(threads: int) -> Iterator[tuple[str, list[Array]]]:
                     inputs["segment_ids"] = random.permutation(ids)
                     shuffled = run(op, inputs, threads=threads, segment_ids_order="any")
                     yield f"{op} {skew} {width} shuffled", shuffled
+                    inputs["indices"][random.random(len(ids)) < 0.2] = -1
+                    dropped = run(op, inputs, threads=threads, segment_ids_order="any", negative_indices="drop")
+                    yield f"{op} {skew} {width} shuffled, some dropped", dropped
     yield from _other_operators(random, threads)
 
 

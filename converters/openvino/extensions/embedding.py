@@ -8,7 +8,10 @@ from onnx_sparse.schemas import embedding, embedding_bag
 
 
 def _segments(b: Subgraph) -> list[Value]:
-    return _reduced(b, b.int64(b.input("segment_ids")), b.vector(b.int64(b.input("num_segments"))))
+    ids, count = b.int64(b.input("segment_ids")), b.vector(b.int64(b.input("num_segments")))
+    if b.attribute("negative_indices") == "drop":
+        ids = b.where(b.ops.less(b.int64(b.input("indices")), b.integer(0)), count, ids)
+    return _reduced(b, ids, count)
 
 
 def _bags(b: Subgraph) -> list[Value]:
