@@ -9,7 +9,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto, numpy_helper
 
 from onnx_sparse.converters.emitter import Emitter
-from onnx_sparse.converters.rewriting.entries import FAR, column
+from onnx_sparse.converters.rewriting.entries import FAR, column, is_same
 from onnx_sparse.converters.rewriting.graph import Graph, attribute
 from onnx_sparse.converters.rewriting.sizes import measured, sizes
 from onnx_sparse.converters.tensor import Tensor
@@ -124,11 +124,6 @@ def before_checking(graph: Graph, splits: str) -> str:
         return splits
     checked: str = lengths.input[2]
     return checked
-
-
-def is_same(graph: Graph, one: str, other: str) -> bool:
-    """Whether two integer tensors are the same up to their type."""
-    return graph.without_casts(one) == graph.without_casts(other)
 
 
 def _splits_of_rows(graph: Graph, name: str) -> str | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onnx import NodeProto, TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
@@ -13,12 +11,12 @@ from onnx_sparse.converters.ragged.rows import (
     before_checking,
     columns_of,
     is_row_count,
-    is_same,
     part_of_column,
     row_ids,
     vectors_of,
 )
-from onnx_sparse.converters.rewriting.entries import column, is_row_gather, one_more_than_the_last, spread
+from onnx_sparse.converters.rewriting.dropping import before_negative_are_dropped
+from onnx_sparse.converters.rewriting.entries import column, is_row_gather, is_same, one_more_than_the_last, spread
 from onnx_sparse.converters.rewriting.graph import Graph, attribute
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.tensor import Tensor
@@ -165,15 +163,17 @@ class BagsOfSplits(Rule[Graph]):
         """Reduce between the splits."""
         emit = graph.emitter(node)
         table, ids, _, _, default, weights = (graph.tensor(name) for name in node.input)
-        dropped = None if to_last else _before_negative_are_dropped(graph, node, rows)
+        drops = attribute(node, "negative_indices") == b"drop"
+        dropped = None
+        if not drops and not to_last and rows.kept is not None:
+            dropped = before_negative_are_dropped(graph, node, rows.kept)
         if dropped is not None:
-            ids, weights, rows = graph.tensor(dropped.ids), graph.tensor(dropped.weights), RowIds(rows.splits)
-            if dropped.condition is not None:
-                ids = emit.op("Where", graph.tensor(dropped.condition), ids, emit.like(-1, ids), shape=ids.shape)
+            ids, weights, rows = dropped.marked(graph, emit), graph.tensor(dropped.weights), RowIds(rows.splits)
+            drops = True
         splits = _splits(graph, emit, rows)
         inputs = _bags(emit, table, ids, splits, emit.cast(default, TensorProto.INT64), weights)
         kind = f"EmbeddingBagOffsets{node.op_type.removeprefix('EmbeddingSegments')}"
-        attributes = {**ROW_SPLITS, "negative_indices": "error" if dropped is None else "drop"}
+        attributes = {**ROW_SPLITS, "negative_indices": "drop" if drops else "error"}
         if not to_last:
             graph.replace(node, kind, [*inputs.values()], **attributes)
             return
@@ -299,51 +299,6 @@ def _splits(graph: Graph, emit: Emitter, rows: RowIds) -> Tensor:
     kept = emit.cast(graph.tensor(rows.kept), TensorProto.INT64)
     counts = emit.op("Concat", emit.constant([0]), emit.op("CumSum", kept, emit.constant(0)), shape=(None,), axis=0)
     return emit.op("Gather", counts, splits, shape=splits.shape, axis=0)
-
-
-@dataclass(frozen=True)
-class _Dropped:
-    """The entries of a lookup before those with negative ids were dropped.
-
-    Attributes:
-        ids: Their ids.
-        weights: Their weights; empty without weights.
-        condition: What else must hold for an entry that is kept, a vector of booleans; None for nothing else.
-    """
-
-    ids: str
-    weights: str
-    condition: str | None
-
-
-def _before_negative_are_dropped(graph: Graph, node: NodeProto, rows: RowIds) -> _Dropped | None:
-    """The entries before some were dropped; None if it is not known that those with negative ids were among them."""
-    if rows.kept is None:
-        return None
-    ids, weights = (_before_dropping(graph, node.input[place], rows.kept) for place in (1, 5))
-    if graph.shape(node.input[5]) == (0,):
-        weights = node.input[5]
-    if ids is None or weights is None:
-        return None
-    if _is_not_negative(graph, rows.kept, ids):
-        return _Dropped(ids, weights, None)
-    both = graph.producer(rows.kept, "And")
-    for test, other in () if both is None else (tuple(both.input), tuple(both.input)[::-1]):
-        if _is_not_negative(graph, test, ids) and graph.rank(other) == 1:
-            return _Dropped(ids, weights, other)
-    return None
-
-
-def _is_not_negative(graph: Graph, mask: str, ids: str) -> bool:
-    """Whether a mask says which ids are not negative."""
-    test = graph.producer(mask, "GreaterOrEqual")
-    return test is not None and graph.integers(test.input[1]) == [0] and is_same(graph, ids, test.input[0])
-
-
-def _before_dropping(graph: Graph, name: str, mask: str) -> str | None:
-    """The vector whose elements under a mask are a tensor's."""
-    kept = graph.producer(graph.without_casts(name), "Compress")
-    return kept.input[0] if kept is not None and kept.input[1] == mask else None
 
 
 def _bags(

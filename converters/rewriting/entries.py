@@ -61,6 +61,11 @@ def one_more_than_the_last(graph: Graph, name: str) -> str | None:
     return ids
 
 
+def is_same(graph: Graph, one: str, other: str) -> bool:
+    """Whether two integer tensors are the same up to their type."""
+    return graph.without_casts(one) == graph.without_casts(other)
+
+
 def spread(graph: Graph, name: str) -> str:
     """The vector that was reshaped to a tensor of shape [K, 1, ..., 1]; any other tensor itself."""
     node = graph.producer(name, "Reshape", "Unsqueeze")

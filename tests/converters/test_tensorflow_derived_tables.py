@@ -54,7 +54,7 @@ def tables(model):
 
 
 class TestParts:
-    @pytest.mark.parametrize(("safe", "count"), [(False, 5), (True, 6)], ids=["plain", "safe"])
+    @pytest.mark.parametrize(("safe", "count"), [(False, 5), (True, 3)], ids=["plain", "safe"])
     @pytest.mark.parametrize("strategy", ["div", "mod"])
     @pytest.mark.parametrize("sizes", [(13,), (7, 6), (5, 4, 4), (1,) * 13], ids=str)
     def test_become_one_table(self, agree, sizes, strategy, safe, count):
@@ -139,7 +139,7 @@ class TestParts:
 
 
 class TestClippedRows:
-    @pytest.mark.parametrize(("safe", "count"), [(False, 5), (True, 6)], ids=["plain", "safe"])
+    @pytest.mark.parametrize(("safe", "count"), [(False, 5), (True, 3)], ids=["plain", "safe"])
     @pytest.mark.parametrize("max_norm", [1.0, 0.3, 100.0])
     def test_are_rows_of_a_clipped_table(self, agree, max_norm, safe, count):
         """Equal to the bit, because TensorFlow itself clipped the rows."""
@@ -152,7 +152,7 @@ class TestClippedRows:
 
     def test_of_a_table_in_parts(self, agree):
         model = agree(lookup(in_parts(5, 4, 4), max_norm=0.5), INDICES, IDS, SHAPE)
-        assert len(model.graph.node) == 6
+        assert len(model.graph.node) == 3
         assert len(tables(model)) == 1
 
     def test_of_a_table_that_is_looked_up_without_a_norm_as_well(self, agree):

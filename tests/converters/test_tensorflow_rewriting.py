@@ -67,10 +67,10 @@ class TestNodeCounts:
         [
             ({}, 5),
             ({"weights": True}, 7),
-            ({"safe": True}, 6),
-            ({"safe": True, "default_id": 3}, 6),
-            ({"safe": True, "weights": True}, 11),
-            ({"safe": True, "weights": True, "default_id": 0}, 11),
+            ({"safe": True}, 3),
+            ({"safe": True, "default_id": 3}, 3),
+            ({"safe": True, "weights": True}, 7),
+            ({"safe": True, "weights": True, "default_id": 0}, 7),
         ],
         ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
     )
@@ -90,7 +90,7 @@ class TestNodeCounts:
             return tf.nn.safe_embedding_lookup_sparse(TABLE, tf.SparseTensor(indices, ids, shape))
 
         model, explanation = explain(of_rank_3)
-        assert len(model.graph.node) == 21 < explanation.source_nodes
+        assert len(model.graph.node) == 18 < explanation.source_nodes
         assert [n.op_type for n in model.graph.node if n.domain == DOMAIN] == ["SparseReshape", "EmbeddingSegmentsMean"]
         assert kinds(model).count("Reshape") == 1
 
@@ -371,10 +371,40 @@ class TestRowOrder:
 
         model = agree(computed, INDICES[::-1], IDS, SHAPE)
         (node,) = (node for node in model.graph.node if node.op_type.startswith("EmbeddingSegments"))
-        assert [a.s for a in node.attribute] == [b"sorted"]
+        assert [a.s for a in node.attribute] == [b"error", b"sorted"]
 
 
 class TestPruning:
+    @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+    @pytest.mark.parametrize("options", [{}, {"weights": True}, {"default_id": 3}], ids=" ".join)
+    @pytest.mark.parametrize("ids", [tf.int32, tf.int64], ids=lambda t: t.name)
+    def test_a_lookup_drops_negative_ids_itself(self, run, combiner, options, ids):
+        """Whether all ids are negative, some, or none; entries without a positive weight go with them."""
+        looked_up = lookup(safe=True, combiner=combiner, ids=ids, **options)
+        model, rng = convert(looked_up), np.random.default_rng(7)
+        assert "Compress" not in kinds(model)
+        for negative in (0, 0.5, 1):
+            indices, drawn, shape = shuffled(rng, 40, 12, ids.as_numpy_dtype)
+            drawn[rng.random(len(drawn)) < negative] = -3
+            feeds = {"indices": indices, "ids": drawn, "shape": shape}
+            if "weights" in options:
+                feeds["weights"] = rng.uniform(-0.2 * (combiner != "sum"), 2, len(drawn)).astype(np.float32)
+            (actual,) = run(model, **feeds).values()
+            expected = looked_up(*feeds.values()).numpy()
+            np.testing.assert_allclose(actual, expected, rtol=1e-5 if "weights" in options else 0)
+
+    def test_ids_that_a_cast_may_make_negative_are_dropped_before(self, run):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)] * 2)
+        def narrowed(ids, rows):
+            kept = ids >= 0
+            ids, rows = (tf.cast(tf.boolean_mask(x, kept), tf.int32) for x in (ids, rows))
+            return tf.raw_ops.SparseSegmentSum(data=TABLE, indices=ids, segment_ids=rows)
+
+        model = convert(narrowed)
+        assert kinds(model).count("Compress") == 2
+        with pytest.raises(onnx_sparse.KernelError, match=r"indices\[1\] = -1 is out of range"):
+            run(model, ids=np.array([-1, 2, 2**32 - 1]), rows=np.array([0, 0, 1]))
+
     def test_a_mask_of_rows_is_not_a_mask_of_entries(self, agree):
         @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32)])
         def kept(x):
@@ -401,6 +431,34 @@ class TestPruning:
 
 
 @pytest.mark.slow
+class TestStacks:
+    """A stack is one Concat and one Reshape where its sizes are known."""
+
+    @pytest.mark.parametrize("count", [1, 2, 5])
+    @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+    @pytest.mark.parametrize("shape", [[None, 4], [3, 4], [4, None], [None, None]], ids=str)
+    def test_along_any_axis(self, agree, shape, axis, count):
+        @tf.function(input_signature=[tf.TensorSpec(shape, tf.float32)])
+        def stacked(x):
+            return tf.stack([x + float(k) for k in range(count)], axis=axis)
+
+        for rows, columns in ((0, 4), (3, 4), (4, 0)):
+            given = [known or size for known, size in zip(shape, (rows, columns), strict=True)]
+            x = np.arange(np.prod(given)).reshape(given).astype(np.float32)
+            model = agree(stacked, x)
+        splits_known_axis = (shape[axis % 3] if axis % 3 < 2 else None) is not None and shape.count(None) < 2
+        assert ("Unsqueeze" not in kinds(model)) == (splits_known_axis and count > 1)
+
+    def test_of_sizes_that_may_differ(self, agree):
+        """Joined, they might have the right size in all."""
+
+        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.float32), tf.TensorSpec([None, 4], tf.float32)])
+        def stacked(x, y):
+            return tf.stack([x, y], axis=1)
+
+        assert "Unsqueeze" in kinds(agree(stacked, np.ones((2, 4), np.float32), np.ones((2, 4), np.float32)))
+
+
 def test_rules_apply_inside_of_branches(agree):
     @tf.function(input_signature=[*TRIPLE, tf.TensorSpec([], tf.bool)])
     def branches(indices, ids, shape, safe):

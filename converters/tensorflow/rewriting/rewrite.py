@@ -9,6 +9,7 @@ from onnx_sparse.converters.rewriting import engine
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Rule
+from onnx_sparse.converters.tensorflow.rewriting.dropped_ids import DropNegative
 from onnx_sparse.converters.tensorflow.rewriting.empty_rows import DefaultRow, ZeroRow
 from onnx_sparse.converters.tensorflow.rewriting.gathered_rows import (
     LookupOfColumn,
@@ -26,11 +27,13 @@ from onnx_sparse.converters.tensorflow.rewriting.pruning import (
 )
 from onnx_sparse.converters.tensorflow.rewriting.row_splits import RowsOfSplits
 from onnx_sparse.converters.tensorflow.rewriting.same import KnownShape, SameShape, SameSparseShape, WholeSlice
+from onnx_sparse.converters.tensorflow.rewriting.stacks import StackByReshape
 
 #: Phases of rules; those of one phase are applied together until none fires. First lookups take in their weights, while
 #: ids and weights are still filled alike; when the sums that divide them have been found, those without weights follow.
 #: Then filled rows are removed, then the remains of pruning; then lookups get as many weights as ids, and those of
-#: ragged tensors take row splits. In the end come gathered rows that nothing else has taken in.
+#: ragged tensors take row splits. In the end come gathered rows that nothing else has taken in, and lookups that drop
+#: negative ids themselves; then what is left is written in the way in which ONNX Runtime is fast.
 PHASES: tuple[tuple[Rule[Graph], ...], ...] = (
     (WholeSlice(), KnownShape(), DirectLookup(), WeightedSum(), SameShape(), SameSparseShape()),
     (WeightedMean(), MeanOfSlices()),
@@ -49,7 +52,8 @@ PHASES: tuple[tuple[Rule[Graph], ...], ...] = (
     ),
     (WeightPerId(),),
     ragged.PHASE,
-    (UnsortedLookup(), LookupOfColumn()),
+    (UnsortedLookup(), LookupOfColumn(), DropNegative()),
+    (StackByReshape(),),
 )
 
 
