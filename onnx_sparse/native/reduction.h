@@ -418,14 +418,28 @@ void reduce_batch(const SegmentBatch& batch) {
   reduce_in_vectors<R, kVectorBytes / sizeof(typename R::Compute)>(batch);
 }
 
+// Adds rows to a sum, from one column on: so many columns at a time, which stay in registers, then the rest.
+template <class R, size_t columns>
+ONNX_SPARSE_INLINE void accumulate_columns(typename R::Compute* sum, const typename R::Compute* rows, size_t count,
+                                           size_t width, size_t column) {
+  using C = typename R::Compute;
+  for (; width - column >= columns; column += columns) {
+    C some[columns];
+    std::memcpy(some, sum + column, sizeof some);
+    const C* row = rows + column;
+    for (size_t k = 0; k < count; ++k, row += width) {
+      ONNX_SPARSE_UNROLL for (size_t i = 0; i < columns; ++i) some[i] = R::join(some[i], row[i]);
+    }
+    std::memcpy(sum + column, some, sizeof some);
+  }
+  if constexpr (columns > 1) accumulate_columns<R, columns / 2>(sum, rows, count, width, column);
+}
+
 template <class R>
 void accumulate(void* accumulator, const void* rows, size_t count, size_t width) {
   using C = typename R::Compute;
-  C* __restrict sum = static_cast<C*>(accumulator);
-  const C* __restrict row = static_cast<const C*>(rows);
-  for (; count > 0; --count, row += width) {
-    for (size_t i = 0; i < width; ++i) sum[i] = R::join(sum[i], row[i]);
-  }
+  accumulate_columns<R, 4 * kVectorBytes / sizeof(C)>(static_cast<C*>(accumulator), static_cast<const C*>(rows), count,
+                                                      width, 0);
 }
 
 template <class R>

@@ -19,7 +19,7 @@ constexpr int64_t kBatchEntries = 512;
 constexpr int64_t kLongSegment = 4096;
 // How many blocks of eight entries of a long segment make a task, and how much memory their sums may take at a time.
 constexpr int64_t kTaskBlocks = 64;
-constexpr int64_t kBlockSumBytes = 1 << 20;
+constexpr int64_t kBlockSumBytes = 1 << 18;
 constexpr int64_t kMostPrefetched = 64;
 // The rows of a table of so many bytes stay in the second-level cache, and prefetches would only take time.
 constexpr int64_t kCachedBytes = 1 << 20;
