@@ -13,6 +13,8 @@ from onnx import ModelProto
 
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, causes, first_line
 from onnx_sparse.converters.graphs import graphs
+from onnx_sparse.converters.rewriting.engine import rewrite
+from onnx_sparse.converters.rewriting.stacks import StackByReshape
 from onnx_sparse.converters.torch.handlers import HANDLERS
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
 from onnx_sparse.converters.torch.source import Source, load
@@ -23,6 +25,9 @@ _OPSET = 18
 
 #: The limit of protocol buffers; the tools of the onnx package refuse larger models.
 _LARGEST_PROTO = 2**31 - 1
+
+#: What is written in another way than torch's exporter does.
+_PHASES = ((StackByReshape(),),)
 
 #: How the exporter's errors name a node.
 _NODE = re.compile(r"translating node %(?P<name>\w+) .*?target=(?:torch\.ops\.)?(?P<target>[\w.:<> ]+)\]", re.DOTALL)
@@ -128,6 +133,7 @@ def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[
     for graph in graphs(model.graph):
         for node in graph.node:
             del node.metadata_props[:]  # traces of the stack, with the paths of whoever exported
+    rewrite(model, _PHASES)
     return model
 
 

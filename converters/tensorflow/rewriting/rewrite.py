@@ -9,6 +9,7 @@ from onnx_sparse.converters.rewriting import engine
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Rule
+from onnx_sparse.converters.rewriting.stacks import StackByReshape
 from onnx_sparse.converters.tensorflow.rewriting.dropped_ids import DropNegative
 from onnx_sparse.converters.tensorflow.rewriting.empty_rows import DefaultRow, ZeroRow
 from onnx_sparse.converters.tensorflow.rewriting.gathered_rows import (
@@ -27,7 +28,6 @@ from onnx_sparse.converters.tensorflow.rewriting.pruning import (
 )
 from onnx_sparse.converters.tensorflow.rewriting.row_splits import RowsOfSplits
 from onnx_sparse.converters.tensorflow.rewriting.same import KnownShape, SameShape, SameSparseShape, WholeSlice
-from onnx_sparse.converters.tensorflow.rewriting.stacks import StackByReshape
 
 #: Phases of rules; those of one phase are applied together until none fires. First lookups take in their weights, while
 #: ids and weights are still filled alike; when the sums that divide them have been found, those without weights follow.

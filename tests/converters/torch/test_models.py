@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
 
+import onnx_sparse  # noqa: E402
 from onnx_sparse.converters.torch import convert, export, verify  # noqa: E402
 
 WIDTH = 4
@@ -138,3 +140,31 @@ def test_reductions_of_no_rows(agree) -> None:
                     getattr(x, n)(a, keepdim=k)
                 )
     agree(calls, [(torch.randn(rows, 3, 4),) for rows in (2, 0)], dynamic=[{0: MANY}])
+
+
+class Interactions(torch.nn.Module):
+    """Products of looked-up features, of which each has a column of ids."""
+
+    def __init__(self, axis: int) -> None:
+        super().__init__()
+        self.axis = axis
+        self.tables = torch.nn.ModuleList([torch.nn.Embedding(9, WIDTH) for _ in range(3)])
+
+    def forward(self, ids: Any) -> Any:
+        stacked = torch.stack([table(ids[:, k]) for k, table in enumerate(self.tables)], self.axis)
+        return stacked @ stacked.transpose(1, 2)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_stacked_features_are_joined_and_reshaped_once(axis: int) -> None:
+    """Along the last axis they cannot be, and along the first one not without their number."""
+    ids = torch.tensor([[1, 2, 3], [8, 0, 4], [5, 5, 5]])
+    module = Interactions(axis).eval()
+    model = export(module, (ids,), dynamic_shapes={"ids": {0: MANY}})
+    assert ("Unsqueeze" in [node.op_type for node in model.graph.node]) == (axis != 1)
+    session = onnx_sparse.InferenceSession(model)
+    for count in (0, 1, 3):
+        (got,) = session.run(None, {"ids": ids[:count].numpy()})
+        want = module(ids[:count]).detach().numpy()
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)

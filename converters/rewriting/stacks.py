@@ -1,4 +1,4 @@
-"""A rule for tf.stack, which joins the features of recommenders before their interactions."""
+"""A rule for stacks, as tf.stack and torch.stack make them: recommenders stack features before their interactions."""
 
 from __future__ import annotations
 
