@@ -103,7 +103,7 @@ class Emitter(GraphEmitter):
         """Drop optional outputs at the end that nothing reads. Nodes of the domain are canonical and keep theirs."""
         if node.domain:
             return
-        declared = onnx.defs.get_schema(node.op_type, self.opset).outputs
+        declared = onnx.defs.get_schema(node.op_type, self.domains[""]).outputs
         optional = onnx.defs.OpSchema.FormalParameterOption.Optional
         while node.output[-1] not in used and declared[min(len(node.output), len(declared)) - 1].option == optional:
             del node.output[-1]

@@ -78,6 +78,12 @@ FAULTS = (
     Fault("ErfInv", (), "the result is wrong by up to 0.01 % of it, and from 0.9966 by up to 0.5 %"),
     Fault("ExperimentalDetectronTopKROIs", (), "the rows behind the last box are not initialised"),
     Fault("ExperimentalDetectronTopKROIs", (), "boxes of equal chances are in any order"),
+    Fault("ExperimentalDetectronDetectionOutput", (), "of no boxes the numbers are not initialised"),
+    Fault("NMSRotated", (), "of no boxes the number is not initialised"),
+    Fault("NMSRotated", (), "at an overlap of 1, equal boxes may be dropped"),
+    Fault("FakeConvert", (), "NaN becomes the lowest number of the type"),
+    Fault("FakeConvert", ("f32",), "with f8e5m2, numbers that round up to 2**-15 or a lower power become twice that"),
+    Fault("BinaryConvolution", (), "after a FakeQuantize to other numbers than 0 and 1, all are taken for -1"),
     Fault("", _WIDE, "64-bit integers are computed in 32 bits"),
     Fault("", ("f64",), "float64 is computed in float32"),
 )  # fmt: skip

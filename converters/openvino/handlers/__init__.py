@@ -22,14 +22,17 @@ from onnx_sparse.converters.openvino.handlers import (  # noqa: F401 - imported 
     pooling,
     priors,
     proposal,
+    quantization,
     recurrent,
     reduction,
     regions,
+    rotated_boxes,
     shaping,
     slicing,
     sparse,
     spatial,
     spectral,
+    strings,
 )
 from onnx_sparse.converters.openvino.handlers.registry import (
     HANDLERS,

@@ -127,26 +127,6 @@ def lrn(node: Node, emit: Emitter) -> Tensor:
     return emit.op("LRN", node[0], size=node.integer("size"), **numbers)
 
 
-@handles("FakeQuantize-1", to="Round, Where")
-def fake_quantize(node: Node, emit: Emitter) -> Tensor:
-    """FakeQuantize-1: round x to one of `levels` steps from input_low to input_high, mapped to the output range.
-
-    x <= min(low, high) becomes output_low, x > max(low, high) output_high.
-    """
-    if node.choice("auto_broadcast", ("numpy", "none", "pdpd"), "numpy") == "pdpd":
-        raise Unsupported("auto_broadcast = 'pdpd' is not supported")
-    x, low, high, out_low, out_high = (node[k] for k in range(5))
-    steps = emit.like(node.integer("levels") - 1, x)
-    scaled = emit.op("Mul", emit.op("Div", emit.op("Sub", x, low), emit.op("Sub", high, low)), steps)
-    unit = emit.op("Div", emit.op("Round", scaled), steps)
-    inner = emit.op("Add", emit.op("Mul", unit, emit.op("Sub", out_high, out_low)), out_low)
-    below = emit.op("LessOrEqual", x, emit.op("Min", low, high))
-    above = emit.op("Greater", x, emit.op("Max", low, high))
-    kept = emit.op("Where", above, out_high, inner)
-    made = emit.op("Where", below, out_low, kept)
-    return made
-
-
 @handles("ScaledDotProductAttention-13", to="MatMul, Softmax")
 def attention(node: Node, emit: Emitter) -> Tensor:
     """ScaledDotProductAttention-13: softmax(query @ key.T * scale + mask) @ value."""

@@ -6,6 +6,8 @@ float64: neither is among the inputs.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from zoo.operators import F, Opset, declare, normal, spelled, variants
 
@@ -128,7 +130,13 @@ for levels, dims in ((256, ()), (2, (3, 1, 1)), (16, (1, 3, 1, 1)), (255, (1,)))
         return Opset(1).fake_quantize(x, low, high, low * F(1.5), high * F(0.5), n)
 
     declare("fake_quantize-1", f"{levels} {dims}", quantized, normal(2, 3, 4, 5))  # fmt: skip
-for kind in ("f8e4m3", "f8e5m2"):
-    declare("fake_convert-13", kind, lambda x, k=kind: Opset(13).fake_convert(x, np.array([2.0], F),
-            destination_type=k), normal(3, 4) * 20)  # fmt: skip
+for kind, dtype, scale, shift in itertools.product(
+    ("f8e4m3", "f8e5m2"), (F, np.float16), ([[2.0]], [[0.3], [7.0], [20.0]]), (None, [[0.3]], [[0.1], [0.0], [-4.0]])
+):
+    if shift is None or len(shift) == len(scale):
+        given = [np.array(scale, dtype)] if shift is None else [np.array(scale, dtype), np.array(shift, dtype)]
+        declare("fake_convert-13", f"{kind} {dtype.__name__} {scale} {shift}", lambda x, g=given, k=kind: Opset(
+            13).fake_convert(x, *g, destination_type=k), (normal(2, 3, 40) * 20).astype(dtype))  # fmt: skip
+        declare("fake_convert-13", f"fed {kind} {dtype.__name__} {scale} {shift}", lambda x, *g, k=kind: Opset(
+            13).fake_convert(x, *g, destination_type=k), (normal(2, 3, 40) * 20).astype(dtype), *given)  # fmt: skip
 declare("identity-16", "", Opset(16).identity, normal(2, 3))

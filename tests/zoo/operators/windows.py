@@ -153,9 +153,27 @@ for auto in ("same_upper", "valid"):
     declare("deformable_convolution-8", f"{auto}", lambda x, o, a=auto: Opset(8).deformable_convolution(
         x, o, normal(2, 4, 3, 3), [1, 1], [0, 0], [0, 0], [1, 1], None, a), normal(2, 4, 7, 7),
         normal(2, 18, *((7, 7) if auto == "same_upper" else (5, 5))))  # fmt: skip
-declare("binary_convolution-1", "", lambda x: Opset(1).binary_convolution(
-    x, whole(0, 2, 3, 8, 3, 3, dtype=np.uint8), [1, 1], [0, 0], [0, 0], [1, 1], "xnor-popcount", 0.0),
-    np.sign(normal(1, 8, 5, 5)))  # fmt: skip
+
+
+def bits(*shape: int) -> Any:
+    """A constant of random bits."""
+    import openvino as ov
+
+    stored = whole(0, 256, int(np.prod(shape)) // 8, dtype=np.uint8)
+    return ov.op.Constant(ov.Tensor(stored, ov.Shape(shape), ov.Type.u1))
+
+
+for (strides, begin, end, dilations, auto), filling, (count, channels, size), dtype in itertools.product(
+    (([1, 1], [0, 0], [0, 0], [1, 1], "explicit"), ([2, 1], [1, 2], [2, 1], [1, 1], "explicit"),
+     ([1, 1], [1, 1], [1, 1], [2, 2], "explicit"), ([2, 2], [0, 0], [0, 0], [1, 1], "same_lower")),
+    (0.0, 1.0, -1.0),
+    ((3, 8, 3), (17, 40, 2)),
+    (F, np.float16),
+):  # fmt: skip
+    declare("binary_convolution-1", f"{strides} {begin} {dilations} {auto} {filling} {count} {dtype.__name__}", lambda
+            x, s=strides, b=begin, e=end, d=dilations, a=auto, f=filling, n=(count, channels, size, size): Opset(
+                1).binary_convolution(x, bits(*n), s, b, e, d, "xnor-popcount", f, a),
+            normal(2, channels, 8, 9, dtype=dtype), static=[(0, axis) for axis in range(4)])  # fmt: skip
 for order, dtype in itertools.product(("rgb", "bgr"), (np.uint8, np.float16, F)):
     for planes in ([1, 6, 4, 1],), ([2, 6, 8, 1],), ([2, 4, 6, 1], [2, 2, 3, 2]):
         declare(f"nv12_to_{order}-8", f"{dtype.__name__} {planes}", getattr(Opset(8), f"nv12_to_{order}"),
