@@ -383,9 +383,10 @@ UNTESTED = {
     "GridSample": "in test_openvino_images",
     "NonMaxSuppression": "in test_openvino_images",
     "ROIAlign": "in test_openvino_images",
-    "ROIPooling": "in test_openvino_images",
     "ConvertPromoteTypes": "in test_openvino_promotion",
-    **dict.fromkeys(("PSROIPooling", "DeformablePSROIPooling", "ROIAlignRotated"), "in test_openvino_regions"),
+    **dict.fromkeys(
+        ("ROIPooling", "PSROIPooling", "DeformablePSROIPooling", "ROIAlignRotated"), "in test_openvino_regions"
+    ),
     **dict.fromkeys(
         ("GenerateProposals", "ExperimentalDetectronGenerateProposalsSingleImage"),
         "in test_openvino_generated_proposals",

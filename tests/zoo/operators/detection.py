@@ -62,10 +62,12 @@ for mode in ("avg", "max"):
                 9).roi_align(x, b, n, 3, 2, r, 0.5, m, a), normal(2, 3, 8, 8), boxes(4, size=16),
                 np.array([0, 1, 1, 0], np.int32), static=((1, 1),))  # fmt: skip
 numbered = np.concatenate([np.array([[0], [1], [1]], F), boxes(3, size=7)], 1)
-for method in ("max", "bilinear"):
-    declare("roi_pooling-2", method, lambda x, b, m=method: Opset(2).roi_pooling(
-        x, b, [3, 2], 1.0, m), normal(2, 3, 8, 8), numbered if method == "max" else
-        np.concatenate([numbered[:, :1], boxes(3)], 1))  # fmt: skip
+ended = np.concatenate([numbered, [[-1, 0, 0, 1, 1]], numbered]).astype(F)
+for method, size, given in itertools.product(("max", "bilinear"), ([3, 2], [1, 4]), (numbered, ended)):
+    parts = np.concatenate([given[:, :1], boxes(len(given))], 1)
+    declare("roi_pooling-2", f"{method} {size} {len(given)}", lambda x, b, m=method, s=size: Opset(2).roi_pooling(
+        x, b, s, 0.5, m), normal(2, 3, 8, 8), given if method == "max" else parts,
+        static=[(k, axis) for k, rank in enumerate((4, 2)) for axis in range(rank)])  # fmt: skip
 for mode in ("average", "bilinear"):
     declare("psroi_pooling-1", mode, lambda x, b, m=mode: Opset(1).psroi_pooling(
         x, b, 2, 2, 0.5 if m == "average" else 1.0, 2, 2, m), normal(2, 8, 8, 8),
