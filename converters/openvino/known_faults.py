@@ -52,9 +52,11 @@ FAULTS = (
       for name in ("LSTM", "GRU", "RNN")),
     *(Fault(name, ("u8",), "a sum or product beyond 255 is taken for 255, before a mean is divided")
       for name in ("ReduceSum", "ReduceMean", "ReduceProd")),
+    Fault("ReduceProd", ("i8",), "a product beyond the type's range is taken for its end"),
+    Fault("ReduceL2", ("u8", "i8"), "a sum of squares beyond the type's range is taken for its end"),
     Fault("StridedSlice", (), "with shrink_axis_mask or new_axis_mask, masked or negative bounds take other elements"),
     *(Fault(name, ("u8", "i8"), "results beyond the type's range are taken for its ends, where they should wrap")
-      for name in ("Add", "Subtract", "Multiply", "Power")),
+      for name in ("Add", "Subtract", "Multiply", "Power", "Einsum")),
     Fault("SquaredDifference", ("u8", "i8"), "the result is 0"),
     Fault("PReLU", (), "with dynamic shapes, slopes that are not one per channel give no elements"),
     Fault("Const", ("u8", "i8", "u4", "i4"),

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
 _MODES = {"nearest": "nearest", "linear": "linear", "linear_onnx": "linear", "cubic": "cubic"}
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -101,7 +99,7 @@ def _resized(
     else:
         assert scales is not None
         made = emit.op("Resize", image, None, emit.cast(scales, TensorProto.FLOAT), **attributes)
-    return _rounded(emit, made, node[0].dtype) if is_rounded else made
+    return emit.narrowed("Resize", made, node[0].dtype)
 
 
 def _averaged(
@@ -122,16 +120,6 @@ def _averaged(
     fixed = {"coordinate_transformation_mode": "half_pixel", "antialias": 1, "exclude_outside": 1,
              "cubic_coeff_a": -0.5}  # fmt: skip
     return emit.op("Resize", node[0], None, None, emit.vector(sizes), **{**attributes, **fixed})
-
-
-def _rounded(emit: Emitter, numbers: Tensor, dtype: DType) -> Tensor:
-    """The nearest integers that the type has, the even one of two."""
-    limits = np.iinfo(numpy_dtype(dtype))
-    most = np.float32(limits.max)
-    if int(most) > limits.max:
-        most = np.nextafter(most, np.float32(0))
-    ends = (emit.constant(end, TensorProto.FLOAT) for end in (float(limits.min), float(most)))
-    return emit.cast(emit.op("Clip", emit.op("Round", numbers), *ends), dtype)
 
 
 def _simple(

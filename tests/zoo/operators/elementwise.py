@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from zoo.operators import F, Opset, declare, normal, spelled, variants
+from zoo.operators import F, Opset, declare, normal, spelled, variants, whole
 
 FLOATS = (np.float32, np.float16, np.float64)
 INTEGERS = (np.int8, np.uint8, np.int32, np.int64)
@@ -36,6 +36,26 @@ for version, names in UNARY.items():
             if name == "negative" and dtype == np.uint8:
                 continue
             declare(f"{name}-{version}", np.dtype(dtype).name, getattr(Opset(version), name), numbers)
+#: Operators whose results for integers are rounded, and the least and the largest integer that they have one of.
+ROUNDED = {
+    1: {"acos": (-1, 1), "asin": (-1, 1), "atan": (-20, 20), "cos": (-20, 20), "cosh": (-5, 5), "erf": (-3, 3),
+        "exp": (-5, 5), "log": (1, 100), "sigmoid": (-5, 5), "sin": (-20, 20), "sinh": (-5, 5), "sqrt": (0, 100),
+        "tan": (-20, 20), "tanh": (-3, 3)},
+    4: {"acosh": (1, 100), "asinh": (-100, 100), "atanh": (0, 0)},
+}  # fmt: skip
+for version, ends in ROUNDED.items():
+    for (name, (low, high)), dtype in itertools.product(ends.items(), INTEGERS):
+        declare(
+            f"{name}-{version}",
+            f"rounded {dtype.__name__}",
+            getattr(Opset(version), name),
+            np.arange(max(low, np.iinfo(dtype).min), high + 1).clip(0 if dtype == np.uint8 else None).astype(dtype),
+        )
+for dtype in INTEGERS:
+    numbers = whole(0 if dtype == np.uint8 else -6, 7, 2, 3, 4, dtype=dtype)
+    declare("elu-1", f"rounded {dtype.__name__}", lambda x: Opset(1).elu(x, 1.3), numbers)
+    for axis in (0, 1, 2):
+        declare("softmax-8", f"rounded {axis} {dtype.__name__}", lambda x, a=axis: Opset(8).softmax(x, a), numbers)
 for approximation in ("erf", "tanh"):
     declare("gelu-7", approximation, lambda x, a=approximation: Opset(7).gelu(x, a), np.array(SPECIAL[:-2], F))
 declare("gelu-2", "", lambda x: Opset(2).gelu(x), np.array(SPECIAL[:-2], F))

@@ -1,0 +1,59 @@
+"""What is computed in floats of integers: OpenVINO takes the nearest integer, and the ends of a narrow type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from openvino_models import c, check_all, compiling_core, ops
+
+pytest.importorskip("openvino")
+
+INTEGERS = (np.uint8, np.int8, np.int16, np.int32, np.int64)
+#: Operators, and the integers for which OpenVINO's results are numbers.
+EVERYWHERE = ("atan", "cos", "cosh", "erf", "exp", "sigmoid", "sin", "sinh", "tan", "tanh")
+POSITIVE = ("log", "sqrt")
+
+
+@pytest.fixture(scope="module")
+def core() -> Any:
+    return compiling_core()
+
+
+def differing(builds: dict[str, Any], x: Any, core: Any, folder: Path) -> dict[str, str]:
+    return check_all(builds, [x], core, folder / "model.xml") | check_all(
+        builds, [x], core, folder / "model.xml", dynamic=True
+    )
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_functions(dtype: Any, core: Any, tmp_path: Path) -> None:
+    """Results beyond a narrow type's range, as exp(7) of bytes, are its end."""
+    least = 0 if dtype == np.uint8 else -8
+    builds = {name: lambda x, n=name: getattr(ops(1), n)(x) for name in EVERYWHERE}
+    builds["asinh"] = lambda x: ops(4).asinh(x)
+    builds["elu"] = lambda x: ops(1).elu(x, 1.7)
+    assert differing(builds, np.arange(least, 9).astype(dtype), core, tmp_path) == {}
+    builds = {name: lambda x, n=name: getattr(ops(1), n)(x) for name in POSITIVE}
+    builds["acosh"] = lambda x: ops(4).acosh(x)
+    assert differing(builds, np.arange(1, 120).astype(dtype), core, tmp_path) == {}
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_softmax(dtype: Any, core: Any, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).integers(0 if dtype == np.uint8 else -4, 5, (3, 4, 5)).astype(dtype)
+    builds = {f"{axis}": lambda x, a=axis: ops(8).softmax(x, a) for axis in (0, 1, 2)}
+    assert differing(builds, x, core, tmp_path) == {}
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, np.uint32])
+def test_means_are_cut_off(dtype: Any, core: Any, tmp_path: Path) -> None:
+    """Unlike all others."""
+    x = np.random.default_rng(1).integers(0 if dtype in (np.uint8, np.uint32) else -5, 6, (4, 7)).astype(dtype)
+    builds = {
+        "mean": lambda x: ops(1).reduce_mean(x, c([1]), keep_dims=False),
+        "norm": lambda x: ops(4).reduce_l2(x, c([0]), keep_dims=False),
+    }
+    assert differing(builds, x, core, tmp_path) == {}
