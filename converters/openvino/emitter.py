@@ -18,10 +18,11 @@ from onnx_sparse.converters.openvino.inference import computed_value, inferred_s
 from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
-_FLOATS = (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE)
-#: The integers, and those all of which a float has.
-_NARROW = (TensorProto.UINT8, TensorProto.INT8, TensorProto.UINT16, TensorProto.INT16)
-_INTEGERS = (*_NARROW, TensorProto.INT32, TensorProto.UINT32, TensorProto.INT64, TensorProto.UINT64)
+#: The floats that ONNX Runtime computes in.
+FLOATS = (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE)
+#: The integers all of which a float has, and all integers.
+NARROW = (TensorProto.UINT8, TensorProto.INT8, TensorProto.UINT16, TensorProto.INT16)
+_INTEGERS = (*NARROW, TensorProto.INT32, TensorProto.UINT32, TensorProto.INT64, TensorProto.UINT64)
 
 
 class Emitter(GraphEmitter):
@@ -67,14 +68,18 @@ class Emitter(GraphEmitter):
                 return self.constant(value, made.dtype)
         return made
 
+    def floats(self, tensor: Tensor) -> Tensor:
+        """A tensor in a type of floats: its own, or float for integers, whose results `narrowed` rounds."""
+        return tensor if tensor.dtype in FLOATS else self.cast(tensor, TensorProto.FLOAT)
+
     def narrowed(self, op_type: str, tensor: Tensor, dtype: DType) -> Tensor:
         """What an operator computed in a wider type, in its own: but for reductions, OpenVINO takes the nearest integer
         of a float.
         """
-        if tensor.dtype not in _FLOATS or dtype not in _INTEGERS or op_type.startswith("Reduce"):
+        if tensor.dtype not in FLOATS or dtype not in _INTEGERS or op_type.startswith("Reduce"):
             return super().narrowed(op_type, tensor, dtype)
         whole = self.op("Round", tensor)
-        if dtype in _NARROW:  # the nearest that the type has
+        if dtype in NARROW:  # the nearest that the type has
             limits = np.iinfo(numpy_dtype(dtype))
             whole = self.op("Clip", whole, *(self.like(end, whole) for end in (limits.min, limits.max)))
         return self.cast(whole, dtype)

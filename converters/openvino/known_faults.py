@@ -50,10 +50,9 @@ FAULTS = (
     Fault("MaxPool", (), "with dynamic shapes the paddings of auto_pad same_upper and same_lower are ignored"),
     *(Fault(f"{name}Sequence", (), "with dynamic shapes the lengths of the sequences are ignored")
       for name in ("LSTM", "GRU", "RNN")),
-    *(Fault(name, ("u8",), "a sum or product beyond 255 is taken for 255, before a mean is divided")
-      for name in ("ReduceSum", "ReduceMean", "ReduceProd")),
-    Fault("ReduceProd", ("i8",), "a product beyond the type's range is taken for its end"),
-    Fault("ReduceL2", ("u8", "i8"), "a sum of squares beyond the type's range is taken for its end"),
+    *(Fault(name, ("u8", "i8"), "a sum or product beyond the type's range is taken for its end, before it is divided")
+      for name in ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceL2")),
+    Fault("AdaptiveAvgPool", ("u8", "i8"), "of whole axes, a sum beyond the type's range is taken for its end"),
     Fault("StridedSlice", (), "with shrink_axis_mask or new_axis_mask, masked or negative bounds take other elements"),
     *(Fault(name, ("u8", "i8"), "results beyond the type's range are taken for its ends, where they should wrap")
       for name in ("Add", "Subtract", "Multiply", "Power", "Einsum")),

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import c, check_all, compiling_core, ops
+from openvino_models import Case, c, check_all, compiling_core, ops
+
+from onnx_sparse.converters import ConversionError
+from onnx_sparse.converters.openvino import convert
 
 pytest.importorskip("openvino")
 
@@ -57,3 +60,43 @@ def test_means_are_cut_off(dtype: Any, core: Any, tmp_path: Path) -> None:
         "norm": lambda x: ops(4).reduce_l2(x, c([0]), keep_dims=False),
     }
     assert differing(builds, x, core, tmp_path) == {}
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_means_of_windows(dtype: Any, core: Any, tmp_path: Path) -> None:
+    """Of adaptive windows rounded once, for all axes together; of whole axes cut off."""
+    low, high = (0, 60) if dtype == np.uint8 else (-60, 60)
+    x = np.random.default_rng(2).integers(low, high, (2, 3, 7, 8)).astype(dtype)
+    builds = {f"{size}": lambda x, s=size: ops(8).adaptive_avg_pool(x, c(s)) for size in (
+        [3, 4], [7, 8], [7, 4], [5, 3], [9, 11], [1, 4])}  # fmt: skip
+    assert differing(builds, x, core, tmp_path) == {}
+    small = x % np.array(3, dtype)  # whose sums narrow types hold
+    whole = {"whole": lambda x: ops(8).adaptive_avg_pool(x, c([1, 1]))}
+    assert differing(whole, small, core, tmp_path) == {}
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_norms_of_channels(dtype: Any, core: Any, tmp_path: Path) -> None:
+    x = np.random.default_rng(3).integers(0, 9, (2, 3, 4, 5)).astype(dtype)
+    assert differing({"grn": lambda x: ops(1).grn(x, 0.3)}, x, core, tmp_path) == {}
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_columns_put_together(dtype: Any, core: Any, tmp_path: Path) -> None:
+    """Col2Im, which ONNX Runtime has for floats only."""
+    x = np.random.default_rng(4).integers(0, 20, (2, 18, 16)).astype(dtype)
+    builds = {"col2im": lambda x: ops(15).col2im(x, c([5, 6]), c([2, 3]), [1, 1], [1, 1], [0, 0], [0, 0])}
+    assert differing(builds, x, core, tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "build", "reason"),
+    [
+        ("mvn", lambda x: ops(6).mvn(x, c([1]), True, 0.1, "inside_sqrt"), "of which OpenVINO rounds means or not"),
+        ("col2im", lambda x: ops(15).col2im(x, c([3, 4]), c([2, 3])), "whose sums floats do not hold"),
+    ],
+)
+def test_integers_that_are_refused(name: str, build: Any, reason: str, tmp_path: Path) -> None:
+    path = Case(name, build, np.ones((2, 18, 4), np.int32)).save(tmp_path)
+    with pytest.raises(ConversionError, match=reason):
+        convert(path)

@@ -8,14 +8,11 @@ from typing import Any
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.emitter import FLOATS, Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
 
 _MODES = {"nearest": "nearest", "linear": "linear", "linear_onnx": "linear", "cubic": "cubic"}
-_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
-#: The integers whose means are rounded, which ONNX Runtime cuts off, or does not take.
-_INTEGERS = (TensorProto.UINT8, TensorProto.INT8, TensorProto.UINT16, TensorProto.INT16, TensorProto.INT32)
 #: The modes of the library Pillow, by which what shrinks is averaged.
 _PILLOW = {"bilinear_pillow": "linear", "bicubic_pillow": "cubic"}
 _COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners", "tf_half_pixel_for_nn")
@@ -92,8 +89,8 @@ def _resized(
         return _averaged(node, emit, attributes, sizes=sizes, scales=scales)
     if nearest == "simple" and mode == "nearest":
         return _simple(node, emit, axes, attributes, sizes=sizes, scales=scales)
-    is_rounded = mode != "nearest" and node[0].dtype in _INTEGERS
-    image = emit.cast(node[0], TensorProto.FLOAT) if is_rounded else node[0]
+    # Of integers, ONNX Runtime cuts off what is rounded here, or does not take them.
+    image = node[0] if mode == "nearest" else emit.floats(node[0])
     if sizes is not None:
         made = emit.op("Resize", image, None, None, emit.vector(sizes), **attributes)
     else:
@@ -106,7 +103,7 @@ def _averaged(
     node: Node, emit: Emitter, attributes: Mapping[str, Any], *, sizes: Tensor | None, scales: Tensor | None
 ) -> Tensor:
     """A mode of Pillow, which heeds no other attribute, and takes scales only to compute the sizes."""
-    if node[0].dtype not in _FLOATS:
+    if node[0].dtype not in FLOATS:
         raise Unsupported(f"mode = {node.text('mode')!r} of {node[0]}, whose means OpenVINO rounds otherwise")
     if attributes["mode"] == "cubic" and node[0].rank not in (2, 4):
         raise Unsupported(f"mode = {node.text('mode')!r} of {node[0]}; ONNX Runtime has it for the ranks 2 and 4")

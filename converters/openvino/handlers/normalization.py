@@ -9,7 +9,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.emitter import FLOATS, Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
 
@@ -56,6 +56,8 @@ _MOST_ONES = 2**14
 
 def _mvn(node: Node, emit: Emitter, axes: Tensor, *, inside: bool) -> Tensor:
     x = node[0]
+    if x.dtype not in FLOATS:
+        raise Unsupported(f"{x}, of which OpenVINO rounds means or not, as the axes are")
     centred = emit.op("Sub", x, emit.op("ReduceMean", x, axes))
     if not node.flag("normalize_variance", True):
         return centred
@@ -97,9 +99,10 @@ def normalize_l2(node: Node, emit: Emitter) -> Tensor:
 @handles("GRN-1", to="ReduceSum, Sqrt, Div")
 def grn(node: Node, emit: Emitter) -> Tensor:
     """GRN-1: x / sqrt(the sum of x * x over the channels + bias)."""
-    x = node[0]
+    x = emit.floats(node[0])
     squares = emit.op("ReduceSum", emit.op("Mul", x, x), emit.constant([1]))
-    return emit.op("Div", x, emit.op("Sqrt", emit.op("Add", squares, emit.like(node.number("bias"), x))))
+    root = emit.op("Sqrt", emit.op("Add", squares, emit.like(node.number("bias"), x)))
+    return emit.narrowed("Div", emit.op("Div", x, root), node[0].dtype)
 
 
 @handles("GroupNormalization-12", to="Reshape, ReduceMean, Sqrt")
