@@ -75,6 +75,12 @@ def test_means_of_windows(dtype: Any, core: Any, tmp_path: Path) -> None:
     assert differing(whole, small, core, tmp_path) == {}
 
 
+def test_sums_beyond_half_floats(core: Any, tmp_path: Path) -> None:
+    x = np.full((1, 2, 63, 65), 3000, np.float16)
+    builds = {f"{size}": lambda x, s=size: ops(8).adaptive_avg_pool(x, c(s)) for size in ([2, 2], [1, 1], [7, 5])}
+    assert differing(builds, x, core, tmp_path) == {}
+
+
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_norms_of_channels(dtype: Any, core: Any, tmp_path: Path) -> None:
     x = np.random.default_rng(3).integers(0, 9, (2, 3, 4, 5)).astype(dtype)

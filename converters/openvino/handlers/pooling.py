@@ -101,8 +101,9 @@ def avg_pool(node: Node, emit: Emitter) -> Tensor:
 def adaptive_avg_pool(node: Node, emit: Emitter) -> Tensor:
     """AdaptiveAvgPool-8. Windows of different lengths are gathered, one axis after the other."""
     node.ranked(0, 3)
-    # Means of integers are rounded at the end; but one of the whole axes is cut off, as those of reductions are.
-    made = emit.floats(node[0])
+    # Sums may be beyond narrower types. Means of integers are rounded at the end; but one of the whole axes is cut off,
+    # as those of reductions are.
+    made = node[0] if node[0].dtype == TensorProto.DOUBLE else emit.cast(node[0], TensorProto.FLOAT)
     if node[1].value is not None and (node[1].value == 1).all():
         return emit.narrowed("ReduceMean", emit.op("GlobalAveragePool", made), node[0].dtype)
     if (windows := _even_windows(node)) is not None:
