@@ -99,7 +99,11 @@ class Emitter(ABC):
         given = list(inputs)
         given[span] = [self.cast(t, wide) if t is not None and t.dtype == first else t for t in inputs[span]]
         made = result_type(op_type, self.opset, [None if t is None else t.dtype for t in given], attrs)
-        return self.cast(self.node(op_type, given, [made], [shape], **attrs)[0], dtype)
+        return self.narrowed(op_type, self.node(op_type, given, [made], [shape], **attrs)[0], dtype)
+
+    def narrowed(self, op_type: str, tensor: Tensor, dtype: DType) -> Tensor:
+        """What an operator computed in a wider type, in its own: a float as an integer is cut off."""
+        return self.cast(tensor, dtype)
 
     def extreme(self, op_type: str, one: Tensor, other: Tensor, shape: Shape | None = None) -> Tensor:
         """Max or Min of two tensors of one element type.

@@ -73,6 +73,8 @@ def _tensor(value: Any) -> Any:
 
 
 def _array(tensor: Any) -> Any:
+    if tensor.element_type.get_type_name() == "string":
+        return np.array(tensor.str_data, object)
     bits = np.array(tensor.data)
     kinds = [dtype for dtype, name in _NAMES.items() if name == tensor.element_type.get_type_name()]
     return bits.view(kinds[0]) if kinds else bits

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto
 
@@ -15,7 +16,13 @@ from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.openvino.compressed_weight import Weight
 from onnx_sparse.converters.openvino.inference import computed_value, inferred_shapes, is_small
 from onnx_sparse.converters.tensor import Shape, Tensor
-from onnx_sparse.schemas.declaration import DType
+from onnx_sparse.schemas.declaration import DType, numpy_dtype
+
+#: The floats that ONNX Runtime computes in.
+FLOATS = (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE)
+#: The integers all of which a float has, and all integers.
+NARROW = (TensorProto.UINT8, TensorProto.INT8, TensorProto.UINT16, TensorProto.INT16)
+_INTEGERS = (*NARROW, TensorProto.INT32, TensorProto.UINT32, TensorProto.INT64, TensorProto.UINT64)
 
 
 class Emitter(GraphEmitter):
@@ -61,6 +68,22 @@ class Emitter(GraphEmitter):
                 return self.constant(value, made.dtype)
         return made
 
+    def floats(self, tensor: Tensor) -> Tensor:
+        """A tensor in a type of floats: its own, or float for integers, whose results `narrowed` rounds."""
+        return tensor if tensor.dtype in FLOATS else self.cast(tensor, TensorProto.FLOAT)
+
+    def narrowed(self, op_type: str, tensor: Tensor, dtype: DType) -> Tensor:
+        """What an operator computed in a wider type, in its own: but for reductions, OpenVINO takes the nearest integer
+        of a float.
+        """
+        if tensor.dtype not in FLOATS or dtype not in _INTEGERS or op_type.startswith("Reduce"):
+            return super().narrowed(op_type, tensor, dtype)
+        whole = self.op("Round", tensor)
+        if dtype in NARROW:  # the nearest that the type has
+            limits = np.iinfo(numpy_dtype(dtype))
+            whole = self.op("Clip", whole, *(self.like(end, whole) for end in (limits.min, limits.max)))
+        return self.cast(whole, dtype)
+
     def require_opset(self, version: int) -> None:
         """Raise the model's operator set, for a node that the usual one lacks. The other nodes mean the same in it."""
         self.domains[""] = max(self.domains[""], version)
@@ -103,7 +126,7 @@ class Emitter(GraphEmitter):
         """Drop optional outputs at the end that nothing reads. Nodes of the domain are canonical and keep theirs."""
         if node.domain:
             return
-        declared = onnx.defs.get_schema(node.op_type, self.opset).outputs
+        declared = onnx.defs.get_schema(node.op_type, self.domains[""]).outputs
         optional = onnx.defs.OpSchema.FormalParameterOption.Optional
         while node.output[-1] not in used and declared[min(len(node.output), len(declared)) - 1].option == optional:
             del node.output[-1]

@@ -50,11 +50,12 @@ FAULTS = (
     Fault("MaxPool", (), "with dynamic shapes the paddings of auto_pad same_upper and same_lower are ignored"),
     *(Fault(f"{name}Sequence", (), "with dynamic shapes the lengths of the sequences are ignored")
       for name in ("LSTM", "GRU", "RNN")),
-    *(Fault(name, ("u8",), "a sum or product beyond 255 is taken for 255, before a mean is divided")
-      for name in ("ReduceSum", "ReduceMean", "ReduceProd")),
+    *(Fault(name, ("u8", "i8"), "a sum or product beyond the type's range is taken for its end, before it is divided")
+      for name in ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceL2")),
+    Fault("AdaptiveAvgPool", ("u8", "i8"), "of whole axes, a sum beyond the type's range is taken for its end"),
     Fault("StridedSlice", (), "with shrink_axis_mask or new_axis_mask, masked or negative bounds take other elements"),
     *(Fault(name, ("u8", "i8"), "results beyond the type's range are taken for its ends, where they should wrap")
-      for name in ("Add", "Subtract", "Multiply", "Power")),
+      for name in ("Add", "Subtract", "Multiply", "Power", "Einsum")),
     Fault("SquaredDifference", ("u8", "i8"), "the result is 0"),
     Fault("PReLU", (), "with dynamic shapes, slopes that are not one per channel give no elements"),
     Fault("Const", ("u8", "i8", "u4", "i4"),
@@ -78,6 +79,12 @@ FAULTS = (
     Fault("ErfInv", (), "the result is wrong by up to 0.01 % of it, and from 0.9966 by up to 0.5 %"),
     Fault("ExperimentalDetectronTopKROIs", (), "the rows behind the last box are not initialised"),
     Fault("ExperimentalDetectronTopKROIs", (), "boxes of equal chances are in any order"),
+    Fault("ExperimentalDetectronDetectionOutput", (), "of no boxes the numbers are not initialised"),
+    Fault("NMSRotated", (), "of no boxes the number is not initialised"),
+    Fault("NMSRotated", (), "at an overlap of 1, equal boxes may be dropped"),
+    Fault("FakeConvert", (), "NaN becomes the lowest number of the type"),
+    Fault("FakeConvert", ("f32",), "with f8e5m2, numbers that round up to 2**-15 or a lower power become twice that"),
+    Fault("BinaryConvolution", (), "after a FakeQuantize to other numbers than 0 and 1, all are taken for -1"),
     Fault("", _WIDE, "64-bit integers are computed in 32 bits"),
     Fault("", ("f64",), "float64 is computed in float32"),
 )  # fmt: skip

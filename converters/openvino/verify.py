@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.openvino.ir import read_ir
@@ -66,6 +66,9 @@ def verify(
 
     openvino = importlib.import_module("openvino")
     names = [value.name for value in model.graph.input]
+    # OpenVINO's arrays of strings have another type for each length, and none if there are no strings.
+    is_text = [value.type.tensor_type.elem_type == TensorProto.STRING for value in model.graph.output]
+    dtypes = [np.dtype(object) if text else None for text in is_text]
     try:
         core = openvino.Core()
         source_model = core.read_model(source)
@@ -80,8 +83,10 @@ def verify(
             if feeds is None and source_model.is_dynamic() and all(batch[name].size for name in names):
                 # The plugin computes with generated sizes that do not fit; the whole shapes tell.
                 source_model.clone().reshape({k: list(batch[name].shape) for k, name in enumerate(names)})
-            # By position: OpenVINO may know a tensor by several names.
-            return [np.array(value) for value in compiled([batch[name] for name in names]).values()]
+            # By position: OpenVINO may know a tensor by several names. It takes strings as numpy's, not as objects.
+            given = [batch[name].astype(str) if batch[name].dtype == object else batch[name] for name in names]
+            results = compiled(given).values()
+            return [np.array(value, dtype) for value, dtype in zip(results, dtypes, strict=True)]
         except RuntimeError as error:
             raise Refused("OpenVINO", _last_line(error) + _shapes_of_node(error)) from error
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from openvino_irs import IrBuilder
-from openvino_models import Case, c, check_all, compiling_core, ops
+from openvino_models import Case, c, check, check_all, compiling_core, ops
 
+from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.openvino import convert
 
@@ -111,4 +112,63 @@ def test_scales_that_do_not_fit(tmp_path: Path) -> None:
     made = [("f32", [2, 3, 2, 2]), ("f32", [2, 4])]
     net.result(net.layer("ExperimentalDetectronROIFeatureExtractor", "opset6", given, made, options))
     with pytest.raises(ConversionError, match="1 levels, of the scales"):
+        convert(net.save(tmp_path))
+
+
+def random_detections(rng: Any) -> tuple[dict[str, Any], list[Any]]:
+    """The attributes and inputs of a DetectionOutput with boxes of no area, equal scores, and any number of classes."""
+    count, classes = int(rng.integers(1, 14)), int(rng.integers(2, 6))
+    boxes = rng.uniform(0, 30, (count, 4)).astype(F)
+    boxes[:, 2:] = boxes[:, :2] + rng.uniform(-2, 14, (count, 2))
+    chances = rng.choice(np.linspace(0, 1, int(rng.choice([6, 1000]))), (count, classes)).astype(F)
+    if chances.size > len(set(chances.flat)):  # of equal scores of one box, OpenVINO takes any class
+        chances = np.repeat(chances[:, :1], classes, 1) + F(0.001) * np.arange(classes, dtype=F)
+    attributes = {
+        "score_threshold": float(rng.choice([0, 0.1, 0.4])),
+        "nms_threshold": float(rng.choice([0, 0.1, 0.3, 0.5, 0.9])),
+        "max_delta_log_wh": float(rng.choice([4.135, 0.3])),
+        "num_classes": classes,
+        "post_nms_count": int(rng.choice([-1, 0, 1, 2, 100])),
+        "max_detections_per_image": int(rng.integers(1, 25)),
+        "class_agnostic_box_regression": bool(rng.integers(2)),
+        "deltas_weights": [10.0, 10.0, 5.0, 5.0] if rng.integers(2) else [1.0, 2.0, 1.0, 0.5],
+    }
+    moves = rng.normal(size=(count, 4 * classes)).astype(F) * F(0.7)
+    return attributes, [boxes, moves, chances, F([[20, 30, 1]])]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_detections(seed: int, core: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    attributes, inputs = random_detections(rng)
+    tested = Case("", lambda *given: detectron("DetectionOutput", given, attributes), *inputs, dynamic=bool(seed % 2))
+    check(tested, core, tested.save(tmp_path))
+
+
+def test_no_detections(tmp_path: Path) -> None:
+    """Of no boxes, for which OpenVINO's numbers are not initialised, and of one that are not likely."""
+    attributes, _ = random_detections(RNG)
+    attributes |= {"num_classes": 2, "max_detections_per_image": 3, "score_threshold": 0.5}
+    for count in (0, 2):
+        inputs = [F([[0, 0, 9, 9]] * count).reshape(count, 4), np.zeros((count, 8), F), np.full((count, 2), 0.5, F)]
+        tested = Case("", lambda *given: detectron("DetectionOutput", given, attributes), *inputs, F([[9, 9, 1]]))
+        results = InferenceSession(convert(tested.save(tmp_path))).run(
+            None, {f"p{k}": x for k, x in enumerate(tested.inputs)}
+        )
+        assert [(result.shape, result.any()) for result in results] == [((3, 4), False), ((3,), False), ((3,), False)]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("score_threshold", -0.1), ("max_detections_per_image", 0), ("post_nms_count", -2), ("deltas_weights", [1.0] * 3)],
+)
+def test_detections_that_are_refused(key: str, value: Any, tmp_path: Path) -> None:
+    net = IrBuilder()
+    attributes, inputs = random_detections(RNG)
+    sources = [net.parameter(f"p{k}", "f32", list(x.shape)) for k, x in enumerate(inputs)]
+    data = {name: ",".join(map(str, x)) if isinstance(x, list) else str(x) for name, x in
+            {**attributes, key: value}.items()}  # fmt: skip
+    made = net.layer("ExperimentalDetectronDetectionOutput", "opset6", sources, [("f32", [1, 4])], data)
+    net.result(made)
+    with pytest.raises(ConversionError, match=f"{key} = "):
         convert(net.save(tmp_path))

@@ -98,7 +98,27 @@ POOLINGS: dict[str, Build] = {
     "average": lambda x, b: ops(1).psroi_pooling(x, b, 2, 2, 0.5, 1, 1, "average"),
     "bilinear": lambda x, b: ops(1).psroi_pooling(x, b, 2, 2, 1.0, 2, 2, "bilinear"),
     "deformable": lambda x, b: ops(1).deformable_psroi_pooling(x, b, 2, 0.5, 2),
+    "whole max": lambda x, b: ops(2).roi_pooling(x, b, [2, 2], 0.5, "max"),
+    "whole bilinear": lambda x, b: ops(2).roi_pooling(x, b, [2, 2], 1.0, "bilinear"),
 }
+
+
+def boxes_for(mode: str, count: int | None = None) -> Any:
+    """Boxes in pixels, or for points in parts of the image."""
+    return numbered(BOXES[:count] / F(20 if "bilinear" in mode else 1))
+
+
+@pytest.mark.parametrize("method", ["max", "bilinear"])
+@pytest.mark.parametrize("size", [(1, 1), (3, 2), (1, 4), (9, 1)], ids=str)
+def test_whole_regions(size: tuple[int, int], method: str, core: Any, tmp_path: Path) -> None:
+    """ROIPooling, whose results beyond the image are 0."""
+    builds = {
+        f"{scale}": lambda x, b, k=scale: ops(2).roi_pooling(x, b, list(size), k, method) for scale in (0.5, 1.0, 0.3)
+    }
+    parts = F([[0, 0, 1, 1], [0.3, 0.2, 0.3, 0.9], [-0.1, 0.5, 0.5, 1.1], [0.9, 1, 0.1, 0], [1, 1, 1, 1]])
+    boxes = [BOXES] if method == "max" else [boxes_for(method)[:, 1:], parts]
+    for given in boxes:
+        assert check_all(builds, [IMAGES, numbered(given)], core, tmp_path / "model.xml") == {}
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 0.0625])
@@ -124,11 +144,11 @@ def test_means_of_points(count: int, bins: tuple[int, int], core: Any, tmp_path:
         assert check_all(builds, inputs, core, tmp_path / "model.xml") == {}
 
 
-@pytest.mark.parametrize("mode", ["average", "bilinear", "deformable"])
+@pytest.mark.parametrize("mode", POOLINGS)
 def test_dynamic_shapes(mode: str, core: Any, tmp_path: Path) -> None:
     """OpenVINO runs them for static shapes only."""
     images = RNG.normal(size=(2, 8, 9, 7)).astype(F)
-    boxes = numbered(BOXES / F(1 if mode != "bilinear" else 20))
+    boxes = boxes_for(mode)
     cases = [Case("", POOLINGS[mode], images, boxes, dynamic=dynamic) for dynamic in (False, True)]
     path = cases[0].save(tmp_path)
     (want,) = core.compile_model(core.read_model(path), "CPU")([images, boxes]).values()
@@ -136,14 +156,14 @@ def test_dynamic_shapes(mode: str, core: Any, tmp_path: Path) -> None:
     (have,) = session.run(None, {"p0": images, "p1": boxes})
     np.testing.assert_allclose(have, want, rtol=2e-5, atol=2e-5)
     (none,) = session.run(None, {"p0": images, "p1": boxes[:0]})
-    assert none.shape == (0, 2, 2, 2)
+    assert none.shape == (0, *want.shape[1:])
 
 
-@pytest.mark.parametrize("mode", ["average", "bilinear", "deformable"])
+@pytest.mark.parametrize("mode", POOLINGS)
 def test_boxes_behind_the_last(mode: str, core: Any, tmp_path: Path) -> None:
     """A box of the image -1 ends them."""
     images = RNG.normal(size=(2, 8, 9, 7)).astype(F)
-    boxes = numbered(BOXES[:5] / F(1 if mode != "bilinear" else 20))
+    boxes = boxes_for(mode, 5)
     boxes[3, 0] = -1
     assert check_all({mode: POOLINGS[mode]}, [images, boxes], core, tmp_path / "model.xml") == {}
 

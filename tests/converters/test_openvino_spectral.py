@@ -100,3 +100,12 @@ def test_frames_put_together(size: int, shape: tuple[int, ...], dynamic: bool, t
             16
         ).istft(x, w, c(size), c(4), *a, **e)
     assert check_all(builds, [given], compiling_core(), tmp_path / "model.xml", dynamic=dynamic) == {}
+
+
+def test_frames_of_half_floats(tmp_path: Path) -> None:
+    """Which ONNX Runtime does not add up."""
+    given = RNG.normal(size=(2, 9, 6, 2)).astype(np.float16)
+    weights = c(np.hanning(18)[1:-1], np.float16)
+    builds = {f"{center}": lambda x, a=center: ops(16).istft(x, weights, c(16), c(4), a, False)
+              for center in (True, False)}  # fmt: skip
+    assert check_all(builds, [given], compiling_core(), tmp_path / "model.xml") == {}

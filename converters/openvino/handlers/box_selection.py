@@ -28,7 +28,7 @@ class Candidates:
         rows: The image and the class of each row, [rows, 2].
         scores: Their scores, the best first, [rows, boxes]; -inf where a row has fewer.
         places: Their places among the boxes of the image, [rows, boxes].
-        boxes: Their corners, [rows, boxes, 4].
+        boxes: Their numbers, the corners for most operators, [rows, boxes, numbers].
     """
 
     rows: Tensor
@@ -92,7 +92,7 @@ def candidates(emit: Emitter, boxes: Tensor, scores: Tensor, limit: int, *, by_c
 
     Args:
         emit: Receives the nodes.
-        boxes: [images, boxes, 4], or if `by_class` [classes, boxes, 4].
+        boxes: [images, boxes, numbers], or if `by_class` [classes, boxes, numbers].
         scores: [images, classes, boxes].
         limit: How many candidates a class of an image has at most; -1 is no limit.
         by_class: Whether the classes have boxes of their own, and the images do not.
@@ -149,7 +149,7 @@ def suppressed(
     return emit.op("ScatterND", empty, chosen, emit.op("GatherND", scores, chosen))
 
 
-#: Given (emitter, the best box of each row [rows, 1, 4], all boxes [rows, boxes, 4], the states): which boxes lose
+#: Given (emitter, the best box of each row [rows, 1, ..], all boxes [rows, boxes, ..], the states): which boxes lose
 #: [rows, boxes], and the next states.
 Rule = Callable[[Emitter, Tensor, Tensor, Sequence[Tensor]], tuple[Tensor, Sequence[Tensor]]]
 
@@ -179,7 +179,8 @@ def suppressed_in_rounds(
     current = [given("state", state) for state in states]
     best = inner.op("ArgMax", left, axis=1, keepdims=1)
     is_found = inner.op("Greater", inner.op("GatherElements", left, best, axis=1), nothing(inner))
-    index = inner.op("Expand", inner.op("Unsqueeze", best, inner.constant([2])), inner.constant([1, 1, 4]))
+    size = inner.op("Concat", inner.constant([1, 1]), inner.shape_of(found.boxes, 2, 3), axis=0)
+    index = inner.op("Expand", inner.op("Unsqueeze", best, inner.constant([2])), size)
     box = inner.op("GatherElements", found.boxes, index, axis=1)
     loses, following = rule(inner, box, found.boxes, current)
     places = inner.op("Range", inner.constant(0), _scalar(inner, inner.shape_of(left, 1, 2)), inner.constant(1))

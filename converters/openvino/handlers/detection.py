@@ -1,4 +1,4 @@
-"""Operators of detectors: the choice of boxes, and the sampling of images by boxes and grids."""
+"""Operators of detectors: the choice of boxes, and the sampling of images by grids."""
 
 from __future__ import annotations
 
@@ -76,11 +76,3 @@ def grid_sample(node: Node, emit: Emitter) -> Tensor:
         mode=node.choice("mode", ("bilinear", "bicubic", "nearest"), "bilinear"),
         padding_mode=node.choice("padding_mode", ("zeros", "border", "reflection"), "zeros"),
     )
-
-
-@handles("ROIPooling-1", to="MaxRoiPool", notes="method must be max.")
-def roi_pooling(node: Node, emit: Emitter) -> Tensor:
-    """ROIPooling-1 and ROIPooling-2."""
-    node.choice("method", ("max",), "max")
-    size = node.integers("output_size", []) or [node.integer("pooled_h"), node.integer("pooled_w")]
-    return emit.op("MaxRoiPool", *node.inputs[:2], pooled_shape=size, spatial_scale=node.number("spatial_scale"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.einsum import einsum
@@ -12,6 +13,7 @@ from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.windows import paddings, per_axis, window
 from onnx_sparse.converters.tensor import Shape, Tensor
+from onnx_sparse.schemas.declaration import dtype_name
 
 #: The values of auto_pad.
 _AUTO = ("explicit", "notset", "same_upper", "same_lower", "valid")
@@ -46,6 +48,35 @@ def einsum_7(node: Node, emit: Emitter) -> Tensor:
 def convolution(node: Node, emit: Emitter) -> Tensor:
     """Convolution-1."""
     return emit.op("Conv", node[0], node[1], **window(node, _kernel_sizes(node, 2)))
+
+
+@handles("BinaryConvolution-1", to="Conv", notes="The filters must be constants of u1, and the channels full bytes.")
+def binary_convolution(node: Node, emit: Emitter) -> Tensor:
+    """BinaryConvolution-1: each number that is positive is taken for 1, any other for -1; so are the filters' bits.
+
+    As OpenVINO's kernels do, it reads the filters' bytes from their lowest bit, and adds `pad_value`, which is 1, -1 or
+    0, as one of these numbers.
+    """
+    node.choice("mode", ("xnor-popcount",))
+    filling, channels = node.number("pad_value"), node.ranked(1, 4, 4).dim(1)
+    if filling not in (-1, 0, 1):
+        raise Unsupported(f"pad_value = {filling} is not supported; -1, 0 and 1 are")
+    if node[0].dtype not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16):
+        raise Unsupported(f"it is of {dtype_name(node[0].dtype)}; float, float16 and bfloat16 are supported")
+    if node.layer.inputs[1].precision != "u1" or channels is None or channels % 8:
+        raise Unsupported(f"its filters {node[1]} of {node.layer.inputs[1].precision or 'an unknown type'}, "
+                          "which must be of u1 with a multiple of 8 channels")  # fmt: skip
+    bits = node[1].constant("the filters")
+    bits = np.unpackbits(np.packbits(bits), bitorder="little").reshape(bits.shape)
+    filters = 2 * bits.astype(np.float32) - 1
+    zero = emit.constant(0, TensorProto.FLOAT)
+    is_positive = emit.op("Greater", emit.cast(node[0], TensorProto.FLOAT), zero)
+    # What paddings add is what zeros add to the numbers less than these by it, and the filling in every place.
+    signs = emit.op("Where", is_positive, emit.constant(1 - filling, TensorProto.FLOAT),
+                    emit.constant(-1 - filling, TensorProto.FLOAT))  # fmt: skip
+    bias = emit.constant(filling * filters.sum((1, 2, 3)), TensorProto.FLOAT)
+    made = emit.op("Conv", signs, emit.constant(filters, TensorProto.FLOAT), bias, **window(node, bits.shape[2:]))
+    return emit.cast(made, node[0].dtype)
 
 
 def _kernel_sizes(node: Node, channels: int) -> Shape:

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.emitter import FLOATS, Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
 
@@ -56,6 +56,8 @@ _MOST_ONES = 2**14
 
 def _mvn(node: Node, emit: Emitter, axes: Tensor, *, inside: bool) -> Tensor:
     x = node[0]
+    if x.dtype not in FLOATS:
+        raise Unsupported(f"{x}, of which OpenVINO rounds means or not, as the axes are")
     centred = emit.op("Sub", x, emit.op("ReduceMean", x, axes))
     if not node.flag("normalize_variance", True):
         return centred
@@ -97,9 +99,10 @@ def normalize_l2(node: Node, emit: Emitter) -> Tensor:
 @handles("GRN-1", to="ReduceSum, Sqrt, Div")
 def grn(node: Node, emit: Emitter) -> Tensor:
     """GRN-1: x / sqrt(the sum of x * x over the channels + bias)."""
-    x = node[0]
+    x = emit.floats(node[0])
     squares = emit.op("ReduceSum", emit.op("Mul", x, x), emit.constant([1]))
-    return emit.op("Div", x, emit.op("Sqrt", emit.op("Add", squares, emit.like(node.number("bias"), x))))
+    root = emit.op("Sqrt", emit.op("Add", squares, emit.like(node.number("bias"), x)))
+    return emit.narrowed("Div", emit.op("Div", x, root), node[0].dtype)
 
 
 @handles("GroupNormalization-12", to="Reshape, ReduceMean, Sqrt")
@@ -125,26 +128,6 @@ def lrn(node: Node, emit: Emitter) -> Tensor:
         raise Unsupported("axes other than the channels, 1")
     numbers: dict[str, Any] = {key: node.number(key) for key in ("alpha", "beta", "bias")}
     return emit.op("LRN", node[0], size=node.integer("size"), **numbers)
-
-
-@handles("FakeQuantize-1", to="Round, Where")
-def fake_quantize(node: Node, emit: Emitter) -> Tensor:
-    """FakeQuantize-1: round x to one of `levels` steps from input_low to input_high, mapped to the output range.
-
-    x <= min(low, high) becomes output_low, x > max(low, high) output_high.
-    """
-    if node.choice("auto_broadcast", ("numpy", "none", "pdpd"), "numpy") == "pdpd":
-        raise Unsupported("auto_broadcast = 'pdpd' is not supported")
-    x, low, high, out_low, out_high = (node[k] for k in range(5))
-    steps = emit.like(node.integer("levels") - 1, x)
-    scaled = emit.op("Mul", emit.op("Div", emit.op("Sub", x, low), emit.op("Sub", high, low)), steps)
-    unit = emit.op("Div", emit.op("Round", scaled), steps)
-    inner = emit.op("Add", emit.op("Mul", unit, emit.op("Sub", out_high, out_low)), out_low)
-    below = emit.op("LessOrEqual", x, emit.op("Min", low, high))
-    above = emit.op("Greater", x, emit.op("Max", low, high))
-    kept = emit.op("Where", above, out_high, inner)
-    made = emit.op("Where", below, out_low, kept)
-    return made
 
 
 @handles("ScaledDotProductAttention-13", to="MatMul, Softmax")

@@ -101,11 +101,14 @@ def avg_pool(node: Node, emit: Emitter) -> Tensor:
 def adaptive_avg_pool(node: Node, emit: Emitter) -> Tensor:
     """AdaptiveAvgPool-8. Windows of different lengths are gathered, one axis after the other."""
     node.ranked(0, 3)
+    # Sums may be beyond narrower types. Means of integers are rounded at the end; but one of the whole axes is cut off,
+    # as those of reductions are.
+    made = node[0] if node[0].dtype == TensorProto.DOUBLE else emit.cast(node[0], TensorProto.FLOAT)
     if node[1].value is not None and (node[1].value == 1).all():
-        return emit.op("GlobalAveragePool", node[0])
+        return emit.narrowed("ReduceMean", emit.op("GlobalAveragePool", made), node[0].dtype)
     if (windows := _even_windows(node)) is not None:
-        return emit.op("AveragePool", node[0], **windows)
-    made = node[0]
+        return emit.narrowed("AveragePool", emit.op("AveragePool", made, **windows), node[0].dtype)
+    sizes = emit.constant(1)
     for axis in range(2, node[0].rank):
         places = _Places(node, emit, axis)
         # The numbers of a window stand on the axis after the windows.
@@ -113,10 +116,10 @@ def adaptive_avg_pool(node: Node, emit: Emitter) -> Tensor:
         if rest := list(range(axis - node[0].rank + 1, 0)):
             inside, lengths = (emit.op("Unsqueeze", t, emit.constant(rest)) for t in (inside, lengths))
         numbers = emit.op("Where", inside, emit.op("Gather", made, places.places, axis=axis), emit.like(0, made))
-        total = emit.op("ReduceSum", numbers, emit.constant([axis + 1]), keepdims=0)
-        lengths = emit.op("Squeeze", lengths, emit.constant([1]))
-        made = emit.op("Div", total, emit.cast(lengths, made.dtype))
-    return made
+        made = emit.op("ReduceSum", numbers, emit.constant([axis + 1]), keepdims=0)
+        sizes = emit.op("Mul", sizes, emit.op("Squeeze", lengths, emit.constant([1])))
+    mean = emit.op("Div", made, emit.cast(sizes, made.dtype))
+    return emit.narrowed("AveragePool", mean, node[0].dtype)
 
 
 @handles("AdaptiveMaxPool-8", to="MaxPool, or Gather, ReduceMax, ArgMax")

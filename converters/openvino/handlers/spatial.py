@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.emitter import FLOATS, NARROW, Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.windows import paddings, per_axis
 from onnx_sparse.converters.tensor import Tensor
@@ -228,12 +228,15 @@ def extract_image_patches(node: Node, emit: Emitter) -> Tensor:
                    allowzero=1)  # fmt: skip
 
 
-@handles("Col2Im-15", to="Col2Im")
+@handles("Col2Im-15", to="Col2Im", notes="Of floats, and of integers of 8 and 16 bits.")
 def col2im(node: Node, emit: Emitter) -> Tensor:
-    """Col2Im-15, also without a batch."""
+    """Col2Im-15, also without a batch. ONNX Runtime adds up floats only."""
+    if node[0].dtype not in (*FLOATS, *NARROW):
+        raise Unsupported(f"{node[0]}, whose sums floats do not hold")
     is_batch = node[0].rank == 3
     front = emit.constant([0])
-    data = node[0] if is_batch else emit.op("Unsqueeze", node[0], front)
+    given = emit.floats(node[0])
+    data = given if is_batch else emit.op("Unsqueeze", given, front)
     made = emit.op(
         "Col2Im",
         data,
@@ -243,4 +246,4 @@ def col2im(node: Node, emit: Emitter) -> Tensor:
         dilations=per_axis(node, "dilations", 2, least=1),
         pads=paddings(node, 2),
     )
-    return made if is_batch else emit.op("Squeeze", made, front)
+    return emit.narrowed("Col2Im", made if is_batch else emit.op("Squeeze", made, front), node[0].dtype)

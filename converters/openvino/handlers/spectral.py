@@ -97,7 +97,8 @@ def istft(node: Node, emit: Emitter) -> Tensor:
     The frames are windowed again, added up, and divided by the sum of the windows' squares; where that is 0, so is the
     signal. With `center` half a frame is cut at the start, and at the end unless the length is given.
     """
-    data, window = node.ranked(0, 3, 4), node[1]
+    # ONNX Runtime adds up no narrower floats.
+    data, window = (emit.cast(t, TensorProto.FLOAT) for t in (node.ranked(0, 3, 4), node[1]))
     size, step = (emit.vector(emit.scalar(node[k])) for k in (2, 3))
     zero, one, two = emit.constant([0]), emit.constant([1]), emit.constant([2])
     is_batch = data.rank == 4
@@ -124,7 +125,7 @@ def istft(node: Node, emit: Emitter) -> Tensor:
     if length is not None:
         after = emit.op("Max", emit.op("Sub", end, whole), zero)
         signal = emit.op("Pad", signal, emit.op("Concat", emit.constant([0, 0, 0]), after, axis=0))
-    cut = emit.op("Slice", signal, margin, end, one)
+    cut = emit.cast(emit.op("Slice", signal, margin, end, one), node[0].dtype)
     return cut if is_batch else emit.op("Squeeze", cut, zero)
 
 

@@ -62,10 +62,12 @@ for mode in ("avg", "max"):
                 9).roi_align(x, b, n, 3, 2, r, 0.5, m, a), normal(2, 3, 8, 8), boxes(4, size=16),
                 np.array([0, 1, 1, 0], np.int32), static=((1, 1),))  # fmt: skip
 numbered = np.concatenate([np.array([[0], [1], [1]], F), boxes(3, size=7)], 1)
-for method in ("max", "bilinear"):
-    declare("roi_pooling-2", method, lambda x, b, m=method: Opset(2).roi_pooling(
-        x, b, [3, 2], 1.0, m), normal(2, 3, 8, 8), numbered if method == "max" else
-        np.concatenate([numbered[:, :1], boxes(3)], 1))  # fmt: skip
+ended = np.concatenate([numbered, [[-1, 0, 0, 1, 1]], numbered]).astype(F)
+for method, size, given in itertools.product(("max", "bilinear"), ([3, 2], [1, 4]), (numbered, ended)):
+    parts = np.concatenate([given[:, :1], boxes(len(given))], 1)
+    declare("roi_pooling-2", f"{method} {size} {len(given)}", lambda x, b, m=method, s=size: Opset(2).roi_pooling(
+        x, b, s, 0.5, m), normal(2, 3, 8, 8), given if method == "max" else parts,
+        static=[(k, axis) for k, rank in enumerate((4, 2)) for axis in range(rank)])  # fmt: skip
 for mode in ("average", "bilinear"):
     declare("psroi_pooling-1", mode, lambda x, b, m=mode: Opset(1).psroi_pooling(
         x, b, 2, 2, 0.5 if m == "average" else 1.0, 2, 2, m), normal(2, 8, 8, 8),
@@ -80,9 +82,14 @@ declare(
     np.array([[4, 4, 3, 2, 0.3], [3, 5, 2, 2, -0.5]], F),
     np.array([0, 1], np.int32),
 )
-declare("nms_rotated-13", "", lambda b, s: Opset(13).nms_rotated(b, s, np.array(3), np.array(0.4, F),
-                                                                 np.array(0.1, F)),
-        np.concatenate([boxes(1, 6, size=8), normal(1, 6, 1)], -1), scores(1, 2, 6))  # fmt: skip
+for v in variants(sort_result_descending=(True, False), clockwise=(True, False), output_type=("i64", "i32")):
+    for most, limit in ((3, 0.4), (100, 0.1), (1, 0.9), (5, 0.0)):
+        declare("nms_rotated-13", f"{most} {limit} {spelled(v)}", lambda b, s, n=most, i=limit, v=v: Opset(
+            13).nms_rotated(b, s, np.array(n), np.array(i, F), np.array(0.1, F), **v),
+            np.concatenate([boxes(2, 12, size=8), normal(2, 12, 1)], -1), scores(2, 3, 12), static=CORNERS)  # fmt: skip
+declare("nms_rotated-13", "fed", lambda b, s, n, i, t: Opset(13).nms_rotated(b, s, n, i, t),
+        np.concatenate([boxes(1, 8, size=8), normal(1, 8, 1)], -1), scores(1, 2, 8), np.array(2), np.array(0.3, F),
+        np.array(0.1, F), static=CORNERS)  # fmt: skip
 ORDERS = list(itertools.product(("none", "score", "classid"), (False, True)))
 for number, (v, (order, across)) in enumerate(
     itertools.product(
@@ -176,4 +183,20 @@ for framework, info, count in itertools.product(("", "tensorflow"), ([32, 40, 1]
         declare(f"proposal-{version}", f"{framework} {number} {info} {count}", lambda s, d, i, o=version, a=options:
                 Opset(o).proposal(s, d, i, dict(a)), scores(count, 8, 4, 5) + F(0.01),
                 normal(count, 16, 4, 5) * F(0.5), np.array(info, F), static=((2, 0),))  # fmt: skip
+
+
+def detectron(kind: str, sources: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A layer of an operator that OpenVINO's Python API has no function for."""
+    from openvino.utils.node_factory import NodeFactory
+
+    return NodeFactory("opset6").create(f"ExperimentalDetectron{kind}", [s.output(0) for s in sources], options)
+
+
+for most, by_class, limit, least in itertools.product((4, 30), (2, 100), (0.2, 0.6), (0.05, 0.5)):
+    options = {"score_threshold": least, "nms_threshold": limit, "max_delta_log_wh": 1.5, "num_classes": 4,
+               "post_nms_count": by_class, "max_detections_per_image": most, "class_agnostic_box_regression": False,
+               "deltas_weights": [10.0, 10.0, 5.0, 5.0]}  # fmt: skip
+    declare("experimental_detectron_detection_output-6", f"{most} {by_class} {limit} {least}", lambda *given, a=options:
+            detectron("DetectionOutput", given, a), boxes(12, size=30), normal(12, 16), scores(12, 4),
+            np.array([[30, 30, 1]], F))  # fmt: skip
 declare("result", "whole", lambda x: Opset(1).relu(x), whole(0, 3, 2, 2).astype(F))

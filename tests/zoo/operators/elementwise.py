@@ -6,8 +6,10 @@ float64: neither is among the inputs.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
-from zoo.operators import F, Opset, declare, normal, spelled, variants
+from zoo.operators import F, Opset, declare, normal, spelled, variants, whole
 
 FLOATS = (np.float32, np.float16, np.float64)
 INTEGERS = (np.int8, np.uint8, np.int32, np.int64)
@@ -34,6 +36,26 @@ for version, names in UNARY.items():
             if name == "negative" and dtype == np.uint8:
                 continue
             declare(f"{name}-{version}", np.dtype(dtype).name, getattr(Opset(version), name), numbers)
+#: Operators whose results for integers are rounded, and the least and the largest integer that they have one of.
+ROUNDED = {
+    1: {"acos": (-1, 1), "asin": (-1, 1), "atan": (-20, 20), "cos": (-20, 20), "cosh": (-5, 5), "erf": (-3, 3),
+        "exp": (-5, 5), "log": (1, 100), "sigmoid": (-5, 5), "sin": (-20, 20), "sinh": (-5, 5), "sqrt": (0, 100),
+        "tan": (-20, 20), "tanh": (-3, 3)},
+    4: {"acosh": (1, 100), "asinh": (-100, 100), "atanh": (0, 0)},
+}  # fmt: skip
+for version, ends in ROUNDED.items():
+    for (name, (low, high)), dtype in itertools.product(ends.items(), INTEGERS):
+        declare(
+            f"{name}-{version}",
+            f"rounded {dtype.__name__}",
+            getattr(Opset(version), name),
+            np.arange(max(low, np.iinfo(dtype).min), high + 1).clip(0 if dtype == np.uint8 else None).astype(dtype),
+        )
+for dtype in INTEGERS:
+    numbers = whole(0 if dtype == np.uint8 else -6, 7, 2, 3, 4, dtype=dtype)
+    declare("elu-1", f"rounded {dtype.__name__}", lambda x: Opset(1).elu(x, 1.3), numbers)
+    for axis in (0, 1, 2):
+        declare("softmax-8", f"rounded {axis} {dtype.__name__}", lambda x, a=axis: Opset(8).softmax(x, a), numbers)
 for approximation in ("erf", "tanh"):
     declare("gelu-7", approximation, lambda x, a=approximation: Opset(7).gelu(x, a), np.array(SPECIAL[:-2], F))
 declare("gelu-2", "", lambda x: Opset(2).gelu(x), np.array(SPECIAL[:-2], F))
@@ -128,7 +150,13 @@ for levels, dims in ((256, ()), (2, (3, 1, 1)), (16, (1, 3, 1, 1)), (255, (1,)))
         return Opset(1).fake_quantize(x, low, high, low * F(1.5), high * F(0.5), n)
 
     declare("fake_quantize-1", f"{levels} {dims}", quantized, normal(2, 3, 4, 5))  # fmt: skip
-for kind in ("f8e4m3", "f8e5m2"):
-    declare("fake_convert-13", kind, lambda x, k=kind: Opset(13).fake_convert(x, np.array([2.0], F),
-            destination_type=k), normal(3, 4) * 20)  # fmt: skip
+for kind, dtype, scale, shift in itertools.product(
+    ("f8e4m3", "f8e5m2"), (F, np.float16), ([[2.0]], [[0.3], [7.0], [20.0]]), (None, [[0.3]], [[0.1], [0.0], [-4.0]])
+):
+    if shift is None or len(shift) == len(scale):
+        given = [np.array(scale, dtype)] if shift is None else [np.array(scale, dtype), np.array(shift, dtype)]
+        declare("fake_convert-13", f"{kind} {dtype.__name__} {scale} {shift}", lambda x, g=given, k=kind: Opset(
+            13).fake_convert(x, *g, destination_type=k), (normal(2, 3, 40) * 20).astype(dtype))  # fmt: skip
+        declare("fake_convert-13", f"fed {kind} {dtype.__name__} {scale} {shift}", lambda x, *g, k=kind: Opset(
+            13).fake_convert(x, *g, destination_type=k), (normal(2, 3, 40) * 20).astype(dtype), *given)  # fmt: skip
 declare("identity-16", "", Opset(16).identity, normal(2, 3))

@@ -25,6 +25,14 @@ for size in (1, 2, 3, 5):
     for adjoint in (False, True):
         declare("inverse-14", f"{size} {adjoint}", lambda x, a=adjoint: Opset(14).inverse(x, a),
                 normal(2, size, size) + 2 * np.eye(size, dtype=F))  # fmt: skip
+TEXT = np.frombuffer("ab\u65e5\u00e9\U0001f600".encode(), np.uint8)
+for dtype in (np.int32, np.int64):
+    declare("string_tensor_pack-15", dtype.__name__, Opset(15).string_tensor_pack,
+            np.array([[0, 2], [2, 7]], dtype), np.array([[2, 2], [7, 11]], dtype), TEXT)  # fmt: skip
+    declare("string_tensor_pack-15", f"whole {dtype.__name__}", lambda s, d=dtype: Opset(15).string_tensor_pack(
+        np.array([0, 2, 5], d), np.array([2, 5, 5], d), s), TEXT)  # fmt: skip
+declare("string_tensor_unpack-15", "", lambda s: Opset(15).string_tensor_unpack(Opset(15).string_tensor_pack(
+    np.array([0, 2, 2]), np.array([2, 2, 11]), s)), TEXT)  # fmt: skip
 declare("grouped_matmul-17", "", lambda a, b: Opset(17).grouped_matmul(a, b), normal(2, 3, 4), normal(2, 5, 4, seed=1))
 
 BATCH, INPUT, HIDDEN, TIME = 2, 3, 4, 5

@@ -83,6 +83,15 @@ for mode in ("bilinear_pillow", "bicubic_pillow"):
     for sizes in ((3, 4), (10, 5), (14, 16)):
         declare("interpolate-11", f"{mode} {sizes}", lambda x, m=mode, s=sizes: Opset(11).interpolate(
             x, np.array(s), m, "sizes", axes=np.array([2, 3])), IMAGE)  # fmt: skip
+# Between odd sizes, and with this cube_coeff, no result is in the middle of two integers, where the last place decides.
+for v in variants(mode=("nearest", "linear", "linear_onnx", "cubic", "bilinear_pillow", "bicubic_pillow"),
+                  dtype=("uint8", "int8", "int32", "float16"), sizes=((5, 11), (9, 3))):  # fmt: skip
+    declare("interpolate-11", f"{v['mode']} {v['dtype']} {v['sizes']}", lambda x, v=v: Opset(11).interpolate(
+        x, np.array(v["sizes"]), v["mode"], "sizes", cube_coeff=-0.6, axes=np.array([2, 3])),
+        whole(-100 if v["dtype"] != "uint8" else 0, 120, 2, 3, 7, 9, dtype=v["dtype"]))  # fmt: skip
+for v in variants(mode=("bilinear_pillow", "bicubic_pillow"), scales=((0.3, 1.9), (2.0, 0.7))):
+    declare("interpolate-11", f"scaled {spelled(v)}", lambda x, v=v: Opset(11).interpolate(
+        x, np.array(v["scales"], F), v["mode"], "scales", axes=np.array([2, 3])), IMAGE)  # fmt: skip
 for v in variants(mode=("nearest", "linear", "cubic"), align_corners=(True, False)):
     declare("interpolate-1", spelled(v), lambda x, v=v: Opset(1).interpolate(
         x, np.array([10, 5]), {"axes": [2, 3], **v}), IMAGE)  # fmt: skip
@@ -153,9 +162,27 @@ for auto in ("same_upper", "valid"):
     declare("deformable_convolution-8", f"{auto}", lambda x, o, a=auto: Opset(8).deformable_convolution(
         x, o, normal(2, 4, 3, 3), [1, 1], [0, 0], [0, 0], [1, 1], None, a), normal(2, 4, 7, 7),
         normal(2, 18, *((7, 7) if auto == "same_upper" else (5, 5))))  # fmt: skip
-declare("binary_convolution-1", "", lambda x: Opset(1).binary_convolution(
-    x, whole(0, 2, 3, 8, 3, 3, dtype=np.uint8), [1, 1], [0, 0], [0, 0], [1, 1], "xnor-popcount", 0.0),
-    np.sign(normal(1, 8, 5, 5)))  # fmt: skip
+
+
+def bits(*shape: int) -> Any:
+    """A constant of random bits."""
+    import openvino as ov
+
+    stored = whole(0, 256, int(np.prod(shape)) // 8, dtype=np.uint8)
+    return ov.op.Constant(ov.Tensor(stored, ov.Shape(shape), ov.Type.u1))
+
+
+for (strides, begin, end, dilations, auto), filling, (count, channels, size), dtype in itertools.product(
+    (([1, 1], [0, 0], [0, 0], [1, 1], "explicit"), ([2, 1], [1, 2], [2, 1], [1, 1], "explicit"),
+     ([1, 1], [1, 1], [1, 1], [2, 2], "explicit"), ([2, 2], [0, 0], [0, 0], [1, 1], "same_lower")),
+    (0.0, 1.0, -1.0),
+    ((3, 8, 3), (17, 40, 2)),
+    (F, np.float16),
+):  # fmt: skip
+    declare("binary_convolution-1", f"{strides} {begin} {dilations} {auto} {filling} {count} {dtype.__name__}", lambda
+            x, s=strides, b=begin, e=end, d=dilations, a=auto, f=filling, n=(count, channels, size, size): Opset(
+                1).binary_convolution(x, bits(*n), s, b, e, d, "xnor-popcount", f, a),
+            normal(2, channels, 8, 9, dtype=dtype), static=[(0, axis) for axis in range(4)])  # fmt: skip
 for order, dtype in itertools.product(("rgb", "bgr"), (np.uint8, np.float16, F)):
     for planes in ([1, 6, 4, 1],), ([2, 6, 8, 1],), ([2, 4, 6, 1], [2, 2, 3, 2]):
         declare(f"nv12_to_{order}-8", f"{dtype.__name__} {planes}", getattr(Opset(8), f"nv12_to_{order}"),
