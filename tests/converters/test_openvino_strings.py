@@ -92,6 +92,28 @@ def test_unpack_of_no_strings(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("broken", [b"\xff", b"\xe2\x82", b"\xf0\x9f\x98", b"\xed\xa0\x80"], ids=bytes.hex)
+def test_unpack_of_bytes_that_are_not_utf_8_is_an_error(broken: bytes, tmp_path: Path) -> None:
+    """Also where a replacement character would have as many bytes."""
+    import openvino as ov
+
+    places = [ops(16).parameter([-1], ov.Type.i32, name=name) for name in ("begins", "ends")]
+    symbols = ops(16).parameter([-1], ov.Type.u8, name="symbols")
+    packed = ops(15).string_tensor_pack(*places, symbols)
+    unpacked = ops(15).string_tensor_unpack(packed).outputs()
+    ov.save_model(ov.Model(unpacked, [*places, symbols], "model"), tmp_path / "model.xml")
+    session = InferenceSession(convert(tmp_path / "model.xml"))
+    names = [value.name for value in session.get_inputs()]
+    for text, is_legal in ((b"ab", True), (b"a" + broken + b"b", False)):
+        given = [np.int32([0]), np.int32([len(text)]), np.frombuffer(text, np.uint8)]
+        feeds = dict(zip(names, given, strict=True))
+        if is_legal:
+            assert session.run(None, feeds)[2].tobytes() == text
+        else:
+            with pytest.raises(Exception, match=r"cannot be reshaped|Reshape"):
+                session.run(None, feeds)
+
+
 @pytest.mark.parametrize("texts", [["a", "bcd"], []])
 def test_verify_of_strings(texts: list[str], tmp_path: Path) -> None:
     """As inputs and outputs, also when there are none."""

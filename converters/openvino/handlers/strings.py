@@ -16,8 +16,6 @@ _STRING, _BOOL, _U8 = TensorProto.STRING, TensorProto.BOOL, TensorProto.UINT8
 _BYTES = np.array([bytes([number]) for number in range(256)], object)
 #: The first characters that take 2, 3 and 4 bytes, and what is added to the first byte of one of 1 to 4.
 _LONGER, _LEADING = [0x80, 0x800, 0x10000], [0, 0xC0, 0xE0, 0xF0]
-#: What stands for bytes that are not UTF-8.
-_REPLACEMENT = 0xFFFD
 
 
 @handles("StringTensorPack-15", to="Gather, StringConcat, Loop")
@@ -55,9 +53,9 @@ def string_tensor_unpack(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     flat, first = emit.op("Reshape", node[0], emit.constant([-1])), emit.constant([0])
     lengths = emit.int64(emit.domain_op("StringLength", {"input": flat}, {"unit": "BYTE"})[0])
     ends = emit.op("CumSum", lengths, emit.constant(0))
-    inputs = {"input": flat, "replacement_char": emit.constant(_REPLACEMENT, TensorProto.INT32)}
-    characters = emit.int64(emit.domain_op("UnicodeDecode", inputs, {"errors": "replace"})[1])
-    # A string that is not UTF-8 has another number of bytes, which is an error.
+    inputs = {"input": flat, "replacement_char": emit.constant(0, TensorProto.INT32)}
+    characters = emit.int64(emit.domain_op("UnicodeDecode", inputs, {"errors": "ignore"})[1])
+    # Without those that are not UTF-8 there are fewer bytes, which is an error.
     total = emit.op("ReduceSum", lengths, first)
     symbols = emit.op("Reshape", _encoded(emit, characters), total, allowzero=1)
     shape = emit.shape_of(node[0])
