@@ -197,19 +197,26 @@ def table(
     for path in paths:
         _shorten(cells, columns.index(path), columns, max(console(sys.stdout).width, _NARROWEST))
     made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="bold")
-    needed = 2 * (len(columns) - 1)
+    least, longest = [], []
     for position, column in enumerate(columns):
-        justify: Literal["left", "right"] = "right" if column.startswith(">") else "left"
         name = column.removeprefix(">")
-        longest = max(map(len, (*name.split("\n"), *(row[position] for row in cells))))
+        longest.append(max(map(len, (*name.split("\n"), *(row[position] for row in cells)))))
         word = max((len(word) for row in cells for word in row[position].split()), default=0)
-        whole = position == 0 or longest <= _SHORT or name in paths or word == longest <= _LONG_WORD
-        least = longest if whole else max(_LEAST, min(word, _LONG_WORD))
-        needed += least
-        made.add_column(name, justify=justify, overflow="fold", no_wrap=whole, min_width=min(least, longest))
+        whole = position == 0 or longest[-1] <= _SHORT or name in paths or word == longest[-1] <= _LONG_WORD
+        least.append(longest[-1] if whole else max(_LEAST, min(word, _LONG_WORD)))
+    needed = sum(least) + 2 * (len(columns) - 1)
+    width = max(console(sys.stdout).width, needed)
+    room = width - needed
+    for column, narrow, wide in zip(columns, least, longest, strict=True):
+        justify: Literal["left", "right"] = "right" if column.startswith(">") else "left"
+        more = max(min(wide - narrow, room), 0)
+        room -= more
+        made.add_column(
+            column.removeprefix(">"), justify=justify, overflow="fold", no_wrap=narrow >= wide, width=narrow + more
+        )
     for row in cells:
         made.add_row(*(Text(cell, style=(styles or {}).get(cell, "")) for cell in row))
-    show(made, width=max(console(sys.stdout).width, needed))
+    show(made, width=width)
 
 
 def _shorten(cells: list[list[str]], position: int, columns: Sequence[str], width: int) -> None:
