@@ -17,8 +17,8 @@ namespace {
 // The entries of a lookup by segment, perhaps without those of negative indices.
 class KeptEntries {
  public:
-  KeptEntries(const Lookup& lookup, const Tensor& segment_ids, bool drop_negative)
-      : indices(lookup.indices), segment_ids(segment_ids), weights(lookup.weights) {
+  KeptEntries(const Lookup& lookup, const Tensor& ids, bool drop_negative)
+      : indices(lookup.indices), segment_ids(ids), weights(lookup.weights) {
     if (drop_negative) indices.type == ORT_INT32 ? keep_not_negative<int32_t>() : keep_not_negative<int64_t>();
   }
 
