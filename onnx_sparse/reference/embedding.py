@@ -54,7 +54,7 @@ def segment_entries(
         require_in_range("segment_ids", segment_ids, int(num_segments), where=looked_up)
         order = np.argsort(segment_ids if at is None else segment_ids[at], kind="stable")
         at = order if at is None else at[order]
-    else:
+    elif at is not None:  # else they are checked as they are counted
         require_sorted("segment_ids", segment_ids, where=looked_up)
     kept = slice(None) if at is None else at
     counts = count_sorted(segment_ids[kept], num_segments, emb_table)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ascend_graphs import write
+from openvino_models import compiling_core
 
 import onnx_sparse
 from onnx_sparse.converters import ConversionError
@@ -23,6 +24,12 @@ def _text(array: Any) -> np.ndarray:
     decoded = np.empty(array.size, object)
     decoded[:] = [item.decode() if isinstance(item, bytes) else item for item in array.ravel()]
     return decoded.reshape(array.shape)
+
+
+@pytest.fixture(scope="module")
+def core() -> Any:
+    """What compiles models for OpenVINO's CPU plugin."""
+    return compiling_core()
 
 
 @pytest.fixture(scope="session")

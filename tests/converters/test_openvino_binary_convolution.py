@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, check_all, compiling_core, ops
+from openvino_models import Case, check_all, ops
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError
@@ -18,11 +18,6 @@ pytest.importorskip("openvino")
 
 F = np.float32
 RNG = np.random.default_rng(5)
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 def filters(stored: Any, *shape: int) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from openvino_models import Case, check, compiling_core, ops
+from openvino_models import Case, check, ops
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError
@@ -19,11 +19,6 @@ pytest.importorskip("openvino")
 F = np.float32
 #: The numbers of a box, which OpenVINO demands of the model.
 CORNERS = ((0, 2),)
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 def random_boxes(rng: Any, *shape: int, size: float) -> Any:

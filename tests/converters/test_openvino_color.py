@@ -7,16 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, check, compiling_core, ops
+from openvino_models import Case, check, ops
 
 pytest.importorskip("openvino")
 
 RNG = np.random.default_rng(0)
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, c, check, compiling_core, ops
+from openvino_models import Case, c, check, ops
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters.openvino import convert
@@ -17,11 +17,6 @@ pytest.importorskip("openvino")
 RNG = np.random.default_rng(0)
 BATCH, TIME, CLASSES = 6, 9, 3
 SCORES = RNG.normal(size=(BATCH, TIME, CLASSES)).astype(np.float32)
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

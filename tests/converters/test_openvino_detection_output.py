@@ -7,18 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, compiling_core, ops
+from openvino_models import Case, ops
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.openvino import convert
 
 pytest.importorskip("openvino")
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 def random_case(rng: Any, *, dynamic: bool) -> tuple[int, Case]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from openvino_irs import IrBuilder
-from openvino_models import Case, c, check, check_all, compiling_core, ops
+from openvino_models import Case, c, check, check_all, ops
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError
@@ -19,11 +19,6 @@ pytest.importorskip("openvino")
 
 F = np.float32
 RNG = np.random.default_rng(7)
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 def detectron(name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from openvino_irs import IrBuilder
-from openvino_models import check_all, compiling_core, ops
+from openvino_models import check_all, ops
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.openvino import convert
@@ -20,11 +20,6 @@ pytest.importorskip("openvino")
 F = np.float32
 Build = Callable[..., Any]
 HEIGHT, WIDTH, ANCHORS = 4, 5, 3
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 def anchors(seed: int) -> Any:

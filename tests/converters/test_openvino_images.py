@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, c, check, compiling_core, ops
+from openvino_models import Case, c, check, ops
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.openvino import convert
@@ -19,11 +19,6 @@ RNG = np.random.default_rng(0)
 IMAGE = RNG.normal(size=(1, 2, 7, 6)).astype(F)
 KERNEL = RNG.normal(size=(3, 2, 2, 3)).astype(F)
 BACK = RNG.normal(size=(2, 3, 3, 3)).astype(F)
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 @pytest.fixture

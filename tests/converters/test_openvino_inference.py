@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, c, check, compiling_core, ops
+from openvino_models import Case, c, check, ops
 from openvino_weights import constant
 
 from onnx_sparse.converters import ConversionError
@@ -20,11 +20,6 @@ ov = pytest.importorskip("openvino")
 
 RNG = np.random.default_rng(0)
 o = ops(8)
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 def rank_of(x: Any) -> Any:

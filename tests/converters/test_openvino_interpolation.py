@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, c, check_all, compiling_core, ops
+from openvino_models import Case, c, check_all, ops
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError
@@ -19,11 +19,6 @@ pytest.importorskip("openvino")
 F = np.float32
 RNG = np.random.default_rng(8)
 AXES = [2, 3]
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 def results(image: Any, build: Any, core: Any, folder: Path) -> tuple[Any, Any]:

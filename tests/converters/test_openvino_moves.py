@@ -8,17 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, c, check, check_all, compiling_core, ops
+from openvino_models import Case, c, check, check_all, ops
 
 pytest.importorskip("openvino")
 
 RNG = np.random.default_rng(0)
 o = ops(15)
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

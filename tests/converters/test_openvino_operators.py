@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, c, check, compiling_core, ops
+from openvino_models import Case, c, check, ops
 
 from onnx_sparse.converters.openvino import convert
 from onnx_sparse.converters.openvino.handlers import HANDLERS
@@ -350,11 +350,6 @@ case("If else", choice, np.array(False), X)
 case("TensorIterator", iterator, X, X[:, :1])
 case("TensorIterator back", lambda x, s: iterator(x, s, stride=-1), X, X[:, :1])
 case("Loop", lambda x, s: iterator(x, s, kind="Loop"), X, X[:, :1])
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 @pytest.mark.parametrize("label", CASES)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, c, compiling_core, ops
+from openvino_models import Case, c, ops
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError
@@ -16,11 +16,6 @@ from onnx_sparse.converters.openvino import convert
 ov = pytest.importorskip("openvino")
 
 CELLS, IMAGE = np.int64([3, 4]), np.int64([33, 50])
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 def some(rng: Any, low: float, high: float, count: int) -> list[float]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, check_all, compiling_core, ops
+from openvino_models import Case, check_all, ops
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError
@@ -28,11 +28,6 @@ BOXES = np.concatenate([
     [[-20, -20, -12, -12], [3, 3, 3, 3], [9, 8, 2, 1], [0, 0, 13.9, 17.9]],
 ]).astype(F)  # fmt: skip
 NUMBERS = RNG.integers(0, 2, len(BOXES)).astype(np.int32)
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, check, compiling_core, ops
+from openvino_models import Case, check, ops
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters.openvino import convert
@@ -17,11 +17,6 @@ pytest.importorskip("openvino")
 F = np.float32
 #: The numbers of a box, which OpenVINO demands of the model.
 NUMBERS = ((0, 2),)
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 def random_boxes(rng: Any, images: int, count: int) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, c, check_all, compiling_core, ops
+from openvino_models import Case, c, check_all, ops
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.openvino import convert
@@ -18,11 +18,6 @@ INTEGERS = (np.uint8, np.int8, np.int16, np.int32, np.int64)
 #: Operators, and the integers for which OpenVINO's results are numbers.
 EVERYWHERE = ("atan", "cos", "cosh", "erf", "exp", "sigmoid", "sin", "sinh", "tan", "tanh")
 POSITIVE = ("log", "sqrt")
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 def differing(builds: dict[str, Any], x: Any, core: Any, folder: Path) -> dict[str, str]:

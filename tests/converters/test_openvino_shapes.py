@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from openvino_irs import IrBuilder
-from openvino_models import Case, c, check, check_all, compiling_core, ops
+from openvino_models import Case, c, check, check_all, ops
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters.openvino import convert
@@ -18,11 +18,6 @@ ov = pytest.importorskip("openvino")
 
 F = np.float32
 RNG = np.random.default_rng(0)
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 4), (3, 4, 5), (2, 5, 5), (2, 5, 3, 5), (1, 3, 3, 4)], ids=str)

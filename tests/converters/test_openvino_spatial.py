@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from openvino_irs import IrBuilder
-from openvino_models import Case, c, check_all, compiling_core, ops
+from openvino_models import Case, c, check_all, ops
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError
@@ -21,11 +21,6 @@ ov = pytest.importorskip("openvino")
 F = np.float32
 RNG = np.random.default_rng(0)
 Build = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compiling_core()
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
