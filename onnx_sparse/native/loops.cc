@@ -40,6 +40,74 @@ bool is_in_range(const T* values, size_t count, int64_t high) {
   return static_cast<T>(signs) >= 0;
 }
 
+// There are no branches, because the lengths of rows would be mispredicted, and no comparisons: see is_in_range.
+template <class Index, size_t rank>
+void scan_entries(const Index* entries, const Index* before, size_t count, int64_t rows, int64_t columns,
+                  EntryScan* seen) {
+  using Unsigned = std::make_unsigned_t<Index>;
+  constexpr auto most = static_cast<int64_t>(static_cast<Unsigned>(-1) / 2);
+  const auto last_row = static_cast<Unsigned>(rows > most ? most : rows - 1);
+  const auto last_column = static_cast<Unsigned>(columns > most ? most : columns - 1);
+  const auto checked = static_cast<Unsigned>(columns < 0 ? 0 : -1);  // the bits of columns that are compared
+  Unsigned outside = 0;
+  Unsigned falls = 0;
+  Unsigned new_rows = 0;
+  Unsigned all_columns = 0;
+  for (size_t k = 0; k < count; ++k) {
+    const auto row = static_cast<Unsigned>(entries[k * rank]);
+    const Unsigned up = row - static_cast<Unsigned>(before[k * rank]);
+    const Unsigned is_new = up | (Unsigned{0} - up);  // in its highest bit
+    outside |= row | (last_row - row);
+    falls |= up;
+    new_rows += is_new >> (8 * sizeof(Index) - 1);
+    if constexpr (rank == 2) {
+      const auto column = static_cast<Unsigned>(entries[k * rank + 1]);
+      outside |= (column | (last_column - column)) & checked;
+      falls |= (column - static_cast<Unsigned>(before[k * rank + 1])) & ~is_new & checked;
+      all_columns |= column;
+    }
+  }
+  seen->outside |= static_cast<Index>(outside) < 0;
+  seen->falls |= static_cast<Index>(falls) < 0;
+  seen->new_rows += static_cast<int64_t>(new_rows);
+  seen->columns |= all_columns;
+}
+
+constexpr size_t kWordLanes = kVectorBytes / sizeof(int64_t);
+using Words = Vector<int64_t, kWordLanes>;
+
+// At most a vector of words, of which there are `count`.
+ONNX_SPARSE_INLINE Words load_words(const int64_t* from, size_t count) {
+#if defined(__AVX512F__)
+  return bits_as<Words>(_mm512_maskz_loadu_epi64(static_cast<__mmask8>(count < 8 ? (1u << count) - 1 : 255u), from));
+#elif defined(__AVX2__)
+  constexpr int64_t masks[] = {-1, -1, -1, -1, 0, 0, 0, 0};
+  const __m256i mask = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(masks + (count < 4 ? 4 - count : 0)));
+  return bits_as<Words>(_mm256_maskload_epi64(reinterpret_cast<const long long*>(from), mask));
+#else
+  Words words{};
+  for (size_t i = 0; i < kWordLanes && i < count; ++i) words[i] = from[i];
+  return words;
+#endif
+}
+
+// Counts how many of the others are less than each: a branch would be mispredicted for about each word.
+void sort_few(uint64_t* first, uint64_t* last) {
+  constexpr size_t vectors = kFewWords / kWordLanes;
+  const auto* words = reinterpret_cast<const int64_t*>(first);
+  const auto count = static_cast<size_t>(last - first);
+  Words unsorted[vectors];
+  Words ranks[vectors];
+  for (size_t v = 0; v * kWordLanes < count; ++v) {
+    unsorted[v] = load_words(words + v * kWordLanes, count - v * kWordLanes);
+    ranks[v] = Words{};
+    for (size_t i = 0; i < count; ++i) ranks[v] -= all_lanes<int64_t, kWordLanes>(words[i]) < unsorted[v];
+  }
+  for (size_t i = 0; i < count; ++i) {
+    first[ranks[i / kWordLanes][i % kWordLanes]] = static_cast<uint64_t>(unsorted[i / kWordLanes][i % kWordLanes]);
+  }
+}
+
 bool are_flags(const uint8_t* bytes, size_t count) {
   uint8_t seen = 0;
   for (size_t k = 0; k < count; ++k) seen = static_cast<uint8_t>(seen | bytes[k]);
@@ -94,6 +162,9 @@ const Loops table = {
     is_sorted<int64_t>,
     is_in_range<int32_t>,
     is_in_range<int64_t>,
+    {scan_entries<int32_t, 1>, scan_entries<int32_t, 2>},
+    {scan_entries<int64_t, 1>, scan_entries<int64_t, 2>},
+    sort_few,
     are_flags,
     {take_floats<Float16>, take_floats<BFloat16>},
     {widen_floats<Float16>, widen_floats<BFloat16>},

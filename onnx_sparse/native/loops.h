@@ -84,6 +84,17 @@ struct RowLoops {
   void (*finalize)(const SegmentBatch& batch, void* row);
 };
 
+// What a pass over the entries of a sparse tensor shows: rows are its first coordinates, columns its second ones.
+struct EntryScan {
+  bool outside;      // whether one is out of range
+  bool falls;        // whether an entry belongs before the one before it
+  int64_t new_rows;  // how many entries have another row than the one before
+  uint64_t columns;  // every bit that a column has
+};
+
+// The most words that are sorted at a time.
+constexpr int64_t kFewWords = 16;
+
 struct Loops {
   const char* name;
 
@@ -95,6 +106,14 @@ struct Loops {
   // Whether values are in [0, high).
   bool (*in_range32)(const int32_t* values, size_t count, int64_t high);
   bool (*in_range64)(const int64_t* values, size_t count, int64_t high);
+  // Add what entries of one coordinate and of two show, the first of which is compared with the one at `before`. Where
+  // the number of columns is -1, they may be any, and do not decide where an entry belongs.
+  void (*scan32[2])(const int32_t* entries, const int32_t* before, size_t count, int64_t rows, int64_t columns,
+                    EntryScan* seen);
+  void (*scan64[2])(const int64_t* entries, const int64_t* before, size_t count, int64_t rows, int64_t columns,
+                    EntryScan* seen);
+  // Sorts at most kFewWords different words, which are less than 2^63.
+  void (*sort_few)(uint64_t* first, uint64_t* last);
   // Whether bytes are 0 or 1.
   bool (*all_flags)(const uint8_t* bytes, size_t count);
 

@@ -42,6 +42,11 @@ struct NarrowRow {
       return {V{load<C, 1>(from), load<C, 1>(from + 1)}};
     } else {
       static_assert(width == 3);
+#if defined(__AVX2__)
+      if constexpr (sizeof(C) == 4) {  // what is beyond the row may be no memory
+        return {bits_as<V>(_mm_maskload_ps(reinterpret_cast<const float*>(from), _mm_setr_epi32(-1, -1, -1, 0)))};
+      }
+#endif
       return {V{load<C, 1>(from), load<C, 1>(from + 1), load<C, 1>(from + 2)}};
     }
   }

@@ -57,7 +57,11 @@ void fill_empty_rows(const Call& call, const Arguments& arguments, std::vector<i
   const Tensor& indices = arguments.indices;
   const size_t rank = indices.rank == 1 ? 1 : static_cast<size_t>(indices.dims[1]);
   const int64_t rows = sizes[0];
-  const Entries<Index> entries{indices.as<Index>(), indices.dims[0], rank, std::move(sizes), by_row_only ? 1 : rank};
+  const bool has_values = arguments.values.type != ORT_STRING;
+  const size_t value_size = size_of(arguments.values.type);
+  const Entries<Index> entries{indices.as<Index>(),        indices.dims[0],        rank,
+                               std::move(sizes),           by_row_only ? 1 : rank, arguments.values.as<char>(),
+                               has_values ? value_size : 0};
   RowFiller<Index> filler(call, entries);
   if (!filler.scan()) require_coordinates(arguments, entries);
 
@@ -74,10 +78,9 @@ void fill_empty_rows(const Call& call, const Arguments& arguments, std::vector<i
   if (call.wants_output(3)) {
     out.positions = static_cast<Index*>(call.allocate(3, {entries.count}, sizeof(Index), arguments.cause));
   }
-  const size_t value_size = size_of(arguments.values.type);
-  if (arguments.values.type != ORT_STRING) {
+  if (has_values) {
     out.values = static_cast<char*>(call.allocate(1, {size}, value_size, arguments.cause));
-    filler.write(out, arguments.values.data, arguments.default_value.data, value_size);
+    filler.write(out, arguments.default_value.data);
     return;
   }
   OrtValue* output = call.allocate_value(1, {size}, value_size, arguments.cause);
@@ -86,7 +89,7 @@ void fill_empty_rows(const Call& call, const Arguments& arguments, std::vector<i
     own_positions = uninitialized<Index>(entries.count);
     out.positions = own_positions.get();
   }
-  filler.write(out, nullptr, nullptr, 0);
+  filler.write(out, nullptr);
   if (output != nullptr) put_strings(call, arguments, out.positions, size, output);
 }
 

@@ -219,7 +219,15 @@ def test_many_strings_give_what_the_reference_gives(count: int) -> None:
 @pytest.mark.parametrize("order", ["row_major", "row_stable"])
 def test_large_sparse_tensors_give_what_the_reference_gives(order: str) -> None:
     random = np.random.default_rng(7)
-    for rows, count, columns in ((50_000, 100_000, 9), (10, 50_000, 1000), (100_000, 300, 2), (3, 40_000, 2**40)):
+    # Many rows and few, buckets of many rows, and columns beside which an entry's number does not fit into 64 bits.
+    for rows, count, columns in (
+        (50_000, 100_000, 9),
+        (10, 50_000, 1000),
+        (100_000, 300, 2),
+        (100_000, 300, 2**62),
+        (3, 40_000, 2**40),
+        (1, 20_000, 2**62),
+    ):
         indices = np.stack([random.integers(0, rows, count), random.integers(0, columns, count)], axis=1)
         for given in (indices, indices[np.lexsort(indices.T[::-1])], indices[np.argsort(indices[:, 0], kind="stable")]):
             inputs = {
@@ -231,6 +239,25 @@ def test_large_sparse_tensors_give_what_the_reference_gives(order: str) -> None:
             expected = FUNCTIONS["SparseFillEmptyRows"](*inputs.values(), order=order)
             for got, wanted in zip(run("SparseFillEmptyRows", inputs, order=order), expected, strict=True):
                 np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("rows", [70, 5_000, 3_000_000])
+def test_columns_that_are_not_checked_keep_their_bits(dtype: type[np.integer[Any]], rows: int) -> None:
+    """Stable order checks only the rows."""
+    random = np.random.default_rng(9)
+    limits = np.iinfo(dtype)
+    for columns in (random.integers(0, 100, 30_000), random.integers(limits.min, limits.max, 30_000)):
+        inputs = {
+            "values": np.arange(len(columns)).astype(np.float16),
+            "dense_shape": np.array([rows, 1], dtype),
+            "indices": np.stack([random.integers(0, rows, len(columns)), columns], axis=1).astype(dtype),
+            "default_value": np.array(-1, np.float16),
+        }
+        expected = FUNCTIONS["SparseFillEmptyRows"](*inputs.values(), order="row_stable")
+        for got, wanted in zip(run("SparseFillEmptyRows", inputs, order="row_stable"), expected, strict=True):
+            assert got.dtype == wanted.dtype
+            np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("order", ["row_major", "row_stable"])
