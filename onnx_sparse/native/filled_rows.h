@@ -218,9 +218,11 @@ class RowFiller {
       out.copy_coordinates(entries_, k, position);
       out.move(entries_, k, position);
     };
-    write_entries(
-        first, begin_of(part + 1), row, first + empty_before, [&](int64_t k) { return entries_.row_of(k); }, write,
-        out);
+    const int64_t end = begin_of(part + 1);
+    const auto row_of = [&](int64_t k) { return entries_.row_of(k); };
+    int64_t k = first;
+    for (; k < end && row_of(k) == row; ++k) write(k, row, k + empty_before);  // the part before says it is not empty
+    write_entries(k, end, row, k + empty_before, row_of, write, out);
   }
 
   // One bucket of entries that were not sorted, and the empty rows behind them.
