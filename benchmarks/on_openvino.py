@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from bound_run import bound_run
 from contest import contest, progress, show
 from machine import this_machine
 
@@ -55,7 +56,7 @@ def model_of(inputs: dict[str, Array]) -> Any:
 
 
 def native(model: Any, inputs: dict[str, Array], threads: int) -> Callable[[], Any]:
-    """The native kernel on OrtValues."""
+    """The native kernel on bound inputs."""
     import onnxruntime as ort
 
     import onnx_sparse
@@ -63,8 +64,7 @@ def native(model: Any, inputs: dict[str, Array], threads: int) -> Callable[[], A
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnx_sparse.InferenceSession(model, options, backend="native")
-    feed = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in inputs.items()}
-    return lambda: session.run_with_ort_values(["output"], feed)
+    return bound_run(session, inputs)
 
 
 def compiled(model: Any, inputs: dict[str, Array], threads: int) -> Callable[[], Any]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bound_run import bound_run
 from contest import measured_apart, own_threads, take_turns
 from machine import this_machine
 from records import Line, finish, parse
@@ -159,12 +160,8 @@ def _session(path: Path, threads: int) -> Any:
 
 
 def _bound(session: Any, feeds: dict[str, Array]) -> Callable[[], Any]:
-    import onnxruntime as ort
-
-    outputs = [output.name for output in session.get_outputs()]
     names = [value.name for value in session.get_inputs()]
-    values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in zip(names, feeds.values(), strict=True)}
-    return lambda: session.run_with_ort_values(outputs, values)
+    return bound_run(session, dict(zip(names, feeds.values(), strict=True)))
 
 
 def _in_own_process(model: Path, threads: int) -> int:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bound_run import bound_run
 from contest import measured_apart, own_threads, take_turns
 from machine import this_machine
 from records import Line, finish, parse
@@ -83,13 +84,8 @@ def plain_session(model: Any, options: Any) -> Any:
 
 
 def bound(session_of: Callable[[Any, Any], Any], model: Any, feeds: Mapping[str, Array], threads: int) -> Any:
-    """A run of a model on OrtValues."""
-    import onnxruntime as ort
-
-    session = session_of(model, _options(threads))
-    values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in feeds.items()}
-    names = [output.name for output in session.get_outputs()]
-    return lambda: session.run_with_ort_values(names, values)
+    """A run of a model on bound inputs."""
+    return bound_run(session_of(model, _options(threads)), feeds)
 
 
 def _options(threads: int) -> Any:
