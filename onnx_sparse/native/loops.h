@@ -130,7 +130,9 @@ struct Loops {
 // The loops for this machine.
 const Loops& loops();
 
-// How many bytes of looked-up rows are prefetched ahead of the row that is read, on this machine.
-int64_t prefetch_bytes();
+// How many rows ahead of the one that is read looked-up rows are prefetched on this machine, of a table of so many rows
+// of so many bytes; at most kMostPrefetched.
+int64_t rows_ahead(int64_t row_bytes, int64_t rows);
+constexpr int64_t kMostPrefetched = 64;
 
 }  // namespace onnx_sparse

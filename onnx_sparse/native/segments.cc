@@ -20,7 +20,6 @@ constexpr int64_t kLongSegment = 4096;
 // How many blocks of eight entries of a long segment make a task, and how much memory their sums may take at a time.
 constexpr int64_t kTaskBlocks = 64;
 constexpr int64_t kBlockSumBytes = 1 << 18;
-constexpr int64_t kMostPrefetched = 64;
 // The rows of a table of so many bytes stay in the second-level cache, and prefetches would only take time.
 constexpr int64_t kCachedBytes = 1 << 20;
 
@@ -219,8 +218,7 @@ class Reducer {
     SegmentBatch made{};
     made.table = reduction_.table + bytes_of(reduction_.element, columns.first);
     made.row_stride = static_cast<size_t>(row_bytes_);
-    made.prefetch_distance =
-        prefetch ? std::clamp(prefetch_bytes() / std::max(row_bytes_, int64_t{1}), int64_t{8}, kMostPrefetched) : 0;
+    made.prefetch_distance = prefetch ? rows_ahead(row_bytes_, rows) : 0;
     made.width = columns.count;
     made.is_signed = is_signed(reduction_.element);
     made.finalize = reduction_.finalize;
