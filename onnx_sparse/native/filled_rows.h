@@ -30,18 +30,18 @@ class RowFiller {
       : call_(call),
         entries_(entries),
         rows_(entries.sizes.empty() ? 0 : entries.sizes[0]),
-        parts_(std::clamp(task_count(entries.count * static_cast<int64_t>(2 * entries.rank * sizeof(Index))), size_t{1},
-                          static_cast<size_t>(std::max(entries.count, int64_t{1})))) {}
+        parts_(entries.count, entries.count * static_cast<int64_t>(2 * entries.rank * sizeof(Index))) {}
 
   // Reads the entries and returns whether their coordinates are in range.
   bool scan() {
     const std::vector<int64_t>& sizes = entries_.sizes;
     if (entries_.count == 0) return true;
     if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return false;
-    std::vector<EntryScan> parts(parts_);
-    call_.parallel_for(parts_, [&](size_t part) { parts[part] = scan_part(begin_of(part), begin_of(part + 1)); });
+    std::vector<EntryScan> scans(parts_.count());
+    call_.parallel_for(parts_.count(),
+                       [&](size_t part) { scans[part] = scan_part(parts_.begin_of(part), parts_.begin_of(part + 1)); });
     EntryScan all{};
-    for (const EntryScan& part : parts) {
+    for (const EntryScan& part : scans) {
       all.outside |= part.outside;
       all.falls |= part.falls;
       all.columns |= part.columns;
@@ -124,11 +124,6 @@ class RowFiller {
     }
   };
 
-  int64_t begin_of(size_t part) const {
-    const auto length = entries_.count / static_cast<int64_t>(parts_);
-    return part == parts_ ? entries_.count : length * static_cast<int64_t>(part);
-  }
-
   // Scans the entries `first` to `end`; the first of all has a new row.
   EntryScan scan_part(int64_t first, int64_t end) const {
     EntryScan seen{};
@@ -183,7 +178,7 @@ class RowFiller {
       call_.parallel_for(order_->buckets(), [&](size_t bucket) { write_bucket(bucket, out); });
       return;
     }
-    call_.parallel_for(parts_, [&](size_t part) { write_part(part, out); });
+    call_.parallel_for(parts_.count(), [&](size_t part) { write_part(part, out); });
     // The rows after the last entry are all empty, and may be many.
     const int64_t last = entries_.count == 0 ? 0 : entries_.row_of(entries_.count - 1) + 1;
     const int64_t shift = entries_.count - rows_before_.back();
@@ -211,14 +206,14 @@ class RowFiller {
   // One part of sorted entries.
   template <class Out>
   void write_part(size_t part, const Out& out) const {
-    const int64_t first = begin_of(part);
+    const int64_t first = parts_.begin_of(part);
     const int64_t row = first == 0 ? -1 : entries_.row_of(first - 1);
     const int64_t empty_before = row + 1 - rows_before_[part];
     const auto write = [&](int64_t k, int64_t, int64_t position) {
       out.copy_coordinates(entries_, k, position);
       out.move(entries_, k, position);
     };
-    const int64_t end = begin_of(part + 1);
+    const int64_t end = parts_.begin_of(part + 1);
     const auto row_of = [&](int64_t k) { return entries_.row_of(k); };
     int64_t k = first;
     for (; k < end && row_of(k) == row; ++k) write(k, row, k + empty_before);  // the part before says it is not empty
@@ -262,7 +257,7 @@ class RowFiller {
   const Call& call_;
   const Entries<Index>& entries_;
   const int64_t rows_;
-  const size_t parts_;
+  const Parts parts_;
   std::vector<int64_t> rows_before_{0};   // how many rows have entries in the parts before each
   std::optional<RowOrder<Index>> order_;  // of entries that are not sorted
 };

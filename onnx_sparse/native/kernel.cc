@@ -51,35 +51,12 @@ void Call::finish() const {
   }
 }
 
-void Call::read_shape(const Runtime& runtime, size_t index) {
-  Tensor& tensor = inputs_[index];
-  if (runtime.has_shape_references) {
-    return check(
-        api_.GetTensorElementTypeAndShapeDataReference(tensor.value, &tensor.type, &tensor.dims, &tensor.rank));
-  }
-  OrtTensorTypeAndShapeInfo* info = nullptr;
-  check(api_.GetTensorTypeAndShape(tensor.value, &info));
-  const std::unique_ptr<OrtTensorTypeAndShapeInfo, void(ORT_CALL*)(OrtTensorTypeAndShapeInfo*)> released(
-      info, api_.ReleaseTensorTypeAndShapeInfo);
-  check(api_.GetTensorElementType(info, &tensor.type));
-  check(api_.GetDimensionsCount(info, &tensor.rank));
-  dims_[index].resize(tensor.rank);
-  check(api_.GetDimensions(info, dims_[index].data(), tensor.rank));
-  tensor.dims = dims_[index].data();
-}
-
 void Call::read_input(const Runtime& runtime, size_t index, const Input& declared) {
   const OrtValue* value = nullptr;
   check(api_.KernelContext_GetInput(context_, index, &value));
   if (value == nullptr) return;
   Tensor& tensor = inputs_[index];
-  tensor.value = value;
-  read_shape(runtime, index);
-  if (tensor.type != ORT_STRING) {
-    void* data = nullptr;
-    check(api_.GetTensorMutableData(const_cast<OrtValue*>(value), &data));  // it is only read
-    tensor.data = data;
-  }
+  tensor = tensor_of(runtime, value, &dims_[index]);
   // Kernels index integers as an array. Values, of which there may be gigabytes, are read wherever they are.
   const bool is_array = (tensor.type == ORT_INT32 || tensor.type == ORT_INT64) && declared.type != "T";
   if (is_array && !is_aligned(tensor.data, size_of(tensor.type))) {
@@ -88,6 +65,31 @@ void Call::read_input(const Runtime& runtime, size_t index, const Input& declare
     std::memcpy(aligned_inputs_[index].get(), tensor.data, bytes);
     tensor.data = aligned_inputs_[index].get();
   }
+}
+
+Tensor tensor_of(const Runtime& runtime, const OrtValue* value, std::vector<int64_t>* dims) {
+  const OrtApi& api = runtime.api;
+  Tensor tensor;
+  tensor.value = value;
+  if (runtime.has_shape_references) {
+    check_status(api, api.GetTensorElementTypeAndShapeDataReference(value, &tensor.type, &tensor.dims, &tensor.rank));
+  } else {
+    OrtTensorTypeAndShapeInfo* info = nullptr;
+    check_status(api, api.GetTensorTypeAndShape(value, &info));
+    const std::unique_ptr<OrtTensorTypeAndShapeInfo, void(ORT_CALL*)(OrtTensorTypeAndShapeInfo*)> released(
+        info, api.ReleaseTensorTypeAndShapeInfo);
+    check_status(api, api.GetTensorElementType(info, &tensor.type));
+    check_status(api, api.GetDimensionsCount(info, &tensor.rank));
+    dims->resize(tensor.rank);
+    check_status(api, api.GetDimensions(info, dims->data(), tensor.rank));
+    tensor.dims = dims->data();
+  }
+  if (tensor.type != ORT_STRING) {
+    void* data = nullptr;
+    check_status(api, api.GetTensorMutableData(const_cast<OrtValue*>(value), &data));  // it is only read
+    tensor.data = data;
+  }
+  return tensor;
 }
 
 InvalidArgument cannot_be_allocated(const Shape& shape, const std::string& cause) {

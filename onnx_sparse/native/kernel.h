@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -86,9 +87,27 @@ class Shape {
   std::vector<int64_t> many_;
 };
 
+// A view of a value. Its dimensions are written to `dims` unless ONNX Runtime lends them.
+Tensor tensor_of(const Runtime& runtime, const OrtValue* value, std::vector<int64_t>* dims);
+
 // Into how many tasks to divide work: each moves enough bytes to be worth another thread. The number depends on the
 // work alone, never on the number of threads.
 size_t task_count(int64_t bytes);
+
+// The consecutive parts of `size` items that are tasks of their own; `bytes` is what the work on all of them moves.
+class Parts {
+ public:
+  Parts(int64_t size, int64_t bytes, int64_t most = std::numeric_limits<int64_t>::max())
+      : size_(size), count_(std::min({static_cast<int64_t>(task_count(bytes)), size, most})) {}
+
+  size_t count() const { return static_cast<size_t>(count_); }
+  // For the part behind the last, where that ends.
+  int64_t begin_of(size_t part) const { return part == count() ? size_ : size_ / count_ * static_cast<int64_t>(part); }
+
+ private:
+  int64_t size_;
+  int64_t count_;
+};
 
 // The index of the declared choice that each attribute of a node has.
 using Choices = std::array<int, declarations::kMostAttributes>;
@@ -144,12 +163,8 @@ class Call {
   // Calls work(first, end) for consecutive parts of `size` items; `bytes` is what the work on all of them moves.
   template <class Work>
   void for_parts(int64_t size, int64_t bytes, const Work& work) const {
-    const int64_t parts = std::min(static_cast<int64_t>(task_count(bytes)), size);
-    parallel_for(static_cast<size_t>(parts), [&](size_t task) {
-      const auto part = static_cast<int64_t>(task);
-      const int64_t length = size / parts;
-      work(part * length, part + 1 == parts ? size : (part + 1) * length);
-    });
+    const Parts parts(size, bytes);
+    parallel_for(parts.count(), [&](size_t part) { work(parts.begin_of(part), parts.begin_of(part + 1)); });
   }
 
   void check(OrtStatus* status) const { check_status(api_, status); }
@@ -165,7 +180,6 @@ class Call {
   };
 
   void read_input(const Runtime& runtime, size_t index, const Input& declared);
-  void read_shape(const Runtime& runtime, size_t index);
 
   const OrtApi& api_;
   OrtKernelContext* context_;

@@ -107,7 +107,10 @@ struct OrtApi {
   void(ORT_CALL* ReleaseTensorTypeAndShapeInfo)(OrtTensorTypeAndShapeInfo* info);
   void* unused_100[1];
   void(ORT_CALL* ReleaseCustomOpDomain)(OrtCustomOpDomain* domain);
-  void* unused_102[150];
+  void* unused_102[147];
+  OrtStatus*(ORT_CALL* KernelInfoGetConstantInput_tensor)(const OrtKernelInfo* info, size_t index, int* is_constant,
+                                                          const OrtValue** out);
+  void* unused_250[2];
   OrtStatus*(ORT_CALL* GetResizedStringTensorElementBuffer)(OrtValue* value, size_t index, size_t bytes, char** out);
   void* unused_253[21];
   OrtStatus*(ORT_CALL* KernelContext_ParallelFor)(const OrtKernelContext* context, void (*task)(void*, size_t),
@@ -190,6 +193,7 @@ ORT_SLOT(KernelContext_GetOutput, 91);
 ORT_SLOT(ReleaseStatus, 93);
 ORT_SLOT(ReleaseTensorTypeAndShapeInfo, 99);
 ORT_SLOT(ReleaseCustomOpDomain, 101);
+ORT_SLOT(KernelInfoGetConstantInput_tensor, 249);
 ORT_SLOT(GetResizedStringTensorElementBuffer, 252);
 ORT_SLOT(KernelContext_ParallelFor, 274);
 ORT_SLOT(GetTensorElementTypeAndShapeDataReference, 414);

@@ -5,6 +5,7 @@
 // operators can do neither. Type variables that only inputs have are left open and checked when the kernel runs, so
 // that the message is the one that every backend gives.
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <exception>
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "huge_pages.h"
 #include "kernel.h"
 #include "kernels.h"
 #include "unloading.h"
@@ -133,6 +135,19 @@ int read_attribute(const OrtApi& api, const OrtKernelInfo* info, const Attribute
   return check_attribute(declared, &value);
 }
 
+// A table that is a constant is read for as long as the session lives.
+void keep_in_huge_pages(const Runtime& runtime, const OrtKernelInfo* info, size_t input) {
+  int is_constant = 0;
+  const OrtValue* value = nullptr;
+  const Status failed(runtime.api.KernelInfoGetConstantInput_tensor(info, input, &is_constant, &value), {&runtime.api});
+  if (failed != nullptr || is_constant == 0 || value == nullptr) return;
+  std::vector<int64_t> dims;
+  const Tensor constant = tensor_of(runtime, value, &dims);
+  const int64_t* const dims_end = constant.dims + constant.rank;
+  if (constant.type == ORT_STRING || std::find(constant.dims, dims_end, 0) != dims_end) return;
+  prefer_huge_pages(constant.data, static_cast<size_t>(constant.size()) * size_of(constant.type));
+}
+
 // An operator with its outputs' type variables bound.
 struct BoundOp : OrtCustomOp {
   explicit BoundOp(const Entry& e);
@@ -185,7 +200,9 @@ BoundOp::BoundOp(const Entry& e) : OrtCustomOp(), entry(e) {
       for (size_t i = 0; i < made.declaration.attributes.size(); ++i) {
         choices[i] = read_attribute(*api, info, made.declaration.attributes[i]);
       }
-      *out = new Kernel{runtime_of(*api), made, choices};
+      const Runtime runtime = runtime_of(*api);
+      for (size_t i = 0; i < made.declaration.inputs.size(); ++i) keep_in_huge_pages(runtime, info, i);
+      *out = new Kernel{runtime, made, choices};
     });
   };
   KernelComputeV2 = [](void* kernel, OrtKernelContext* context) noexcept {

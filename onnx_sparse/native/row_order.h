@@ -154,13 +154,11 @@ class RowOrder {
 
   // Puts the words into their buckets, in the order of the entries.
   void fill_buckets(uint64_t* words) {
-    const int64_t parts = std::clamp(static_cast<int64_t>(task_count(entries_.count * 16)), int64_t{1}, kMostParts);
-    std::vector<int64_t> places(static_cast<size_t>(parts) * buckets_, 0);  // [parts, buckets]
+    const Parts parts(entries_.count, entries_.count * 16, kMostParts);
+    std::vector<int64_t> places(parts.count() * buckets_, 0);  // [parts, buckets]
     const auto for_parts = [&](const auto& work) {
-      call_.parallel_for(static_cast<size_t>(parts), [&](size_t task) {
-        const auto part = static_cast<int64_t>(task);
-        const int64_t length = entries_.count / parts;
-        work(part * length, part + 1 == parts ? entries_.count : (part + 1) * length, places.data() + task * buckets_);
+      call_.parallel_for(parts.count(), [&](size_t part) {
+        work(parts.begin_of(part), parts.begin_of(part + 1), places.data() + part * buckets_);
       });
     };
     for_parts([&](int64_t first, int64_t end, int64_t* counts) {
