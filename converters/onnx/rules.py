@@ -11,14 +11,17 @@ from onnx_sparse.converters.onnx.tf2onnx_empty_rows import (
     MeanOfFilledRows,
     ZeroOfEmptyRows,
 )
+from onnx_sparse.converters.onnx.tf2onnx_reshape import ReshapedCoordinates
 from onnx_sparse.converters.onnx.tf2onnx_segments import PaddedSegments, SegmentCounts
 from onnx_sparse.converters.rewriting.engine import Phase
 from onnx_sparse.converters.tensorflow.rewriting.means import MeanOfSlices
 
-#: Phases of rules. First reductions are found, then what they divide by, then the filled rows that they reduce.
+#: Phases of rules. First reductions are found, then what they divide by, then the filled rows that they reduce, whose
+#: coordinates may have been reshaped.
 PHASES: tuple[Phase, ...] = (
     (PaddedSegments(), SegmentCounts(), ScatteredRows(), BagsInSequence(), BagsInLoop()),
     (LookupOfUniqueRows(),),
     (WeightedMeanOfRows(), MeanOfFilledRows(), MeanOfSlices()),
     (DefaultOfFilledRows(), ZeroOfEmptyRows(), FilledRows()),
+    (ReshapedCoordinates(),),
 )

@@ -173,22 +173,53 @@ class DefaultOfFilledRows(Rule[Graph]):
         graph.replace(node, node.op_type, inputs, segment_ids_order="any")
 
 
+@dataclass(frozen=True)
+class _Choice:
+    """Elements of one tensor where a condition is true, of another elsewhere.
+
+    Attributes:
+        condition: The condition, from before its negation.
+        chosen: What is taken where it is true.
+        other: What is taken elsewhere.
+    """
+
+    condition: str
+    chosen: str
+    other: str
+
+    @classmethod
+    def of(cls, graph: Graph, node: NodeProto) -> _Choice | None:
+        """The choice that a Where makes, or a sum of products with the condition and its negation, as 0 and 1."""
+        if node.op_type == "Where":
+            return cls(*node.input)
+        for first, second in (node.input, reversed(node.input)):
+            chosen, other = _product_with_condition(graph, first), _product_with_condition(graph, second)
+            negation = graph.producer(other[0], "Not") if other is not None else None
+            if chosen is not None and other is not None and negation is not None and negation.input[0] == chosen[0]:
+                return cls(chosen[0], chosen[1], other[1])
+        return None
+
+
 class ZeroOfEmptyRows(Rule[Graph]):
-    """Zeros selected for the empty rows of a lookup with a default row become a lookup without one. Equal."""
+    """Zeros chosen for the empty rows of a lookup with a default row become a lookup without one.
+
+    Equal, unless they are chosen by products, which make NaN of a default row that is not finite.
+    """
 
     name = "zero-of-empty-rows"
-    anchors = ("Where",)
+    anchors = ("Where", "Add")
 
     def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
-        """A Where of a lookup's result by the indicator of empty rows."""
-        lookup = graph.producer(node.input[2], *REDUCTIONS)
-        rows = broadcast_rows(graph, node.input[0])
+        """A choice between zeros and a lookup's result by the indicator of empty rows."""
+        choice = _Choice.of(graph, node)
+        lookup = graph.producer(choice.other, *REDUCTIONS) if choice is not None else None
+        rows = broadcast_rows(graph, choice.condition) if choice is not None else None
         empty = _Empty.of(graph, rows) if rows is not None else None
-        return None if lookup is None or empty is None else {"lookup": lookup, "empty": empty}
+        return None if lookup is None or empty is None else {"choice": choice, "lookup": lookup, "empty": empty}
 
-    def check(self, graph: Graph, node: NodeProto, lookup: NodeProto, empty: _Empty) -> str | None:
-        """Zeros must be selected, for the rows of the lookup."""
-        if not is_zero(graph, node.input[1]):
+    def check(self, graph: Graph, node: NodeProto, choice: _Choice, lookup: NodeProto, empty: _Empty) -> str | None:
+        """Zeros must be chosen, for the rows of the lookup."""
+        if not is_zero(graph, choice.chosen):
             return "something other than 0 is selected for empty rows"
         found = column(graph, graph.without_casts(lookup.input[2]))
         is_size = sizes(graph, lookup.input[3]) == sizes(graph, empty.count) is not None
@@ -201,6 +232,16 @@ class ZeroOfEmptyRows(Rule[Graph]):
         inputs: list[Tensor | str] = list(lookup.input)
         inputs[4] = graph.emitter(node).constant(-1)
         graph.replace(node, lookup.op_type, inputs, **attributes(lookup))
+
+
+def _product_with_condition(graph: Graph, name: str) -> tuple[str, str] | None:
+    """The condition that a product has as 0 and 1, and the other factor."""
+    product = graph.producer(name, "Mul")
+    for condition, factor in (product.input, reversed(product.input)) if product is not None else ():
+        cast = graph.producer(condition, "Cast")
+        if cast is not None and graph.dtype(cast.input[0]) == TensorProto.BOOL:
+            return cast.input[0], factor
+    return None
 
 
 def _joined(graph: Graph, name: str) -> NodeProto | None:

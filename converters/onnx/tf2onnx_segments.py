@@ -88,7 +88,7 @@ class PaddedSegments(Rule[Graph]):
             return "the rows are not put into the matrix by their number among those of their segment"
         if not _is_largest_count(graph, longest, found.unique):
             return "the matrix is not as wide as the longest segment"
-        if _axes(graph, node) != [1] or attribute(node, "keepdims", 1) != 0:
+        if axes_of(graph, node) != [1] or attribute(node, "keepdims", 1) != 0:
             return "the reduction is not over the rows of each segment"
         data, filler = padded.input
         dtype = graph.dtype(data)
@@ -255,10 +255,10 @@ def _column(graph: Graph, name: str) -> str | None:
     node = graph.producer(name, "Unsqueeze")
     if node is None or graph.rank(node.input[0]) != 1:
         return None
-    return node.input[0] if _axes(graph, node) in ([-1], [1]) else None
+    return node.input[0] if axes_of(graph, node) in ([-1], [1]) else None
 
 
-def _axes(graph: Graph, node: NodeProto) -> list[int] | None:
+def axes_of(graph: Graph, node: NodeProto) -> list[int] | None:
     """The axes of a node, which are an attribute or, in later opsets, an input."""
     if len(node.input) > 1:
         return graph.integers(node.input[1])
@@ -282,7 +282,7 @@ def _is_largest_count(graph: Graph, name: str, unique: NodeProto) -> bool:
     largest = graph.producer(name, "ReduceMax")
     if largest is None or largest.input[0] != unique.output[3]:
         return False
-    return _axes(graph, largest) in ([0], None) and attribute(largest, "keepdims", 1) == 1
+    return axes_of(graph, largest) in ([0], None) and attribute(largest, "keepdims", 1) == 1
 
 
 def is_one_more(graph: Graph, name: str, ids: str) -> bool:
@@ -297,7 +297,7 @@ def is_one_more(graph: Graph, name: str, ids: str) -> bool:
 def _is_one_row(graph: Graph, name: str) -> bool:
     """Whether the first dimension of a tensor is 1."""
     made = graph.producer(name, "Unsqueeze")
-    return (made is not None and _axes(graph, made) == [0]) or (graph.shape(name) or (None,))[0] == 1
+    return (made is not None and axes_of(graph, made) == [0]) or (graph.shape(name) or (None,))[0] == 1
 
 
 def _neutral(op_type: str, dtype: int) -> float:

@@ -187,6 +187,23 @@ class Graph:
             self._producers[name] = copy
             self.nodes.insert(at + 1, copy)
 
+    def sort(self) -> None:
+        """Put the nodes into an order in which each comes after those whose results it reads; else they stay."""
+        placed: dict[int, NodeProto] = {}
+        entered: set[int] = set()  # so that a cycle ends
+        for last in self.nodes:
+            waiting = [last]
+            while waiting:
+                node = waiting[-1]
+                entered.add(id(node))
+                makers = [self._producers.get(name) for name in sorted(read_names([node]))]
+                missing = [maker for maker in makers if maker is not None and id(maker) not in entered]
+                if missing:
+                    waiting.append(missing[0])
+                else:
+                    placed.setdefault(id(waiting.pop()), node)
+        self.nodes = list(placed.values())
+
     def tidy(self, used_inside: Iterable[str] = ()) -> None:
         """Merge equal nodes and drop unused ones.
 

@@ -11,6 +11,7 @@ import pytest
 from fused_models import TEXT_TYPES, Pair
 from hypothesis import given
 from hypothesis import strategies as st
+from onnx import numpy_helper
 
 _REDUCTIONS = {"Sum": "0", "Prod": "1", "Max": "-inf", "Min": "inf"}
 
@@ -315,7 +316,7 @@ class TestFiles:
 
         specs = [tf.TensorSpec(shape, tf.int64) for shape in ([None, 2], [None], [2])]
         fused = converted(lookups, [*specs, tf.TensorSpec([None], tf.float32)], opset)
-        assert "TopK" not in [node.op_type for node in fused.new.graph.node]
+        assert not {"TopK", "ScatterElements"}.intersection(node.op_type for node in fused.new.graph.node)
         names = [value.name for value in fused.old.graph.input]
         rng = np.random.default_rng(0)
         for size, count in [(1, 1), (6, 3), (4, 9), (20, 2)]:
@@ -324,6 +325,45 @@ class TestFiles:
             feeds = (coordinates, rng.integers(0, 10, size), np.array([count, size]), weights)
             given_feeds = zip(names, feeds if weighted else feeds[: len(names)], strict=True)
             fused.agree(dict(given_feeds))
+
+    def test_a_batch_without_ids(self):
+        """tf2onnx's graph divides by the columns that there are."""
+        tf = pytest.importorskip("tensorflow")
+
+        table = np.random.default_rng(0).standard_normal((10, 3)).astype(np.float32)
+
+        def lookup(coordinates: Any, ids: Any, shape: Any) -> Any:
+            return tf.nn.safe_embedding_lookup_sparse(table, tf.SparseTensor(coordinates, ids, shape), combiner="sum")
+
+        fused = converted(lookup, [tf.TensorSpec(shape, tf.int64) for shape in ([None, 2], [None], [2])], 18)
+        assert "SparseReshape" in fused.ours
+        names = [value.name for value in fused.old.graph.input]
+        for shape, is_run in (([4, 2], True), ([4, 0], False)):
+            batch = np.zeros((0, 2), np.int64), np.zeros(0, np.int64), np.array(shape)
+            old, new = fused.results(dict(zip(names, batch, strict=True)))
+            assert (old is not None) == is_run
+            assert new is not None
+            np.testing.assert_array_equal(new[0], lookup(*batch))
+
+    def test_what_is_chosen_for_empty_rows(self):
+        """tf2onnx chooses by products: with 0 it becomes no row, also where the default row is infinite."""
+        tf = pytest.importorskip("tensorflow")
+
+        table = np.full((10, 3), np.inf, np.float32)
+
+        def lookup(coordinates: Any, ids: Any, shape: Any) -> Any:
+            return tf.nn.safe_embedding_lookup_sparse(table, tf.SparseTensor(coordinates, ids, shape), combiner="sum")
+
+        fused = converted(lookup, [tf.TensorSpec(shape, tf.int64) for shape in ([None, 2], [None], [2])], 18)
+        names = [value.name for value in fused.old.graph.input]
+        batch = np.array([[1, 0]]), np.array([4]), np.array([3, 1])
+        _, new = fused.results(dict(zip(names, batch, strict=True)))
+        assert new is not None
+        np.testing.assert_array_equal(new[0], lookup(*batch))
+
+        (zeros,) = (node for node in fused.old.graph.node if "zeros_like" in node.output[0])
+        zeros.attribute[0].t.CopyFrom(numpy_helper.from_array(np.ones(1, np.float32)))
+        assert Pair(fused.old).reasons["zero-of-empty-rows"] == "something other than 0 is selected for empty rows"
 
     def test_filled_rows_by_themselves_stay(self):
         """tf2onnx puts them after all others, and SparseFillEmptyRows in order."""
