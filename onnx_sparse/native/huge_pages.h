@@ -1,5 +1,5 @@
 // Rows of a large table are each in another page of 4 KB, and looking up where those are takes as long as reading the
-// rows: from pages of 2 MB, lookups in rows of 64 to 128 bytes take two thirds of the time.
+// rows: from pages of 2 MB, lookups in rows of 64 and 128 bytes take 0.65 to 0.85 of the time.
 
 #pragma once
 
