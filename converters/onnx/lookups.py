@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from onnx import NodeProto, TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.rewriting.dropping import are_not_negative
 from onnx_sparse.converters.rewriting.entries import is_row_gather, spread
 from onnx_sparse.converters.rewriting.graph import Graph, attribute
 from onnx_sparse.converters.tensor import Tensor
@@ -94,7 +95,8 @@ def counted_from_the_front(graph: Graph, emit: Emitter, ids: Tensor, size: Tenso
     """
     unique = graph.producer(graph.without_casts(ids.name), "Unique")
     is_position = unique is not None and graph.without_casts(ids.name) in unique.output[1:3]
-    if is_position or (ids.value is not None and (ids.value >= 0).all()):
+    is_known = ids.value is not None and bool((ids.value >= 0).all())
+    if is_position or is_known or are_not_negative(graph, ids.name):
         return ids
     negative = emit.op("Less", ids, emit.like(0, ids), shape=ids.shape)
     moved = emit.op("Add", ids, emit.cast(size, ids.dtype), shape=ids.shape)

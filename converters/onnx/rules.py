@@ -14,14 +14,16 @@ from onnx_sparse.converters.onnx.tf2onnx_empty_rows import (
 from onnx_sparse.converters.onnx.tf2onnx_reshape import ReshapedCoordinates
 from onnx_sparse.converters.onnx.tf2onnx_segments import PaddedSegments, SegmentCounts
 from onnx_sparse.converters.rewriting.engine import Phase
+from onnx_sparse.converters.tensorflow.rewriting.dropped_ids import DropNegative
 from onnx_sparse.converters.tensorflow.rewriting.means import MeanOfSlices
 
 #: Phases of rules. First reductions are found, then what they divide by, then the filled rows that they reduce, whose
-#: coordinates may have been reshaped.
+#: coordinates may have been reshaped; and what was dropped before.
 PHASES: tuple[Phase, ...] = (
     (PaddedSegments(), SegmentCounts(), ScatteredRows(), BagsInSequence(), BagsInLoop()),
     (LookupOfUniqueRows(),),
     (WeightedMeanOfRows(), MeanOfFilledRows(), MeanOfSlices()),
     (DefaultOfFilledRows(), ZeroOfEmptyRows(), FilledRows()),
     (ReshapedCoordinates(),),
+    (DropNegative(),),
 )

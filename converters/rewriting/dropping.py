@@ -4,12 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnx import NodeProto
+from onnx import NodeProto, TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.rewriting.entries import is_same
-from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.converters.rewriting.graph import Graph, attribute
 from onnx_sparse.converters.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Rows of a tensor that were kept.
+
+    Attributes:
+        source: The tensor.
+        mask: Which of its rows, a vector of booleans.
+    """
+
+    source: str
+    mask: str
+
+    @classmethod
+    def of(cls, graph: Graph, name: str) -> Kept | None:
+        """The rows that a tensor has of another, by a mask or by the positions where it is true."""
+        node = graph.producer(name, "Compress", "Gather")
+        if node is None:
+            return None
+        is_of_rows = attribute(node, "axis", 0) == 0 if node.op_type == "Gather" else _is_of_rows(graph, node)
+        mask = _mask_of_positions(graph, node.input[1]) if node.op_type == "Gather" else node.input[1]
+        return cls(node.input[0], mask) if is_of_rows and mask is not None else None
 
 
 @dataclass(frozen=True)
@@ -56,13 +79,43 @@ def before_negative_are_dropped(graph: Graph, node: NodeProto, kept: str) -> Dro
     return None
 
 
+def are_not_negative(graph: Graph, ids: str) -> bool:
+    """Whether ids are those that were kept because they are not negative."""
+    kept = Kept.of(graph, ids)
+    both = graph.producer(kept.mask, "And") if kept is not None else None
+    tests = () if kept is None else (kept.mask,) if both is None else both.input
+    return kept is not None and any(_is_at_least_zero(graph, test) == kept.source for test in tests)
+
+
 def _is_not_negative(graph: Graph, mask: str, ids: str) -> bool:
     """Whether a mask says which ids are not negative."""
+    tested = _is_at_least_zero(graph, mask)
+    return tested is not None and is_same(graph, ids, tested)
+
+
+def _is_at_least_zero(graph: Graph, mask: str) -> str | None:
+    """The tensor of which a mask says which elements are not negative."""
     test = graph.producer(mask, "GreaterOrEqual")
-    return test is not None and graph.integers(test.input[1]) == [0] and is_same(graph, ids, test.input[0])
+    return test.input[0] if test is not None and graph.integers(test.input[1]) == [0] else None
 
 
 def _before_dropping(graph: Graph, name: str, mask: str) -> str | None:
     """The vector whose elements under a mask are a tensor's."""
-    kept = graph.producer(graph.without_casts(name), "Compress")
-    return kept.input[0] if kept is not None and kept.input[1] == mask else None
+    kept = Kept.of(graph, graph.without_casts(name))
+    return kept.source if kept is not None and kept.mask == mask else None
+
+
+def _is_of_rows(graph: Graph, compress: NodeProto) -> bool:
+    axis = attribute(compress, "axis")  # without one, the tensor is flattened
+    return axis == 0 or (axis is None and graph.rank(compress.input[0]) == 1)
+
+
+def _mask_of_positions(graph: Graph, name: str) -> str | None:
+    """The vector of booleans that is true at these positions, and nowhere else."""
+    flat = graph.producer(name, "Reshape", "Squeeze")
+    turned = graph.producer(flat.input[0], "Transpose") if flat is not None else None
+    found = graph.producer((turned or flat).input[0], "NonZero") if flat is not None else None
+    if flat is None or found is None or graph.dtype(found.input[0]) != TensorProto.BOOL:
+        return None
+    is_flat = flat.op_type == "Squeeze" or graph.integers(flat.input[1]) == [-1]
+    return found.input[0] if is_flat and graph.rank(found.input[0]) == 1 else None

@@ -338,12 +338,43 @@ class TestFiles:
         fused = converted(lookup, [tf.TensorSpec(shape, tf.int64) for shape in ([None, 2], [None], [2])], 18)
         assert "SparseReshape" in fused.ours
         names = [value.name for value in fused.old.graph.input]
-        for shape, is_run in (([4, 2], True), ([4, 0], False)):
+        for shape in ([4, 2], [4, 0]):
             batch = np.zeros((0, 2), np.int64), np.zeros(0, np.int64), np.array(shape)
-            old, new = fused.results(dict(zip(names, batch, strict=True)))
-            assert (old is not None) == is_run
+            _, new = fused.results(dict(zip(names, batch, strict=True)))
             assert new is not None
             np.testing.assert_array_equal(new[0], lookup(*batch))
+
+    @pytest.mark.parametrize("default", [None, 3])
+    @pytest.mark.parametrize("dtype", ["int32", "int64"])
+    def test_negative_ids_are_dropped(self, dtype: str, default: int | None):
+        """The lookup drops them itself."""
+        tf = pytest.importorskip("tensorflow")
+
+        table = np.random.default_rng(0).integers(-9, 10, (10, 3)).astype(np.float32)
+
+        def lookup(coordinates: Any, ids: Any, shape: Any) -> Any:
+            by_ids = tf.SparseTensor(coordinates, ids, shape)
+            return tf.nn.safe_embedding_lookup_sparse(table, by_ids, combiner="sum", default_id=default)
+
+        types = (tf.int64, dtype, tf.int64)
+        shapes = ([None, 3], [None], [3])
+        fused = converted(lookup, [tf.TensorSpec(*spec) for spec in zip(shapes, types, strict=True)], 18)
+        assert fused.ours == ["SparseReshape", "EmbeddingSegmentsSum"]
+        assert not {"NonZero", "Compress"}.intersection(node.op_type for node in fused.new.graph.node)
+        names = [value.name for value in fused.old.graph.input]
+        rng = np.random.default_rng(0)
+        for size in (1, 6, 30):
+            positions = np.sort(rng.choice(60, size, replace=False))
+            coordinates = np.stack(np.unravel_index(positions, (3, 4, 5)), 1)
+            batch = coordinates, rng.integers(-3, 10, size).astype(dtype), np.array([3, 4, 5])
+            (got,) = fused.agree(dict(zip(names, batch, strict=True)))
+            np.testing.assert_array_equal(got, lookup(*batch))
+
+        (test,) = (node for node in fused.old.graph.node if node.op_type == "GreaterOrEqual")
+        test.op_type = "Greater"
+        positive = Pair(fused.old)
+        assert "NonZero" in [node.op_type for node in positive.new.graph.node]
+        positive.agree(dict(zip(names, batch, strict=True)))
 
     def test_what_is_chosen_for_empty_rows(self):
         """tf2onnx chooses by products: with 0 it becomes no row, also where the default row is infinite."""

@@ -125,9 +125,11 @@ class TestReshapedCoordinates:
         assert Pair.of(reshaped(3, 2, opset=opset)).ours == ["SparseReshape"]
 
     def test_no_entries(self):
-        output, made = _pair(2, 2, known=True).agree(feeds((2, 3), (3, 2), None, []))
-        assert output.shape == (0, 2)
-        assert made.tolist() == [3, 2]
+        """The product of the old graph needs ONNX Runtime of a later version than 1.18."""
+        _, new = _pair(2, 2, known=True).results(feeds((2, 3), (3, 2), None, []))
+        assert new is not None
+        assert new[0].shape == (0, 2)
+        assert new[1].tolist() == [3, 2]
 
     def test_a_dimension_of_0(self):
         """The old graph refuses to divide by it."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from onnx import NodeProto, TensorProto
 
-from onnx_sparse.converters.rewriting.dropping import Dropped, before_negative_are_dropped
+from onnx_sparse.converters.rewriting.dropping import Dropped, Kept, before_negative_are_dropped
+from onnx_sparse.converters.rewriting.entries import Column, column
 from onnx_sparse.converters.rewriting.graph import Graph, attributes
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.tensorflow.rewriting.lookups import REDUCTIONS
@@ -21,21 +22,26 @@ class DropNegative(Rule[Graph]):
     anchors = REDUCTIONS
 
     def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
-        """A reduction of ids by segments, both kept by one mask."""
-        segments = graph.producer(graph.without_casts(node.input[2]), "Compress")
-        dropped = before_negative_are_dropped(graph, node, segments.input[1]) if segments is not None else None
-        return None if dropped is None or segments is None else {"segments": segments.input[0], "dropped": dropped}
+        """A reduction of ids by segments, both kept by one mask; the segments may be a column of coordinates."""
+        segments = graph.without_casts(node.input[2])
+        found = column(graph, segments)
+        kept = Kept.of(graph, segments if found is None else found.matrix)
+        dropped = before_negative_are_dropped(graph, node, kept.mask) if kept is not None else None
+        return None if dropped is None else {"kept": kept, "found": found, "dropped": dropped}
 
-    def check(self, graph: Graph, node: NodeProto, segments: str, dropped: Dropped) -> str | None:
+    def check(self, graph: Graph, node: NodeProto, dropped: Dropped, **_: object) -> str | None:
         """An id must not become negative by a cast."""
         if graph.dtype(dropped.ids) == TensorProto.INT64 != graph.dtype(node.input[1]):
             return "the ids are narrowed to int32"
         return None
 
-    def rewrite(self, graph: Graph, node: NodeProto, segments: str, dropped: Dropped) -> None:
+    def rewrite(self, graph: Graph, node: NodeProto, kept: Kept, found: Column | None, dropped: Dropped) -> None:
         """Take the entries as they were before."""
         emit, inputs = graph.emitter(node), list(node.input)
+        segments = graph.tensor(kept.source)
+        if found is not None:
+            segments = emit.op("Gather", segments, emit.constant(found.index), shape=(None,), axis=1)
         inputs[1] = emit.cast(dropped.marked(graph, emit), graph.dtype(node.input[1])).name
-        inputs[2] = emit.cast(graph.tensor(segments), graph.dtype(node.input[2])).name
+        inputs[2] = emit.cast(segments, graph.dtype(node.input[2])).name
         inputs[5] = dropped.weights
         graph.replace(node, node.op_type, inputs, **attributes(node) | {"negative_indices": "drop"})
