@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "huge_pages.h"
 #include "loops.h"
 #include "ort_abi.h"
 
@@ -20,7 +21,9 @@ std::vector<char> constant_row(OrtElementType type, Constant value, size_t width
 // Memory that is not filled with zeros first, as a vector's is.
 template <class T>
 std::unique_ptr<T[]> uninitialized(int64_t count) {
-  return std::unique_ptr<T[]>(new T[static_cast<size_t>(count)]);
+  std::unique_ptr<T[]> memory(new T[static_cast<size_t>(count)]);
+  expect_writes(memory.get(), static_cast<size_t>(count) * sizeof(T));
+  return memory;
 }
 
 }  // namespace onnx_sparse

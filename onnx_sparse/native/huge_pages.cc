@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kMostTime{250};
 // From Linux 6.1 on: at once, not in the background. The headers of older systems lack it.
 constexpr int kCollapse = 25;
 
-bool are_wanted() {
+bool decide() {
   const char* wanted = std::getenv("ONNX_SPARSE_HUGE_PAGES");
   if (wanted != nullptr && std::strcmp(wanted, "0") == 0) return false;
   if (sysconf(_SC_PAGESIZE) != static_cast<long>(kPageBytes)) return false;
@@ -36,6 +36,23 @@ bool are_wanted() {
   std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), choices);
   return !choices.empty() && choices.find("[never]") == std::string::npos;
 }
+
+// The huge pages that lie in large memory; none where they are not wanted.
+struct HugePages {
+  HugePages(const void* data, size_t bytes) {
+    static const bool are_wanted = decide();
+    if (bytes < kLeastBytes || !are_wanted) return;
+    const auto address = reinterpret_cast<uintptr_t>(data);
+    first = reinterpret_cast<char*>((address + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes);
+    end = reinterpret_cast<char*>((address + bytes) / kHugePageBytes * kHugePageBytes);
+  }
+
+  // Whether the system was asked for them.
+  bool ask() const { return first < end && madvise(first, static_cast<size_t>(end - first), MADV_HUGEPAGE) == 0; }
+
+  char* first = nullptr;
+  char* end = nullptr;
+};
 
 // Not so where it is in a file that has not been read: a table may be larger than the memory.
 bool is_in_memory(char* page) {
@@ -47,23 +64,24 @@ bool is_in_memory(char* page) {
 }  // namespace
 
 void prefer_huge_pages(const void* data, size_t bytes) {
-  if (bytes < kLeastBytes || !are_wanted()) return;
-  const auto address = reinterpret_cast<uintptr_t>(data);
-  char* const first = reinterpret_cast<char*>((address + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes);
-  char* const end = reinterpret_cast<char*>((address + bytes) / kHugePageBytes * kHugePageBytes);
-  for (char* page = first; page < end; page += kHugePageBytes) {
+  const HugePages pages(data, bytes);
+  for (char* page = pages.first; page < pages.end; page += kHugePageBytes) {
     if (!is_in_memory(page)) return;
   }
   const auto start = std::chrono::steady_clock::now();
-  bool done = madvise(first, static_cast<size_t>(end - first), MADV_HUGEPAGE) != 0;
-  for (char* page = first; page < end && !done; page += kHugePageBytes) {
+  bool done = !pages.ask();
+  for (char* page = pages.first; page < pages.end && !done; page += kHugePageBytes) {
     done = madvise(page, kHugePageBytes, kCollapse) != 0 || std::chrono::steady_clock::now() - start > kMostTime;
   }
 }
 
+void expect_writes(void* data, size_t bytes) { HugePages(data, bytes).ask(); }
+
 #else
 
 void prefer_huge_pages(const void*, size_t) {}
+
+void expect_writes(void*, size_t) {}
 
 #endif
 

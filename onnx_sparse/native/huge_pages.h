@@ -12,4 +12,7 @@ namespace onnx_sparse {
 // its administrator has not turned them off. The environment variable ONNX_SPARSE_HUGE_PAGES=0 turns it off, too.
 void prefer_huge_pages(const void* data, size_t bytes);
 
+// Asks the system to give memory that is written next in huge pages where it has not given it yet, if it is large.
+void expect_writes(void* data, size_t bytes);
+
 }  // namespace onnx_sparse

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "huge_pages.h"
+
 namespace onnx_sparse {
 namespace {
 
@@ -114,9 +116,12 @@ void* Call::allocate(size_t index, const Shape& shape, size_t element_size, cons
   OrtValue* value = allocate_value(index, shape, element_size, cause);
   void* data = nullptr;
   if (value != nullptr) check(api_.GetTensorMutableData(value, &data));
-  if (value != nullptr && is_aligned(data, element_size)) return data;
   size_t bytes = element_size;
   for (const int64_t dim : shape) bytes *= static_cast<size_t>(dim);
+  if (value != nullptr && is_aligned(data, element_size)) {
+    expect_writes(data, bytes);
+    return data;
+  }
   substitutes_.push_back({std::unique_ptr<char[]>(new char[bytes]), value == nullptr ? 0 : bytes, data});
   return substitutes_.back().memory.get();
 }

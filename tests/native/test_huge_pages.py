@@ -1,4 +1,4 @@
-"""Tables that are constants are kept in huge pages."""
+"""Tables that are constants, and large outputs, are kept in huge pages."""
 
 from __future__ import annotations
 
@@ -35,6 +35,26 @@ session = onnx_sparse.InferenceSession(model, backend="native")
 after = in_huge_pages()
 (sums,) = session.run(None, {"indices": np.array([rows - 1]), "offsets": np.array([0])})
 print(after - before, np.array_equal(sums, table[-1:]))
+"""
+
+#: Prints in how many MB of huge pages the memory of a run's output is, of 64 MB.
+_FILL = """
+import re
+import numpy as np, onnx_sparse
+from onnx import TensorProto, helper
+
+node = helper.make_node("Fill", ["dims", "value"], ["filled"], domain="onnx_sparse")
+inputs = [
+    helper.make_tensor_value_info("dims", TensorProto.INT64, ["r"]),
+    helper.make_tensor_value_info("value", TensorProto.FLOAT, []),
+]
+graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("filled", TensorProto.FLOAT, None)])
+imports = [helper.make_opsetid("", 18), helper.make_opsetid("onnx_sparse", onnx_sparse.OPSET_VERSION)]
+session = onnx_sparse.InferenceSession(helper.make_model(graph, ir_version=10, opset_imports=imports), backend="native")
+(filled,) = session.run(None, {"dims": np.array([16 << 20]), "value": np.array(3, np.float32)})
+assert (filled == 3).all()
+with open("/proc/self/smaps_rollup") as lines:
+    print(int(re.search(r"AnonHugePages:\\s+(\\d+) kB", lines.read())[1]) // 1024)
 """
 
 #: Whether the system makes huge pages at once: Linux 6.1 and later, where they are not turned off.
@@ -82,3 +102,10 @@ def test_a_small_table_stays_where_it_is() -> None:
 
 def test_it_can_be_turned_off() -> None:
     assert _lookup(_ROWS, ONNX_SPARSE_HUGE_PAGES="0") <= 4
+
+
+@pytest.mark.parametrize(("wanted", "least", "most"), [("1", 58, 70), ("0", 0, 4)])
+def test_a_large_output_is_written_to_them(wanted: str, least: int, most: int) -> None:
+    done = _python(_FILL, ONNX_SPARSE_HUGE_PAGES=wanted)
+    assert done.returncode == 0, done.stderr
+    assert least <= int(done.stdout) <= most
