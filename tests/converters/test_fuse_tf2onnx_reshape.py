@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -151,7 +152,7 @@ class TestReshapedCoordinates:
         )
         pair = Pair.of(used.replace("shape_triangle =", "rows = Gather (made, axis0)\n      shape_triangle =", 1))
         assert pair.ours == ["SparseReshape"]
-        pair.agree({**feeds((4, 6), (8, 3), 0, [0, 7, 23])})
+        pair.agree(feeds((4, 6), (8, 3), 0, [0, 7, 23]))
 
     @pytest.mark.parametrize(
         "parts",
@@ -175,11 +176,6 @@ class TestReshapedCoordinates:
         assert Pair.of(text).ours == []
 
 
-_PAIRS: dict[tuple[int, int, bool], Pair] = {}
-
-
+@functools.cache
 def _pair(old_rank: int, new_rank: int, known: bool) -> Pair:
-    key = (old_rank, new_rank, known)
-    if key not in _PAIRS:
-        _PAIRS[key] = Pair.of(reshaped(old_rank, new_rank, known=known))
-    return _PAIRS[key]
+    return Pair.of(reshaped(old_rank, new_rank, known=known))
