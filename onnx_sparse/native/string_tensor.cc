@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "elements.h"
+
 namespace onnx_sparse {
 
 Strings::Strings(const Call& call, const Tensor& tensor) : size_(static_cast<size_t>(tensor.size())) {
   if (size_ == 0) return;
   call.check(call.api().GetStringTensorDataLength(tensor.value, &length_));
-  characters_.reset(new char[std::max(length_, size_t{1})]);  // ONNX Runtime refuses a null address
-  offsets_.reset(new size_t[size_]);
+  // At least one, because ONNX Runtime refuses a null address.
+  characters_ = uninitialized<char>(std::max(static_cast<int64_t>(length_), int64_t{1}));
+  offsets_ = uninitialized<size_t>(tensor.size());
   call.check(call.api().GetStringTensorContent(tensor.value, characters_.get(), length_, offsets_.get(), size_));
 }
 

@@ -33,7 +33,6 @@ class Strings {
  private:
   size_t size_;
   size_t length_ = 0;
-  // Arrays, because vectors would first be filled with zeros.
   std::unique_ptr<char[]> characters_;
   std::unique_ptr<size_t[]> offsets_;
 };
