@@ -8,7 +8,10 @@
 namespace onnx_sparse::ONNX_SPARSE_INSTRUCTIONS {
 namespace {
 
-// The number of rows that are reduced one by one before the blocks of eight.
+// At most so many rows are reduced one by one before the blocks of eight.
+constexpr int64_t kMostHead = 9;
+
+// The number of these.
 ONNX_SPARSE_INLINE int64_t head_of(int64_t count) {
   const int64_t head = ((count - 2) & 7) + 2;  // no branch: segments' lengths would be mispredicted
   return head < count ? head : count;

@@ -53,7 +53,7 @@ enum class Finalize {
 struct SegmentBatch {
   const char* table;
   size_t row_stride;          // bytes from one row to the next
-  const int64_t* indices;     // the row of each entry, and prefetch_distance more
+  const int64_t* indices;     // the row of each entry, and prefetch_distance + 1 more if that is not 0
   int64_t prefetch_distance;  // how many entries ahead rows are prefetched; 0: not at all
   const void* weights;        // the weight of each entry, in the element type; only for add_weighted. Those of
                               // quantized rows are float, and null where all are 1
@@ -130,9 +130,9 @@ struct Loops {
 // The loops for this machine.
 const Loops& loops();
 
-// How many rows ahead of the one that is read looked-up rows are prefetched on this machine, of a table of so many rows
-// of so many bytes; at most kMostPrefetched.
-int64_t rows_ahead(int64_t row_bytes, int64_t rows);
+// How many rows ahead of the one that is read looked-up rows of so many bytes are prefetched on this machine; at most
+// kMostPrefetched.
+int64_t rows_ahead(int64_t row_bytes);
 constexpr int64_t kMostPrefetched = 64;
 
 }  // namespace onnx_sparse

@@ -96,9 +96,7 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin,
   constexpr size_t row_bytes = R::bytes_of(vectors * lanes);
   const bool prefetch = batch.prefetch_distance > 0;
   const size_t last = exact ? column + (vectors - 1) * lanes : width - lanes;
-  // A second prefetch of one line takes as long as another line's.
-  const bool in_two_lines =
-      row_bytes > 64 || (reinterpret_cast<uintptr_t>(batch.table) | batch.row_stride) % 64 + row_bytes > 64;
+  const bool in_two_lines = is_in_two_lines<row_bytes>(batch);
   const auto column_of = [&](size_t v)
                              __attribute__((always_inline)) { return v + 1 < vectors ? column + v * lanes : last; };
   const auto read = [&](int64_t k, V* into) __attribute__((always_inline)) {
@@ -390,20 +388,33 @@ ONNX_SPARSE_INLINE void reduce_in_vectors(const SegmentBatch& batch) {
 
 // Sums segments of narrow rows.
 template <class R, size_t width>
-__attribute__((noinline)) void sum_narrow(const SegmentBatch& batch) {
-  fetch_rows<R::bytes_of(width)>(batch);
+__attribute__((noinline)) void sum_cached(const SegmentBatch& batch) {
   const int64_t all = batch.starts[batch.segments];
   reduce_segments<R>(batch, [&](int64_t begin, int64_t end, typename R::Compute* row) __attribute__((always_inline)) {
-    sum_narrow_rows<R, width>(batch, begin, end, all - begin, row);
+    sum_of_cached<R, width>(batch, begin, end, all - begin).write(row);
   });
+}
+
+// The same where rows are prefetched.
+template <class R, size_t width>
+__attribute__((noinline)) void sum_prefetched(const SegmentBatch& batch) {
+  const bool finished = batch.finalize == Finalize::keep || batch.finalize == Finalize::round;
+  char* output = batch.output;
+  for (size_t s = 0; s < batch.segments; ++s, output += batch.output_stride) {
+    const int64_t begin = batch.starts[s];
+    const int64_t end = batch.starts[s + 1];
+    auto* row = reinterpret_cast<typename R::Compute*>(output);
+    sum_of_prefetched<R, width>(batch, begin, end).write(row);
+    if (!finished && begin < end) finish_row<R>(batch, row, begin, end, output);
+  }
 }
 
 // Sums segments of narrow rows if they have so many columns. Returns whether they do.
 template <class R, size_t width>
 ONNX_SPARSE_INLINE bool sums_narrow(const SegmentBatch& batch) {
   if constexpr (is_narrow<R>(width)) {
-    if (batch.width != width || (R::bytes_of(width) == 64 && batch.prefetch_distance > 0)) return false;
-    sum_narrow<R, width>(batch);
+    if (batch.width != width) return false;
+    batch.prefetch_distance > 0 ? sum_prefetched<R, width>(batch) : sum_cached<R, width>(batch);
     return true;
   }
   return false;

@@ -218,7 +218,7 @@ class Reducer {
     SegmentBatch made{};
     made.table = reduction_.table + bytes_of(reduction_.element, columns.first);
     made.row_stride = static_cast<size_t>(row_bytes_);
-    made.prefetch_distance = prefetch ? rows_ahead(row_bytes_, rows) : 0;
+    made.prefetch_distance = prefetch ? rows_ahead(row_bytes_) : 0;
     made.width = columns.count;
     made.is_signed = is_signed(reduction_.element);
     made.finalize = reduction_.finalize;
@@ -237,8 +237,8 @@ class Reducer {
   void reduce(SegmentBatch& some, const int64_t* starts, int64_t count, const Columns& columns) const {
     const int64_t first = starts[0];
     const int64_t size = starts[count] - first;
-    int64_t own[kBatchEntries + kLongSegment + kMostPrefetched];
-    some.indices = indices_of(first, size, some.prefetch_distance, own);
+    int64_t own[kBatchEntries + kLongSegment + kMostPrefetched + 1];
+    some.indices = indices_of(first, size, some.prefetch_distance == 0 ? 0 : some.prefetch_distance + 1, own);
     if (some.indices == nullptr) {
       all_in_range_.store(false, std::memory_order_relaxed);
       return;
