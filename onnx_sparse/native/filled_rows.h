@@ -75,6 +75,11 @@ class RowFiller {
  private:
   struct NoValue {};
 
+  // Sorted entries between which no row is empty are copied at a time, but only so many: their coordinates are still in
+  // the first-level cache when they are read again. Shorter ones take less time entry by entry.
+  static constexpr int64_t kMostInRun = 256;
+  static constexpr int64_t kShortRun = 4;
+
   // From any address.
   template <class Value>
   static Value read(const void* at) {
@@ -116,6 +121,18 @@ class RowFiller {
     void move(const Entries<Index>& entries, int64_t k, int64_t position) const {
       if constexpr (kHasValues) value_at(position) = read<Value>(value_of(entries, k));
       if (to.positions != nullptr) to.positions[k] = static_cast<Index>(position);
+    }
+
+    // Copies the entries `first` to `end` to consecutive positions.
+    void copy_run(const Entries<Index>& entries, int64_t first, int64_t end, int64_t position) const {
+      const int64_t shift = position - first;
+      for (int64_t k = first; k < end; ++k) copy_coordinates(entries, k, k + shift);
+      if constexpr (kHasValues) {
+        for (int64_t k = first; k < end; ++k) value_at(k + shift) = read<Value>(value_of(entries, k));
+      }
+      if (to.positions != nullptr) {
+        for (int64_t k = first; k < end; ++k) to.positions[k] = static_cast<Index>(k + shift);
+      }
     }
 
     void prefetch(const Entries<Index>& entries, int64_t k) const {
@@ -206,19 +223,42 @@ class RowFiller {
   // One part of sorted entries.
   template <class Out>
   void write_part(size_t part, const Out& out) const {
-    const int64_t first = parts_.begin_of(part);
-    const int64_t row = first == 0 ? -1 : entries_.row_of(first - 1);
-    const int64_t empty_before = row + 1 - rows_before_[part];
-    const auto write = [&](int64_t k, int64_t, int64_t position) {
-      out.copy_coordinates(entries_, k, position);
-      out.move(entries_, k, position);
-    };
     const int64_t end = parts_.begin_of(part + 1);
-    const auto row_of = [&](int64_t k) { return entries_.row_of(k); };
-    int64_t k = first;
-    for (; k < end && row_of(k) == row; ++k) write(k, row, k + empty_before);  // the part before says it is not empty
-    write_entries(k, end, row, k + empty_before, row_of, write, out);
+    int64_t k = parts_.begin_of(part);
+    int64_t row = k == 0 ? -1 : entries_.row_of(k - 1);
+    const int64_t empty_before = row + 1 - rows_before_[part];
+    while (k < end && entries_.row_of(k) == row) {  // the part before says that it is not empty
+      const int64_t first = k;
+      for (const int64_t stop = run_end(first, end); k < stop && entries_.row_of(k) == row;) ++k;
+      out.copy_run(entries_, first, k, first + empty_before);
+    }
+    if (rows_ - rows_before_.back() < entries_.count / kShortRun) {
+      write_runs(k, end, row, k + empty_before, out);
+      return;
+    }
+    const auto write = [&](int64_t entry, int64_t, int64_t position) {
+      out.copy_run(entries_, entry, entry + 1, position);
+    };
+    write_entries(k, end, row, k + empty_before, [&](int64_t entry) { return entries_.row_of(entry); }, write, out);
   }
+
+  // The same as write_entries for sorted entries, copying those at a time between which no row is empty.
+  template <class Out>
+  void write_runs(int64_t k, int64_t end, int64_t row, int64_t position, const Out& out) const {
+    while (k < end) {
+      for (const int64_t next = entries_.row_of(k); row + 1 < next; ++position) out.write_empty(++row, position);
+      const int64_t first = k;
+      const int64_t stop = run_end(first, end);
+      for (int64_t next = 0; k < stop && (next = entries_.row_of(k)) <= row + 1; ++k) {
+        row = next;
+        out.to.empty[row] = false;
+      }
+      out.copy_run(entries_, first, k, position);
+      position += k - first;
+    }
+  }
+
+  static int64_t run_end(int64_t first, int64_t end) { return std::min(end, first + kMostInRun); }
 
   // One bucket of entries that were not sorted, and the empty rows behind them.
   template <class Out>

@@ -32,10 +32,10 @@ WIDTHS = (1, 2, 3, 5, 8, 16, 17, 31, 64, 65, 100, 200)
 LENGTHS = [*range(40), 100, 257, 1000, 0]
 
 
-def lookups(width: int, dtype: Any, lengths: list[int], seed: int = 0) -> dict[str, Array]:
+def lookups(width: int, dtype: Any, lengths: list[int], seed: int = 0, rows: int = 300) -> dict[str, Array]:
     """A table of numbers of very different magnitudes, with which each order of summation gives different bits."""
     random = np.random.default_rng([seed, width])
-    table = random.standard_normal((300, width)) * 10.0 ** random.integers(-3, 4, (300, 1))
+    table = random.standard_normal((rows, width)) * 10.0 ** random.integers(-3, 4, (rows, 1))
     ids = segment_ids(random, np.array(lengths))
     return {
         "emb_table": table.astype(dtype),
@@ -43,6 +43,11 @@ def lookups(width: int, dtype: Any, lengths: list[int], seed: int = 0) -> dict[s
         "segment_ids": ids,
         "num_segments": np.array(len(lengths)),
     }
+
+
+def prefetched_rows(width: int, dtype: Any) -> int:
+    """How many rows a table must have to be too large for the second-level cache, so that rows are prefetched."""
+    return (1 << 20) // (width * np.dtype(dtype).itemsize) + 100
 
 
 def digest(array: Array) -> str:
@@ -85,16 +90,20 @@ def compare_with_tensorflow(mode: str, dtype: Any, cases: int) -> None:
         assert output.tobytes() == expected.tobytes(), f"seed {seed}"
 
 
+@pytest.mark.parametrize("large", [False, True], ids=["cached", "prefetched"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 8, 16, 64, 2049])
-def test_the_bits_are_the_references_on_any_number_of_threads(mode: str, width: int, weighted: bool) -> None:
-    inputs = lookups(width, np.float32, [*LENGTHS, 4095, 4096, 4097, 20_000 if width < 100 else 5000])
+def test_the_bits_are_the_references_on_any_number_of_threads(
+    mode: str, width: int, weighted: bool, large: bool
+) -> None:
+    lengths = [*LENGTHS, 4095, 4096, 4097, 20_000 if width < 100 else 5000, 0, 0]
+    inputs = lookups(width, np.float32, lengths, rows=prefetched_rows(width, np.float32) if large else 300)
+    inputs["default_index"] = np.array(7)
     if weighted:
         inputs["per_sample_weights"] = np.random.default_rng(2).standard_normal(len(inputs["indices"]), np.float32)
     expected = FUNCTIONS[f"EmbeddingSegments{mode}"](
-        *(inputs[n] for n in ("emb_table", "indices", "segment_ids", "num_segments")),
-        None,
+        *(inputs[n] for n in ("emb_table", "indices", "segment_ids", "num_segments", "default_index")),
         inputs.get("per_sample_weights"),
     )
     for threads in (1, 2, 8):
@@ -102,13 +111,16 @@ def test_the_bits_are_the_references_on_any_number_of_threads(mode: str, width: 
         assert output.tobytes() == expected.tobytes(), f"{threads} threads"
 
 
+@pytest.mark.parametrize("large", [False, True], ids=["cached", "prefetched"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 8, 16])
-def test_short_segments_take_nothing_from_the_next(width: int, dtype: Any) -> None:
+def test_short_segments_take_nothing_from_the_next(width: int, dtype: Any, large: bool) -> None:
     """Their rows are read together, but not summed: an infinity or NaN stays in its segment, and -0.0 its sign."""
     table = np.array([-0.0, np.nan, np.inf, 1.0], dtype)[:, None] * np.ones((1, width), dtype)
+    if large:
+        table = np.tile(table, (prefetched_rows(width, dtype) // len(table), 1))
     lengths = [*range(1, 12), *range(11, 0, -1)] * 3
-    rows = np.arange(len(lengths)) % len(table)
+    rows = np.arange(len(lengths)) % 4
     ids = np.repeat(np.arange(len(lengths)), lengths)
     inputs = {"emb_table": table, "indices": rows[ids], "segment_ids": ids, "num_segments": np.array(len(lengths))}
     (output,) = run("EmbeddingSegmentsSum", inputs)

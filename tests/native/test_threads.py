@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -93,6 +94,9 @@ def _other_operators(random: Any, threads: int) -> Iterator[tuple[str, list[Arra
             "default_value": inputs["default_value"],
         }
         yield f"RaggedFillEmptyRows {name}", run("RaggedFillEmptyRows", ragged, threads=threads)
+    for name, inputs in lookups_in_large_tables(random):
+        for op in ("EmbeddingSegmentsSum", "EmbeddingSegmentsMean", "EmbeddingSegmentsSqrtN"):
+            yield f"{op} {name}", run(op, inputs, threads=threads)
     reshaped = {"input_indices": indices, "input_shape": np.array([rows, 9]), "new_shape": np.array([9, 10, -1])}
     yield "SparseReshape", run("SparseReshape", reshaped, threads=threads)
     x = random.standard_normal((50, 400, 30)).astype(np.float32)
@@ -117,6 +121,22 @@ def _other_operators(random: Any, threads: int) -> Iterator[tuple[str, list[Arra
     outputs = run("ParseSequenceExample", legal_sequence_inputs(np.random.default_rng(11), 4, 3_000), threads=threads)
     yield "ParseSequenceExample", [o.astype(str) if o.dtype == object else o for o in outputs]
     yield "Fill", run("Fill", {"dims": np.array([700, 1001]), "value": np.array(3, np.int16)}, threads=threads)
+
+
+def lookups_in_large_tables(random: Any) -> Iterator[tuple[str, dict[str, Array]]]:
+    """Lookups of rows that are prefetched, because their table is larger than the second-level cache."""
+    for width, dtype in itertools.product((1, 2, 3, 4, 5, 8, 16, 40), (np.float32, np.float64)):
+        table = random.standard_normal(((3 << 19) // (width * np.dtype(dtype).itemsize), width)).astype(dtype)
+        inputs = {
+            "emb_table": table,
+            "indices": random.integers(0, len(table), 12_000),
+            "segment_ids": np.sort(random.integers(0, 3_000, 12_000)),
+            "num_segments": np.array(3_100),
+            "default_index": np.array(len(table) - 1),
+        }
+        yield f"{width} {np.dtype(dtype).name}", inputs
+        weights = random.standard_normal(12_000).astype(dtype)
+        yield f"{width} {np.dtype(dtype).name} weighted", inputs | {"per_sample_weights": weights}
 
 
 def strings_of(random: Any) -> Iterator[tuple[str, dict[str, Array]]]:
