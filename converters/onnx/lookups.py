@@ -122,7 +122,7 @@ class LookupOfUniqueRows(DirectLookup):
         if node.op_type != "Gather":
             emit, ids = graph.emitter(node), graph.tensor(node.input[1])
             size = first_size(emit, graph.tensor(node.input[0]))
-            node.input[1] = counted_from_the_front(graph, emit, ids, size).name
+            graph.set_input(node, 1, counted_from_the_front(graph, emit, ids, size).name)
 
 
 class WeightedMeanOfRows(WeightedMean):

@@ -87,7 +87,7 @@ class ReshapedCoordinates(Rule[Graph]):
         assert shaped is not None
         graph.bypass(node, coordinates.name)
         graph.bypass(shaped, made.name)
-        graph.sort()  # the shape's users may come before the coordinates
+        graph.reorder()  # the shape's users may come before the coordinates
 
 
 def _strides(graph: Graph, name: str) -> str | None:

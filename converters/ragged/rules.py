@@ -259,7 +259,7 @@ class LengthsOfRows(Rule[Graph]):
         inner = len(graph.shape(node.input[1]) or ()) - 1
         axes = emit.constant([*range(1, inner + 1)])
         divisor = emit.op("Unsqueeze", lengths, axes, shape=(None, *[1] * inner)) if inner else lengths
-        node.input[1] = divisor.name
+        graph.set_input(node, 1, divisor.name)
 
 
 #: The rules that apply together to lookups of ragged tensors.

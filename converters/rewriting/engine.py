@@ -28,6 +28,8 @@ def rewrite(model: ModelProto, phases: Sequence[Phase]) -> list[Attempt]:
 def _rewrite(graph: Graph, phases: Sequence[Phase]) -> list[Attempt]:
     inner = [graph.inner(body) for node in graph.nodes for body in subgraphs(node)]
     attempts = [attempt for body in inner for attempt in _rewrite(body, phases)]
+    if inner:
+        graph.index()  # what they read has changed
     declined: dict[tuple[str, str], Attempt] = {}
     for phase in phases:
         while True:

@@ -49,7 +49,8 @@ class Graph:
         self.outputs = {value.name for value in proto.output}
         self._names = names
         self._shared: dict[tuple[Any, ...], str] = {}
-        self._producers = {name: node for node in self.nodes for name in node.output if name}
+        self._is_ordered = True
+        self.index()
         self._constants: dict[str, TensorProto] = dict(outer._constants) if outer else {}
         given = {value.name for value in proto.input}  # a caller may give another value for their initializers
         self._constants |= {tensor.name: tensor for tensor in proto.initializer if tensor.name not in given}
@@ -63,6 +64,18 @@ class Graph:
             self._types[name] = (tensor.data_type, tuple(tensor.dims))
         for node in self.nodes:
             node.name = node.name or names.fresh(f"{node.op_type}_{next(filter(None, node.output), '')}")
+
+    def index(self) -> None:
+        """Find out which nodes make and read each tensor, also in the graphs inside them."""
+        self._producers = {name: node for node in self.nodes for name in node.output if name}
+        # All that read a tensor, and perhaps nodes that no longer do.
+        self._readers: dict[str, list[NodeProto]] = {}
+        for node in self.nodes:
+            self._note_reads(node)
+
+    def _note_reads(self, node: NodeProto) -> None:
+        for name in read_names([node]):
+            self._readers.setdefault(name, []).append(node)
 
     def inner(self, body: GraphProto) -> Graph:
         """The graph of a body inside this one."""
@@ -136,7 +149,7 @@ class Graph:
 
     def users(self, name: str) -> list[NodeProto]:
         """The nodes of this graph that take a tensor."""
-        return [node for node in self.nodes if name in node.input]
+        return list({id(node): node for node in self._readers.get(name, ()) if name in node.input}.values())
 
     def tensor(self, name: str) -> Tensor:
         """A tensor, as an emitter takes it."""
@@ -149,6 +162,7 @@ class Graph:
     def insert(self, before: NodeProto, node: NodeProto, results: Iterable[Tensor]) -> None:
         """Insert a node before another."""
         self.nodes.insert(next(k for k, other in enumerate(self.nodes) if other is before), node)
+        self._note_reads(node)
         for result in results:
             self._producers[result.name] = node
             self._types[result.name] = (result.dtype, result.shape)
@@ -175,19 +189,32 @@ class Graph:
         op = OPS.get(op_type)
         domain, written = ("", attributes) if op is None else (DOMAIN, op.with_defaults(attributes))
         node.CopyFrom(helper.make_node(op_type, names, list(node.output), node.name, domain=domain, **written))
+        self._note_reads(node)
+
+    def set_input(self, node: NodeProto, position: int, name: str) -> None:
+        """Let a node read another tensor. A rule that changed the node itself would hide that from others."""
+        node.input[position] = name
+        self._readers.setdefault(name, []).append(node)
 
     def bypass(self, node: NodeProto, source: str, output: int = 0) -> None:
         """Replace an output of a node by another tensor in all its users. An output of the graph keeps its node."""
         name = node.output[output]
-        rename(self.nodes, {name: source}, reading_only=True)
+        readers = self._readers.pop(name, [])
+        rename(readers, {name: source}, reading_only=True)
+        self._readers.setdefault(source, []).extend(readers)
         if name in self.outputs:
             at = next(k for k, other in enumerate(self.nodes) if other is node)
             copy = helper.make_node("Identity", [source], [name], name=f"{node.name}/Identity")
             node.output[output] = self.fresh(node, "unused")
             self._producers[name] = copy
             self.nodes.insert(at + 1, copy)
+            self._note_reads(copy)
 
-    def sort(self) -> None:
+    def reorder(self) -> None:
+        """Let the nodes be put into a new order when the rules have been tried: one may read what comes after it."""
+        self._is_ordered = False
+
+    def _sort(self) -> None:
         """Put the nodes into an order in which each comes after those whose results it reads; else they stay."""
         placed: dict[int, NodeProto] = {}
         entered: set[int] = set()  # so that a cycle ends
@@ -203,6 +230,7 @@ class Graph:
                 else:
                     placed.setdefault(id(waiting.pop()), node)
         self.nodes = list(placed.values())
+        self._is_ordered = True
 
     def tidy(self, used_inside: Iterable[str] = ()) -> None:
         """Merge equal nodes and drop unused ones.
@@ -210,6 +238,8 @@ class Graph:
         Args:
             used_inside: Tensors that subgraphs use.
         """
+        if not self._is_ordered:
+            self._sort()
         self._merge_equal_nodes()
         self._drop_copies()
         used = {*self.outputs, *used_inside}
@@ -219,7 +249,7 @@ class Graph:
                 kept.append(node)
                 used |= read_names([node])
         self.nodes = kept[::-1]
-        self._producers = {name: node for node in self.nodes for name in node.output if name}
+        self.index()
 
     def _merge_equal_nodes(self) -> None:
         seen: dict[bytes, NodeProto] = {}
@@ -244,15 +274,19 @@ class Graph:
 
     def _drop_copies(self) -> None:
         """Where an output of the graph is only a copy of a tensor, let the tensor's node make that output."""
+        renamed: dict[str, str] = {}
+        dropped: set[int] = set()
         for copy in [node for node in self.nodes if node.op_type == "Identity"]:
-            made, wanted = copy.input[0], copy.output[0]
+            made, wanted = renamed.get(copy.input[0], copy.input[0]), copy.output[0]
             maker = self._producers.get(made)
             if wanted not in self.outputs or made in self.outputs or maker is None:
                 continue
-            self.nodes = [node for node in self.nodes if node is not copy]
+            dropped.add(id(copy))
             maker.output[:] = [wanted if name == made else name for name in maker.output]
-            rename(self.nodes, {made: wanted}, reading_only=True)
+            renamed[made] = wanted
             self._producers[wanted] = maker
+        self.nodes = [node for node in self.nodes if id(node) not in dropped]
+        rename(self.nodes, renamed, reading_only=True)
 
     def write_back(self) -> None:
         """Put the nodes into the GraphProto, and drop unused types and constants."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,10 @@ import pytest
 from fused_models import Pair
 from hypothesis import given
 from hypothesis import strategies as st
+from onnx import GraphProto, ModelProto, NodeProto, compose, parser
+
+import onnx_sparse
+from onnx_sparse.converters.rewriting import graph
 
 #: A matrix that is true up to its diagonal, where the size of a shape is not known.
 _TRIANGLE = """
@@ -175,7 +180,44 @@ class TestReshapedCoordinates:
         text = reshaped(2, 2, known=False).replace("shape_sums = CumSum (", f"shape_sums = CumSum <{change}> (")
         assert Pair.of(text).ours == []
 
+    def test_work_grows_as_the_model_does(self, monkeypatch: pytest.MonkeyPatch):
+        """A change of one node does not look at all others: recommenders have hundreds of features."""
+
+        def looked_at(copies: int) -> int:
+            """How many nodes are looked at beside the first pass."""
+            count = 0
+
+            def counting(function: Callable[..., Any]) -> Callable[..., Any]:
+                def counted(nodes: Iterable[NodeProto], *more: Any, **options: Any) -> Any:
+                    nonlocal count
+                    given_nodes = list(nodes)
+                    count += len(given_nodes)
+                    return function(given_nodes, *more, **options)
+
+                return counted
+
+            with monkeypatch.context() as patched:
+                patched.setattr(graph, "rename", counting(graph.rename))
+                patched.setattr(graph, "read_names", counting(graph.read_names))
+                fused = onnx_sparse.fuse(_copied(reshaped(2, 3), copies))
+            assert [node.op_type for node in fused.graph.node] == ["SparseReshape"] * copies
+            return count
+
+        assert looked_at(40) < 6 * looked_at(8)
+
 
 @functools.cache
 def _pair(old_rank: int, new_rank: int, known: bool) -> Pair:
     return Pair.of(reshaped(old_rank, new_rank, known=known))
+
+
+def _copied(text: str, copies: int) -> ModelProto:
+    """A model of so many copies of another, one beside the other."""
+    model = parser.parse_model(text)
+    parts = [compose.add_prefix_graph(model.graph, f"{k}_") for k in range(copies)]
+    joined = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    joined.graph.name = "copies"
+    for part in parts:
+        joined.graph.MergeFrom(GraphProto(node=part.node, input=part.input, output=part.output))
+        joined.graph.initializer.extend(part.initializer)
+    return joined

@@ -60,10 +60,12 @@ class DirectLookup(Rule[Graph]):
             emit = graph.emitter(node)
             if ids.dtype == TensorProto.INT64:
                 # All need one type. The ids are not narrowed, as an id out of range might then be in range.
-                others = (graph.tensor(graph.without_casts(name)) for name in node.input[2:5])
-                node.input[2:5] = [emit.cast(tensor, TensorProto.INT64).name for tensor in others]
+                for k, name in enumerate(node.input[2:5], 2):
+                    other = graph.tensor(graph.without_casts(name))
+                    graph.set_input(node, k, emit.cast(other, TensorProto.INT64).name)
             ids = emit.cast(ids, graph.dtype(node.input[2]))
-        node.input[0], node.input[1] = rows.input[0], ids.name
+        graph.set_input(node, 0, rows.input[0])
+        graph.set_input(node, 1, ids.name)
 
 
 class WeightedSum(Rule[Graph]):
@@ -202,7 +204,8 @@ class WeightPerId(Rule[Graph]):
         """Reshape the weights to the shape of the ids, which is an error where they are more or fewer."""
         emit, tensor = graph.emitter(user), graph.tensor(ids)
         weights = graph.tensor(user.input[position])
-        user.input[position] = emit.op("Reshape", weights, emit.shape_of(tensor), shape=tensor.shape, allowzero=1).name
+        reshaped = emit.op("Reshape", weights, emit.shape_of(tensor), shape=tensor.shape, allowzero=1)
+        graph.set_input(user, position, reshaped.name)
 
 
 def unexpanded(graph: Graph, weights: str) -> str:
