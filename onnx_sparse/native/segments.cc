@@ -13,8 +13,8 @@ namespace onnx_sparse {
 namespace {
 
 // A batch has at most so many segments, and ends with the segment in which it reaches so many entries.
-constexpr int64_t kBatchSegments = 128;
-constexpr int64_t kBatchEntries = 512;
+constexpr int64_t kBatchSegments = 512;
+constexpr int64_t kBatchEntries = 2048;
 // A segment with more entries is reduced by several threads together.
 constexpr int64_t kLongSegment = 4096;
 // How many blocks of eight entries of a long segment make a task, and how much memory their sums may take at a time.
