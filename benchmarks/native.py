@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bound_run import bound_run
+from bound_run import BoundRun
 from contest import measured_apart, own_threads, take_turns
 from machine import this_machine
 from native_cases import Array, Case, Run, cases
@@ -106,7 +106,7 @@ def _bound(session: Any, case: Case) -> Run:
         names = [output.name for output in session.get_outputs()]
         return lambda: session.run(names, case.inputs)
     strings = {name: _strings(array) for name, array in case.inputs.items() if array.dtype == object}
-    return bound_run(session, case.inputs | strings)
+    return BoundRun(session, case.inputs | strings)
 
 
 def _strings(array: Array) -> Any:

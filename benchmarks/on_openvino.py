@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from bound_run import bound_run
+from bound_run import BoundRun
 from contest import contest, progress, show
 from machine import this_machine
 
@@ -55,7 +55,7 @@ def model_of(inputs: dict[str, Array]) -> Any:
     return helper.make_model(helper.make_graph([node], "g", values, [result]), ir_version=10, opset_imports=imports)
 
 
-def native(model: Any, inputs: dict[str, Array], threads: int) -> Callable[[], Any]:
+def native(model: Any, inputs: dict[str, Array], threads: int) -> BoundRun:
     """The native kernel on bound inputs."""
     import onnxruntime as ort
 
@@ -64,7 +64,7 @@ def native(model: Any, inputs: dict[str, Array], threads: int) -> Callable[[], A
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnx_sparse.InferenceSession(model, options, backend="native")
-    return bound_run(session, inputs)
+    return BoundRun(session, inputs)
 
 
 def compiled(model: Any, inputs: dict[str, Array], threads: int) -> Callable[[], Any]:
@@ -115,12 +115,9 @@ def main() -> None:
             progress(case)
             inputs = inputs_of(rows, entries, segments)
             model = model_of(inputs)
-            contenders = {
-                "extensions": compiled(with_extensions(model), inputs, threads),
-                "native": native(model, inputs, threads),
-            }
-            got, want = next(iter(contenders["extensions"]().values())), contenders["native"]()[0].numpy()
-            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+            read, kernel = compiled(with_extensions(model), inputs, threads), native(model, inputs, threads)
+            np.testing.assert_allclose(next(iter(read().values())), kernel.outputs()[0], rtol=1e-4, atol=1e-5)
+            contenders = {"extensions": read, "native": kernel}
             if ends:
                 contenders["OpenVINO's own"] = compiled(own_operator(inputs), inputs, threads)
             results.append(contest(case, contenders, arguments.seconds))

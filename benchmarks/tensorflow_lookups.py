@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bound_run import bound_run
+from bound_run import BoundRun
 from contest import measured_apart, own_threads, take_turns
 from machine import this_machine
 from records import Line, finish, parse
@@ -127,14 +127,15 @@ def measure(threads: int, only: str, repeat: int, with_tf2onnx: bool) -> list[Li
         with tempfile.TemporaryDirectory() as folder:
             np.savez(Path(folder, "feeds.npz"), **feeds)
             memory = {}
-            runs: dict[str, Callable[[], Any]] = {}
+            bound = {}
             for name, model in models.items():
                 path = Path(folder, f"{name}.onnx")
                 path.write_bytes(model.SerializeToString())
                 memory[name] = _in_own_process(path, threads)
-                runs[name] = _bound(_session(path, threads), feeds)
+                bound[name] = _bound(_session(path, threads), feeds)
+        runs: dict[str, Callable[[], Any]] = dict(bound)
         runs["tensorflow"] = lambda function=function, tensors=tensors: function(*tensors)  # type: ignore[misc]
-        expected, actual = function(*tensors).numpy(), runs["converted"]()[0].numpy()
+        expected, actual = function(*tensors).numpy(), bound["converted"].outputs()[0]
         difference = float(np.abs(expected - actual).max())
         facts = {"bytes": memory, "difference": difference}
         lines.append(Line(case.name, threads, take_turns(runs, repeat), facts=facts))
@@ -159,9 +160,9 @@ def _session(path: Path, threads: int) -> Any:
     return onnx_sparse.InferenceSession(path, options)
 
 
-def _bound(session: Any, feeds: dict[str, Array]) -> Callable[[], Any]:
+def _bound(session: Any, feeds: dict[str, Array]) -> BoundRun:
     names = [value.name for value in session.get_inputs()]
-    return bound_run(session, dict(zip(names, feeds.values(), strict=True)))
+    return BoundRun(session, dict(zip(names, feeds.values(), strict=True)))
 
 
 def _in_own_process(model: Path, threads: int) -> int:

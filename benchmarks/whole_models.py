@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bound_run import bound_run
+from bound_run import BoundRun
 from contest import measured_apart, own_threads, take_turns
 from machine import this_machine
 from records import Line, finish, parse
@@ -66,8 +66,8 @@ def measure(framework: str, threads: int, arguments: argparse.Namespace) -> list
         converted = bound(onnx_sparse.InferenceSession, subject.model, subject.feeds, threads)
         plain = bound(plain_session, onnx_sparse.lower(subject.model), subject.feeds, threads)
         expected = np.asarray(subject.run())
-        np.testing.assert_allclose(converted()[0].numpy(), expected, rtol=1e-3, atol=1e-4)
-        np.testing.assert_allclose(plain()[0].numpy(), expected, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(converted.outputs()[0], expected, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(plain.outputs()[0], expected, rtol=1e-3, atol=1e-4)
         runs = {"converted": converted, framework: subject.run, "plain": plain}
         lines.append(Line(subject.name, threads, take_turns(runs, 9, 2.0)))
         print(_line(lines[-1]), flush=True)
@@ -83,9 +83,9 @@ def plain_session(model: Any, options: Any) -> Any:
     return ort.InferenceSession(model.SerializeToString(), options)
 
 
-def bound(session_of: Callable[[Any, Any], Any], model: Any, feeds: Mapping[str, Array], threads: int) -> Any:
+def bound(session_of: Callable[[Any, Any], Any], model: Any, feeds: Mapping[str, Array], threads: int) -> BoundRun:
     """A run of a model on bound inputs."""
-    return bound_run(session_of(model, _options(threads)), feeds)
+    return BoundRun(session_of(model, _options(threads)), feeds)
 
 
 def _options(threads: int) -> Any:

@@ -234,6 +234,21 @@ class TestScaling:
         assert all(0 <= place <= float(drawn.get("width", "0")) for place in places)
 
 
+def test_a_bound_run_holds_its_inputs_and_writes_new_outputs() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 18]>
+        g (int64[n] x) => (int64[n] y, int64[n] z) { y = Identity (x) z = Neg (x) }"""
+    )
+    session = onnx_sparse.InferenceSession(model)
+    run = module("bound_run").BoundRun(session, {"x": np.arange(1000) * 3})
+    run()
+    first, again = run.outputs(), run.outputs()
+    for y, z in (first, again):
+        np.testing.assert_array_equal(y, np.arange(1000) * 3)
+        np.testing.assert_array_equal(z, np.arange(1000) * -3)
+    assert not np.shares_memory(first[0], again[0])
+
+
 def test_the_profile_of_a_model() -> None:
     """The time of each operator, and its nodes."""
     model = onnx.parser.parse_model(
