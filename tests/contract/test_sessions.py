@@ -23,6 +23,7 @@ import pytest
 from contract.models import BRANCHES, FUNCTIONS, SEGMENT_SUM, model
 from ml_dtypes import bfloat16
 from onnx import ModelProto, NodeProto, helper
+from onnxruntime.capi.onnxruntime_pybind11_state import OrtDevice, OrtValueVector
 
 import onnx_sparse
 from onnx_sparse import KernelError
@@ -369,6 +370,25 @@ g (int64 n, float[k,2] data, int64[k] ids) => (float[a,b,2] ys) {
                     session.run_with_ort_values(["y"], values)
                 with pytest.raises(KernelError, match=NOT_SORTED):
                     session.run_with_iobinding(binding)
+
+    def test_with_vectors_of_ort_values(self, opened: Open) -> None:
+        session, cpu = opened(SEGMENT_SUM), OrtDevice(OrtDevice.cpu(), OrtDevice.default_memory(), 0)
+        for ids in (SORTED, UNSORTED):
+            given = feeds(ids)
+            fed, fetched = OrtValueVector(), OrtValueVector()
+            values = [ort.OrtValue.ortvalue_from_numpy(array) for array in given.values()]
+            for value in values:
+                fed.push_back(value._get_c_value())
+
+            def run(fed: Any = fed, fetched: Any = fetched, names: Any = tuple(given)) -> None:
+                session.run_with_ortvaluevector(ort.RunOptions(), list(names), fed, ["y"], fetched, [cpu])
+
+            if ids is SORTED:
+                run()
+                assert fetched[0].numpy().tolist() == SUMS
+            else:
+                with pytest.raises(KernelError, match=NOT_SORTED):
+                    run()
 
     def test_asynchronously(self, opened: Open) -> None:
         options = ort.SessionOptions()
