@@ -5,6 +5,7 @@ node in its own process), and the limits of the installed ONNX Runtime.
 from __future__ import annotations
 
 import argparse
+import json
 import platform
 import subprocess
 import sys
@@ -63,8 +64,8 @@ def examine() -> dict[str, Any]:
         limits = {"ir_version": found.ir_version, "opset": found.opset}
         library = native_library()
         backends = {
-            "native": {"available": library is not None, "library": library, "problem": tests["native"]},
-            "python": {"available": True, "library": None, "problem": tests["python"]},
+            "native": {"available": library is not None, "library": library, **tests["native"]},
+            "python": {"available": True, "library": None, **tests["python"]},
         }
         if library is None:  # a version or platform without it; Python does the work
             backends["native"]["problem"] = None
@@ -88,8 +89,8 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _smoke_test(backend: str) -> str | None:
-    """What is wrong with a backend; None where nothing is."""
+def _smoke_test(backend: str) -> dict[str, Any]:
+    """What is wrong with a backend, `problem`, None where nothing is; and its `settings`."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", "onnx_sparse.cli.smoke", backend],
@@ -100,14 +101,18 @@ def _smoke_test(backend: str) -> str | None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"no answer after {_SMOKE_SECONDS} seconds"
+        return _broken(f"no answer after {_SMOKE_SECONDS} seconds")
     except OSError as error:
-        return f"{sys.executable} cannot be started: {error}"
+        return _broken(f"{sys.executable} cannot be started: {error}")
     if done.returncode == 0:
-        return None
+        return {"problem": None, "settings": json.loads(done.stdout.splitlines()[-1])}
     last_lines = [line for line in done.stderr.splitlines() if line.strip()][-1:]
     said = output.one_line(last_lines[0]) if last_lines else "it said nothing"
-    return f"ended by signal {-done.returncode}: {said}" if done.returncode < 0 else said
+    return _broken(f"ended by signal {-done.returncode}: {said}" if done.returncode < 0 else said)
+
+
+def _broken(problem: str) -> dict[str, Any]:
+    return {"problem": problem, "settings": {}}
 
 
 def _show(document: dict[str, Any]) -> None:
@@ -129,10 +134,24 @@ def _show(document: dict[str, Any]) -> None:
             for name, state in document["backends"].items()
         ]
         output.table(["backend", "", ""], rows, styles=_STYLES)
-        takes = document["onnxruntime_takes"]
         output.write_line()
+        if settings := document["backends"]["native"]["settings"]:
+            _show_settings(settings)
+        takes = document["onnxruntime_takes"]
         output.write_line(f"ONNX Runtime takes IR {takes['ir_version']} and opset {takes['opset']} at most.")
     for problem in document["problems"]:
         output.write_line(f"PROBLEM: {output.printable(problem)}")
     if document["ok"]:
         output.write_line("Everything that is needed works.")
+
+
+def _show_settings(settings: dict[str, Any]) -> None:
+    """What the native kernels have chosen for this machine; the page on them says how to override it."""
+    ahead = settings["rows_prefetched_ahead"]
+    rows = [
+        ["instructions", settings["instructions"]],
+        ["rows prefetched", f"{', '.join(map(str, ahead.values()))} ahead, of {', '.join(ahead)} bytes"],
+        ["huge pages", "on" if settings["huge_pages"] else "off"],
+    ]
+    output.table(["native kernels", ""], rows)
+    output.write_line()

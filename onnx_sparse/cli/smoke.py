@@ -1,15 +1,19 @@
-"""Run a model of one node on one backend: `python -m onnx_sparse.cli.smoke native`.
+"""Run a model of one node on one backend: `python -m onnx_sparse.cli.smoke native`; of the native one, also write its
+settings to stdout.
 
 `doctor` starts it in its own process, because a broken installation can end the process that loads it.
 """
 
 from __future__ import annotations
 
+import json
 import sys
+
+from onnx_sparse.native.settings import library_settings
 
 
 def main(backend: str) -> None:
-    """Run `SegmentSum` of 1, 2, 4 with segments 0, 0, 1.
+    """Run `SegmentSum` of 1, 2, 4 with segments 0, 0, 1, and write the backend's settings as JSON.
 
     Raises:
         Exception: It does not run, or the answer is not 3, 4.
@@ -43,6 +47,8 @@ def main(backend: str) -> None:
     (answer,) = session.run(None, feeds)
     if answer.dtype != np.float32 or answer.tolist() != [3, 4]:
         raise ValueError(f"SegmentSum answers {answer!r} instead of 3, 4")
+    settings = library_settings(onnx_sparse.get_library_path()) if backend == "native" else {}
+    sys.stdout.write(json.dumps(settings) + "\n")
 
 
 if __name__ == "__main__":

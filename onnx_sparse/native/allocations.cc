@@ -9,7 +9,7 @@
 #include <limits>
 #include <new>
 
-#define EXPORT extern "C" __attribute__((visibility("default")))
+#include "exported.h"
 
 namespace {
 
@@ -67,20 +67,20 @@ void operator delete(void* memory, size_t) noexcept { release(memory); }
 void operator delete[](void* memory, size_t) noexcept { release(memory); }
 
 // How many bytes have been allocated since the process began, freed or not.
-EXPORT int64_t onnx_sparse_allocations_total() { return total_bytes; }
+ONNX_SPARSE_EXPORT int64_t onnx_sparse_allocations_total() { return total_bytes; }
 
 // How many blocks are allocated now.
-EXPORT int64_t onnx_sparse_allocations_blocks() { return blocks; }
+ONNX_SPARSE_EXPORT int64_t onnx_sparse_allocations_blocks() { return blocks; }
 
 // Lets `count` more allocations succeed and the next one fail, and all after it where `for_good` is not 0; a negative
 // count lets all succeed. Returns whether an allocation has failed since the last call.
-EXPORT int onnx_sparse_allocations_fail_after(int64_t count, int for_good) {
+ONNX_SPARSE_EXPORT int onnx_sparse_allocations_fail_after(int64_t count, int for_good) {
   lasting = for_good != 0;
   return until_failure.exchange(count < 0 ? kNever : count) < 0 ? 1 : 0;
 }
 
 // How many steps the library has made since the process began, but for the last thousand of each thread.
-EXPORT int64_t onnx_sparse_work() { return work; }
+ONNX_SPARSE_EXPORT int64_t onnx_sparse_work() { return work; }
 
 // The compiler puts a call before each basic block.
 extern "C" void __sanitizer_cov_trace_pc() {

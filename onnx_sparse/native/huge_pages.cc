@@ -40,8 +40,7 @@ bool decide() {
 // The huge pages that lie in large memory; none where they are not wanted.
 struct HugePages {
   HugePages(const void* data, size_t bytes) {
-    static const bool are_wanted = decide();
-    if (bytes < kLeastBytes || !are_wanted) return;
+    if (bytes < kLeastBytes || !are_huge_pages_wanted()) return;
     const auto address = reinterpret_cast<uintptr_t>(data);
     first = reinterpret_cast<char*>((address + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes);
     end = reinterpret_cast<char*>((address + bytes) / kHugePageBytes * kHugePageBytes);
@@ -63,6 +62,11 @@ bool is_in_memory(char* page) {
 
 }  // namespace
 
+bool are_huge_pages_wanted() {
+  static const bool are_wanted = decide();
+  return are_wanted;
+}
+
 void prefer_huge_pages(const void* data, size_t bytes) {
   const HugePages pages(data, bytes);
   for (char* page = pages.first; page < pages.end; page += kHugePageBytes) {
@@ -78,6 +82,8 @@ void prefer_huge_pages(const void* data, size_t bytes) {
 void expect_writes(void* data, size_t bytes) { HugePages(data, bytes).ask(); }
 
 #else
+
+bool are_huge_pages_wanted() { return false; }
 
 void prefer_huge_pages(const void*, size_t) {}
 

@@ -7,6 +7,9 @@
 
 namespace onnx_sparse {
 
+// Whether the system is asked for huge pages at all.
+bool are_huge_pages_wanted();
+
 // Asks the system to keep memory that will be read for long in huge pages, if it is large and all of it is in memory.
 // That takes at most a quarter of a second; the system does what is left in the background. Linux only, and only where
 // its administrator has not turned them off. The environment variable ONNX_SPARSE_HUGE_PAGES=0 turns it off, too.

@@ -1,4 +1,4 @@
-// The library's only exported function: RegisterCustomOps, which registers every operator with ONNX Runtime.
+// RegisterCustomOps, which registers every operator with ONNX Runtime.
 //
 // An operator is registered once for each binding of the type variables of its outputs. From this, ONNX Runtime infers
 // the outputs' element types in every version and for inputs of unknown rank; its inference function for custom
@@ -16,16 +16,11 @@
 #include <string>
 #include <vector>
 
+#include "exported.h"
 #include "huge_pages.h"
 #include "kernel.h"
 #include "kernels.h"
 #include "unloading.h"
-
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
 
 namespace onnx_sparse {
 namespace {
@@ -263,7 +258,7 @@ OrtCustomOpDomain* domain_of(const OrtApi& api, bool has_shape_references) {
 }  // namespace
 }  // namespace onnx_sparse
 
-extern "C" EXPORT OrtStatus* ORT_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) noexcept {
+ONNX_SPARSE_EXPORT OrtStatus* ORT_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) noexcept {
   using namespace onnx_sparse;
   const OrtApi* api = base->GetApi(kOrtApiVersion);
   if (api == nullptr) {

@@ -7,6 +7,9 @@ import subprocess
 import pytest
 
 from onnx_sparse.cli import doctor
+from onnx_sparse.runtime import available_backends
+
+needs_native = pytest.mark.skipif("native" not in available_backends(), reason="the native library is not built")
 
 
 def test_a_working_installation(cli):
@@ -20,9 +23,16 @@ def test_json(cli):
     document = cli("doctor", "--json").json
     assert document["ok"]
     assert document["packages"]["onnx"]
-    assert document["backends"]["python"] == {"available": True, "library": None, "problem": None}
+    assert document["backends"]["python"] == {"available": True, "library": None, "problem": None, "settings": {}}
     assert document["onnxruntime_takes"]["ir_version"] >= 10
     assert document["onnxruntime_takes"]["opset"] >= 18
+
+
+@needs_native
+def test_what_the_native_kernels_have_chosen(cli):
+    settings = cli("doctor", "--json").json["backends"]["native"]["settings"]
+    assert set(settings) == {"instructions", "rows_prefetched_ahead", "huge_pages"}
+    assert f"instructions     {settings['instructions']}" in cli("doctor").out
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import shutil
 import subprocess
@@ -23,13 +24,39 @@ SUMS = [[4, 6], [0, 0], [5, 6]]
 
 
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("nm") is None, reason="needs nm of Linux")
-def test_it_exports_one_symbol() -> None:
+def test_it_exports_two_symbols() -> None:
     listed = subprocess.run(
         ["nm", "-D", "--defined-only", onnx_sparse.get_library_path()], capture_output=True, text=True, check=True
     ).stdout
     symbols = [line.split()[-1] for line in listed.splitlines()]
     of_tests = ("__asan", "__ubsan", "__tsan", "onnx_sparse_allocations_", "onnx_sparse_work")
-    assert [s for s in symbols if not s.startswith(of_tests)] == ["RegisterCustomOps"]
+    assert [s for s in symbols if not s.startswith(of_tests)] == [
+        "OnnxSparseSettings",
+        "RegisterCustomOps",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("environment", "chosen"),
+    [
+        ({}, {}),
+        ({"ONNX_SPARSE_INSTRUCTIONS": "baseline"}, {"instructions": "baseline"}),
+        ({"ONNX_SPARSE_PREFETCH_ROWS": "7"}, {"rows_prefetched_ahead": {"32": 7, "64": 7, "256": 7, "1024": 7}}),
+        ({"ONNX_SPARSE_HUGE_PAGES": "0"}, {"huge_pages": False}),
+    ],
+)
+def test_it_says_what_it_has_chosen(environment: dict[str, str], chosen: dict[str, Any]) -> None:
+    settings = json.loads(
+        subprocess.run(
+            [sys.executable, "-m", "onnx_sparse.cli.smoke", "native"],
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    )
+    assert settings["instructions"] in ("baseline", "avx2", "avx512")
+    assert settings | chosen == settings
 
 
 @pytest.mark.skipif(shutil.which("ldd") is None, reason="needs ldd")

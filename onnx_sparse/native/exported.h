@@ -1,0 +1,9 @@
+// What the library shows of itself to the programs that load it.
+
+#pragma once
+
+#if defined(_WIN32)
+#define ONNX_SPARSE_EXPORT extern "C" __declspec(dllexport)
+#else
+#define ONNX_SPARSE_EXPORT extern "C" __attribute__((visibility("default")))
+#endif
