@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from onnx_sparse.schemas import OPS
-from onnx_sparse.schemas.declaration import Attribute, Input, Op, Output, dtype_name, shape_items
+from onnx_sparse.schemas.declaration import Attribute, Input, Op, Output, dtype_name, is_group, shape_items
 
 _HEAD = """\
 // The operators' declarations. Written by docs/generate.py; do not edit.
@@ -31,7 +31,7 @@ def _limits() -> str:
         "Inputs": max(len(op.inputs) for op in OPS.values()),
         "Attributes": max(len(op.attributes) for op in OPS.values()),
         "TypeVariables": max(len(op.types) for op in OPS.values()),
-        "ShapeItems": max(len({item for i in op.inputs for item in shape_items(i.shape)}) for op in OPS.values()),
+        "ShapeItems": max(len(_numbers(op)) for op in OPS.values()),
     }
     return "".join(f"inline constexpr size_t kMost{what} = {count};\n" for what, count in most.items())
 
@@ -44,7 +44,7 @@ def _operators() -> str:
 def _declaration(op: Op) -> str:
     arrays = [
         *(
-            _array("std::string_view", f"k{op.name}_{i.name}", [_text(t) for t in shape_items(i.shape)])
+            _array("ShapeItem", f"k{op.name}_{i.name}", [_shape_item(op, item) for item in shape_items(i.shape)])
             for i in op.inputs
         ),
         *(
@@ -83,6 +83,15 @@ def _array(element: str, name: str, values: Iterable[str]) -> str:
     return f"inline constexpr {element} {name}[] = {{\n" + "".join(f"    {value},\n" for value in written) + "};\n"
 
 
+def _numbers(op: Op) -> dict[str, int]:
+    """The items of its inputs' shapes, each with a number."""
+    return {item: n for n, item in enumerate(dict.fromkeys(item for i in op.inputs for item in shape_items(i.shape)))}
+
+
+def _shape_item(op: Op, item: str) -> str:
+    return f"{{{_text(item)}, {_numbers(op)[item]}, {_bool(is_group(item))}}}"
+
+
 def _input(op: Op, declared: Input) -> str:
     shape = f"k{op.name}_{declared.name}" if declared.shape else "{}"
     sentinel = "none" if declared.sentinel is None else "empty" if declared.sentinel == () else "minus_one"
@@ -91,8 +100,10 @@ def _input(op: Op, declared: Input) -> str:
         _text(declared.name),
         _text(declared.type),
         _element_type(op, declared.type),
+        str(list(op.types).index(declared.type) if declared.type in op.types else 0),
         _text(declared.shape),
         shape,
+        str(sum(map(is_group, shape_items(declared.shape)))),
         f"Sentinel::{sentinel}",
         _bool(declared.broadcasts),
         _bool(size),

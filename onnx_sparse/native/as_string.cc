@@ -116,8 +116,7 @@ template <class T>
 void write_all(const Call& call, const Format& format) {
   const Tensor& input = call.input(0);
   const std::vector<int64_t> shape(input.dims, input.dims + input.rank);
-  const std::string cause = "input of shape " + text_of(input.dims, input.rank);
-  StringWriter output(call, call.allocate_value(0, shape, size_of(ORT_STRING), cause));
+  StringWriter output(call, call.allocate_value(0, shape, size_of(ORT_STRING), {"input", input}));
   const char* numbers = input.as<char>();
   call.for_parts(input.size(), input.size() * kNumberBytes, [&](int64_t first, int64_t end) {
     for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(end); ++i) {

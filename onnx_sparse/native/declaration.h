@@ -32,12 +32,21 @@ class List {
 // The value that means "not given" in canonical form.
 enum class Sentinel { none, minus_one, empty };
 
+// A part of a shape: one dimension, or any number of them.
+struct ShapeItem {
+  std::string_view text;
+  size_t number;  // among the operator's; the same text has the same
+  bool is_group;
+};
+
 struct Input {
   std::string_view name;
   std::string_view type;      // a type variable, or an element type's name
   OrtElementType fixed_type;  // that element type; ORT_UNDEFINED for a variable
+  size_t type_variable;       // the number of that variable
   std::string_view shape;     // as messages write it
-  List<std::string_view> items;
+  List<ShapeItem> items;
+  size_t groups;  // among the items
   Sentinel sentinel;
   bool broadcasts;
   bool is_size;
@@ -78,8 +87,5 @@ struct Declaration {
 namespace declarations {
 #include "declarations.inc"
 }  // namespace declarations
-
-// Whether an item of a shape stands for any number of dimensions.
-constexpr bool is_group(std::string_view item) { return item == "..." || item[0] == '*'; }
 
 }  // namespace onnx_sparse

@@ -98,7 +98,7 @@ void reduce_by_segment_ids(const Call& call, const Lookup& lookup, const Combine
   const KeptEntries entries(lookup, segment_ids, drop_negative);
   const Tensor& ids = entries.segment_ids;
   const bool sorted = check_segment_ids(call, ids, segment_ids, left_out, segments, call.choice(order) == 1);
-  char* output = allocate_output(call, lookup, segments, equation("num_segments", segments));
+  char* output = allocate_output(call, lookup, segments, {"num_segments", segments});
   optional_row("default_index", lookup.default_index, lookup.table);
   if (segments == 0) return;  // however wide its rows
 
@@ -132,7 +132,7 @@ void require_blocks(const Lookup& lookup) {
   }
 }
 
-char* allocate_output(const Call& call, const Lookup& lookup, int64_t rows, const std::string& cause) {
+char* allocate_output(const Call& call, const Lookup& lookup, int64_t rows, const Cause& cause) {
   if (!lookup.scale_bias) return static_cast<char*>(call.allocate_rows(0, rows, lookup.table, 1, cause));
   const int64_t width = lookup.table.dims[1] * (lookup.has_halves ? 2 : 1);
   return static_cast<char*>(call.allocate(0, {rows, width}, size_of(lookup.scale_bias.type), cause));
@@ -181,8 +181,8 @@ LookupReduction::LookupReduction(const Call& call, const Lookup& lookup, const C
   const OrtElementType output_type = lookup.scale_bias ? lookup.scale_bias.type : lookup.table.type;
   weight_bytes = size_of(output_type);
   if (lookup.scale_bias || default_row < 0) {
-    empty_row = constant_row(output_type, Constant::zero, reduction.width);
-    reduction.empty_row = empty_row.data();
+    own_empty_row.emplace(output_type, Constant::zero, reduction.width);
+    reduction.empty_row = own_empty_row->data();
   } else {
     const auto row_bytes = reduction.width * size_of(lookup.table.type);
     reduction.empty_row = reduction.table + static_cast<size_t>(default_row) * row_bytes;
@@ -194,7 +194,7 @@ LookupReduction::LookupReduction(const Call& call, const Lookup& lookup, const C
     of_default.index_width = IndexWidth::int64;
     of_default.indices = &default_row;
     of_default.weights = nullptr;
-    of_default.output = empty_row.data();
+    of_default.output = own_empty_row->data();
     const int64_t start = 0;
     reduce_ordered(call, of_default, &start, 1, 1);
   }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <memory>
-#include <vector>
+#include <optional>
 
 #include "elements.h"
 #include "segments.h"
@@ -41,7 +41,7 @@ int64_t optional_row(std::string_view name, const Tensor& index, const Tensor& t
 void require_blocks(const Lookup& lookup);
 
 // Allocates the output of a lookup; `cause` is what asks for so many rows.
-char* allocate_output(const Call& call, const Lookup& lookup, int64_t rows, const std::string& cause);
+char* allocate_output(const Call& call, const Lookup& lookup, int64_t rows, const Cause& cause);
 
 // What a lookup reduces to the rows of `output`, and the memory that it needs beside its inputs.
 struct LookupReduction {
@@ -49,7 +49,7 @@ struct LookupReduction {
 
   SegmentReduction reduction{};
   size_t weight_bytes;
-  std::vector<char> empty_row;
+  std::optional<ConstantRow> own_empty_row;  // what an empty segment is, unless that is a row of the table
 };
 
 // Reduce a lookup by segment_ids or offsets, the whole of the operators; `padding` may be a null tensor. The attribute

@@ -53,8 +53,7 @@ void reduce_by_offsets(const Call& call, const Lookup& lookup, const Combiner& c
     require_row_splits("offsets", offsets, count);
   }
   const int64_t bags = offset_count - (last_is_end ? 1 : 0);
-  const std::string cause = "offsets of shape [" + std::to_string(offset_count) + "]";
-  char* output = allocate_output(call, lookup, bags, cause);
+  char* output = allocate_output(call, lookup, bags, {"offsets", offsets});
   optional_row("default_index", lookup.default_index, lookup.table);
   const int64_t padding_row = optional_row("padding_index", padding, lookup.table);
   if (bags == 0) return;  // however wide its rows

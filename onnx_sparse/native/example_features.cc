@@ -88,10 +88,10 @@ std::string text_of(const Refusal& refusal, const Feature& feature, std::string_
   return place + " " + reason();
 }
 
-int64_t sum_of(int64_t a, int64_t b, const std::string& cause) {
+int64_t sum_of(int64_t a, int64_t b, const Cause& cause) {
   int64_t sum = 0;
   if (__builtin_add_overflow(a, b, &sum)) {
-    throw InvalidArgument{cause + ": an output of more than 2^63 - 1 values cannot be allocated"};
+    throw InvalidArgument{cause.text() + ": an output of more than 2^63 - 1 values cannot be allocated"};
   }
   return sum;
 }
@@ -99,7 +99,7 @@ int64_t sum_of(int64_t a, int64_t b, const std::string& cause) {
 Values::Values(const Call& call, size_t defaults)
     : call_(call), defaults_(defaults), string_defaults_(call, call.input(defaults + 2)) {}
 
-void Values::allocate(const int64_t (&totals)[kTypes], const std::string& cause) {
+void Values::allocate(const int64_t (&totals)[kTypes], const Cause& cause) {
   floats_ = static_cast<float*>(call_.allocate(0, {totals[0]}, sizeof(float), cause));
   integers_ = static_cast<int64_t*>(call_.allocate(1, {totals[1]}, sizeof(int64_t), cause));
   strings_.emplace(call_, call_.allocate_value(2, {totals[2]}, size_of(ORT_STRING), cause));

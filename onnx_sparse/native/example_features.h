@@ -125,7 +125,7 @@ class FirstRefused {
 };
 
 // A total of two numbers of values.
-int64_t sum_of(int64_t a, int64_t b, const std::string& cause);
+int64_t sum_of(int64_t a, int64_t b, const Cause& cause);
 
 // The values of all features, the first three outputs.
 class Values {
@@ -133,7 +133,7 @@ class Values {
   // `defaults` is the first input with defaults.
   Values(const Call& call, size_t defaults);
 
-  void allocate(const int64_t (&totals)[kTypes], const std::string& cause);
+  void allocate(const int64_t (&totals)[kTypes], const Cause& cause);
 
   // Writes the values of a list that has been read, in a task.
   void write(size_t type, const example_messages::List& list, int64_t first, size_t count);

@@ -52,7 +52,7 @@ class Parser {
   void parse() {
     const auto rows = static_cast<int64_t>(messages_.size());
     const auto columns = static_cast<int64_t>(count());
-    const std::string cause = std::to_string(rows) + " messages";
+    const Cause cause = std::to_string(rows) + " messages";
     row_splits_ = static_cast<int64_t*>(call_.allocate(kRowSplits, {columns, rows + 1}, sizeof(int64_t), cause));
     cells_.reset(new Cell[messages_.size() * count()]);
     first_places_.reset(new int64_t[count()]);
@@ -144,7 +144,7 @@ class Parser {
   }
 
   // Adds up the row splits and allocates the values.
-  void place_values(const std::string& cause) {
+  void place_values(const Cause& cause) {
     int64_t totals[kTypes] = {};
     int64_t places = 0;
     for (size_t f = 0; f < count(); ++f) {

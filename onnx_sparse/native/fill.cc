@@ -103,7 +103,7 @@ void fill(const Call& call) {
   const size_t element_size = size_of(value.type);
   std::vector<int64_t> shape;
   for (int64_t i = 0; i < dims.size(); ++i) shape.push_back(dims.integer(static_cast<size_t>(i)));
-  const std::string cause = "dims = " + text_of(shape.data(), shape.size());
+  const Cause cause = "dims = " + text_of(shape.data(), shape.size());
   std::vector<int64_t> sizes = shape;
   sizes.push_back(static_cast<int64_t>(element_size));
   // numpy has no such array even where a dimension is 0.
@@ -134,7 +134,7 @@ void masked_fill(const Call& call) {
   }
   const size_t element_size = size_of(x.type);
   const std::vector<int64_t> shape(x.dims, x.dims + x.rank);
-  void* output = call.allocate(0, shape, element_size, "x of shape " + text_of(x.dims, x.rank));
+  void* output = call.allocate(0, shape, element_size, {"x", x});
   const int64_t size = x.size();
   if (size == 0) return;
   const MaskedRuns runs(x, mask, value, output);

@@ -14,8 +14,7 @@ void put_in_buckets(const Call& call, Hash hash) {
   const Tensor& input = call.input(0);
   const auto buckets = static_cast<uint64_t>(call.input(1).integer());
   const std::vector<int64_t> shape(input.dims, input.dims + input.rank);
-  auto* output = static_cast<int64_t*>(
-      call.allocate(0, shape, sizeof(int64_t), "input of shape " + text_of(input.dims, input.rank)));
+  auto* output = static_cast<int64_t*>(call.allocate(0, shape, sizeof(int64_t), {"input", input}));
   const Strings texts(call, input);
   call.for_parts(static_cast<int64_t>(texts.size()), texts.cost(), [&](int64_t first, int64_t end) {
     for (int64_t i = first; i < end; ++i) {

@@ -94,11 +94,18 @@ Tensor tensor_of(const Runtime& runtime, const OrtValue* value, std::vector<int6
   return tensor;
 }
 
-InvalidArgument cannot_be_allocated(const Shape& shape, const std::string& cause) {
-  return {cause + ": an output of shape " + text_of(shape.begin(), shape.rank()) + " cannot be allocated"};
+std::string Cause::text() const {
+  if (name_.empty()) return text_;
+  const std::string name(name_);
+  if (tensor_ != nullptr) return name + " of shape " + text_of(tensor_->dims, tensor_->rank);
+  return name + (position_ < 0 ? "" : "[" + std::to_string(position_) + "]") + " = " + std::to_string(value_);
 }
 
-OrtValue* Call::allocate_value(size_t index, const Shape& shape, size_t element_size, const std::string& cause) const {
+InvalidArgument cannot_be_allocated(const Shape& shape, const Cause& cause) {
+  return {cause.text() + ": an output of shape " + text_of(shape.begin(), shape.rank()) + " cannot be allocated"};
+}
+
+OrtValue* Call::allocate_value(size_t index, const Shape& shape, size_t element_size, const Cause& cause) const {
   // As ONNX Runtime counts: after a dimension of 0 nothing can overflow, before it everything can.
   auto bytes = static_cast<int64_t>(element_size);
   const bool representable =
@@ -108,11 +115,11 @@ OrtValue* Call::allocate_value(size_t index, const Shape& shape, size_t element_
   Status status(api_.KernelContext_GetOutput(context_, index, shape.begin(), shape.rank(), &value), {&api_});
   if (status == nullptr) return value;
   OrtFailure failure(std::move(status));
-  failure.attempt = cause + ": an output of shape " + text_of(shape.begin(), shape.rank()) + ": ";
+  failure.attempt = cause.text() + ": an output of shape " + text_of(shape.begin(), shape.rank()) + ": ";
   throw failure;
 }
 
-void* Call::allocate(size_t index, const Shape& shape, size_t element_size, const std::string& cause) const {
+void* Call::allocate(size_t index, const Shape& shape, size_t element_size, const Cause& cause) const {
   OrtValue* value = allocate_value(index, shape, element_size, cause);
   void* data = nullptr;
   if (value != nullptr) check(api_.GetTensorMutableData(value, &data));
@@ -126,7 +133,7 @@ void* Call::allocate(size_t index, const Shape& shape, size_t element_size, cons
   return substitutes_.back().memory.get();
 }
 
-void* Call::allocate_rows(size_t index, int64_t rows, const Tensor& like, size_t axis, const std::string& cause) const {
+void* Call::allocate_rows(size_t index, int64_t rows, const Tensor& like, size_t axis, const Cause& cause) const {
   return allocate(index, {rows, like.dims + axis, like.rank - axis}, size_of(like.type), cause);
 }
 

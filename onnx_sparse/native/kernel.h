@@ -90,6 +90,26 @@ class Shape {
 // A view of a value. Its dimensions are written to `dims` unless ONNX Runtime lends them.
 Tensor tensor_of(const Runtime& runtime, const OrtValue* value, std::vector<int64_t>* dims);
 
+// What asks for the size of an output. Its text is made only where an error needs it.
+class Cause {
+ public:
+  Cause(std::string text) : text_(std::move(text)) {}
+  // "num_segments = 7"; with a position, "segment_ids[3] = 7".
+  Cause(std::string_view name, int64_t value, int64_t position = -1)
+      : name_(name), value_(value), position_(position) {}
+  // "offsets of shape [7]", of a tensor that is there as long as this.
+  Cause(std::string_view name, const Tensor& tensor) : name_(name), tensor_(&tensor) {}
+
+  std::string text() const;
+
+ private:
+  std::string text_;
+  std::string_view name_;
+  int64_t value_ = 0;
+  int64_t position_ = -1;
+  const Tensor* tensor_ = nullptr;
+};
+
 // Into how many tasks to divide work: each moves enough bytes to be worth another thread. The number depends on the
 // work alone, never on the number of threads.
 size_t task_count(int64_t bytes);
@@ -128,13 +148,13 @@ class Call {
   bool wants_output(size_t index) const { return index < output_count_; }
 
   // Allocate an output. The value is null where the node does not name the output; the memory is never null. `cause`
-  // is what asks for its size: "num_segments = 7". Throws an InvalidArgument where it cannot be allocated, an
-  // OrtFailure where ONNX Runtime has another output in its place.
-  OrtValue* allocate_value(size_t index, const Shape& shape, size_t element_size, const std::string& cause) const;
-  void* allocate(size_t index, const Shape& shape, size_t element_size, const std::string& cause) const;
+  // is what asks for its size. Throws an InvalidArgument where it cannot be allocated, an OrtFailure where ONNX Runtime
+  // has another output in its place.
+  OrtValue* allocate_value(size_t index, const Shape& shape, size_t element_size, const Cause& cause) const;
+  void* allocate(size_t index, const Shape& shape, size_t element_size, const Cause& cause) const;
 
   // Allocates an output of so many rows, each of the type of a tensor and of its dimensions from an axis on.
-  void* allocate_rows(size_t index, int64_t rows, const Tensor& like, size_t axis, const std::string& cause) const;
+  void* allocate_rows(size_t index, int64_t rows, const Tensor& like, size_t axis, const Cause& cause) const;
 
   // Ends a run that has succeeded.
   void finish() const;
@@ -192,7 +212,7 @@ class Call {
 };
 
 // The error about an output of such a shape; `cause` is what asks for it.
-InvalidArgument cannot_be_allocated(const Shape& shape, const std::string& cause);
+InvalidArgument cannot_be_allocated(const Shape& shape, const Cause& cause);
 
 using Compute = void (*)(const Call& call);
 

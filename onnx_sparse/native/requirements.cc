@@ -123,6 +123,4 @@ InvalidArgument out_of_range(std::string_view name, const Tensor& tensor, int64_
                          " is out of range [" + low + ", " + std::to_string(high) + ")"};
 }
 
-std::string equation(std::string_view name, int64_t value) { return std::string(name) + " = " + std::to_string(value); }
-
 }  // namespace onnx_sparse

@@ -40,7 +40,4 @@ void require_row_splits(std::string_view name, const Tensor& splits, int64_t siz
 InvalidArgument out_of_range(std::string_view name, const Tensor& tensor, int64_t position, int64_t value,
                              const std::string& low, int64_t high);
 
-// "num_segments = 7"
-std::string equation(std::string_view name, int64_t value);
-
 }  // namespace onnx_sparse

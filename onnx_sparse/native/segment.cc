@@ -11,18 +11,21 @@ namespace onnx_sparse {
 namespace {
 
 // The number of segments where it is not given: the last id + 1.
-int64_t segments_of(const Tensor& segment_ids, std::string* cause) {
+int64_t segments_of(const Tensor& segment_ids, const Cause& cause) {
   const int64_t size = segment_ids.size();
-  if (size == 0) {
-    *cause = "segment_ids of shape [0]";
-    return 0;
-  }
+  if (size == 0) return 0;
   const int64_t last = segment_ids.integer(static_cast<size_t>(size - 1));
-  *cause = equation("segment_ids[" + std::to_string(size - 1) + "]", last);
   if (last == std::numeric_limits<int64_t>::max()) {
-    throw InvalidArgument{*cause + ": an output of more than 2^63 - 1 segments cannot be allocated"};
+    throw InvalidArgument{cause.text() + ": an output of more than 2^63 - 1 segments cannot be allocated"};
   }
   return last + 1;
+}
+
+// What asks for that many.
+Cause cause_of(const Tensor& segment_ids) {
+  const int64_t size = segment_ids.size();
+  if (size == 0) return {"segment_ids", segment_ids};
+  return {"segment_ids", segment_ids.integer(static_cast<size_t>(size - 1)), size - 1};
 }
 
 void segment(const Call& call, Reduction reduction, Finalize finalize, Constant empty) {
@@ -30,14 +33,13 @@ void segment(const Call& call, Reduction reduction, Finalize finalize, Constant 
   const Tensor& segment_ids = call.input(1);
   const Tensor& num_segments = call.input(2);
   require_sorted(call, "segment_ids", segment_ids);
-  std::string cause;
-  const int64_t segments = num_segments ? num_segments.integer() : segments_of(segment_ids, &cause);
-  if (num_segments) cause = equation("num_segments", segments);
+  const Cause cause = num_segments ? Cause("num_segments", num_segments.integer()) : cause_of(segment_ids);
+  const int64_t segments = num_segments ? num_segments.integer() : segments_of(segment_ids, cause);
   auto* output = static_cast<char*>(call.allocate_rows(0, segments, data, 1, cause));
   if (segments == 0) return;  // however wide its rows
 
   const auto width = static_cast<size_t>(data.size_from(1));
-  const std::vector<char> empty_row = constant_row(data.type, empty, width);
+  const ConstantRow empty_row(data.type, empty, width);
   SegmentReduction work{};
   work.reduction = reduction;
   work.finalize = finalize;

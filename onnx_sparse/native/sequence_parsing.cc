@@ -50,7 +50,7 @@ class SequenceParser {
   void parse() {
     const auto rows = static_cast<int64_t>(messages_.size());
     const auto columns = static_cast<int64_t>(count());
-    const std::string cause = std::to_string(rows) + " messages";
+    const Cause cause = std::to_string(rows) + " messages";
     list_splits_ = static_cast<int64_t*>(call_.allocate(kListSplits, {columns, rows + 1}, sizeof(int64_t), cause));
     value_splits_.reset(new int64_t[count() * (messages_.size() + 1)]);
     cells_.reset(new Cell[messages_.size() * count()]);
@@ -168,7 +168,7 @@ class SequenceParser {
   }
 
   // Adds up the splits and allocates the values.
-  void place_values(const std::string& cause) {
+  void place_values(const Cause& cause) {
     int64_t totals[kTypes] = {};
     int64_t lists = 0;
     for (size_t f = 0; f < count(); ++f) {
@@ -183,7 +183,7 @@ class SequenceParser {
   }
 
   // Adds up splits; their last one.
-  int64_t total_of(int64_t* splits, const std::string& cause) const {
+  int64_t total_of(int64_t* splits, const Cause& cause) const {
     splits[0] = 0;
     for (size_t b = 1; b <= messages_.size(); ++b) splits[b] = sum_of(splits[b], splits[b - 1], cause);
     return splits[messages_.size()];

@@ -20,7 +20,7 @@ struct Arguments {
   const Tensor& indices;
   const Tensor& values;
   const Tensor& default_value;
-  std::string cause;  // what asks for the outputs' size
+  Cause cause;  // what asks for the outputs' size
 };
 
 template <class Index>
@@ -69,7 +69,7 @@ void fill_empty_rows(const Call& call, const Arguments& arguments, std::vector<i
   out.empty = static_cast<bool*>(call.allocate(2, {rows}, 1, arguments.cause));
   const int64_t size = entries.count > kMost<Index> ? entries.count : filler.output_size();
   if (size > kMost<Index>) {
-    throw InvalidArgument{arguments.cause + ": the positions of more than " + std::to_string(kMost<Index>) +
+    throw InvalidArgument{arguments.cause.text() + ": the positions of more than " + std::to_string(kMost<Index>) +
                           " output entries do not fit into " + std::string(name_of(indices.type))};
   }
   std::vector<int64_t> shape(indices.dims, indices.dims + indices.rank);
@@ -168,8 +168,7 @@ void sparse_fill_empty_rows(const Call& call) {
   for (int64_t i = 0; i < (by_row_only ? 1 : dense_shape.dims[0]); ++i) {
     sizes.push_back(dense_shape.integer(static_cast<size_t>(i)));
   }
-  const Arguments arguments{"indices", call.input(2), call.input(0), call.input(3),
-                            equation("dense_shape[0]", sizes[0])};
+  const Arguments arguments{"indices", call.input(2), call.input(0), call.input(3), {"dense_shape", sizes[0], 0}};
   if (dense_shape.type == ORT_INT32) {
     fill_empty_rows<int32_t>(call, arguments, std::move(sizes), by_row_only);
   } else {
@@ -179,7 +178,7 @@ void sparse_fill_empty_rows(const Call& call) {
 
 void ragged_fill_empty_rows(const Call& call) {
   const int64_t rows = call.input(2).integer();
-  const Arguments arguments{"value_rowids", call.input(0), call.input(1), call.input(3), equation("nrows", rows)};
+  const Arguments arguments{"value_rowids", call.input(0), call.input(1), call.input(3), {"nrows", rows}};
   fill_empty_rows<int64_t>(call, arguments, {rows}, true);
 }
 
@@ -189,7 +188,7 @@ void sparse_reshape(const Call& call) {
   const std::vector<int64_t> after = inferred_shape(before, integers(call.input(2)));
   const int64_t count = indices.dims[0];
   const auto rank = static_cast<int64_t>(after.size());
-  const std::string cause = "input_indices of shape " + text_of(indices.dims, indices.rank);
+  const Cause cause("input_indices", indices);
   auto* shape = static_cast<int64_t*>(call.allocate(1, {rank}, sizeof(int64_t), cause));
   std::copy(after.begin(), after.end(), shape);
   auto* output = static_cast<int64_t*>(call.allocate(0, {count, rank}, sizeof(int64_t), cause));

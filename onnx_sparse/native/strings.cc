@@ -27,7 +27,7 @@ char* append(char* to, std::string_view text) {
 
 std::vector<int64_t> shape_of(const Tensor& tensor) { return {tensor.dims, tensor.dims + tensor.rank}; }
 
-std::string cause_of(const Tensor& input) { return "input of shape " + text_of(input.dims, input.rank); }
+Cause cause_of(const Tensor& input) { return {"input", input}; }
 
 // Calls work(i) for each string.
 template <class Work>
@@ -159,14 +159,14 @@ class NGrams {
         preserve_(call.input(7).as<uint8_t>()[0] != 0) {}
 
   void make() {
-    auto* splits = static_cast<int64_t*>(call_.allocate(1, {rows_ + 1}, sizeof(int64_t), "data_splits"));
+    auto* splits = static_cast<int64_t*>(call_.allocate(1, {rows_ + 1}, sizeof(int64_t), std::string("data_splits")));
     splits[0] = 0;
     for (int64_t row = 0; row < rows_; ++row) {
       const int64_t count = data_.size() == 0 ? 0 : count_in(row);
       if (__builtin_add_overflow(splits[row], count, &splits[row + 1])) too_many();
     }
     const int64_t total = splits[rows_];
-    StringWriter ngrams(call_, call_.allocate_value(0, {total}, size_of(ORT_STRING), "ngram_widths"));
+    StringWriter ngrams(call_, call_.allocate_value(0, {total}, size_of(ORT_STRING), std::string("ngram_widths")));
     const int64_t bytes = data_.cost() + total * static_cast<int64_t>(kStringBytes);
     call_.for_parts(rows_, bytes, [&](int64_t first, int64_t end) {
       for (int64_t row = first; row < end; ++row) {
@@ -211,7 +211,7 @@ class NGrams {
     size_t bytes = 0;
     if (__builtin_mul_overflow(2 * static_cast<size_t>(width), longest, &bytes) ||
         bytes > kNone / 2 - data_.length() - data_.size() * separator().size()) {
-      throw InvalidArgument{equation("an n-gram with a width or pads", width) + " cannot be allocated"};
+      throw InvalidArgument{Cause("an n-gram with a width or pads", width).text() + " cannot be allocated"};
     }
   }
 
@@ -314,7 +314,7 @@ void ragged_string_split(const Call& call) {
   const std::string_view separator = separators[0];
   const int64_t max_splits = call.input(2).integer();
   const auto rows = static_cast<int64_t>(texts.size());
-  const std::string cause = cause_of(input);
+  const Cause cause = cause_of(input);
   auto* splits = static_cast<int64_t*>(call.allocate(1, {rows + 1}, sizeof(int64_t), cause));
   for_each(call, texts, [&](size_t i) {
     int64_t pieces = 0;

@@ -74,7 +74,7 @@ void unicode_decode(const Call& call) {
   const int errors = call.choice(0);
   const Strings texts(call, input);
   const auto rows = static_cast<int64_t>(texts.size());
-  const std::string cause = "input of shape " + text_of(input.dims, input.rank);
+  const Cause cause("input", input);
   auto* splits = static_cast<int64_t*>(call.allocate(0, {rows + 1}, sizeof(int64_t), cause));
   call.for_parts(rows, texts.cost(), [&](int64_t first, int64_t end) {
     for (int64_t i = first; i < end; ++i) {
@@ -108,7 +108,7 @@ void unicode_encode(const Call& call) {
   require_row_splits("input_splits", input_splits, size);
   const int64_t rows = input_splits.size() - 1;
   const auto* splits = input_splits.as<int64_t>();
-  const std::string cause = "input_splits of shape " + text_of(input_splits.dims, input_splits.rank);
+  const Cause cause("input_splits", input_splits);
   StringWriter output(call, call.allocate_value(0, {rows}, size_of(ORT_STRING), cause));
   const int64_t bytes = rows * static_cast<int64_t>(kStringBytes) + size * static_cast<int64_t>(sizeof(int32_t));
   call.for_parts(rows, bytes, [&](int64_t first, int64_t end) {

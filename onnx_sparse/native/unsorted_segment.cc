@@ -30,12 +30,12 @@ void unsorted_segment(const Call& call, Reduction reduction, Constant initial,
 
   narrow ? require_below<int32_t>(segment_ids, segments) : require_below<int64_t>(segment_ids, segments);
   auto* output =
-      static_cast<char*>(call.allocate_rows(0, segments, data, segment_ids.rank, equation("num_segments", segments)));
+      static_cast<char*>(call.allocate_rows(0, segments, data, segment_ids.rank, {"num_segments", segments}));
   if (segments == 0) return;  // however wide its rows
   const auto width = static_cast<size_t>(data.size_from(segment_ids.rank));
   if (width == 0) return;
 
-  const std::vector<char> empty_row = constant_row(data.type, initial, width);
+  const ConstantRow empty_row(data.type, initial, width);
   SegmentReduction work{};
   work.reduction = reduction;
   work.finalize = finalize;

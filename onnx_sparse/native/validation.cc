@@ -11,27 +11,28 @@ namespace {
 std::string operator+(std::string text, std::string_view more) { return text.append(more.data(), more.size()); }
 
 void check_types(const Declaration& op, const Tensor* inputs) {
+  std::array<const Tensor*, declarations::kMostTypeVariables> first_of{};  // the first input of each variable
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (!inputs[i]) continue;
     const Input& declared = op.inputs[i];
-    const auto variable =
-        std::find_if(op.types.begin(), op.types.end(), [&](const TypeVariable& v) { return v.name == declared.type; });
-    const bool fixed = variable == op.types.end();
-    const OrtElementType* first_legal = fixed ? &declared.fixed_type : variable->types.begin();
-    const OrtElementType* end_of_legal = fixed ? first_legal + 1 : variable->types.end();
-    if (std::find(first_legal, end_of_legal, inputs[i].type) == end_of_legal) {
+    const OrtElementType type = inputs[i].type;
+    const bool fixed = declared.fixed_type != ORT_UNDEFINED;
+    const Tensor* first = fixed ? nullptr : first_of[declared.type_variable];
+    if (first != nullptr && first->type == type) continue;
+    const OrtElementType* first_legal = fixed ? &declared.fixed_type : op.types[declared.type_variable].types.begin();
+    const OrtElementType* end_of_legal = fixed ? first_legal + 1 : op.types[declared.type_variable].types.end();
+    if (std::find(first_legal, end_of_legal, type) == end_of_legal) {
       std::string expected;
-      for (const OrtElementType* type = first_legal; type != end_of_legal; ++type) {
-        expected = std::move(expected) + (expected.empty() ? "" : ", ") + name_of(*type);
+      for (const OrtElementType* legal = first_legal; legal != end_of_legal; ++legal) {
+        expected = std::move(expected) + (expected.empty() ? "" : ", ") + name_of(*legal);
       }
-      fail("input " + std::string(declared.name) + " is " + name_of(inputs[i].type) + "; expected one of: " + expected);
+      fail("input " + std::string(declared.name) + " is " + name_of(type) + "; expected one of: " + expected);
     }
-    for (size_t first = 0; first < i; ++first) {
-      if (inputs[first] && op.inputs[first].type == declared.type && inputs[first].type != inputs[i].type) {
-        fail("input " + std::string(declared.name) + " is " + name_of(inputs[i].type) + " but " +
-             op.inputs[first].name + " is " + name_of(inputs[first].type) + "; both must have the same type");
-      }
+    if (first != nullptr) {
+      fail("input " + std::string(declared.name) + " is " + name_of(type) + " but " + op.inputs[first - inputs].name +
+           " is " + name_of(first->type) + "; both must have the same type");
     }
+    if (!fixed) first_of[declared.type_variable] = &inputs[i];
   }
 }
 
@@ -39,33 +40,31 @@ void check_types(const Declaration& op, const Tensor* inputs) {
 class Dimensions {
  public:
   void unify(const Input& declared, const Tensor& input) {
-    const List<std::string_view>& items = declared.items;
-    const auto fixed = static_cast<size_t>(
-        std::count_if(items.begin(), items.end(), [](std::string_view item) { return !is_group(item); }));
-    const bool has_group = fixed < items.size();
-    if (input.rank < fixed || (input.rank > fixed && !has_group)) {
+    const List<ShapeItem>& items = declared.items;
+    const size_t fixed = items.size() - declared.groups;
+    if (input.rank < fixed || (input.rank > fixed && declared.groups == 0)) {
       fail("input " + std::string(declared.name) + " has rank " + std::to_string(input.rank) + "; expected " +
-           (items.size() == 0 ? "a scalar" : std::string("rank ") + (has_group ? ">= " : "") + std::to_string(fixed)) +
+           (items.size() == 0 ? "a scalar"
+                              : std::string("rank ") + (declared.groups > 0 ? ">= " : "") + std::to_string(fixed)) +
            " [" + declared.shape + "]");
     }
     size_t spare = input.rank - fixed;
     size_t axis = 0;
-    for (size_t position = 0; position < items.size(); ++position) {
-      const std::string_view item = items[position];
-      if (!is_group(item)) {
-        bind_size(item, input.dims[axis], declared.name, axis);
+    size_t groups_left = declared.groups;
+    for (const ShapeItem& item : items) {
+      if (!item.is_group) {
+        bind_size(item, input.dims + axis, declared.name, axis);
         ++axis;
         continue;
       }
-      const bool last_group = std::none_of(items.begin() + position + 1, items.end(), is_group);
       size_t length = spare;
-      if (!last_group) {
-        const Group* known = groups_.find(item);
-        if (known == nullptr) return;
-        length = known->rank;
+      if (--groups_left > 0) {
+        const Known& known = known_[item.number];
+        if (known.owner.empty()) return;
+        length = known.rank;
         if (length > spare) {
           fail("input " + std::string(declared.name) + " has rank " + std::to_string(input.rank) +
-               ", less than the rank " + std::to_string(length) + " of " + known->owner);
+               ", less than the rank " + std::to_string(length) + " of " + known.owner);
         }
       }
       bind_group(item, input.dims + axis, length, declared.name);
@@ -75,72 +74,47 @@ class Dimensions {
   }
 
   void check_broadcast(const Input& declared, const Tensor& input) const {
-    const Group* target = groups_.find(declared.shape);
-    if (target == nullptr) return;
-    bool fits = input.rank <= target->rank;
+    const Known& target = known_[declared.items[0].number];
+    if (target.owner.empty()) return;
+    bool fits = input.rank <= target.rank;
     for (size_t back = 1; fits && back <= input.rank; ++back) {
       const int64_t size = input.dims[input.rank - back];
-      fits = size == 1 || size == target->dims[target->rank - back];
+      fits = size == 1 || size == target.dims[target.rank - back];
     }
     if (!fits) {
       fail(std::string(declared.name) + " of shape " + text_of(input.dims, input.rank) + " does not broadcast to " +
-           text_of(target->dims, target->rank) + ", the shape of " + target->owner);
+           text_of(target.dims, target.rank) + ", the shape of " + target.owner);
     }
   }
 
  private:
-  struct Size {
-    std::string_view name;
-    int64_t size;
-    std::string_view owner;
-  };
-
-  struct Group {
-    std::string_view name;
+  struct Known {
     const int64_t* dims;
-    size_t rank;
-    std::string_view owner;
+    size_t rank;             // of a group
+    std::string_view owner;  // empty where nothing is known
   };
 
-  // What is known of so many items; none is allocated.
-  template <class Known>
-  class Items {
-   public:
-    const Known* find(std::string_view name) const {
-      const auto* found = std::find_if(items_.data(), end(), [&](const Known& item) { return item.name == name; });
-      return found == end() ? nullptr : found;
-    }
-    void add(const Known& item) { items_.at(count_++) = item; }
-
-   private:
-    const Known* end() const { return items_.data() + count_; }
-
-    std::array<Known, declarations::kMostShapeItems> items_{};
-    size_t count_ = 0;
-  };
-
-  void bind_size(std::string_view letter, int64_t size, std::string_view owner, size_t axis) {
-    const Size* known = sizes_.find(letter);
-    if (known == nullptr) {
-      sizes_.add({letter, size, owner});
-    } else if (known->size != size) {
-      fail("dimension " + std::to_string(axis) + " of " + owner + " is " + std::to_string(size) + " but " +
-           known->owner + " has " + std::to_string(known->size) + " for the same dimension " + letter);
+  void bind_size(const ShapeItem& item, const int64_t* size, std::string_view owner, size_t axis) {
+    Known& known = known_[item.number];
+    if (known.owner.empty()) {
+      known = {size, 1, owner};
+    } else if (*known.dims != *size) {
+      fail("dimension " + std::to_string(axis) + " of " + owner + " is " + std::to_string(*size) + " but " +
+           known.owner + " has " + std::to_string(*known.dims) + " for the same dimension " + item.text);
     }
   }
 
-  void bind_group(std::string_view item, const int64_t* dims, size_t rank, std::string_view owner) {
-    const Group* known = groups_.find(item);
-    if (known == nullptr) {
-      groups_.add({item, dims, rank, owner});
-    } else if (known->rank != rank || !std::equal(dims, dims + rank, known->dims)) {
-      fail(std::string(owner) + " has dimensions " + text_of(dims, rank) + " where " + known->owner + " has " +
-           text_of(known->dims, known->rank) + " for the same " + item);
+  void bind_group(const ShapeItem& item, const int64_t* dims, size_t rank, std::string_view owner) {
+    Known& known = known_[item.number];
+    if (known.owner.empty()) {
+      known = {dims, rank, owner};
+    } else if (known.rank != rank || !std::equal(dims, dims + rank, known.dims)) {
+      fail(std::string(owner) + " has dimensions " + text_of(dims, rank) + " where " + known.owner + " has " +
+           text_of(known.dims, known.rank) + " for the same " + item.text);
     }
   }
 
-  Items<Size> sizes_;
-  Items<Group> groups_;
+  std::array<Known, declarations::kMostShapeItems> known_{};
 };
 
 void check_sizes(const Input& declared, const Tensor& input) {
@@ -163,7 +137,7 @@ void check_sizes(const Input& declared, const Tensor& input) {
 // An input with one group fixes its length for an input with two ("*S" before "*S, ..."); broadcast inputs come last.
 int turn_of(const Input& declared) {
   if (declared.broadcasts) return 2;
-  return std::count_if(declared.items.begin(), declared.items.end(), is_group) > 1 ? 1 : 0;
+  return declared.groups > 1 ? 1 : 0;
 }
 
 }  // namespace
