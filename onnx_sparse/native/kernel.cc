@@ -58,14 +58,16 @@ void Call::read_input(const Runtime& runtime, size_t index, const Input& declare
   check(api_.KernelContext_GetInput(context_, index, &value));
   if (value == nullptr) return;
   Tensor& tensor = inputs_[index];
-  tensor = tensor_of(runtime, value, &dims_[index]);
+  std::vector<int64_t> dims;
+  tensor = tensor_of(runtime, value, &dims);
+  if (!dims.empty()) dims_.push_back(std::move(dims));  // which are where they were
   // Kernels index integers as an array. Values, of which there may be gigabytes, are read wherever they are.
   const bool is_array = (tensor.type == ORT_INT32 || tensor.type == ORT_INT64) && declared.type != "T";
   if (is_array && !is_aligned(tensor.data, size_of(tensor.type))) {
     const size_t bytes = static_cast<size_t>(tensor.size()) * size_of(tensor.type);
-    aligned_inputs_[index].reset(new char[bytes]);
-    std::memcpy(aligned_inputs_[index].get(), tensor.data, bytes);
-    tensor.data = aligned_inputs_[index].get();
+    aligned_inputs_.emplace_back(new char[bytes]);
+    std::memcpy(aligned_inputs_.back().get(), tensor.data, bytes);
+    tensor.data = aligned_inputs_.back().get();
   }
 }
 

@@ -206,8 +206,8 @@ class Call {
   const Choices& choices_;
   size_t output_count_ = 0;
   std::array<Tensor, declarations::kMostInputs> inputs_{};
-  std::array<std::vector<int64_t>, declarations::kMostInputs> dims_;  // unless ONNX Runtime lends them
-  std::array<std::unique_ptr<char[]>, declarations::kMostInputs> aligned_inputs_;
+  std::vector<std::vector<int64_t>> dims_;  // of inputs, unless ONNX Runtime lends them
+  std::vector<std::unique_ptr<char[]>> aligned_inputs_;
   mutable std::vector<Substitute> substitutes_;
 };
 

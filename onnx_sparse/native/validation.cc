@@ -189,10 +189,12 @@ int check_attribute(const Attribute& declared, const std::string* value) {
 void check_inputs(const Declaration& op, const Tensor* inputs) {
   check_types(op, inputs);
   Dimensions dimensions;
-  for (int turn = 0; turn < 3; ++turn) {
+  int last_turn = 0;
+  for (int turn = 0; turn <= last_turn; ++turn) {
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const Input& declared = op.inputs[i];
       const Tensor& input = inputs[i];
+      last_turn = std::max(last_turn, turn_of(declared));
       if (!input || turn_of(declared) != turn) continue;
       if (declared.broadcasts) {
         dimensions.check_broadcast(declared, input);
