@@ -138,10 +138,11 @@ def _csv(
     path: Path, rows: int, columns: Collection[str], types: Mapping[str, pa.DataType], *_: Any
 ) -> Iterator[pa.RecordBatch | BadRow]:
     with pyarrow.csv.open_csv(path) as reader:
-        names = reader.schema.names
+        guessed = reader.schema
     # pyarrow takes the type of a column from its first rows and refuses a file with others, also in columns that nobody
     # needs. So it reads texts, but for columns that are only kept.
-    texts = {name: pa.string() for name in names if name in types or name not in columns}
+    texts = {name: pa.string() for name in guessed.names if name in types or name not in columns}
+    texts |= {field.name: field.type for field in guessed if field.type == pa.binary() and field.name not in types}
     options = pyarrow.csv.ConvertOptions(column_types=texts, strings_can_be_null=False)
     with pyarrow.csv.open_csv(path, convert_options=options) as reader:
         row = 0

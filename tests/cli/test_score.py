@@ -214,7 +214,9 @@ def test_csv_has_the_types_of_the_model(cli, model, tmp_path):
     numbers = "".join(f"[1],{number},{number}\n" for number in range(200_000))
     (tmp_path / "long.csv").write_text(f"items,age,unused\n{numbers}[2],0.5,text\n")
     (tmp_path / "none.csv").write_text("items,age\n")
-    assert cli("score", model, tmp_path / "long.csv", tmp_path / "none.csv", "-o", tmp_path / "out").code == 0
+    (tmp_path / "latin.csv").write_bytes("items,age,unused\n[1],2,\u00e9\n".encode("latin-1"))
+    files = [tmp_path / f"{name}.csv" for name in ("long", "none", "latin")]
+    assert cli("score", model, *files, "-o", tmp_path / "out").code == 0
     assert pq.read_table(tmp_path / "out" / "long.parquet")["older"][-1].as_py() == 1.5
     assert pq.read_table(tmp_path / "out" / "none.parquet").num_rows == 0
 
