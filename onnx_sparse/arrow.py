@@ -55,6 +55,8 @@ def _only_column(batch: Batch, name: str, missing: str) -> Any:
     Raises:
         ValueError: There is none, or there are several; the message begins with `missing`.
     """
+    if not isinstance(batch, (pa.Table, pa.RecordBatch)):
+        raise TypeError(f"rows are a pyarrow Table or RecordBatch, not {type(batch).__name__}")
     at = batch.schema.get_field_index(name)
     if at < 0:
         found = "there are several" if name in batch.schema.names else f"columns are {_listed(batch.schema.names)}"
@@ -90,6 +92,9 @@ class Scorer:
         backend: str = "auto",
         mapping: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
+        for word, names in (("keep", keep), ("outputs", outputs)):
+            if isinstance(names, str):
+                raise TypeError(f"{word} is a list of names, not the name {names!r}")
         if isinstance(model, ModelProto):
             model = model.SerializeToString()
         self._model = model if isinstance(model, bytes) else str(Path(model).absolute())

@@ -61,7 +61,8 @@ def join(requests: Sequence[Mapping[str, Array]], model: Model | Features) -> tu
 
     Raises:
         ValueError: There is no request; one lacks an input, has features of different numbers of rows, or counts rows
-            or values that it does not have, which would be those of another; or inputs do not fit together.
+            or values that it does not have, which would be those of another; or inputs do not fit together, as those
+            of two element types.
     """
     known = model if isinstance(model, Features) else features(model)
     if not requests:
@@ -75,6 +76,8 @@ def join(requests: Sequence[Mapping[str, Array]], model: Model | Features) -> tu
         parts = {role: [np.asarray(request[i]) for request in requests] for role, i in feature.inputs.items()}
         try:
             joined, counts[name] = _joined(feature, parts)
+            for role, arrays in parts.items():
+                _check_types(role, arrays)
         except _RequestError as error:
             raise ValueError(f"request {error.number}: feature {name!r}: {error}") from None
         except ValueError as error:
@@ -99,6 +102,8 @@ def split(results: Sequence[Array], rows: Sequence[int]) -> list[list[Array]]:
         ValueError: A result has another number of rows.
     """
     for number, result in enumerate(results):
+        if not isinstance(result, np.ndarray):
+            raise ValueError(f"result {number} is a {type(result).__name__}; only arrays can be split")
         if not result.ndim or result.shape[0] != sum(rows):
             raise ValueError(f"result {number} has the shape {list(result.shape)}; the requests have {sum(rows)} rows")
     ends = np.cumsum(rows).tolist()
@@ -126,6 +131,17 @@ def _joined(feature: Feature, parts: _Parts) -> tuple[dict[str, Array], list[int
     ((role, arrays),) = parts.items()
     rows = [np.atleast_1d(array) for array in arrays]
     return {role: _concatenated(rows)}, list(map(len, rows))
+
+
+def _check_types(role: str, arrays: Sequence[Array]) -> None:
+    """Refuse two element types, which numpy would join to a third: one request would change the values of others."""
+    dtypes = [array.dtype for array in arrays]
+    if len({*dtypes}) == 1:
+        return
+    kinds = ["text" if dtype.kind in "OSU" else "bytes" if dtype.kind == "V" else dtype.name for dtype in dtypes]
+    for number, kind in enumerate(kinds):
+        if kind != kinds[0]:
+            raise _RequestError(number, f"{role} are {dtypes[number]}, and those of request 0 {dtypes[0]}")
 
 
 def _joined_sparse(

@@ -17,6 +17,9 @@ from onnx_sparse.schemas.features import Feature
 
 Array = np.ndarray[Any, Any]
 
+#: What has a length and is no list of rows or values: texts, and what has no order.
+_NO_LISTS = (str, bytes, Mapping, Set)
+
 
 class RowError(ValueError):
     """A row that does not fit.
@@ -72,7 +75,8 @@ def rows_of(where: str, column: Any, depth: int) -> Rows:
     if hasattr(column, "tocsr"):
         matrix = column.tocsr()
         return Rows(matrix.data, (np.diff(matrix.indptr),))
-    if not hasattr(column, "__len__") or isinstance(column, (str, bytes)):
+    is_scalar = getattr(column, "shape", None) == ()
+    if not hasattr(column, "__len__") or isinstance(column, _NO_LISTS) or is_scalar:
         raise ValueError(f"{where}: {column!r} is no list of rows")
     lists: Any = column
     levels: list[Array] = []
@@ -83,7 +87,7 @@ def rows_of(where: str, column: Any, depth: int) -> Rows:
             continue
         lists = [() if row is None else row for row in lists]
         for number, row in enumerate(lists):
-            if isinstance(row, (str, bytes, Mapping, Set)) or not hasattr(row, "__len__"):
+            if isinstance(row, _NO_LISTS) or not hasattr(row, "__len__"):
                 raise RowError(where, _row(number, levels), f": {row!r} is no list")
         levels.append(np.fromiter(map(len, lists), np.int64, len(lists)))
         arrays = bool(lists) and all(isinstance(row, np.ndarray) for row in lists)
@@ -157,7 +161,7 @@ def typed(where: str, values: Any, dtype: DType, lengths: Sequence[Array]) -> Ar
     # numpy's own choice of a type for objects would make texts of numbers, and floats of large integers.
     array = values if isinstance(values, np.ndarray) else np.array(values, object)
     if array.dtype == wanted and dtype != TensorProto.STRING:
-        return np.ascontiguousarray(array)
+        return np.asarray(array, order="C")
     if array.dtype == object or array.dtype.kind in "SU":
         return _from_objects(where, array, wanted, lengths)
     bad = _misfits(array, wanted)
@@ -166,7 +170,7 @@ def typed(where: str, values: Any, dtype: DType, lengths: Sequence[Array]) -> Ar
     if bad.any():
         raise row_error(where, bad, lengths, f": {array[bad][0]} does not fit into {dtype_name(dtype)}")
     with np.errstate(over="ignore"):
-        return np.ascontiguousarray(array.astype(wanted, copy=False))
+        return np.asarray(array.astype(wanted, copy=False), order="C")
 
 
 def _from_objects(where: str, array: Array, wanted: np.dtype[Any], lengths: Sequence[Array]) -> Array:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from onnx import ModelProto, TensorProto
+from onnx import TensorProto
 
 from onnx_sparse.columns import Array, RowError, row_splits, rows_of, triple_of_rows, triple_of_tensor, typed
 from onnx_sparse.example_arrays import example_array
-from onnx_sparse.model_files import read_model
+from onnx_sparse.model_files import model_of, read_model
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 from onnx_sparse.schemas.features import METADATA_KEY, ROLES, Feature, read_features
 
 if TYPE_CHECKING:
     import onnxruntime as ort
 
+    from onnx_sparse.model_files import ModelSource
+
 #: A model, or a session of one.
-Model: TypeAlias = "str | os.PathLike[str] | ModelProto | ort.InferenceSession"
+Model: TypeAlias = "ModelSource | ort.InferenceSession"
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Features(Mapping[str, Feature]):
                     raise ValueError(f"feature {feature.name!r}: its {role} {name!r} is no input of the model")
                 if holders.setdefault(name, feature.name) != feature.name:
                     raise ValueError(f"input {name!r} is in two features, {holders[name]!r} and {feature.name!r}")
+            if len({*feature.inputs.values()}) < len(feature.inputs):
+                raise ValueError(f"feature {feature.name!r} has an input in two roles: {dict(feature.inputs)}")
         if missing := [name for name in inputs if name not in holders]:
             raise ValueError(f"no feature has the input {missing[0]!r}")
 
@@ -82,8 +86,7 @@ class Features(Mapping[str, Feature]):
             ValueError: A feature is missing or not known; the columns have different numbers of rows; or a value is
                 missing or does not fit, with its feature, row and position.
         """
-        if unknown := [name for name in columns if name not in self]:
-            raise ValueError(f"the model has no feature {unknown[0]!r}; it has {', '.join(map(repr, self))}")
+        self._refuse_unknown(columns)
         if missing := [name for name in self if name not in columns]:
             raise ValueError(f"feature {missing[0]!r} is missing")
         feeds: dict[str, Array] = {}
@@ -100,8 +103,13 @@ class Features(Mapping[str, Feature]):
                 )
         return feeds
 
+    def _refuse_unknown(self, names: Iterable[str]) -> None:
+        if unknown := [name for name in names if name not in self]:
+            raise ValueError(f"the model has no feature {unknown[0]!r}; it has {', '.join(map(repr, self))}")
+
     def feeds_of(self, name: str, column: Any) -> tuple[dict[str, Array], int]:
         """The inputs of one feature, and its number of rows; see `feeds`."""
+        self._refuse_unknown([name])
         feature, where = self[name], f"feature {name!r}"
         if type(column).__module__.partition(".")[0] == "pyarrow":
             from onnx_sparse.arrow_columns import plain_column
@@ -125,6 +133,7 @@ class Features(Mapping[str, Feature]):
             triple, lengths = triple_of_rows(where, feature, rows), rows.lengths
         indices, values, shape = triple
         values = typed(where, values, self.inputs[feature.inputs["values"]].dtype, lengths)
+        self._check_shape(where, feature.inputs["values"], values, "values of the shape")
         if len(indices) != len(values):
             raise ValueError(f"{where} has {len(indices)} coordinates and {len(values)} values")
         feeds = {feature.inputs["values"]: values}
@@ -137,29 +146,33 @@ class Features(Mapping[str, Feature]):
         rows = rows_of(where, column, len(feature.row_splits))
         values = feature.inputs["values"]
         feeds = {values: typed(where, rows.values, self.inputs[values].dtype, rows.lengths)}
+        self._check_shape(where, values, feeds[values], "values of the shape")
         for name, sizes in zip(feature.row_splits, rows.lengths, strict=True):
             feeds[name] = row_splits(sizes, numpy_dtype(self.inputs[name].dtype))
         return feeds, len(rows.lengths[0])
 
     def _dense(self, where: str, feature: Feature, column: Any) -> tuple[dict[str, Array], int]:
         name = feature.inputs["values"]
-        shape = self.inputs[name].shape
         array = typed(where, column, self.inputs[name].dtype, ())
+        self._check_shape(where, name, array, "the shape")
+        return {name: array}, array.shape[0] if array.ndim else 1
+
+    def _check_shape(self, where: str, name: str, array: Array, what: str) -> None:
+        shape = self.inputs[name].shape
         if shape is not None:
             fits = array.ndim == len(shape) and all(
                 wanted is None or wanted == size for wanted, size in zip(shape, array.shape, strict=True)
             )
             if not fits:
                 expected = ", ".join("?" if size is None else str(size) for size in shape)
-                raise ValueError(f"{where} has the shape {list(array.shape)}; the model expects [{expected}]")
-        return {name: array}, array.shape[0] if array.ndim else 1
+                raise ValueError(f"{where} has {what} {list(array.shape)}; the model expects [{expected}]")
 
 
 def features(model: Model, mapping: Mapping[str, Mapping[str, str]] | None = None) -> Features:
     """The features of a model: what people have one column for, and which inputs hold it.
 
     Args:
-        model: A session, a ModelProto or a path.
+        model: A session; or a ModelProto, its bytes, a path or an `onnx_ir.Model`.
         mapping: The inputs of each feature by role (see `Feature`), for a model that does not say it itself: `{"items":
             {"indices": "items_i", "values": "items_v", "dense_shape": "items_s"}}`. Inputs that it does not name are
             dense features of their own.
@@ -189,10 +202,10 @@ def _mapped(name: str, inputs: Mapping[str, str]) -> Feature:
 
 def _described(model: Model) -> tuple[dict[str, InputType], str | None]:
     """The inputs of a model, and its record of features."""
-    if not isinstance(model, (str, os.PathLike, ModelProto)):
+    if hasattr(model, "get_inputs") and hasattr(model, "get_modelmeta"):
         types = {i.name: InputType(_session_dtype(i.type), _session_shape(i.shape)) for i in model.get_inputs()}
         return types, model.get_modelmeta().custom_metadata_map.get(METADATA_KEY)
-    proto = model if isinstance(model, ModelProto) else read_model(model)
+    proto = read_model(model) if isinstance(model, (str, os.PathLike)) else model_of(model)
     initialized = {tensor.name for tensor in proto.graph.initializer}
     types = {}
     for value in proto.graph.input:

@@ -39,13 +39,21 @@ def read_model(path: str | os.PathLike[str]) -> ModelProto:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # onnx calls its own text form experimental
-            return onnx.load(os.fspath(path), load_external_data=False)
+            model = onnx.load(os.fspath(path), load_external_data=False)
     except OSError:
         raise
     except Exception as error:  # each parser, protobuf's and those of the text forms, has its own exception
         if is_ort_format(Path(path).read_bytes()):
             raise ValueError(f"{path} is in ONNX Runtime's own format, which only the native backend runs") from None
         raise ValueError(f"{path} is not an ONNX model, or only a part of one: {_parser_message(error)}") from error
+    _refuse_without_graph(model, path)
+    return model
+
+
+def _refuse_without_graph(model: ModelProto, name: object) -> None:
+    """Refuse what protobuf reads from no bytes, and from some files that are no models."""
+    if not model.HasField("graph"):
+        raise ValueError(f"{name} is not an ONNX model: it has no graph")
 
 
 def model_of(source: ModelSource) -> ModelProto:
@@ -80,11 +88,13 @@ def parsed_model(content: bytes) -> ModelProto:
         ValueError: It is not an ONNX model.
     """
     try:
-        return onnx.load_from_string(content)
+        model = onnx.load_from_string(content)
     except DecodeError:
         if is_ort_format(content):
             raise ValueError("the model is in ONNX Runtime's own format, which only the native backend runs") from None
         raise ValueError("the model is not an ONNX model") from None
+    _refuse_without_graph(model, "the model")
+    return model
 
 
 def is_ir_model(source: object) -> TypeGuard[onnx_ir.Model]:

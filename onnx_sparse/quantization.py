@@ -85,6 +85,8 @@ def quantize_tables(
     """
     if format not in FORMATS:
         raise ValueError(f"format {format!r} is not one of {FORMATS}")
+    if isinstance(names, str):
+        raise TypeError(f"names is a list of names, not the name {names!r}")
     result = ModelProto()
     result.CopyFrom(model_of(model))
     data = {} if arrays is None else arrays

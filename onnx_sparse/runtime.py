@@ -23,7 +23,6 @@ from onnx_sparse.inlining import calls_domain_in_functions, has_renamed_bodies, 
 from onnx_sparse.large_models import detach_large_tensors
 from onnx_sparse.model_files import (
     imported_opsets,
-    is_ir_model,
     is_ort_format,
     is_read_by_libraries,
     local_functions,
@@ -180,7 +179,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         **kwargs: Any,
     ) -> None:
         self._opened_with: tuple[Any, ...] | None = None
-        given: Any = model_of(model) if is_ir_model(model) else model
+        given: Any = model if isinstance(model, (str, os.PathLike, bytes)) else model_of(model)
         if sess_options is None and not isinstance(given, ModelProto):
             origin = given if isinstance(given, bytes) else os.path.abspath(given)
             self._opened_with = (origin, providers, {"backend": backend, "random_access": random_access, **kwargs})
@@ -365,6 +364,9 @@ def _config_entry(options: ort.SessionOptions, key: str) -> str:
         return str(options.get_session_config_entry(key))
     except RuntimeError:  # there is no such entry
         return ""
+    except AttributeError:
+        kind = type(options).__name__
+        raise TypeError(f"session options are an onnxruntime.SessionOptions, not {kind}") from None
 
 
 def _source(

@@ -221,6 +221,18 @@ def test_columns_that_do_not_fit(column, reason):
     assert reason in str(caught.value)
 
 
+@pytest.mark.parametrize("rows", [None, {}, [1]])
+def test_what_is_no_table(rows):
+    with pytest.raises(TypeError, match="rows are a pyarrow Table or RecordBatch, not "):
+        feeds(rows, FEATURES)
+
+
+@pytest.mark.parametrize("option", ["keep", "outputs"])
+def test_a_name_for_a_list_of_names(option):
+    with pytest.raises(TypeError, match=f"{option} is a list of names, not the name 'uid'"):
+        Scorer(model(), **{option: "uid"})
+
+
 def test_columns_of_other_names():
     given = table().rename_columns(["basket", "words", "box", "age", "uid"])
     same(feeds(given, FEATURES, {"items": "basket"}))

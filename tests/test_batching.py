@@ -188,6 +188,9 @@ ROW = ([1], [2], (3, 4))
                 ("path_r", [0, 2, 1], "'path': row_splits[2] = 1 is below row_splits[1] = 2"),
                 ("path_r", [0, 2], "'path': row_splits end at 2, and there are 1 to split"),
                 ("path_r", [], "'path': row_splits have the shape [0]"),
+                ("items_v", ["a"], "'items': values are <U1, and those of request 0 int64"),
+                ("items_i", [[0.0, 0.0]], "'items': indices are float64, and those of request 0 int64"),
+                ("box", [[1.0, 2.0]], "'box': values are float64, and those of request 0 float32"),
             ]
         ),
     ],
@@ -201,3 +204,5 @@ def test_requests_that_do_not_fit(requests, reason):
 def test_results_that_are_not_of_rows():
     with pytest.raises(ValueError, match=r"result 0 has the shape \[4\]; the requests have 3 rows"):
         split([np.zeros(4)], [1, 2])
+    with pytest.raises(ValueError, match="result 0 is a list; only arrays can be split"):
+        split([[np.zeros(1), np.zeros(1)]], [1, 1])

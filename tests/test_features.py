@@ -85,7 +85,7 @@ def test_every_input_is_a_dense_feature_if_nothing_is_said():
     assert made["a"].dtype == np.float32
 
 
-@pytest.mark.parametrize("source", ["model", "path", "session"])
+@pytest.mark.parametrize("source", ["model", "bytes", "path", "session"])
 def test_the_record_in_a_model(tmp_path, source):
     described = model()
     written = [
@@ -99,11 +99,27 @@ def test_the_record_in_a_model(tmp_path, source):
     onnx.save(described, tmp_path / "m.onnx")
     given: Any = {
         "model": described,
+        "bytes": described.SerializeToString(),
         "path": tmp_path / "m.onnx",
         "session": onnx_sparse.InferenceSession(tmp_path / "m.onnx"),
     }[source]
     assert list(onnx_sparse.features(given).values()) == written
     assert [entry.key for entry in described.metadata_props] == [METADATA_KEY]
+
+
+@pytest.mark.parametrize("source", [None, 5, [], {}, onnx.GraphProto()])
+def test_what_is_no_model(source):
+    with pytest.raises(TypeError, match=rf"a model is an onnx.ModelProto.*, not {type(source).__name__}$"):
+        onnx_sparse.features(source)
+
+
+def test_a_scalar():
+    """It is none of rows, and not made one."""
+    known = onnx_sparse.features(model(a=(TensorProto.FLOAT, []), b=(TensorProto.FLOAT, [None])))
+    for scalar in (2.5, np.float32(2.5), np.array(2.5), np.array(2.5, np.float32)):
+        assert known.feeds_of("a", scalar)[0]["a"].shape == ()
+        with pytest.raises(ValueError, match=r"feature 'b' has the shape \[\]; the model expects \[\?\]"):
+            known.feeds_of("b", scalar)
 
 
 def test_the_width_of_a_sparse_feature():
@@ -208,6 +224,12 @@ def test_no_rows():
             {"box": [[1, 2], [3, 2**24 + 1], [4, 5]]},
             "feature 'box', row 1, position 1: 16777217 does not fit into float",
         ),
+        ({"items": {}}, "feature 'items': {} is no list of rows"),
+        ({"items": {3}}, "feature 'items': {3} is no list of rows"),
+        ({"items": np.array(3)}, "feature 'items': array(3) is no list of rows"),
+        ({"items": [[[1]], [[2]], [[3]]]}, "feature 'items' has values of the shape [3, 1]; the model expects [?]"),
+        ({"items": np.zeros((3, 2, 2), np.int64)}, "feature 'items' has values of the shape [6, 2]; the model"),
+        ({"words": [[["a"]], [], []]}, "feature 'words' has values of the shape [1, 1]; the model expects [?]"),
         ({"bax": []}, "the model has no feature 'bax'; it has 'items', 'words'"),
     ],
 )
@@ -218,6 +240,8 @@ def test_rows_that_do_not_fit(changed, reason):
 
 
 def test_a_feature_that_is_missing():
+    with pytest.raises(ValueError, match="the model has no feature 'bax'; it has 'items', 'words'"):
+        onnx_sparse.features(model(), MAPPING).feeds_of("bax", [])
     with pytest.raises(ValueError, match="feature 'age' is missing"):
         onnx_sparse.features(model(), MAPPING).feeds({name: rows for name, rows in ROWS.items() if name != "age"})
 
@@ -228,6 +252,10 @@ def test_a_feature_that_is_missing():
         ({"items": {"indices": "items_i"}}, "feature 'items': the roles indices are those of no kind"),
         ({"items": {"values": "nothing"}}, "feature 'items': its values 'nothing' is no input of the model"),
         ({"a": {"values": "age"}, "b": {"values": "age"}}, "input 'age' is in two features, 'a' and 'b'"),
+        (
+            {"items": MAPPING["items"] | {"dense_shape": MAPPING["items"]["indices"]}},
+            "feature 'items' has an input in two roles",
+        ),
     ],
 )
 def test_mappings_that_do_not_fit(mapping, reason):

@@ -154,6 +154,8 @@ def test_unknown_names() -> None:
         quantize_tables(m, "int3")
     with pytest.raises(ValueError, match="the model has no initializer 'nothing'"):
         quantize_tables(m, "int8", names=["nothing"])
+    with pytest.raises(TypeError, match="names is a list of names, not the name 'emb_table'"):
+        quantize_tables(m, "int8", names="emb_table")
 
 
 @pytest.mark.parametrize("format", FORMATS)

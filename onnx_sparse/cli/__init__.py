@@ -14,7 +14,7 @@ import re
 import sys
 import textwrap
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn, Protocol
 
 from onnx_sparse import __version__
@@ -177,10 +177,10 @@ class _Parser(argparse.ArgumentParser):
     """A parser that names what a misspelled word may have meant."""
 
     def error(self, message: str) -> NoReturn:
-        super().error(message + _suggestion(message, self.format_usage()))
+        super().error(message + _suggestion(message, self._option_string_actions))
 
 
-def _suggestion(message: str, usage: str) -> str:
+def _suggestion(message: str, options: Iterable[str]) -> str:
     chosen = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
     unknown = re.match(r"unrecognized arguments: (?:.* )?(-[^\s=]+)", message)
     if chosen:
@@ -188,7 +188,7 @@ def _suggestion(message: str, usage: str) -> str:
         if "argument COMMAND" in message:
             known.append("help")
     elif unknown:
-        word, known = unknown[1], re.findall(r"--[\w-]+", usage)
+        word, known = unknown[1], [option for option in options if option.startswith("--")]
     else:
         return ""
     meant = difflib.get_close_matches(word, known, 1)

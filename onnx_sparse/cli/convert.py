@@ -303,12 +303,13 @@ def _in_form(model: ModelProto, arguments: argparse.Namespace) -> ModelProto:
 
 
 def _summary(model: ModelProto) -> dict[str, Any]:
-    from onnx_sparse.cli.model_graph import nodes, opset_imports
+    from onnx_sparse.cli.model_graph import nodes, opset_imports, other_domains
 
     placed = list(nodes(model))
     return {
         "nodes": len(placed),
         "our_nodes": dict(Counter(p.operator for p in placed if p.is_ours).most_common()),
+        "other_domains": other_domains(model),
         "functions": len(model.functions),
         "opsets": opset_imports(model),
         "ir_version": model.ir_version,
@@ -317,6 +318,7 @@ def _summary(model: ModelProto) -> dict[str, Any]:
 
 def _show(document: dict[str, Any], *, agrees: bool) -> None:
     from onnx_sparse.cli.model_file import size_text
+    from onnx_sparse.cli.model_graph import who_runs
 
     if document["verification"] is not None:
         verification.show(document["verification"])
@@ -324,10 +326,11 @@ def _show(document: dict[str, Any], *, agrees: bool) -> None:
     if not agrees:
         return
     ours = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in document["our_nodes"].items())
+    none = f"none: {who_runs(document['other_domains'])}"
     opsets = ", ".join(f"{domain} {version}" for domain, version in document["opsets"].items())
     output.heading(f"{document['source']} -> {document['output']}")
     output.write_line(f"  nodes     {explanation.nodes_line(document)}")
-    output.write_line(f"  of ours   {ours or 'none: any ONNX runtime can run it'}")
+    output.write_line(f"  of ours   {ours or none}")
     if rules := explanation.rules_line(document):
         output.write_line(f"  rules     {rules}")
     if document["functions"]:

@@ -147,7 +147,7 @@ def _read(source: str) -> Iterator[tuple[str, _Given]]:
 
 def _exists(text: str) -> bool:
     try:
-        return Path(text).exists()
+        return bool(text) and Path(text).exists()
     except (OSError, ValueError):  # a text that is too long for a name, or has a NUL
         return False
 

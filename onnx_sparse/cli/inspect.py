@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 def describe(model: ModelProto, path: Path) -> dict[str, Any]:
     """Everything that the command shows, as JSON."""
     from onnx_sparse.cli.forms import form_of
-    from onnx_sparse.cli.model_graph import disk_size, infer_types, nodes, opset_imports, type_text
+    from onnx_sparse.cli.model_graph import disk_size, infer_types, nodes, opset_imports, other_domains, type_text
     from onnx_sparse.cli.runnable_backends import BACKENDS, PYTHON, canonical_obstacle, obstacles
 
     placed_nodes = list(nodes(infer_types(model)))
@@ -58,6 +58,7 @@ def describe(model: ModelProto, path: Path) -> dict[str, Any]:
     return {
         "model": str(path),
         "size": disk_size(model, path),
+        "other_domains": other_domains(model),
         "form": form_of(model),
         "ir_version": model.ir_version,
         "opsets": opset_imports(model),
@@ -131,6 +132,7 @@ def _function_name(*parts: str) -> str:
 
 def _show(described: dict[str, Any]) -> None:
     from onnx_sparse.cli.model_file import size_text
+    from onnx_sparse.cli.model_graph import who_runs
 
     opsets = ", ".join(f"{domain} {version}" for domain, version in described["opsets"].items())
     output.heading(described["model"])
@@ -152,7 +154,7 @@ def _show(described: dict[str, Any]) -> None:
         output.table(["feature", "kind", "inputs"], rows)
         output.write_line()
     if not described["nodes"]:
-        output.write_line("No node of our domain: any ONNX runtime can run this model.")
+        output.write_line(f"No node of our domain: {who_runs(described['other_domains'])}.")
     else:
         _show_nodes(described)
     if described["other_nodes"]:

@@ -64,9 +64,8 @@ def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
     except ValueError as error:
         advice = _other_source(path)
         raise CommandError(f"{path} is not an ONNX model{advice}" if advice else error) from error
-    if not model.HasField("graph") or not model.ir_version:
-        missing = "IR version" if model.HasField("graph") else "graph"
-        raise CommandError(f"{path} is not an ONNX model: it has no {missing}")
+    if not model.ir_version:
+        raise CommandError(f"{path} is not an ONNX model: it has no IR version")
     if external_data:
         try:
             return with_external_data(model, path)

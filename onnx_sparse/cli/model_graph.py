@@ -24,6 +24,9 @@ from onnx_sparse.schemas.declaration import DType, dtype_name
 from onnx_sparse.schemas.function_body import operator_name
 from onnx_sparse.schemas.validation import KernelError, bind_types
 
+#: The domains of nodes that any ONNX runtime knows.
+_STANDARD = {"", "ai.onnx", "ai.onnx.ml"}
+
 #: ONNX's names that numpy users read as something else.
 _NUMPY_NAMES = {"float": "float32", "double": "float64"}
 
@@ -115,6 +118,19 @@ def _every_node(model: ModelProto) -> Iterator[PlacedNode]:
         if not is_function_body(function):
             scope = (f"function {printable(function.name)}",)
             yield from _placed(function.node, scope, {})
+
+
+def other_domains(model: ModelProto) -> list[str]:
+    """The domains of nodes that are neither standard ONNX, nor ours, nor calls of the model's own functions."""
+    functions = {(function.domain, function.name) for function in model.functions}
+    found = (placed.node for placed in nodes(model))
+    return sorted({n.domain for n in found if (n.domain, n.op_type) not in functions} - _STANDARD - {DOMAIN})
+
+
+def who_runs(domains: Iterable[str]) -> str:
+    """What can run a model that has, beside standard nodes, those of other domains."""
+    names = ", ".join(map(printable, domains))
+    return f"a runtime that knows {names} can run it" if names else "any ONNX runtime can run it"
 
 
 def is_function_body(function: FunctionProto) -> bool:

@@ -102,34 +102,21 @@ def _evaluate(path: Path, feeds: dict[str, Array], backend: str) -> tuple[dict[s
     import onnxruntime
 
     import onnx_sparse
+    from onnx_sparse.cli.ort_errors import ort_message
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # a failure raises an exception and is reported once
     try:
         session = onnx_sparse.InferenceSession(path, options, backend=backend)
     except Exception as error:  # ONNX Runtime's exceptions have no common base class
-        raise output.CommandError(f"{path} does not load: {_ort_message(error)}") from error
+        raise output.CommandError(f"{path} does not load: {ort_message(error)}") from error
     start = time.perf_counter()
     try:
         names = [value.name for value in session.get_outputs()]
         values = session.run(names, feeds)
     except Exception as error:
-        raise output.CommandError(f"{path}: {_ort_message(error)}") from error
+        raise output.CommandError(f"{path}: {ort_message(error)}") from error
     return dict(zip(names, values, strict=True)), time.perf_counter() - start
-
-
-def _ort_message(error: Exception) -> str:
-    """An exception's message without the parts that only ONNX Runtime's developers can use."""
-    import re
-
-    message = output.one_line(error)
-    for noise in (
-        r"^\[ONNXRuntimeError\] : \d+ : \w+ : ",
-        r"^Load model from .*? failed: ?",
-        r"\S+\.(cc|h):\d+ [\w:~<>&*, ]*\([^\"]*?\)( const)? ",  # where in its source, with the function's signature
-    ):
-        message = re.sub(noise, "", message, count=1)
-    return message
 
 
 def _storable(name: str, value: Any) -> Array:

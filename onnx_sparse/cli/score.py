@@ -68,7 +68,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not positive")
     return number
@@ -83,6 +86,7 @@ def _score(arguments: argparse.Namespace, doing: Tell) -> int:
     try:
         from onnx_sparse.arrow import Scorer
         from onnx_sparse.cli.new_file import remove_abandoned
+        from onnx_sparse.cli.ort_errors import ort_message
 
         score_all = _engine(arguments.engine)
     except ModuleNotFoundError as error:
@@ -92,6 +96,7 @@ def _score(arguments: argparse.Namespace, doing: Tell) -> int:
         what = "score" if package == "pyarrow" else f"score --engine {arguments.engine}"
         raise CommandError(f"{what} needs {package}: pip install 'onnx_sparse[{_EXTRAS[package]}]'") from None
     columns = named_values(arguments.columns, "FEATURE=COLUMN", "--columns")
+    _check_model(arguments.model)
     arguments.output.mkdir(parents=True, exist_ok=True)
     jobs = _jobs(arguments)
     left = [job for job in jobs if not (arguments.resume and job.is_done())]
@@ -108,6 +113,8 @@ def _score(arguments: argparse.Namespace, doing: Tell) -> int:
         known = scorer.features  # before any process is started
     except ValueError as error:
         raise CommandError(str(error)) from None
+    except Exception as error:  # ONNX Runtime's exceptions have no common base class
+        raise CommandError(f"{arguments.model} does not load: {ort_message(error)}") from error
     if unknown := [name for name in columns if name not in known]:
         raise UsageError(f"the model has no feature {unknown[0]}; it has {', '.join(known)}")
     begun = time.monotonic()
@@ -130,6 +137,18 @@ def _score(arguments: argparse.Namespace, doing: Tell) -> int:
     else:
         _show(described, arguments.output)
     return output.DONE
+
+
+def _check_model(path: Path) -> None:
+    """Refuse what is no model, or has nodes of our domain that this version does not know."""
+    from onnx_sparse.cli.check import refuse_domain_errors
+    from onnx_sparse.cli.model_file import existing_file, load_model
+    from onnx_sparse.model_files import is_ort_format
+
+    with existing_file(path).open("rb") as file:
+        if is_ort_format(file.read(8)):  # only a session reads it
+            return
+    refuse_domain_errors(load_model(path), path)
 
 
 def _engine(name: str) -> Callable[..., Iterator[tuple[Job, Done]]]:

@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -21,15 +21,27 @@ import pyarrow.parquet as pq
 from onnx_sparse.arrow import Scorer
 from onnx_sparse.cli.new_file import new_file
 from onnx_sparse.cli.output import CommandError
-from onnx_sparse.cli.row_files import batches_of
+from onnx_sparse.cli.row_files import BadRow, batches_of
 from onnx_sparse.cli.termination import TerminatedError, interrupts_blocked, termination_raised
 from onnx_sparse.columns import RowError
+from onnx_sparse.model_features import Features
+from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.validation import KernelError
 
 #: The key in the metadata of a file that says what it was made from.
 _ORIGIN = b"onnx_sparse.scored"
 #: The column with the reason, in the files of bad rows.
 REASON = "onnx_sparse_reason"
+
+#: By kind of numpy's dtype; bfloat16 is of the kind V.
+_TEXT_TYPES = {
+    "b": pa.bool_(),
+    "i": pa.int64(),
+    "u": pa.uint64(),
+    "f": pa.float64(),
+    "V": pa.float64(),
+    "O": pa.string(),
+}
 
 #: How often the rows that workers have done are counted, in seconds.
 INTERVAL = 0.2
@@ -174,7 +186,7 @@ def score(scorer: Scorer, job: Job, count: Callable[[int], None]) -> Done:
         CommandError: It cannot be read, scored or written.
     """
     features, columns = scorer.features, scorer.columns
-    lists = {columns[name] for name, feature in features.items() if feature.kind in ("sparse", "ragged")}
+    types = {columns[name]: _text_type(features, name) for name in features if features[name].kind != "example"}
     examples = [columns[name] for name, feature in features.items() if feature.kind == "example"]
     rows, bad = 0, _BadRows(job)
     with new_file(job.target) as file, bad, contextlib.ExitStack() as stack:
@@ -183,9 +195,15 @@ def score(scorer: Scorer, job: Job, count: Callable[[int], None]) -> Done:
             job.source,
             job.batch_rows,
             columns={*columns.values(), *job.keep},
-            lists=lists,
+            types=types,
             messages=examples[0] if len(examples) == 1 else None,
         ):
+            if isinstance(batch, BadRow):
+                if job.bad is None:
+                    raise CommandError(f"{job.source}, {batch.reason}")
+                bad.add(batch.row, batch.reason)
+                rows += 1
+                continue
             for scored in _scored(scorer, batch, rows, job, bad):
                 with _writing(job):
                     if writer is None:
@@ -197,6 +215,19 @@ def score(scorer: Scorer, job: Job, count: Callable[[int], None]) -> Done:
         if writer is None:
             raise CommandError(f"{job.source} has no columns")
     return Done(rows, bad.count)
+
+
+def _text_type(known: Features, name: str) -> pa.DataType:
+    """The type that the texts of a feature's column stand for: a wide one, because a Scorer checks the range."""
+    feature = known[name]
+    values = known.inputs[feature.inputs["values"]]
+    levels = len(feature.row_splits) if feature.kind == "ragged" else 1
+    if feature.kind == "dense":
+        levels = len(values.shape or ()) - 1
+    dtype = _TEXT_TYPES[numpy_dtype(values.dtype).kind]
+    for _ in range(levels):
+        dtype = pa.list_(dtype)
+    return dtype
 
 
 @contextlib.contextmanager
@@ -253,7 +284,9 @@ class _BadRows:
         self._path.unlink(missing_ok=True)
         if self._rows:
             with _writing(self._job, "rows that could not be scored"):
-                table = pa.concat_tables(self._rows, promote_options="permissive")
+                texts = {field.name for row in self._rows for field in row.schema if field.type == pa.string()}
+                rows = [_with_texts(row, texts) for row in self._rows]
+                table = pa.concat_tables(rows, promote_options="permissive")
             self._path.parent.mkdir(exist_ok=True)
             try:
                 with new_file(self._path) as file, _writing(self._job, "rows that could not be scored"):
@@ -262,3 +295,12 @@ class _BadRows:
                 with contextlib.suppress(OSError):  # it has the bad rows of other files
                     self._path.parent.rmdir()
                 raise
+
+
+def _with_texts(row: pa.Table, names: Set[str]) -> pa.Table:
+    """The rows with texts in some columns, as CSV has them, where other rows have texts that say nothing legal."""
+    for number, field in enumerate(row.schema):
+        if field.name in names and field.type != pa.string():
+            texts = [None if value is None else json.dumps(value) for value in row.column(number).to_pylist()]
+            row = row.set_column(number, field.name, pa.array(texts, pa.string()))
+    return row

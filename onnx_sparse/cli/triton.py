@@ -75,11 +75,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, name: str, tell: output.Progress) -> int:
+    from onnx_sparse.cli.check import refuse_domain_errors
     from onnx_sparse.cli.forms import DOMAIN_FORM, form_of
     from onnx_sparse.cli.model_file import load_model
     from onnx_sparse.cli.new_folder import new_parts
 
     model = load_model(arguments.model)
+    refuse_domain_errors(model, arguments.model)
     folder: Path = arguments.output / name
     _check_folder(folder, arguments.model)
     known = _features(model, arguments.model)
@@ -155,6 +157,7 @@ def _library() -> Path:
 def _obstacle(model: ModelProto, arguments: argparse.Namespace, known: Features) -> tuple[str | None, list[str]]:
     """Why requests are not batched, if they are not, and notes for the user."""
     import onnx_sparse
+    from onnx_sparse.cli.ort_errors import ort_message
     from onnx_sparse.cli.triton_batching import obstacle, try_rows
 
     if not arguments.max_batch_size:
@@ -162,7 +165,7 @@ def _obstacle(model: ModelProto, arguments: argparse.Namespace, known: Features)
     try:
         session = onnx_sparse.InferenceSession(arguments.model, _quiet_options(), providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no common class
-        raise output.CommandError(f"{arguments.model} cannot be opened: {error}") from error
+        raise output.CommandError(f"{arguments.model} cannot be opened: {ort_message(error)}") from error
     reason = obstacle(session, known)
     if reason is not None:
         return reason, []
@@ -240,21 +243,23 @@ def _opened(path: Path, library: Path | None) -> Any:
     """A session as Triton opens it: none of our Python code has a part in it."""
     import onnxruntime
 
+    from onnx_sparse.cli.ort_errors import ort_message
+
     options = _quiet_options()
     try:
         if library is not None:
             options.register_custom_ops_library(str(library))
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no common class
-        raise output.CommandError(f"ONNX Runtime refuses the model for Triton: {error}") from error
+        raise output.CommandError(f"ONNX Runtime refuses the model for Triton: {ort_message(error)}") from error
 
 
 def _quiet_options() -> Any:
-    """Session options for which ONNX Runtime logs errors only."""
+    """Session options for which ONNX Runtime logs nothing: a failure raises an exception."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4
     return options
 
 

@@ -66,3 +66,9 @@ def test_a_missing_package(cli, monkeypatch):
     result = cli("doctor", "--json")
     assert result.code == 1
     assert result.json["problems"] == ["rich is not installed: pip install rich"]
+
+
+def test_the_packages_of_every_extra_are_shown(cli):
+    assert {"tensorflow", "torch", "openvino", "pyarrow", "ray", "pyspark"} <= cli("doctor", "--json").json[
+        "packages"
+    ].keys()

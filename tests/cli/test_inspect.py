@@ -219,3 +219,16 @@ def test_an_operator_that_does_not_exist(cli, save, domain_node, make_model):
     ).json
     assert described["nodes"][0]["exists"] is False
     assert described["backends"]["python"]["why_not"] == ["there is no such operator"]
+
+
+@pytest.mark.parametrize(
+    ("domain", "who"),
+    [("ai.onnx.ml", "any ONNX runtime can run it"), ("com.acme", "a runtime that knows com.acme can")],
+)
+def test_nodes_of_other_domains(cli, tmp_path, domain, who):
+    """Not any runtime has them."""
+    graph = f"g (float[n] x) => (float[n] y) {{ y = {domain}.Foo (x) }}"
+    text = f'<ir_version: 10, opset_import: ["" : 18, "{domain}" : 1]> {graph}'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    assert f"No node of our domain: {who}" in cli("inspect", tmp_path / "m.onnx").out
+    assert f"none: {who}" in cli("convert", tmp_path / "m.onnx", "-o", tmp_path / "n.onnx").out

@@ -51,6 +51,7 @@ def test_help_as_a_command(cli):
         (["helpp", "convert"], "onnx-sparse", "help"),
         (["inspect", "m.onnx", "--jsn"], "onnx-sparse inspect", "--json"),
         (["convert", "x", "-o", "y", "--verfy"], "onnx-sparse convert", "--verify"),
+        (["run", "m.onnx", "--inptu", "x"], "onnx-sparse run", "--input"),
         (["convert", "x", "-o", "y", "--lowr=1", "more"], "onnx-sparse convert", "--lower"),
         (["convert", "x", "-o", "y", "--from", "tensorflo"], "onnx-sparse convert", "tensorflow"),
     ],

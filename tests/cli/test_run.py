@@ -191,6 +191,7 @@ class TestWrongInput:
 
     def test_neither_file_nor_json(self, refused):
         assert "is neither a file nor JSON" in refused(2, "data=hello")
+        assert "is neither a file nor JSON" in refused(2, "data=")
 
     def test_no_name(self, refused):
         assert refused(2, "[1, 2]") == "--input [1, 2]: expected FILE.npz, NAME=FILE or NAME=JSON"

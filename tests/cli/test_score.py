@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import parser
 
 pa = pytest.importorskip("pyarrow")
 
@@ -194,6 +195,44 @@ def test_bad_rows_are_skipped(cli, model, tmp_path):
     assert os.listdir(tmp_path / "out" / "_bad") == []
 
 
+def test_bad_cells_of_csv_are_skipped(cli, model, tmp_path):
+    """The rows beside them are scored, whatever pyarrow would make of their column."""
+    cells = ["[1],2", "5 7,3", "[2],old", "[3],4", f"[{10**30}],5", "[4],"]
+    (tmp_path / "a.csv").write_text("\n".join(["items,age", *cells, ""]))
+    result = cli("score", model, tmp_path / "a.csv", "-o", tmp_path / "out", "--on-bad-row", "skip", "--keep", "age")
+    assert "4 rows could not be scored" in result.out
+    scores = pq.read_table(tmp_path / "out" / "a.parquet")
+    assert (scores["age"].to_pylist(), scores["older"].to_pylist()) == ([2, 4], [3, 5])
+    bad = pq.read_table(tmp_path / "out" / "_bad" / "a.parquet")
+    places = [reason.as_py().split(":")[0] for reason in bad["onnx_sparse_reason"]]
+    assert bad["items"].to_pylist() == ["5 7", "[2]", f"[{10**30}]", "[4]"]
+    assert places[:3] == [f"column {name!r}, row {row}" for name, row in (("items", 1), ("age", 2), ("items", 4))]
+
+
+def test_csv_has_the_types_of_the_model(cli, model, tmp_path):
+    """Not those that its first rows seem to have; and a header alone has no rows."""
+    numbers = "".join(f"[1],{number},{number}\n" for number in range(200_000))
+    (tmp_path / "long.csv").write_text(f"items,age,unused\n{numbers}[2],0.5,text\n")
+    (tmp_path / "none.csv").write_text("items,age\n")
+    (tmp_path / "latin.csv").write_bytes("items,age,unused\n[1],2,\u00e9\n".encode("latin-1"))
+    files = [tmp_path / f"{name}.csv" for name in ("long", "none", "latin")]
+    assert cli("score", model, *files, "-o", tmp_path / "out").code == 0
+    assert pq.read_table(tmp_path / "out" / "long.parquet")["older"][-1].as_py() == 1.5
+    assert pq.read_table(tmp_path / "out" / "none.parquet").num_rows == 0
+
+
+def test_texts_and_vectors_in_csv(cli, save, tmp_path):
+    kinds = save(
+        parser.parse_model("""<ir_version: 10, opset_import: ["" : 18]>
+        g (string[n] zip, float[n, 2] point) => (string[n] code, float[n, 2] twice)
+        { code = Identity (zip) twice = Add (point, point) }""")
+    )
+    (tmp_path / "kinds.csv").write_text('zip,point\n00701,"[1, 2.5]"\n 10001,"[3, 4]"\n')
+    assert cli("score", kinds, tmp_path / "kinds.csv", "-o", tmp_path / "out").code == 0
+    scores = pq.read_table(tmp_path / "out" / "kinds.parquet")
+    assert scores.to_pydict() == {"code": ["00701", " 10001"], "twice": [[2, 5], [6, 8]]}
+
+
 @pytest.mark.parametrize("others", [[], ["of_another.parquet"]])
 def test_bad_rows_that_cannot_be_written(cli, model, tmp_path, others):
     """Parquet has no intervals; a folder for bad rows that would be empty is not left."""
@@ -238,20 +277,22 @@ def test_resuming(cli, model, folder, tmp_path):
         (["rows.parquet", "--columns", "items"], 2, "--columns 'items' is not FEATURE=COLUMN"),
         (["rows.parquet", "--columns", "items=a", "--columns", "items=b"], 2, "--columns items is given twice"),
         (["rows.parquet", "--columns", "thing=items"], 2, "the model has no feature thing; it has items, age"),
-        (["rows.parquet", "--columns", "items=basket"], 1, "feature 'items': no column 'basket'; columns are 'age'"),
+        (["rows.parquet", "--columns", "items=basket"], 1, "no column 'basket'; columns are 'items', 'age', 'uid'"),
         (["rows.parquet", "--keep", "user"], 1, "no column 'user' to keep"),
         (["rows.parquet", "--outputs", "sum"], 1, "the model has no output 'sum'; it has 'sums', 'older'"),
         (["rows.txt"], 1, "rows.txt: its kind is not known; .parquet, .arrow"),
         (["damaged.parquet"], 1, "damaged.parquet cannot be read"),
         (["rows.parquet", "more/rows.csv"], 2, "would both become"),
         (["rows.csv"], 1, "rows.csv, column 'items', row 1: '5 7' is no list; lists are JSON: [5, 7]"),
+        (["texts.csv"], 1, "texts.csv, column 'age', row 1: 'old' does not fit into double"),
         (["null.jsonl"], 1, "null.jsonl, line 2 is no JSON object"),
         (["deep.jsonl"], 1, "deep.jsonl, line 1 is nested too deeply"),
-        (["large.csv"], 1, "large.csv, column 'items', rows 0 to 0: "),
-        (["surrogate.csv"], 1, "surrogate.csv, column 'items', rows 0 to 0: "),
+        (["large.csv"], 1, "large.csv, column 'items', row 0: "),
+        (["surrogate.csv"], 1, "surrogate.csv, column 'items', row 0: "),
         (["twice.csv"], 1, "feature 'items': no column 'items'; there are several"),
         (["rows.tfrecord"], 1, "the model takes no serialized messages"),
         (["rows.parquet", "--workers", "0"], 2, "0 is not positive"),
+        (["rows.parquet", "--workers", "x"], 2, "--workers: 'x' is no whole number"),
     ],
 )
 def test_what_cannot_be_scored(cli, model, tmp_path, monkeypatch, arguments, code, reason):
@@ -262,6 +303,7 @@ def test_what_cannot_be_scored(cli, model, tmp_path, monkeypatch, arguments, cod
     Path("rows.tfrecord").write_text("")
     Path("damaged.parquet").write_bytes(Path("rows.parquet").read_bytes()[:-50])
     Path("rows.csv").write_text('items,age\n"[1]",2\n5 7,3\n')
+    Path("texts.csv").write_text("items,age\n[1],2\n[1],old\n")
     Path("null.jsonl").write_text('{"items": [1], "age": 2}\nnull\n')
     Path("deep.jsonl").write_text('{"items": ' + "[" * 100_000 + "]" * 100_000 + "}\n")
     Path("large.csv").write_text(f'items,age\n"[{10**30}]",2\n')
@@ -271,6 +313,38 @@ def test_what_cannot_be_scored(cli, model, tmp_path, monkeypatch, arguments, cod
     result = cli("score", model, *arguments, "-o", "out")
     assert result.code == code
     assert reason in result.err
+    assert not Path("out").exists() or os.listdir("out") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("nothing.onnx", "nothing.onnx: no such file"),
+        ("folder", "folder is a directory, not an ONNX file"),
+        ("empty.onnx", "empty.onnx is not an ONNX model: it has no graph"),
+        ("cut.onnx", "cut.onnx is not an ONNX model, or only a part of one"),
+        ("unknown.onnx", "domain onnx_sparse has no operator EmbeddingBagOffsetsSums; did you mean"),
+        ("other.onnx", "other.onnx does not load: Fatal error: com.acme:Foo(-1) is not a registered function/op"),
+    ],
+)
+def test_what_is_no_model(cli, tmp_path, monkeypatch, name, reason):
+    """It is refused as by other commands, before anything is made."""
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("empty.onnx").touch()
+    content = pooling_model().SerializeToString()
+    Path("cut.onnx").write_bytes(content[:-20])
+    unknown = pooling_model()
+    unknown.graph.node[-2].op_type += "s"
+    onnx.save(unknown, "unknown.onnx")
+    other = pooling_model()
+    other.opset_import.add(domain="com.acme", version=1)
+    other.graph.node[-1].domain, other.graph.node[-1].op_type = "com.acme", "Foo"
+    onnx.save(other, "other.onnx")
+    pq.write_table(rows(3), "rows.parquet")
+    result = cli("score", name, "rows.parquet", "-o", "out")
+    assert result.code == 1
+    assert reason in result.error
     assert not Path("out").exists() or os.listdir("out") == []
 
 

@@ -325,6 +325,7 @@ REFUSED = {
     "rank": (unknown_rank, "the model does not say how many dimensions input x has"),
     "size": (lambda: plain("float[b,0] x", "y = Neg (x)", "float[b,0] y"), "input x has the shape [-1, 0]; Triton"),
     "invalid": (lambda: plain("float[b] x", "y = Nonsense (x)", "float[b] y"), " cannot be opened: "),
+    "import": (lambda: plain("float[b] x", "y = onnx_sparse.Fill (x, x)", "float[b] y"), "does not import its opset"),
 }
 
 

@@ -287,6 +287,26 @@ class TestWaysIn:
         with pytest.raises(ValueError, match=f"file {message}"):
             onnx_sparse.InferenceSession(tmp_path / "file", backend="python")
 
+    @pytest.mark.parametrize("model", [None, 5, [], onnx.GraphProto()])
+    def test_what_is_no_model(self, model: Any) -> None:
+        with pytest.raises(TypeError, match=f"a model is an onnx.ModelProto.*, not {type(model).__name__}$"):
+            onnx_sparse.InferenceSession(model)
+
+    @pytest.mark.parametrize("options", [{}, ["CPUExecutionProvider"]])
+    def test_what_are_no_session_options(self, options: Any) -> None:
+        kind = type(options).__name__
+        with pytest.raises(TypeError, match=f"session options are an onnxruntime.SessionOptions, not {kind}"):
+            onnx_sparse.InferenceSession(SEGMENT_SUM, options)
+
+    @pytest.mark.parametrize("content", [b"", b"xx"])
+    def test_bytes_without_a_graph_are_no_model(self, content: bytes, tmp_path: Path) -> None:
+        """protobuf reads an empty message from them."""
+        (tmp_path / "m.onnx").write_bytes(content)
+        for change in (onnx_sparse.canonicalize, onnx_sparse.embed_functions, onnx_sparse.lower, onnx_sparse.fuse):
+            for source in (content, tmp_path / "m.onnx"):
+                with pytest.raises(ValueError, match="is not an ONNX model"):
+                    change(source)
+
 
 class TestWaysToRun:
     def test_an_error_is_raised_and_the_session_goes_on(self, opened: Open) -> None:
