@@ -71,11 +71,10 @@ class FunctionSource(Source):
         """Call the function."""
         tf = require("tensorflow")
         self._late.read(self._concrete.captured_inputs)
-        values = iter([tf.constant(feeds[p.name], getattr(tf.dtypes, p.dtype)) for p in self._all_inputs])
-        leaves = tf.nest.flatten(self._concrete.structured_input_signature, expand_composites=True)
-        flat = [next(values) if isinstance(leaf, tf.TensorSpec) else leaf for leaf in leaves]
-        args, kwargs = tf.nest.pack_sequence_as(self._concrete.structured_input_signature, flat, expand_composites=True)
-        results = tf.nest.flatten(self._concrete(*args, **kwargs), expand_composites=True)
+        values = [tf.constant(feeds[p.name], getattr(tf.dtypes, p.dtype)) for p in self._all_inputs]
+        # A call with arguments would need those that are no tensors, too; a trace does not tell what they were.
+        results = self._concrete._call_flat(values, self._concrete.captured_inputs)
+        results = tf.nest.flatten(results, expand_composites=True)
         by_name = dict(zip((p.name for p in self._all_outputs), results, strict=True))
         return [by_name[p.name].numpy() for p in self.outputs]
 

@@ -205,6 +205,29 @@ def test_a_range_in_the_body_of_a_loop(agree):
         agree(counted, numbers(rows, 3))
 
 
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64], ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("shape", [(3, 4), (0, 4), (3, 0), (1, 1)], ids=str)
+def test_slices_of_every_place_and_size(agree, shape, dtype):
+    """Of those that TensorFlow takes; -1 stands for what is left from any place on."""
+
+    @function(([None, None], tf.string), ([2], dtype), ([2], dtype))
+    def slices(words, begin, size):
+        return (
+            tf.slice(words, begin, size),
+            tf.slice(words, begin, [-1, -1]),
+            tf.slice(words, [0, begin[1]], [-1, size[1]]),
+            tf.slice(words, tf.zeros_like(begin), size),
+        )
+
+    words = values(tf.string, shape[0] * shape[1]).reshape(shape)
+    for row, column in np.ndindex(shape[0] + 1, shape[1] + 1):
+        for rows in (-1, shape[0] - row):
+            for columns in range(-1, shape[1] + 1 - column):
+                agree(
+                    slices, words, *(np.array(pair, dtype.as_numpy_dtype) for pair in ((row, column), (rows, columns)))
+                )
+
+
 @pytest.mark.parametrize("shift", [0, 1, -2, 5])
 @pytest.mark.parametrize("axis", [0, -1, [0, 1]])
 def test_rolled(agree, axis, shift):

@@ -222,6 +222,28 @@ def test_an_unused_input_stays():
     assert input_and_output_names(convert(first))[0] == ["used", "unused"]
 
 
+@pytest.mark.parametrize(
+    "argument",
+    [tf.nn.relu, object(), (1, len), {"a": tf.nn.relu}, tf.float32, "text", None, 2.5, True],
+    ids=["function", "object", "tuple", "dictionary", "dtype", "text", "none", "number", "bool"],
+)
+def test_arguments_that_are_no_tensors_are_part_of_the_trace(argument, run):
+    """TensorFlow does not tell what they were, so that a call of the trace cannot name them."""
+
+    def scale(rows, option, sp):
+        return (tf.nn.relu if option == argument else tf.negative)(rows) + tf.sparse.to_dense(sp)
+
+    def scale_by_default(rows, option=argument):
+        return scale(rows, option, tf.sparse.from_dense(tf.zeros([1, 2])))
+
+    rows = tf.TensorSpec([None, 2], name="rows")
+    given = tf.function(scale).get_concrete_function(rows, argument, tf.SparseTensorSpec([None, 2]))
+    for function in (given, tf.function(scale_by_default, input_signature=[rows])):
+        (record,) = verify(function, convert(function))
+        assert record.ok, record.note
+        assert record.batches
+
+
 def test_an_input_returned_under_several_names(run):
     @tf.function(input_signature=[tf.TensorSpec([2], tf.string, name="x")])
     def through(x):

@@ -51,6 +51,19 @@ def test_maxima_of_every_type(agree, dtype):
     agree(largest, A, numbers(dtype, 1, 2, 3, 4), SHAPE)
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda t: t.name)
+def test_a_maximum_of_infinities_is_infinite(agree, dtype):
+    """Not the lowest finite number, which a maximum by segment is."""
+
+    @function(*triple(dtype))
+    def largest(indices, values, shape):
+        tensor = tf.SparseTensor(indices, values, shape)
+        return [tf.sparse.reduce_max(tensor, axis) for axis in (0, 1, None)]
+
+    agree(largest, A, numbers(dtype, -np.inf, -np.inf, -np.inf, np.inf), SHAPE)
+    agree(largest, A, numbers(dtype, *[-np.inf] * 4), SHAPE)
+
+
 @pytest.mark.parametrize("rank", [2, 3])
 def test_softmax(rank):
     spec = tf.SparseTensorSpec([None] * rank, tf.float32)
@@ -98,3 +111,6 @@ def test_extremes(agree, dtype, reduce):
     a, b = numbers(dtype, 1, -2, -3, 4), numbers(dtype, -1, 2, 3)
     agree(compare, A, a, SHAPE, B, b, SHAPE)
     agree(compare, NONE, a[:0], SHAPE, NONE, b[:0], SHAPE)
+    if dtype.is_floating:
+        for infinity in numbers(dtype, -np.inf, np.inf):
+            agree(compare, A, np.full_like(a, infinity), SHAPE, B, np.full_like(b, infinity), SHAPE)

@@ -1,58 +1,183 @@
-"""tf.raw_ops.MatrixSetDiag and its V2 and V3: one or several diagonals of matrices are replaced."""
+"""tf.raw_ops.MatrixBandPart, MatrixDiagPart, MatrixDiag and MatrixSetDiag: diagonals are kept, taken, made, replaced.
+
+Diagonal k is counted from the main one upward. Of several diagonals, k is row `k_upper - k`; one that is shorter than
+the longest is aligned with it to the left or right.
+"""
 
 from __future__ import annotations
 
+import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 
 _TYPES = ("all numbers", "bool")
 
 
+@handles(
+    "MatrixBandPart",
+    inputs=("input", "num_lower", "num_upper"),
+    to="Where",
+    dtypes=_TYPES,
+    notes="more diagonals than there are is not an error; TensorFlow raises",
+)
+def matrix_band_part(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The elements on the main diagonal and so many below and above it; zeros elsewhere, whatever was there.
+
+    A negative number of diagonals stands for all of them.
+    """
+    matrices, zero = node["input"], emit.constant(0)
+    i, j = _places(*_sizes(matrices, emit), emit)
+    number = emit.op("Sub", j, i)
+    below, above = (emit.cast(node[name], TensorProto.INT64) for name in ("num_lower", "num_upper"))
+    in_band = emit.op(
+        "And",
+        emit.op("Or", emit.op("Less", below, zero), emit.op("LessOrEqual", emit.op("Neg", below), number)),
+        emit.op("Or", emit.op("Less", above, zero), emit.op("LessOrEqual", number, above)),
+    )
+    return (emit.op("Where", in_band, matrices, emit.like(0, matrices)),)
+
+
+@handles("MatrixDiagPart", inputs=("input",), to="Gather", dtypes=_TYPES)
+@handles("MatrixDiagPartV2", "MatrixDiagPartV3", inputs=("input", "k", "padding_value"), to="Gather", dtypes=_TYPES)
+def matrix_diag_part(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The elements of the diagonals, and the padding where one is shorter than the longest."""
+    matrices, (lower, upper) = node["input"], _constant_band(node)
+    rows, columns = _sizes(matrices, emit)
+    zero = emit.constant([0])
+    longest = emit.op(
+        "Min",
+        emit.op("Add", rows, emit.constant([min(upper, 0)])),
+        emit.op("Sub", columns, emit.constant([max(lower, 0)])),
+    )
+    longest = emit.op("Max", longest, zero)
+    number = emit.constant(np.arange(upper, lower - 1, -1).reshape(-1, 1))
+    place = emit.op("Range", emit.constant(0), emit.op("Squeeze", longest, zero), emit.constant(1))
+    place = emit.op("Sub", place, _moved(node, number, rows, columns, longest, emit))
+    in_matrix = emit.op(
+        "And", emit.op("LessOrEqual", zero, place), emit.op("Less", place, _length(number, rows, columns, emit))
+    )
+    row, column = (emit.op("Add", place, emit.op("Max", step, zero)) for step in (emit.op("Neg", number), number))
+    taken = emit.op("Where", in_matrix, emit.op("Add", emit.op("Mul", row, columns), column), zero)
+    batch = emit.op("Slice", emit.shape_of(matrices), zero, emit.constant([-2]))
+    flat = emit.op("Reshape", matrices, emit.op("Concat", batch, emit.op("Mul", rows, columns), axis=0), allowzero=1)
+    padding = node["padding_value"] if "padding_value" in node.inputs else emit.like(0, matrices)
+    parts = emit.op("Where", in_matrix, emit.op("Gather", flat, taken, axis=matrices.rank - 2), padding)
+    return (emit.op("Squeeze", parts, emit.constant([matrices.rank - 2])) if lower == upper else parts,)
+
+
+@handles("MatrixDiag", inputs=("diagonal",), to="Where", dtypes=_TYPES)
+@handles(
+    "MatrixDiagV2",
+    "MatrixDiagV3",
+    inputs=("diagonal", "k", "num_rows", "num_cols", "padding_value"),
+    to="Where",
+    dtypes=_TYPES,
+)
+def matrix_diag(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Matrices of the padding with these diagonals: square ones, unless a number of rows or columns is given."""
+    diagonals, (lower, upper) = node["diagonal"], _constant_band(node)
+    longest = emit.size(diagonals, diagonals.rank - 1)
+    least = [emit.op("Add", longest, emit.constant([more])) for more in (max(-upper, 0), max(lower, 0))]
+    given = [_constant(node, name, -1) for name in ("num_rows", "num_cols")]
+    sizes = [emit.constant([size]) if size >= 0 else fewest for size, fewest in zip(given, least, strict=True)]
+    if max(given) < 0:
+        sizes = [emit.op("Max", *least)] * 2
+    batch_rank = diagonals.rank - (1 if lower == upper else 2)
+    batch = emit.op("Slice", emit.shape_of(diagonals), emit.constant([0]), emit.constant([batch_rank]))
+    padding = node["padding_value"] if "padding_value" in node.inputs else emit.like(0, diagonals)
+    shape = emit.op("Concat", batch, *sizes, axis=0)
+    matrices = emit.op("Expand", padding, shape, shape=(None,) * (batch_rank + 2))
+    return (_with_diagonals(node, matrices, diagonals, emit),)
+
+
 @handles("MatrixSetDiag", inputs=("input", "diagonal"), to="Where", dtypes=_TYPES)
 @handles("MatrixSetDiagV2", "MatrixSetDiagV3", inputs=("input", "diagonal", "k"), to="Where", dtypes=_TYPES)
 def matrix_set_diag(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """Every element inside of the band is taken from the diagonals, by the number of its diagonal and its place there.
+    """The matrices with these diagonals in place of their own."""
+    return (_with_diagonals(node, node["input"], node["diagonal"], emit),)
 
-    Diagonal k, counted from the main one upward, is row `k_upper - k` of the diagonals; one that is shorter than the
-    longest is aligned with it to the left or right.
-    """
-    matrices, diagonals = node["input"], node["diagonal"]
+
+def _with_diagonals(node: Node, matrices: Tensor, diagonals: Tensor, emit: Emitter) -> Tensor:
+    """Every element inside of the band from the diagonals, by the number of its diagonal and its place there."""
     k = emit.cast(node["k"], TensorProto.INT64) if "k" in node.inputs else emit.constant([0])
     k = emit.op("Reshape", k, emit.constant([-1]))
     lower, upper = (emit.op("Gather", k, emit.constant([at])) for at in (0, -1))
-    rows, columns = (emit.size(matrices, matrices.rank - 2 + at) for at in range(2))
+    rows, columns = _sizes(matrices, emit)
     zero, one = emit.constant([0]), emit.constant([1])
+    i, j = _places(rows, columns, emit)
+    number = emit.op("Sub", j, i)
+    in_band = emit.op("And", emit.op("LessOrEqual", lower, number), emit.op("LessOrEqual", number, upper))
+    longest = emit.size(diagonals, diagonals.rank - 1)
+    place = emit.op("Add", emit.op("Min", i, j), _moved(node, number, rows, columns, longest, emit))
+    place = emit.op("Add", place, emit.op("Mul", emit.op("Sub", upper, number), longest))
+    batch = emit.op("Slice", emit.shape_of(matrices), zero, emit.constant([-2]))
+    band = emit.op("Mul", emit.op("Add", emit.op("Sub", upper, lower), one), longest)
+    flat = emit.op("Reshape", diagonals, emit.op("Concat", batch, band, axis=0), allowzero=1)
+    # Outside of the band something is taken, too: there may be no diagonals.
+    nothing = emit.op("Expand", emit.like(0, diagonals), emit.op("Concat", batch, one, axis=0))
+    flat = emit.op("Concat", flat, nothing, axis=matrices.rank - 2)
+    taken = emit.op("Gather", flat, emit.op("Where", in_band, place, band), axis=matrices.rank - 2)
+    return emit.op("Where", in_band, taken, matrices)
+
+
+def _sizes(matrices: Tensor, emit: Emitter) -> tuple[Tensor, Tensor]:
+    """The numbers of rows and columns, each int64 [1]."""
+    return emit.size(matrices, matrices.rank - 2), emit.size(matrices, matrices.rank - 1)
+
+
+def _places(rows: Tensor, columns: Tensor, emit: Emitter) -> tuple[Tensor, Tensor]:
+    """The row [rows, 1] and the column [columns] of each element."""
     i, j = (
         emit.op("Range", emit.constant(0), emit.op("Squeeze", size, emit.constant([0])), emit.constant(1))
         for size in (rows, columns)
     )
-    i = emit.op("Unsqueeze", i, one)
-    number = emit.op("Sub", j, i)
-    in_band = emit.op("And", emit.op("LessOrEqual", lower, number), emit.op("LessOrEqual", number, upper))
-    longest, place = emit.size(diagonals, diagonals.rank - 1), emit.op("Min", i, j)
-    align = node.attributes.get("align", b"LEFT_LEFT").decode()
-    to_right = [kind == "RIGHT" for kind in align.split("_")]
-    if any(to_right):
-        length = emit.op(
-            "Min",
-            emit.op("Add", rows, emit.op("Min", number, zero)),
-            emit.op("Sub", columns, emit.op("Max", number, zero)),
-        )
-        missing = emit.op("Sub", longest, length)
-        # The main diagonal is on both sides: it is moved only if both are.
-        above, below = (emit.op(op_type, number, zero) for op_type in (("Greater", "Less")))
-        moved = emit.constant(all(to_right), TensorProto.BOOL)
-        for side, is_moved in zip((above, below), to_right, strict=True):
-            moved = emit.op("Or", moved, side) if is_moved else emit.op("And", moved, emit.op("Not", side))
-        place = emit.op("Add", place, emit.op("Where", moved, missing, zero))
-    place = emit.op("Add", place, emit.op("Mul", emit.op("Sub", upper, number), longest))
-    # Outside of the band anything is taken; there is something if there are elements.
-    place = emit.op("Where", in_band, place, zero)
-    batch = emit.op("Slice", emit.shape_of(matrices), zero, emit.constant([-2]))
-    band = emit.op("Mul", emit.op("Add", emit.op("Sub", upper, lower), one), longest)
-    flat = emit.op("Reshape", diagonals, emit.op("Concat", batch, band, axis=0), allowzero=1)
-    taken = emit.op("Gather", flat, place, axis=matrices.rank - 2)
-    return (emit.op("Where", in_band, taken, matrices),)
+    return emit.op("Unsqueeze", i, emit.constant([1])), j
+
+
+def _length(number: Tensor, rows: Tensor, columns: Tensor, emit: Emitter) -> Tensor:
+    """How many elements the diagonals of these numbers have."""
+    zero = emit.constant([0])
+    return emit.op(
+        "Min",
+        emit.op("Add", rows, emit.op("Min", number, zero)),
+        emit.op("Sub", columns, emit.op("Max", number, zero)),
+    )
+
+
+def _moved(node: Node, number: Tensor, rows: Tensor, columns: Tensor, longest: Tensor, emit: Emitter) -> Tensor:
+    """By how many places the diagonals of these numbers are moved to the right."""
+    zero = emit.constant([0])
+    to_right = [kind == "RIGHT" for kind in node.attributes.get("align", b"LEFT_LEFT").decode().split("_")]
+    if not any(to_right):
+        return zero
+    missing = emit.op("Sub", longest, _length(number, rows, columns, emit))
+    # The main diagonal is on both sides: it is moved only if both are.
+    above, below = (emit.op(op_type, number, zero) for op_type in ("Greater", "Less"))
+    is_moved = emit.constant(all(to_right), TensorProto.BOOL)
+    for side, moves in zip((above, below), to_right, strict=True):
+        is_moved = emit.op("Or", is_moved, side) if moves else emit.op("And", is_moved, emit.op("Not", side))
+    return emit.op("Where", is_moved, missing, zero)
+
+
+def _constant_band(node: Node) -> tuple[int, int]:
+    """The numbers of the lowest and the highest diagonal."""
+    if "k" not in node.inputs:
+        return 0, 0
+    if node["k"].value is None:
+        raise Unsupported("k is not a constant")
+    k = np.ravel(node["k"].value)
+    return int(k[0]), int(k[-1])
+
+
+def _constant(node: Node, name: str, default: int) -> int:
+    """A number that is known when the model is converted."""
+    if name not in node.inputs:
+        return default
+    value = node[name].value
+    if value is None:
+        raise Unsupported(f"{name} is not a constant")
+    return int(value)

@@ -1,4 +1,4 @@
-"""tf.raw_ops.Reshape, in which a 0 means size 0, BroadcastArgs, Roll, InvertPermutation."""
+"""tf.raw_ops.Reshape, in which a 0 means size 0, Slice, BroadcastArgs, Roll, InvertPermutation."""
 
 from __future__ import annotations
 
@@ -23,6 +23,19 @@ def reshape(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         target = emit.constant(np.where(target.value < 0, rest, target.value))
     allowzero = None if target.value is not None and target.value.all() else 1
     return (emit.op("Reshape", node["tensor"], emit.cast(target, TensorProto.INT64), allowzero=allowzero),)
+
+
+@handles("Slice", inputs=("input", "begin", "size"), to="Slice", dtypes=("every type",))
+def slice_of_sizes(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Elements from a position on, so many along each axis; -1 stands for all that are left."""
+    begin, size = (emit.cast(node[name], TensorProto.INT64) for name in ("begin", "size"))
+    last = np.iinfo(np.int64).max
+    if begin.value is not None and size.value is not None:
+        end = emit.constant(np.where(size.value == -1, last, begin.value + size.value))
+    else:
+        to_the_end = emit.op("Equal", size, emit.constant([-1]))
+        end = emit.op("Where", to_the_end, emit.constant([last]), emit.op("Add", begin, size))
+    return (emit.op("Slice", node["input"], begin, end),)
 
 
 @handles(

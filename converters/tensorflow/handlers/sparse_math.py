@@ -9,6 +9,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.segment_reductions import reduced_by_segment
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.coordinates import (
     column,
@@ -56,10 +57,9 @@ def sparse_reduce(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     axes = {int(axis) % rank for axis in np.ravel(given)} or {*range(rank)}
     stay = [axis for axis in range(rank) if axis not in axes]
     group = _groups(indices, shape, stay, emit)
-    (reduced,) = emit.domain_op(
-        f"Unsorted{node.op_type.replace('SparseReduce', 'Segment')}", group(node["input_values"])
-    )
-    if node.op_type == "SparseReduceMax":
+    kind, (data, ids, count) = node.op_type.removeprefix("SparseReduce"), group(node["input_values"]).values()
+    reduced = reduced_by_segment(emit, kind, data, ids, count)
+    if kind == "Max":
         reduced = emit.op("Where", _is_there(node["input_values"], group, emit), reduced, _zero(reduced, emit))
     sizes = emit.op("Gather", shape, emit.constant([*stay]), axis=0)
     if node.attributes.get("keep_dims"):

@@ -6,7 +6,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.segment_reductions import scattered
+from onnx_sparse.converters.segment_reductions import reduced_by_segment, scattered
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.coordinates import positions, sparse_rank
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
@@ -34,7 +34,7 @@ def sparse_tensor_dense_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 @handles("SparseAdd", inputs=(*_BOTH, "thresh"), to="UnsortedSegmentSum", notes="entries that are NaN are kept")
 def sparse_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries of both, summed if they have equal coordinates, without sums closer to 0 than the threshold."""
-    indices, sums, counts = _combined("UnsortedSegmentSum", node, emit)
+    indices, sums, counts = _combined("Sum", node, emit)
     limit = node["thresh"]
     if limit.value is None or limit.value > 0:
         near = emit.op("Less", emit.op("Abs", sums), limit)
@@ -49,7 +49,7 @@ def sparse_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 def sparse_extreme(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The larger or smaller of two entries with equal coordinates; a lone entry is compared with 0."""
     kind = node.op_type.removeprefix("SparseSparse")[:3]
-    indices, extremes, counts = _combined(f"UnsortedSegment{kind}", node, emit)
+    indices, extremes, counts = _combined(kind, node, emit)
     alone = emit.op("Less", counts, emit.constant(2))
     zero = emit.like(0, extremes)
     # ONNX Runtime's Max and Min lack some integers.
@@ -57,7 +57,7 @@ def sparse_extreme(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return indices, emit.op("Where", emit.op("And", alone, passed), zero, extremes)
 
 
-def _combined(reduction: str, node: Node, emit: Emitter) -> tuple[Tensor, Tensor, Tensor]:
+def _combined(kind: str, node: Node, emit: Emitter) -> tuple[Tensor, Tensor, Tensor]:
     """Distinct coordinates in row-major order, the reduced value at each, and how many entries it has."""
     shape = node["a_shape"]
     rank = sparse_rank(node["a_indices"], shape)
@@ -69,5 +69,4 @@ def _combined(reduction: str, node: Node, emit: Emitter) -> tuple[Tensor, Tensor
     found = emit.node("Unique", [place], [TensorProto.INT64] * 4, sorted=1)
     _, first, which, counts = found
     many = emit.op("Squeeze", emit.shape_of(first), emit.constant([0]))
-    (reduced,) = emit.domain_op(reduction, {"data": values, "segment_ids": which, "num_segments": many})
-    return emit.op("Gather", indices, first, axis=0), reduced, counts
+    return emit.op("Gather", indices, first, axis=0), reduced_by_segment(emit, kind, values, which, many), counts
