@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import onnx
@@ -17,6 +18,8 @@ from onnx_sparse.converters.rewriting.engine import rewrite
 from onnx_sparse.converters.rewriting.stacks import StackByReshape
 from onnx_sparse.converters.torch.handlers import HANDLERS
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
+from onnx_sparse.converters.torch.reductions import correct_reductions
+from onnx_sparse.converters.torch.reshapes import state_inferred_sizes
 from onnx_sparse.converters.torch.source import Source, load
 from onnx_sparse.converters.torch.translation import overload_of, stand_in, translation_table
 
@@ -28,6 +31,12 @@ _LARGEST_PROTO = 2**31 - 1
 
 #: What is written in another way than torch's exporter does.
 _PHASES = ((StackByReshape(),),)
+
+#: What torch.export says below the first line: which sizes are constant, and the caller's line at which it gave up.
+_CONSTANT_SIZE = re.compile(
+    r"^ *- You marked (.*?) as dynamic but your code specialized it to be a constant \((\d+)\)", re.M
+)
+_GAVE_UP_AT = re.compile(r"The following call raised this error:\n *File \"(.*?)\", line (\d+).*\n *(.*)")
 
 #: How the exporter's errors name a node.
 _NODE = re.compile(r"translating node %(?P<name>\w+) .*?target=(?:torch\.ops\.)?(?P<target>[\w.:<> ]+)\]", re.DOTALL)
@@ -111,7 +120,7 @@ def export(
                     model, args, dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=strict
                 )
         except Exception as error:  # whatever torch raises for what it cannot export
-            raise ConversionError(f"torch.export cannot export {type(model).__name__}: {first_line(error)}") from error
+            raise ConversionError(f"torch.export cannot export {type(model).__name__}: {_refusal(error)}") from error
         source = Source(program, model, type(model).__name__)
     loaded = load(source)
     converted = convert(loaded, opset_version=opset_version, masked_fill=masked_fill)
@@ -125,9 +134,13 @@ def export(
 
 
 def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[..., Any]]) -> ModelProto:
+    _refuse_constant_outputs(source)
     _refuse_results_for_gradients(source)
     exported = _exported(source, opset_version, table)
-    _count_axes_from_the_front(exported.model)
+    correct_reductions(exported.model)
+    state_inferred_sizes(exported.model)
+    _cast_outputs(exported.model, source)
+    _name_inputs(exported.model, source.inputs)
     model: ModelProto = exported.model_proto
     model.producer_name, model.producer_version = "onnx_sparse", ""
     for graph in graphs(model.graph):
@@ -137,26 +150,29 @@ def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[
     return model
 
 
-def _count_axes_from_the_front(model: Any) -> None:
-    """Make axes of reductions non-negative: ONNX Runtime reduces nothing along negative ones to a wrong shape."""
+def _cast_outputs(model: Any, source: Source) -> None:
+    """Give outputs their types in the program: torch's exporter loses the last cast of half floats."""
     import onnx_ir as ir
 
     graph = model.graph
-    for node in ir.traversal.RecursiveGraphIterator(graph):
-        shape = node.inputs[0].shape if not node.domain and node.inputs and node.inputs[0] is not None else None
-        if shape is None:
-            continue
-        if node.op_type in ("ArgMax", "ArgMin"):
-            node.attributes.add(ir.AttrInt64("axis", node.attributes.get_int("axis", 0) % len(shape)))
-        elif node.op_type.startswith("Reduce") and len(node.inputs) > 1 and node.inputs[1] is not None:
-            given = ir.convenience.get_const_tensor(node.inputs[1])
-            if given is None or (given.numpy() >= 0).all():
-                continue
-            axes = given.numpy() % len(shape)
-            name = "axes_" + "_".join(map(str, axes))
-            if name not in graph.initializers:
-                graph.register_initializer(ir.Value(name=name, const_value=ir.tensor(axes, name=name)))
-            node.replace_input_with(1, graph.initializers[name])
+    for place, (value, dtype) in enumerate(zip(graph.outputs, source.output_dtypes, strict=True)):
+        if dtype is not None and value.dtype != dtype:
+            tape = ir.tape.Tape()
+            cast = tape.op("Cast", [value], {"to": dtype})
+            cast.dtype, cast.shape = ir.DataType(dtype), value.shape
+            graph.extend(tape.nodes)
+            graph.outputs[place] = cast
+
+
+def _name_inputs(model: Any, names: Sequence[str]) -> None:
+    """Give inputs their names in the program: torch's exporter gives those of inputs that are returned to outputs."""
+    values = {value.name: value for node in model.graph for value in node.outputs}
+    used = {value.name for value in model.graph.inputs} | values.keys() | model.graph.initializers.keys()
+    for value, name in zip(model.graph.inputs, names, strict=True):
+        if value.name != name and name in values:
+            values[name].name = next(free for k in count() if (free := f"{name}_output{k or ''}") not in used)
+            used.add(values[name].name)
+        value.name = name
 
 
 def _exported(source: Source, opset_version: int, given: Mapping[Any, Callable[..., Any]]) -> Any:
@@ -194,6 +210,18 @@ def _exported(source: Source, opset_version: int, given: Mapping[Any, Callable[.
         return exported
 
 
+def _refuse_constant_outputs(source: Source) -> None:
+    """Refuse programs with an output that is no tensor and the same for all inputs: an ONNX model has no such output.
+
+    Raises:
+        ConversionError: With the first of these.
+    """
+    for place, spec in enumerate(source.program.graph_signature.output_specs):
+        value = getattr(spec.arg, "value", None)  # which None has, too; it is left out
+        if value is not None:
+            raise ConversionError(f"output {place} is always {value!r}: only tensors and sizes can be outputs")
+
+
 def _refuse_results_for_gradients(source: Source) -> None:
     """Refuse programs that use more than the first result of embedding_bag: the others are for its gradient.
 
@@ -211,6 +239,17 @@ def _refuse_results_for_gradients(source: Source) -> None:
     ]
     if used:
         raise ConversionError(unsupported=used)
+
+
+def _refusal(error: Exception) -> str:
+    """Why torch.export refuses a module, and where."""
+    text = str(error)
+    if constant := _CONSTANT_SIZE.findall(text):
+        return "; ".join(
+            f"{size} is declared dynamic, but its code makes it always {known}" for size, known in constant
+        )
+    place = _GAVE_UP_AT.search(text)
+    return first_line(error) + (f" [{place[1]}:{place[2]}: {place[3]}]" if place else "")
 
 
 def _failed_node(error: BaseException, reason: str) -> UnsupportedNode | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from onnx.helper import np_dtype_to_tensor_dtype
 
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensor import Array
@@ -31,8 +32,28 @@ class Source:
 
     @property
     def inputs(self) -> list[str]:
-        """The names of the inputs that are tensors, in order."""
-        return [name for name in self.program.graph_signature.user_inputs if isinstance(name, str)]
+        """The names of the inputs that are tensors, or numbers with a dynamic value, in order."""
+        return [argument.name for argument in self._arguments if not hasattr(argument, "value")]
+
+    @property
+    def output_dtypes(self) -> list[int | None]:
+        """ONNX's number of the element type of each output, in order; None for one that is no tensor but a number."""
+        torch, program = require("torch"), self.program
+        kinds = require("torch.export.graph_signature").OutputKind
+        results = zip(program.graph_signature.output_specs, program.graph.output_node().args[0], strict=True)
+        values = [node.meta["val"] for spec, node in results if spec.kind == kinds.USER_OUTPUT and node is not None]
+        return [
+            np_dtype_to_tensor_dtype(to_numpy(torch.empty(0, dtype=value.dtype)).dtype)
+            if isinstance(value, torch.Tensor)
+            else None
+            for value in values
+        ]
+
+    @property
+    def _arguments(self) -> list[Any]:
+        """The arguments of the program; those with a value have that value whenever it runs."""
+        kinds = require("torch.export.graph_signature").InputKind
+        return [spec.arg for spec in self.program.graph_signature.input_specs if spec.kind == kinds.USER_INPUT]
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """The outputs, in order, for a batch of inputs.
@@ -42,15 +63,15 @@ class Source:
         """
         torch = require("torch")
         pytree = torch.utils._pytree
-        # An input that is not a tensor is part of the program, and has the value that it was exported with.
         given = [
-            to_torch(feeds[name]) if isinstance(name, str) else name
-            for name in self.program.graph_signature.user_inputs
+            argument.value if hasattr(argument, "value") else to_torch(feeds[argument.name])
+            for argument in self._arguments
         ]
         positional, named = pytree.tree_unflatten(given, self.program.call_spec.in_spec)
         with torch.no_grad():
             made = self.module(*positional, **named)
-        return [to_numpy(value) for value in pytree.tree_leaves(made) if isinstance(value, torch.Tensor)]
+        # Numbers that depend on the inputs are outputs, too: sizes, which are int64, and elements, float32 or bool.
+        return [to_numpy(torch.as_tensor(value)) for value in pytree.tree_leaves(made) if value is not None]
 
 
 def load(source: Any) -> Source:

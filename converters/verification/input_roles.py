@@ -151,7 +151,7 @@ def find_roles(model: ModelProto) -> Roles:
             roles.splits |= _known(names[1])  # the pattern that the rule `rows-of-splits` writes
         elif node.op_type == "Gather" and node.input[0] in kept_before:
             roles.splits |= _known(names[1])  # the pattern that the rule `bags-of-splits` writes
-        elif node.op_type == "ScatterND" and names[1] is not None and trace.rank(names[1]) == 2:
+        elif node.op_type == "ScatterND" and names[1] is not None and trace.has_rows_of_coordinates(names[1]):
             _add_triple(roles, indices=names[1], values=names[2], shape=trace.shape_of(node.input[0]))
         elif node.op_type == "Gather" and (chosen := trace.array(node.input[1])) and trace.is_input(node.input[0]):
             axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
@@ -209,10 +209,12 @@ class _Trace:
         """The rank of a graph input."""
         return self._inputs[name]
 
-    def is_of_columns(self, name: str) -> bool:
-        """Whether a graph input of rank 2 has as many columns as it is given, as the edges [2, E] of a graph have."""
+    def has_rows_of_coordinates(self, name: str) -> bool:
+        """Whether a graph input may be coordinates [N, R]; the edges [2, E] of a graph, with any columns, are not."""
+        if self.rank(name) != 2:
+            return False
         rows, columns = self._shapes[name]
-        return rows is not None and columns is None
+        return rows is None or columns is not None
 
     def origin(self, name: str) -> str | None:
         """The graph input that a tensor's elements are taken from; None when there is no single one."""
@@ -313,7 +315,7 @@ def _index(roles: Roles, trace: _Trace, ids: str | None, table: str, axis: int =
 def _add_segments(roles: Roles, trace: _Trace, segments: str | None, count: str | None) -> None:
     """Add segment ids and their number: inputs of their own, or a column of coordinates and part of a dense shape."""
     shape = count if count is not None and trace.rank(count) == 1 else None
-    if segments is not None and trace.rank(segments) == 2 and not trace.is_of_columns(segments):
+    if segments is not None and trace.has_rows_of_coordinates(segments):
         _add_triple(roles, indices=segments, values=None, shape=shape)
     else:
         roles.segments |= _known(segments)

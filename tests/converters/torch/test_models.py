@@ -130,6 +130,19 @@ def test_a_layer_is_verified() -> None:
 
 
 @pytest.mark.slow
+def test_an_encoder_of_no_rows(agree) -> None:
+    """torch's encoder takes them in the fast path, which is not the one that is exported."""
+    layer = torch.nn.TransformerEncoderLayer(2 * WIDTH, 2, WIDTH, batch_first=True)
+    encoder = torch.nn.TransformerEncoder(layer, 1, enable_nested_tensor=False).eval()
+    for parameter in encoder.parameters():
+        parameter.requires_grad_(False)
+    calls = {"masked": lambda _, x, mask: encoder(x, src_key_padding_mask=mask)}
+    batches = [(torch.randn(rows, 3, 2 * WIDTH), torch.tensor([[False, False, True]] * rows)) for rows in (2, 1)]
+    none = torch.zeros(0, 3, 2 * WIDTH), torch.zeros(0, 3, dtype=torch.bool)
+    agree(calls, [*batches, none], dynamic=[{0: MANY, 1: MANY}] * 2)
+
+
+@pytest.mark.slow
 def test_reductions_of_no_rows(agree) -> None:
     """Along axes counted from either end: ONNX Runtime takes those from the back for none if there are no rows."""
     calls: dict[str, Any] = {}

@@ -57,6 +57,22 @@ def test_sizes_and_ids_of_a_graph() -> None:
     assert (record.verdict, record.batches) == ("ok", 2), record
 
 
+def test_edges_that_are_no_coordinates() -> None:
+    """Weights of self loops are placed by a row of the edges [2, E], as PyTorch Geometric does before it normalizes."""
+
+    def call(nodes: Any, edges: Any, weights: Any) -> Any:
+        loops = edges[0] == edges[1]
+        own = weights.new_full((nodes.shape[0],), 1.0)
+        own[edges[0][loops]] = weights[loops]
+        return nodes * own[:, None]
+
+    args = torch.randn(4, 2), torch.tensor([[0, 1, 3], [1, 1, 2]]), torch.randn(3)
+    graph = program(call, *args, dynamic=[{0: MANY}, {1: MANY}, {0: MANY}])
+    (record,) = verify(graph, convert(graph))
+    assert record.verdict == "ok", record
+    assert record.batches >= 3
+
+
 def test_lengths_and_offsets() -> None:
     def call(rows: Any, lengths: Any, offsets: Any) -> Any:
         return torch.segment_reduce(rows, "max", lengths=lengths), torch.segment_reduce(rows, "sum", offsets=offsets)
