@@ -6,6 +6,7 @@ from onnx_sparse.converters.torch.handlers import (  # noqa: F401 - imported for
     counting,
     embedding_bag,
     indexing,
+    logarithms,
     masking,
     scatter,
     segment,
