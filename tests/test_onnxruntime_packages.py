@@ -93,7 +93,7 @@ def test_the_doctor_takes_another_distribution_for_onnxruntime(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install("onnxruntime-qnn 1.24.1")
-    monkeypatch.setattr(doctor, "_smoke_test", lambda backend: None)
+    monkeypatch.setattr(doctor, "_smoke_test", lambda backend: {"problem": None, "settings": {}})
     document = doctor.examine()
     assert document["ok"]
     assert document["packages"]["onnxruntime"] == "1.24.1"
