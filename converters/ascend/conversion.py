@@ -17,6 +17,7 @@ from onnx_sparse.converters.ascend.atb.viewer_onnx import is_viewer_onnx, read_v
 from onnx_sparse.converters.ascend.given_inputs import Given, InputSpec, parse_inputs
 from onnx_sparse.converters.ascend.source import is_ge_onnx, read_json, read_onnx
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED, guarded
 
 Overflow = Literal["saturate", "ieee"]
 
@@ -66,6 +67,19 @@ def convert(
     if source.suffix.lower() == ".om":
         raise ConversionError(f"{source} is compiled for an NPU and cannot be converted; convert the graph before that")
     tell = progress or (lambda stage: None)
+    model = _converted(source, given, tensors, Choices(fill_value, fp16_overflow), keep_unknown=keep_unknown, tell=tell)
+    return guarded(model, omitted=UNSPECIFIED)
+
+
+def _converted(
+    source: Path,
+    given: Mapping[str, Given],
+    tensors: str | os.PathLike[str] | None,
+    choices: Choices,
+    *,
+    keep_unknown: bool,
+    tell: Callable[[str], None],
+) -> ModelProto:
     if source.suffix.lower() in (".air", ".pbtxt", ".txt"):
         return _convert_ge(source, given, keep_unknown=keep_unknown, tell=tell)
     if source.suffix.lower() == ".onnx":
@@ -77,7 +91,6 @@ def convert(
         graph = read_graph(read_json(source), source)
     tell("converting")
     records = find_records(graph, source, None if tensors is None else Path(tensors))
-    choices = Choices(fill_value, fp16_overflow)
     return convert_graph(graph, given=given, records=records, choices=choices, keep_unknown=keep_unknown).model
 
 

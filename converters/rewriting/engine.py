@@ -21,13 +21,26 @@ def rewrite(model: ModelProto, phases: Sequence[Phase]) -> list[Attempt]:
     Returns:
         The rules that fired, in order, and then, node by node, those that did not.
     """
-    taken = names_of(graphs(model.graph))
-    return _rewrite(Graph(model.graph, names=taken), phases)
+    return _rewrite(_graph_of(model), phases, repeated=True)
 
 
-def _rewrite(graph: Graph, phases: Sequence[Phase]) -> list[Attempt]:
+def rewrite_once(model: ModelProto, phases: Sequence[Phase]) -> list[Attempt]:
+    """As `rewrite`, but each phase offers each node once: for rules that match what they write themselves.
+
+    Returns:
+        The rules that fired, in order, and then, node by node, those that did not.
+    """
+    return _rewrite(_graph_of(model), phases, repeated=False)
+
+
+def _graph_of(model: ModelProto) -> Graph:
+    opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=1)
+    return Graph(model.graph, names=names_of(graphs(model.graph)), opset=opset)
+
+
+def _rewrite(graph: Graph, phases: Sequence[Phase], *, repeated: bool) -> list[Attempt]:
     inner = [graph.inner(body) for node in graph.nodes for body in subgraphs(node)]
-    attempts = [attempt for body in inner for attempt in _rewrite(body, phases)]
+    attempts = [attempt for body in inner for attempt in _rewrite(body, phases, repeated=repeated)]
     if inner:
         graph.index()  # what they read has changed
     declined: dict[tuple[str, str], Attempt] = {}
@@ -36,9 +49,9 @@ def _rewrite(graph: Graph, phases: Sequence[Phase]) -> list[Attempt]:
             tried = [*_sweep(graph, phase)]
             graph.tidy()
             fired = [attempt for attempt in tried if attempt.fired]
-            if not fired:
-                break
             attempts += fired
+            if not fired or not repeated:
+                break
         declined |= {(attempt.rule, attempt.node): attempt for attempt in tried}
     graph.write_back()
     left = {node.name for node in graph.nodes}
