@@ -1,4 +1,4 @@
-"""What a guard is: a rule that replaces nodes of which ONNX Runtime's own results would be wrong, or end the process."""
+"""What a guard is: a rule that replaces nodes of which ONNX Runtime's results are wrong, or which end the process."""
 
 from __future__ import annotations
 

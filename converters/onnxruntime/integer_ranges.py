@@ -160,6 +160,10 @@ class _Scope:
                 yield name
 
 
+def _is_cast_to_int64(node: NodeProto) -> bool:
+    return node.op_type == "Cast" and attribute(node, "to") == TensorProto.INT64
+
+
 def _holds_large(tensor: TensorProto) -> bool:
     """Whether a constant has large integers; one whose data is elsewhere may have some."""
     if tensor.data_type != TensorProto.INT64:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from onnx import NodeProto, TensorProto
 
@@ -241,7 +243,7 @@ def _operands(graph: Graph, node: NodeProto) -> tuple[Tensor, Tensor | None]:
     return data, None if given is None else graph.emitter(node).constant([*given])
 
 
-def _options(node: NodeProto) -> dict[str, int]:
+def _options(node: NodeProto) -> dict[str, Any]:
     return {name: value for name, value in attributes(node).items() if name in ("keepdims", "noop_with_empty_axes")}
 
 

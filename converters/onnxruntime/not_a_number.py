@@ -77,7 +77,7 @@ class ExtremeOfNaN(Guard):
 
 
 class PlaceOfNaN(Guard):
-    """ArgMax and ArgMin of a slice with a NaN give the place of a number; torch and numpy give that of the first NaN."""
+    """ArgMax and ArgMin of a slice with a NaN give the place of a number; torch gives that of the first NaN."""
 
     name = "places of NaN"
     anchors = ("ArgMax", "ArgMin")

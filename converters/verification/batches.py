@@ -117,8 +117,8 @@ def _narrow_batches(sampler: Sampler, seed: int, layout: Layout) -> Iterator[Bat
     if len(axes) > _MOST_NARROWED:
         axes = [[axis for group in axes for axis in group]]
     for group in axes:
-        (name, axis), *_ = group
-        where = f"dimension {axis} of {name}" if len(axes) > 1 or len(group) == 1 else "its dimensions"
+        name, place = group[0]
+        where = f"dimension {place} of {name}" if len(axes) > 1 or len(group) == 1 else "its dimensions"
         for size in (0, 1):
             narrowed = layout
             for each in group:
