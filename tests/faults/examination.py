@@ -14,10 +14,14 @@ import onnx_sparse
 from faults.patterns import PATTERNS, Pattern
 from faults.roads import ROADS, Array
 from onnx_sparse.converters import ConversionError
+from onnx_sparse.converters.errors import first_line
 from onnx_sparse.converters.verification.isolation import EndedError, Isolated
 
 #: Patterns that are converted together, and batches that each bundle is run on.
 _BUNDLE, _BATCHES = 8, 8
+
+#: Sizes of an ordinary batch.
+EXAMPLE = (2, 3, 2, 3, 2)
 
 
 @dataclass
@@ -58,13 +62,13 @@ def _is_lacking(road: Any, pattern: Pattern) -> bool:
 
 
 def _examine_bundle(road: Any, patterns: Sequence[Pattern], rng: np.random.Generator, report: Report, at: str) -> None:
-    examples = [pattern.inputs(rng, [2, 3, 2, 3, 2]) for pattern in patterns]
+    examples = [pattern.inputs(rng, EXAMPLE) for pattern in patterns]
     try:
         model = road.convert([p.body for p in patterns], [p.specs for p in patterns], examples)
     except ConversionError as error:
         if len(patterns) == 1:
             report.models += 1
-            report.refused[patterns[0].fault] += 1
+            report.refused[f"{patterns[0].fault} ({first_line(error)[:120]})"] += 1
             if "verif" in str(error):
                 report.found.append(f"{at}: {error}")
             return
@@ -79,11 +83,11 @@ def _examine_bundle(road: Any, patterns: Sequence[Pattern], rng: np.random.Gener
 def _batch(
     road: Any, patterns: Sequence[Pattern], rng: np.random.Generator
 ) -> tuple[list[list[Array]], list[list[Array]]] | None:
-    """Inputs for each pattern that the source takes, and what it answers."""
+    """Inputs for each pattern that the source takes, and what it answers; None if it takes none."""
     inputs, answers = [], []
     for pattern in patterns:
-        for _ in range(6):
-            given = pattern.inputs(rng)
+        for sizes in (None, None, None, None, EXAMPLE):
+            given = pattern.inputs(rng, sizes)
             try:
                 answers.append(road.run(pattern.body, given))
             except Exception:  # whatever the source raises for what it does not take

@@ -197,19 +197,14 @@ def places(rng: np.random.Generator) -> Pattern:
 def scatter(rng: np.random.Generator) -> Pattern:
     """Many updates of few places, so that threads meet."""
 
-    def draw(rng: np.random.Generator, k: int, dtype: str, shape: tuple[int, ...]) -> Array:
-        rows = int(rng.choice([0, 1, 50, 20000]))
-        rng = np.random.default_rng(rows)
-        return [np.zeros((3, 4)), rng.integers(0, 3, rows), rng.integers(-4, 5, (rows, 4))][k].astype(dtype)
-
     class Scatter(Pattern):
         def inputs(self, rng: np.random.Generator, sizes: Sequence[int] | None = None) -> list[Array]:
-            rows = int(rng.choice([0, 1, 50, 20000]))
+            rows = 5 if sizes else int(rng.choice([0, 1, 50, 20000]))
             updates = rng.integers(-4, 5, (rows, 4)).astype(np.float32)
             return [np.zeros((3, 4), np.float32), rng.integers(0, 3, rows), updates]
 
     specs = [("float32", 2), ("int64", 1), ("float32", 2)]
-    return Scatter("scatter", specs, lambda r, x, i, u: [r.scatter_add(x, i, u)], ["ab", "c", "cb"], draw)
+    return Scatter("scatter", specs, lambda r, x, i, u: [r.scatter_add(x, i, u)], ["ab", "c", "cb"], _numbers)
 
 
 def one_hot(rng: np.random.Generator) -> Pattern:
@@ -227,15 +222,12 @@ def unique(rng: np.random.Generator) -> Pattern:
 
 
 def words(rng: np.random.Generator) -> Pattern:
-    def draw(rng: np.random.Generator, k: int, dtype: str, shape: tuple[int, ...]) -> Array:
-        return rng.integers(0, 1, shape) if k else rng.integers(0, 10**9, shape)
-
     class Words(Pattern):
         def inputs(self, rng: np.random.Generator, sizes: Sequence[int] | None = None) -> list[Array]:
             rows = int(rng.integers(1, 4))
             return [rng.integers(0, 10**9, (rows, 3)), rng.integers(0, rows, int(rng.integers(0, 4)))]
 
-    return Words("strings", [("int64", 2), ("int64", 1)], lambda r, x, i: [r.words(x, i)], ["ab", "c"], draw)
+    return Words("strings", [("int64", 2), ("int64", 1)], lambda r, x, i: [r.words(x, i)], ["ab", "c"], _numbers)
 
 
 def recurrent(rng: np.random.Generator) -> Pattern:
@@ -248,7 +240,8 @@ def recurrent(rng: np.random.Generator) -> Pattern:
 
     class Recurrent(Pattern):
         def inputs(self, rng: np.random.Generator, sizes: Sequence[int] | None = None) -> list[Array]:
-            return [rng.normal(size=(int(rng.integers(1, 4)), int(rng.integers(0, 4)), 2)).astype(np.float32)]
+            rows = 2 if sizes else int(rng.integers(0, 4))
+            return [rng.normal(size=(3, rows, 2)).astype(np.float32)]  # torch.export knows the number of steps
 
     return Recurrent("recurrent", [("float32", 3)], body, ["abc"], _numbers)
 

@@ -46,6 +46,9 @@ class Numpy:
         options = {"dtype": x.dtype} if kind in ("sum", "prod") else {}
         return np.asarray(getattr(np, kind)(x, axis=axis, keepdims=keep, **options))
 
+    def one_hot(self, ids: Array, depth: Array) -> Array:
+        return (ids[:, None] == np.arange(depth)).astype(np.float32)
+
     def run(self, body: Body, inputs: Sequence[Array]) -> list[Array]:
         with np.errstate(all="ignore"):
             return [*body(self, *inputs)]
@@ -55,13 +58,14 @@ class Torch:
     """torch.export and torch's exporter."""
 
     #: Faults that it does not share, or has no operation for.
-    without: ClassVar[frozenset[str]] = frozenset(("one hot", "unique", "strings", "sign of half floats"))
+    without: ClassVar[frozenset[str]] = frozenset(("one hot", "parts", "unique", "strings"))
     propagates_nan = True
 
     def __init__(self) -> None:
         import torch
 
         self.torch = torch
+        self._layers: dict[Any, Any] = {}
 
     def constant(self, array: Array) -> Any:
         return self.torch.from_numpy(np.asarray(array))
@@ -117,15 +121,18 @@ class Torch:
     def scatter_add(self, x: Any, ids: Any, updates: Any) -> Any:
         return self.torch.index_put(x, (ids,), updates, accumulate=True)
 
-    def recurrent(self, kind: str, x: Any, weights: Sequence[Array], *, both: bool, lengths: Any = None) -> Any:
-        torch = self.torch
-        layer = getattr(torch.nn, kind)(weights[0].shape[-1], weights[1].shape[-1], bidirectional=both)
-        with torch.no_grad():
-            for parameter, value in zip(
-                layer.parameters(), np.random.default_rng(0).normal(size=(16, 1)), strict=False
-            ):
-                parameter.fill_(0.0).add_(torch.linspace(-1, 1, parameter.numel()).reshape(parameter.shape) * value[0])
-        return layer.eval()(x)[0]
+    def recurrent(self, kind: str, x: Any, weights: Sequence[Array], *, both: bool) -> Any:
+        key = (kind, both, weights[0].tobytes())
+        if key not in self._layers:
+            torch = self.torch
+            layer = getattr(torch.nn, kind)(weights[0].shape[-1], weights[1].shape[-1], bidirectional=both)
+            values = dict(zip(("weight_ih", "weight_hh"), weights, strict=True))
+            with torch.no_grad():
+                for name, parameter in layer.named_parameters():
+                    given = values.get(name.split("_l0")[0])
+                    parameter.copy_(torch.zeros(()) if given is None else torch.from_numpy(given))
+            self._layers[key] = layer.eval()
+        return self._layers[key](x)[0]
 
     def run(self, body: Body, inputs: Sequence[Array]) -> list[Array]:
         with self.torch.no_grad():
@@ -139,7 +146,14 @@ class Torch:
         torch, road = self.torch, self
         counts = [len(spec) for spec in specs]
 
+        for body, example in zip(bodies, examples, strict=True):
+            self.run(body, example)  # so that its layers are there
+
         class Module(torch.nn.Module):  # type: ignore[name-defined,misc]
+            def __init__(self) -> None:
+                super().__init__()
+                self.layers = torch.nn.ModuleList(road._layers.values())
+
             def forward(self, *flat: Any) -> tuple[Any, ...]:
                 results: list[Any] = []
                 for body, start, count in zip(bodies, np.cumsum([0, *counts]), counts, strict=False):
@@ -249,7 +263,7 @@ class TensorFlow:
 class OpenVino:
     """An IR, run by OpenVINO's plugin."""
 
-    without: ClassVar[frozenset[str]] = frozenset(("places of NaN", "sign of half floats", "strings", "unique"))
+    without: ClassVar[frozenset[str]] = frozenset(("places of NaN", "strings", "unique"))
     propagates_nan = False
 
     def __init__(self) -> None:
@@ -318,7 +332,7 @@ class OpenVino:
         on, off = (self.constant(np.array(number, np.float32)) for number in (1, 0))
         return self.o.one_hot(ids, depth, on, off, -1)
 
-    def recurrent(self, kind: str, x: Any, weights: Sequence[Array], *, both: bool, lengths: Any = None) -> Any:
+    def recurrent(self, kind: str, x: Any, weights: Sequence[Array], *, both: bool) -> Any:
         ways = 2 if both else 1
         gates, units = weights[0].shape[0] // weights[1].shape[-1], weights[1].shape[-1]
         first = self.o.transpose(x, self.constant(np.array([1, 0, 2])))
