@@ -10,6 +10,7 @@ from onnx_sparse.converters.graphs import graphs, subgraphs
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.converters.rewriting.graph import KNOWN_DOMAINS, Graph, names_of
 from onnx_sparse.converters.rewriting.rule import Rule
+from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 
 #: Rules that are applied together until none fires.
 Phase = Sequence[Rule[Graph]]
@@ -22,7 +23,11 @@ def rewrite(model: ModelProto, phases: Sequence[Phase]) -> list[Attempt]:
         The rules that fired, in order, and then, node by node, those that did not.
     """
     taken = names_of(graphs(model.graph))
-    return _rewrite(Graph(model.graph, names=taken), phases)
+    attempts = _rewrite(Graph(model.graph, names=taken), phases)
+    uses_domain = any(node.domain == DOMAIN for graph in graphs(model.graph) for node in graph.node)
+    if uses_domain and all(entry.domain != DOMAIN for entry in model.opset_import):
+        model.opset_import.add(domain=DOMAIN, version=OPSET_VERSION)
+    return attempts
 
 
 def _rewrite(graph: Graph, phases: Sequence[Phase]) -> list[Attempt]:
