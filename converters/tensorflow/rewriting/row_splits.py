@@ -73,6 +73,8 @@ def _reduced_by(graph: Graph, node: NodeProto) -> Tensor | None:
     for user in graph.users(node.output[0]):
         if user.op_type.startswith("UnsortedSegment") and user.input[1] == node.output[0]:
             values: str = user.input[0]
+            while values not in earlier and (cast := graph.producer(values, "Cast")) is not None:
+                values = cast.input[0]
             if graph.producer(values) is None or values in earlier:
                 return graph.tensor(values)
     return None
