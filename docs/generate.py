@@ -12,6 +12,7 @@ from pathlib import Path
 from onnx_sparse.converters import openvino, torch
 from onnx_sparse.converters.ascend import coverage as ascend_coverage
 from onnx_sparse.converters.tensorflow import coverage
+from onnx_sparse.converters.tensorflow.accepted_input import ACCEPTED
 from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS
 from onnx_sparse.schemas import FAMILIES, OPS, cpp_table
 from onnx_sparse.schemas.pages import index, overview, page, table
@@ -27,6 +28,7 @@ def files() -> dict[Path, str]:
     """Every generated file by its path, and the README with its generated part renewed."""
     return {
         **pages(),
+        FOLDER / "malformed_input.md": _malformed_input(),
         FOLDER / "measurements.md": record_page.page(),
         ROOT / "README.md": _readme(),
         ROOT / "onnx_sparse" / "native" / "declarations.inc": cpp_table.table(),
@@ -71,6 +73,29 @@ def _tensorflow_coverage() -> str:
         "What is refused is refused by name, with its reason and all such nodes at once. Among these ops:\n\n"
         + table(("TensorFlow op", "reason"), [(f"`{op_type}`", reason) for op_type, reason in sorted(REFUSALS.items())])
         + "\nRewriting rules fuse embedding lookups (`onnx-sparse convert --explain` lists them).\n"
+    )
+
+
+def _malformed_input() -> str:
+    head = ("functions", "malformed input", "the model's answer", "reason")
+    rows = [
+        (", ".join(f"`{name}`" for name in listed.functions), ", ".join(listed.inputs), listed.answer, listed.reason)
+        for listed in ACCEPTED
+    ]
+    return (
+        "# Malformed input\n\n"
+        "A model that is converted from TensorFlow refuses malformed input that TensorFlow refuses on a CPU: "
+        "coordinates of sparse tensors out of range, in another order or twice where TensorFlow checks that, row "
+        "splits that fall or do not begin with 0, segment ids that are not sorted, ids out of range. The native and "
+        "the Python kernels and onnx's evaluator raise an error that names the operator, the input, the position and "
+        "the value. "
+        "[ValidateSparseIndices](operators/ValidateSparseIndices.md) and "
+        "[ValidateRowSplits](operators/ValidateRowSplits.md) check what nothing else in the model does.\n\n"
+        "Two forms of a model do not check values: function bodies (`--portable`), and OpenVINO, which runs the "
+        "operators as subgraphs.\n\n"
+        "## What is not refused\n\n"
+        "A test tries every kind of malformed input with every function. This list of what TensorFlow refuses and a "
+        "model answers is complete for these functions and inputs:\n\n" + table(head, rows)
     )
 
 

@@ -10,7 +10,6 @@ from collections.abc import Collection, Sequence
 
 from onnx import ModelProto, shape_inference
 
-from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.onnxruntime.empty_tensors import (
     DepthOfZero,
     EmptySlices,
@@ -47,7 +46,6 @@ from onnx_sparse.converters.onnxruntime.recurrent import NoRows
 from onnx_sparse.converters.rewriting.engine import rewrite_once
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.converters.verification.input_roles import find_roles
-from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 
 __all__ = ["GUARDS", "Example", "Guard", "guard"]
 
@@ -113,19 +111,12 @@ def guard(model: ModelProto, *, positions: Collection[str] = (), omitted: Sequen
         The guards that replaced a node, and those whose cure the model's opset has not.
     """
     attempts = _applied(model, _FIRST, Known(), omitted)
-    if any(attempt.fired for attempt in attempts):
-        if all(entry.domain != DOMAIN for entry in model.opset_import) and _has_domain(model):
-            model.opset_import.add(domain=DOMAIN, version=OPSET_VERSION)
-        if model.ByteSize() < _LARGEST_PROTO:
-            model.CopyFrom(shape_inference.infer_shapes(model))
+    if any(attempt.fired for attempt in attempts) and model.ByteSize() < _LARGEST_PROTO:
+        model.CopyFrom(shape_inference.infer_shapes(model))
     roles = find_roles(model)
     sizes = {*positions, *roles.splits, *roles.shapes, *roles.counts, *roles.starts}
     known = Known(integer_ranges(model, sizes), moved_transpositions(model))
     return attempts + _applied(model, _NUMBERS, known, omitted) + _applied(model, _SHAPES, known, omitted)
-
-
-def _has_domain(model: ModelProto) -> bool:
-    return any(node.domain == DOMAIN for graph in graphs(model.graph) for node in graph.node)
 
 
 def _applied(

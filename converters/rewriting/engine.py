@@ -10,6 +10,7 @@ from onnx_sparse.converters.graphs import graphs, subgraphs
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.converters.rewriting.graph import KNOWN_DOMAINS, Graph, names_of
 from onnx_sparse.converters.rewriting.rule import Rule
+from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 
 #: Rules that are applied together until none fires.
 Phase = Sequence[Rule[Graph]]
@@ -21,7 +22,7 @@ def rewrite(model: ModelProto, phases: Sequence[Phase]) -> list[Attempt]:
     Returns:
         The rules that fired, in order, and then, node by node, those that did not.
     """
-    return _rewrite(_graph_of(model), phases, repeated=True)
+    return _applied(model, phases, repeated=True)
 
 
 def rewrite_once(model: ModelProto, phases: Sequence[Phase]) -> list[Attempt]:
@@ -30,12 +31,17 @@ def rewrite_once(model: ModelProto, phases: Sequence[Phase]) -> list[Attempt]:
     Returns:
         The rules that fired, in order, and then, node by node, those that did not.
     """
-    return _rewrite(_graph_of(model), phases, repeated=False)
+    return _applied(model, phases, repeated=False)
 
 
-def _graph_of(model: ModelProto) -> Graph:
+def _applied(model: ModelProto, phases: Sequence[Phase], *, repeated: bool) -> list[Attempt]:
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=1)
-    return Graph(model.graph, names=names_of(graphs(model.graph)), opset=opset)
+    graph = Graph(model.graph, names=names_of(graphs(model.graph)), opset=opset)
+    attempts = _rewrite(graph, phases, repeated=repeated)
+    uses_domain = any(node.domain == DOMAIN for inner in graphs(model.graph) for node in inner.node)
+    if uses_domain and all(entry.domain != DOMAIN for entry in model.opset_import):
+        model.opset_import.add(domain=DOMAIN, version=OPSET_VERSION)
+    return attempts
 
 
 def _rewrite(graph: Graph, phases: Sequence[Phase], *, repeated: bool) -> list[Attempt]:
@@ -47,9 +53,10 @@ def _rewrite(graph: Graph, phases: Sequence[Phase], *, repeated: bool) -> list[A
     for phase in phases:
         while True:
             tried = [*_sweep(graph, phase)]
-            graph.tidy()
             fired = [attempt for attempt in tried if attempt.fired]
             attempts += fired
+            if fired or repeated:
+                graph.tidy()
             if not fired or not repeated:
                 break
         declined |= {(attempt.rule, attempt.node): attempt for attempt in tried}

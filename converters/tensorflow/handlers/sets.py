@@ -10,7 +10,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.coordinates import one_for_each, positions, sparse_rank
+from onnx_sparse.converters.tensorflow.handlers.coordinates import one_for_each, positions, sparse_rank, valid_indices
 from onnx_sparse.converters.tensorflow.handlers.partitions import of_rowids
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, SIGNED_INTEGERS, UNSIGNED_INTEGERS, dtype_name
@@ -74,7 +74,6 @@ def _comparable(x: Tensor, emit: Emitter) -> Tensor:
     return emit.op("Reshape", emit.op("Where", is_number, code, others), emit.shape_of(x), allowzero=1)
 
 
-_SET_NOTES = "indices are not validated: coordinates in any order are taken, TensorFlow refuses them"
 _SPARSE_1, _SPARSE_2 = (tuple(f"set{k}_{part}" for part in ("indices", "values", "shape")) for k in (1, 2))
 _IN_SETS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "string")
 
@@ -95,19 +94,19 @@ def dense_to_dense(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return _combined(node, _rows(node["set1"], emit), _rows(node["set2"], emit), emit)
 
 
-@handles("DenseToSparseSetOperation", inputs=("set1", *_SPARSE_2), to="Unique", dtypes=_IN_SETS, notes=_SET_NOTES)
+@handles("DenseToSparseSetOperation", inputs=("set1", *_SPARSE_2), to="Unique", dtypes=_IN_SETS)
 def dense_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """A set operation on the rows of a dense and of a sparse tensor."""
     return _combined(node, _rows(node["set1"], emit), _entries(node, _SPARSE_2, emit), emit)
 
 
-@handles("SparseToSparseSetOperation", inputs=(*_SPARSE_1, *_SPARSE_2), to="Unique", dtypes=_IN_SETS, notes=_SET_NOTES)
+@handles("SparseToSparseSetOperation", inputs=(*_SPARSE_1, *_SPARSE_2), to="Unique", dtypes=_IN_SETS)
 def sparse_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """A set operation on the rows of two sparse tensors."""
     return _combined(node, _entries(node, _SPARSE_1, emit), _entries(node, _SPARSE_2, emit), emit)
 
 
-@handles("SetSize", inputs=("set_indices", "set_values", "set_shape"), to="Unique", dtypes=_IN_SETS, notes=_SET_NOTES)
+@handles("SetSize", inputs=("set_indices", "set_values", "set_shape"), to="Unique", dtypes=_IN_SETS)
 def set_size(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The number of different values in each row."""
     sets = _entries(node, ("set_indices", "set_values", "set_shape"), emit)
@@ -177,8 +176,10 @@ def _rows(dense: Tensor, emit: Emitter) -> _Sets:
 
 def _entries(node: Node, names: tuple[str, ...], emit: Emitter) -> _Sets:
     """Each row of the last dimension of a sparse tensor as a set."""
-    indices, values, shape = (node[name] for name in names)
-    rank = sparse_rank(indices, shape) - 1
+    given, values, shape = (node[name] for name in names)
+    rank = sparse_rank(given, shape) - 1
+    order = "row_major" if node.attributes.get("validate_indices", True) else "any"
+    indices = valid_indices(given, shape, emit, order)
     start, end = emit.constant([0]), emit.constant([rank])
     sizes = emit.op("Slice", shape, start, end)
     leading = emit.op("Slice", indices, start, end, emit.constant([1]))
