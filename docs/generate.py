@@ -5,12 +5,14 @@ These are pages of the documentation, the README's table of operators, and the C
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from pathlib import Path
 
 from onnx_sparse.converters import openvino, torch
 from onnx_sparse.converters.ascend import coverage as ascend_coverage
+from onnx_sparse.converters.onnxruntime.guards import GUARDS
 from onnx_sparse.converters.tensorflow import coverage
 from onnx_sparse.converters.tensorflow.accepted_input import ACCEPTED
 from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS
@@ -30,6 +32,7 @@ def files() -> dict[Path, str]:
         **pages(),
         FOLDER / "malformed_input.md": _malformed_input(),
         FOLDER / "measurements.md": record_page.page(),
+        FOLDER / "onnxruntime_faults.md": _onnxruntime_faults(),
         ROOT / "README.md": _readme(),
         ROOT / "onnx_sparse" / "native" / "declarations.inc": cpp_table.table(),
     }
@@ -96,6 +99,24 @@ def _malformed_input() -> str:
         "## What is not refused\n\n"
         "A test tries every kind of malformed input with every function. This list of what TensorFlow refuses and a "
         "model answers is complete for these functions and inputs:\n\n" + table(head, rows)
+    )
+
+
+def _onnxruntime_faults() -> str:
+    rows = []
+    for kind in sorted(GUARDS, key=lambda guard: (guard.effect, guard.name)):
+        fault, _, cure = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")
+        versions = " to ".join(kind.seen) + (", by processor, threads or memory" if kind.varies else "")
+        operators = ", ".join(kind.anchors)
+        rows.append((operators, " ".join(fault.split()), kind.effect, versions, " ".join(cure.split())))
+    return (
+        "# Faults of ONNX Runtime\n\n"
+        "Every converter, and `fuse`, replaces nodes of which ONNX Runtime's result would be wrong or which would end "
+        "the process. A node stays as it is where its types, shapes and constants show that the fault cannot occur, so "
+        "known sizes make smaller models. The versions are those in which the smallest model that shows a fault was "
+        "run; 1.21 is the oldest supported one. Generated from the guards in `converters/onnxruntime`.\n\n"
+        + table(("operators", "fault", "effect", "seen in", "what is written"), rows)
+        + "\nNot guarded: division by 0 ends the process up to ONNX Runtime 1.24, where later versions raise an error.\n"
     )
 
 

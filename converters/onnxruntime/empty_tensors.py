@@ -18,7 +18,10 @@ _NONE = np.zeros((0, 4), np.float32)
 
 
 class NegativeAxes(Guard):
-    """A reduction along a negative axis keeps that axis: the sum of a [0, 4] along -1 has shape [0, 4], not [0]."""
+    """A reduction along a negative axis keeps that axis: the sum of a [0, 4] along -1 has shape [0, 4], not [0].
+
+    Axes are counted from the front.
+    """
 
     name = "negative axes"
     anchors = (
@@ -60,7 +63,10 @@ class NegativeAxes(Guard):
 
 
 class MeanOfNothing(Guard):
-    """The mean of no floats is 0 instead of NaN."""
+    """The mean of no floats is 0 instead of NaN.
+
+    NaN is chosen if there are no elements.
+    """
 
     name = "mean of nothing"
     anchors = ("ReduceMean",)
@@ -184,7 +190,10 @@ class InferredSize(Guard):
 
 
 class EqualParts(Guard):
-    """A Split into a number of parts refuses a dimension of size 0; it takes explicit sizes."""
+    """A Split into a number of parts refuses a dimension of size 0.
+
+    It gets explicit sizes.
+    """
 
     name = "equal parts"
     anchors = ("Split",)
@@ -216,7 +225,10 @@ class EqualParts(Guard):
 
 
 class EmptySlices(Guard):
-    """Unique along an axis ends the process if the slices have no elements; they are all equal."""
+    """Unique along an axis ends the process if the slices have no elements.
+
+    Each slice gets a zero, which is taken off the result.
+    """
 
     name = "unique slices of nothing"
     anchors = ("Unique",)
@@ -268,7 +280,10 @@ class EmptySlices(Guard):
 
 
 class DepthOfZero(Guard):
-    """OneHot refuses a depth of 0, of which there are no numbers."""
+    """OneHot refuses a depth of 0.
+
+    A depth of 1 is asked for, and taken off the result.
+    """
 
     name = "depth of 0"
     anchors = ("OneHot",)

@@ -16,7 +16,10 @@ _WORDS = np.array([["a", "b"], ["c", "d"]], object)
 
 
 class GatherOfRange(Guard):
-    """A Gather of the elements of a Range becomes a Slice, of which an end of -1 is not before the first element."""
+    """A Gather of the elements of a Range becomes a Slice, of which an end of -1 is not before the first element.
+
+    A Reshape that changes nothing stands between the two.
+    """
 
     name = "gather of a range"
     anchors = ("Gather",)
@@ -44,7 +47,10 @@ class GatherOfRange(Guard):
 
 
 class GatherOfStrings(Guard):
-    """A Gather of slices of strings copies only the first string of each."""
+    """A Gather of slices of strings copies only the first string of each.
+
+    Positions are gathered, and then strings by these.
+    """
 
     name = "gather of strings"
     anchors = ("Gather",)
@@ -68,7 +74,10 @@ class GatherOfStrings(Guard):
 
 
 class PlacesInScalar(Guard):
-    """NonZero gives a coordinate to a scalar, which has none."""
+    """NonZero gives a coordinate to a scalar, which has none.
+
+    It is cut off.
+    """
 
     name = "places in a scalar"
     anchors = ("NonZero",)
@@ -121,7 +130,10 @@ class ReducingScatter(Guard):
 
 
 class OutputOfBranch(Guard):
-    """An If of a constant loses outputs that are one tensor, and a branch may not return a tensor from outside it."""
+    """An If of a constant loses outputs that are one tensor, and a branch may not return a tensor from outside it.
+
+    Each output is a tensor of its own.
+    """
 
     name = "outputs of a branch"
     anchors = ("If",)

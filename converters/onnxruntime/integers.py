@@ -21,7 +21,10 @@ _PART_BITS = 21
 
 
 class DivisionByMinusOne(Guard):
-    """The least integer divided by -1 ends the process; of -1, the quotient is the negative, which wraps."""
+    """The least integer divided by -1 ends the process.
+
+    By -1, the negative is chosen, which wraps.
+    """
 
     name = "integer division"
     anchors = ("Div", "Mod")
@@ -52,7 +55,9 @@ class DivisionByMinusOne(Guard):
 
 class WideComparison(Guard):
     """Max, Min, Clip, Relu and Sign compare the lower halves of int64s with equal upper halves as if they were signed:
-    of 3000000000 and 5, the larger is 5. Comparisons are right.
+    of 3000000000 and 5, the larger is 5.
+
+    Comparisons are right: they choose.
     """
 
     name = "comparison of large integers"
@@ -97,7 +102,10 @@ class WideComparison(Guard):
 
 
 class WideExtreme(Guard):
-    """ReduceMax and ReduceMin of int64 have the fault of `WideComparison`."""
+    """ReduceMax and ReduceMin of int64 compare lower halves as if they were signed.
+
+    Parts of 21 bits are compared, the highest first.
+    """
 
     name = "extremes of large integers"
     anchors = ("ReduceMax", "ReduceMin")
@@ -142,7 +150,7 @@ class WideExtreme(Guard):
 class IntegerSum(Guard):
     """Integers are added as doubles, of which 53 bits are right, and a sum beyond the type is its largest number.
 
-    ReduceL1 and ReduceSumSquare have the same fault.
+    Parts of 21 bits are added and put together, which wraps.
     """
 
     name = "sum of integers"
@@ -175,7 +183,10 @@ class IntegerSum(Guard):
 
 
 class IntegerProduct(Guard):
-    """Integers are multiplied as floats, and a product beyond the type is its largest number."""
+    """Integers are multiplied as floats, and a product beyond the type is its largest number.
+
+    A scatter multiplies, which wraps.
+    """
 
     name = "product of integers"
     anchors = ("ReduceProd",)

@@ -77,7 +77,10 @@ class ExtremeOfNaN(Guard):
 
 
 class PlaceOfNaN(Guard):
-    """ArgMax and ArgMin of a slice with a NaN give the place of a number; torch gives that of the first NaN."""
+    """ArgMax and ArgMin of a slice with a NaN give the place of a number; torch gives that of the first NaN.
+
+    The place of the first NaN is chosen.
+    """
 
     name = "places of NaN"
     anchors = ("ArgMax", "ArgMin")
@@ -102,7 +105,10 @@ class PlaceOfNaN(Guard):
 
 
 class SignOfNaN(Guard):
-    """Sign of a NaN of float16 is 0; that of other floats is NaN."""
+    """Sign of a NaN of float16 is 0; that of other floats is NaN.
+
+    It is computed in float.
+    """
 
     name = "sign of NaN"
     anchors = ("Sign",)

@@ -28,7 +28,7 @@ def _ones(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 class EmptyEinsum(Guard):
     """An Einsum of nothing ends the process, and of an ellipsis of one tensor only it is refused.
 
-    Products of rearranged matrices are written instead.
+    Products of rearranged matrices are written.
     """
 
     name = "einsum"
@@ -93,6 +93,8 @@ class TransposedProduct(Guard):
 class EmptyBatch(Guard):
     """A MatMul does not broadcast a batch of one matrix to none, and if there is nothing to multiply its result has the
     batch of the first operand, or what is in memory.
+
+    Operands are broadcast before.
     """
 
     name = "product of no batch"
@@ -157,7 +159,10 @@ class EmptyBatch(Guard):
 
 
 class EmptyIntegerProduct(Guard):
-    """A MatMulInteger of rows without elements gives what is in memory instead of zeros."""
+    """A MatMulInteger of rows without elements gives what is in memory.
+
+    Zeros are chosen.
+    """
 
     name = "integer product of nothing"
     anchors = ("MatMulInteger",)

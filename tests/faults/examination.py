@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,21 +42,24 @@ class Report:
         )
 
 
-def examine(name: str, count: int, seed: int, *, show: bool = False) -> Report:
-    """Examine so many models of a road."""
+def examine(
+    name: str, count: int, seed: int, *, patterns: Sequence[Callable[..., Pattern]] = PATTERNS, show: bool = False
+) -> Report:
+    """Examine so many models of a road, with these patterns in turn."""
     road, report = ROADS[name](), Report(name)
-    drawn = [draw for draw in PATTERNS if not _is_lacking(road, draw(np.random.default_rng(0)))]
+    drawn = [draw for draw in patterns if not is_lacking(road, draw(np.random.default_rng(0)))]
     for start in range(0, count, _BUNDLE):
         rng = np.random.default_rng([seed, start, [*ROADS].index(name)])
         chosen = [drawn[(start + k) % len(drawn)](rng) for k in range(min(_BUNDLE, count - start))]
-        patterns = [pattern for pattern in chosen if not _is_lacking(road, pattern)]
+        fitting = [pattern for pattern in chosen if not is_lacking(road, pattern)]
         if show:
-            print(start, [pattern.fault for pattern in patterns], flush=True)
-        _examine_bundle(road, patterns, rng, report, f"{name}, seed {seed}, bundle {start}")
+            print(start, [pattern.fault for pattern in fitting], flush=True)
+        _examine_bundle(road, fitting, rng, report, f"{name}, seed {seed}, bundle {start}")
     return report
 
 
-def _is_lacking(road: Any, pattern: Pattern) -> bool:
+def is_lacking(road: Any, pattern: Pattern) -> bool:
+    """Whether a road has no such operation, or its source says nothing of its result."""
     is_about_nan = pattern.fault in ("extremes of NaN", "places of NaN")
     return pattern.fault in road.without or (is_about_nan and not road.propagates_nan)
 
