@@ -116,7 +116,7 @@ def _onnxruntime_faults() -> str:
         "known sizes make smaller models. The versions are those in which the smallest model that shows a fault was "
         "run; 1.21 is the oldest supported one. Generated from the guards in `converters/onnxruntime`.\n\n"
         + table(("operators", "fault", "effect", "seen in", "what is written"), rows)
-        + "\nNot guarded: division by 0 ends the process up to ONNX Runtime 1.24, where later versions raise an error.\n"
+        + "\nNot guarded: division by 0 ends the process up to ONNX Runtime 1.24; later versions raise an error.\n"
     )
 
 
