@@ -56,9 +56,11 @@ def fast_gelu(emit: Emitter, x: Tensor) -> Tensor:
     return emit.op("Mul", emit.op("Mul", x, decay), gate)
 
 
-def rms_normalized(emit: Emitter, x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-    """The float32 x normalised over its last axis and scaled, and 1 / sqrt(mean(x^2) + epsilon)."""
-    mean = emit.reduce("ReduceMean", emit.op("Mul", x, x), [x.rank - 1], keepdims=True)
+def rms_normalized(emit: Emitter, x: Tensor, gamma: Tensor, epsilon: float, axes: int = 1) -> tuple[Tensor, Tensor]:
+    """The float32 x normalised over its last axes and scaled, and 1 / sqrt(mean(x^2) + epsilon)."""
+    if not 0 < axes <= x.rank:
+        raise Unsupported(f"{x} is not normalised over {axes} axes")
+    mean = emit.reduce("ReduceMean", emit.op("Mul", x, x), [*range(x.rank - axes, x.rank)], keepdims=True)
     root = emit.op("Sqrt", emit.op("Add", mean, emit.like(epsilon, x)))
     scaled = emit.op("Mul", emit.op("Div", x, root), gamma)
     return scaled, emit.op("Reciprocal", root)

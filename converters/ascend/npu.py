@@ -74,8 +74,12 @@ def has_npu_nodes(model: ModelProto) -> bool:
     return any(node.domain == DOMAIN for graph in graphs(model.graph) for node in graph.node)
 
 
-def convert_npu(path: Path) -> ModelProto:
+def convert_npu(path: Path, *, saturate: bool = False) -> ModelProto:
     """Rewrite the operators of torch_npu in an ONNX file.
+
+    Args:
+        path: The file.
+        saturate: Whether values beyond float16 in these operators become the largest float16.
 
     Raises:
         ConversionError: Some have no handler, or an input's type cannot be inferred; all are listed.
@@ -110,7 +114,7 @@ def convert_npu(path: Path) -> ModelProto:
             model = onnx.shape_inference.infer_shapes(model)
         except onnx.shape_inference.InferenceError as error:
             raise ConversionError(f"{path} is not a valid model: {first_line(error)}") from error
-        failures = _rewrite(model)
+        failures = _rewrite(model, saturate=saturate)
     imports = [entry for entry in model.opset_import if entry.domain != DOMAIN]
     del model.opset_import[:]
     model.opset_import.extend(imports)
@@ -125,13 +129,14 @@ def _label(node: NodeProto) -> str:
     return node.name or next(iter(node.output), "?")
 
 
-def _rewrite(model: ModelProto) -> UnsupportedNodes:
+def _rewrite(model: ModelProto, *, saturate: bool) -> UnsupportedNodes:
     """Rewrite the nodes that can be rewritten now; returns the others."""
     graph = model.graph
     types = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
     known = {name: tensor for name, value in types.items() if (tensor := _tensor(value)) is not None}
     known |= {t.name: Tensor(t.name, t.data_type, tuple(t.dims)) for t in graph.initializer}
-    emit = Emitter(sorted({*known, *(name for node in graph.node for name in (*node.input, *node.output))}))
+    names = {*known, *(name for node in graph.node for name in (*node.input, *node.output))}
+    emit = Emitter(sorted(names), saturate=saturate)
     failures = UnsupportedNodes()
     nodes: list[NodeProto] = []
     for node in graph.node:

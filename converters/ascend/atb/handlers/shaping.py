@@ -12,7 +12,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 
 
-@handles("Transpose", to="Transpose")
+@handles("Transpose", to="Transpose", exact=True)
 def transpose(node: Node, emit: Emitter) -> Results:
     """TransposeOperation: axis i of the result is axis perm[i] of x."""
     (x,) = node.take(1)
@@ -22,14 +22,14 @@ def transpose(node: Node, emit: Emitter) -> Results:
     return (emit.transpose(x, perm),)
 
 
-@handles("Concat", to="Concat")
+@handles("Concat", to="Concat", exact=True)
 def concat(node: Node, emit: Emitter) -> Results:
     """ConcatOperation of two tensors along concatDim."""
     x, y = node.take(2)
     return (emit.concat([x, y], x.axis(node.params.integer("concatDim", 0))),)
 
 
-@handles("Split", to="Split")
+@handles("Split", to="Split", exact=True)
 def split(node: Node, emit: Emitter) -> Results:
     """SplitOperation into 2 or 3 parts along splitDim; equal parts if splitSizes is empty."""
     (x,) = node.take(1)
@@ -48,7 +48,7 @@ def split(node: Node, emit: Emitter) -> Results:
     return emit.split(x, axis, sizes)
 
 
-@handles("Slice", to="Slice")
+@handles("Slice", to="Slice", exact=True)
 def slice_(node: Node, emit: Emitter) -> Results:
     """SliceOperation: `size` elements from `offsets` on, per axis; size -1 is the rest, negative offsets count back."""
     (x,) = node.take(1)
@@ -70,7 +70,7 @@ def slice_(node: Node, emit: Emitter) -> Results:
     return (emit.slice(x, starts, ends, axes) if axes else x,)
 
 
-@handles("Repeat", to="Tile")
+@handles("Repeat", to="Tile", exact=True)
 def repeat(node: Node, emit: Emitter) -> Results:
     """RepeatOperation, equal to torch's repeat: `multiples` may have more axes than x."""
     (x,) = node.take(1)
@@ -84,7 +84,7 @@ def repeat(node: Node, emit: Emitter) -> Results:
     return (emit.cast(emit.op("Tile", emit.wide(x), emit.constant(multiples), shape=shape), x.dtype),)
 
 
-@handles("AsStrided", to="Reshape, Gather", notes="up to 2^25 elements in a graph")
+@handles("AsStrided", to="Reshape, Gather", notes="up to 2^25 elements in a graph", exact=True)
 def as_strided(node: Node, emit: Emitter) -> Results:
     """AsStridedOperation of a contiguous tensor: element i is at offset + sum(i * stride)."""
     (x,) = node.take(1)
@@ -105,7 +105,7 @@ def as_strided(node: Node, emit: Emitter) -> Results:
     return (emit.op("Gather", flat, emit.constant(positions), shape=tuple(size), axis=0),)
 
 
-@handles("SetValue", to="Slice, Concat", writes=0)
+@handles("SetValue", to="Slice, Concat", writes=0, exact=True)
 def set_value(node: Node, emit: Emitter) -> Results:
     """SetValueOperation: writes src into dst[starts:ends] in place; it has no output of its own."""
     dst, src = node.take(2)

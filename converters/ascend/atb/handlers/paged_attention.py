@@ -1,0 +1,306 @@
+"""ATB's operations on paged caches of keys and values: PagedAttention, ReshapeAndCache, KvCache, BlockCopy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.ascend.atb.handlers.layouts import from_nz, to_nz
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
+from onnx_sparse.converters.ascend.attention import column, numbers, packed, taken_rows, vector
+from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.schemas.declaration import FLOATS
+
+_PAGED_MASKS = {"UNDEFINED": 0, "NORM": 1, "ALIBI": 2, "SPEC": 3, "MASK_FREE": 4, "NORM_COMPRESS": 5}
+_COMPRESS = {"UNDEFINED": 0, "KVHEAD": 1, "KVHEAD_ROPE": 2}
+_QUANTS = {"UNQUANT": 0, "DEQUANT_FUSION": 1, "QKV_OFFLINE": 2, "QKV_ONLINE": 3}
+_CACHE_CONFIGS = {"K_CACHE_V_CACHE": 0, "K_CACHE_V_BYPASS": 1, "K_CACHE_V_CACHE_NZ": 2}
+
+
+@dataclass
+class _Paged:
+    """The inputs of PagedAttention."""
+
+    query: Tensor
+    k_cache: Tensor
+    v_cache: Tensor | None
+    tables: Tensor
+    lengths: Tensor
+    mask: Tensor | None
+    query_lengths: Tensor | None
+    rest: list[Tensor]
+
+
+@handles(
+    "PagedAttention",
+    to="Gather, MatMul, Softmax, Where",
+    notes="not quantised from int8 queries, MASK_FREE, compressed masks or heads",
+)
+def paged_attention(node: Node, emit: Emitter) -> Results:
+    """PagedAttentionOperation: each token attends to the first contextLens keys of its blocks."""
+    params = node.params
+    heads = params.integer("headNum", 0)
+    groups = params.integer("kvHeadNum", 0) or heads
+    if heads <= 0 or groups < 0 or heads % groups:
+        refuse("ERROR_INVALID_PARAM", f"headNum {heads} and kvHeadNum {groups} do not fit together")
+    for name in ("batchRunStatusEnable", "scaleType", "inputLayout"):
+        if params.number(name, 0):
+            raise Unsupported(f"{name} {params.integer(name, 0)} is not supported")
+    if params.enum("compressType", _COMPRESS, 0):
+        raise Unsupported("compressType: compressed heads are not supported")
+    given = _inputs(node)
+    q = given.query
+    if q.rank == 2:
+        q = emit.reshape(q, [q.dims[0], heads, q.dims[1] // heads])
+    if q.rank != 3 or q.dims[1] != heads:
+        refuse("ERROR_INVALID_TENSOR_DIM", f"the query is {given.query}; [tokens, {heads}, head size] expected")
+    tokens, _, size = q.dims
+    owner = _owners(emit, given, tokens)
+    tables, lengths = (
+        taken_rows(emit, tensor, owner) if owner is not None else tensor
+        for tensor in (given.tables, vector(emit, given.lengths))
+    )
+    keys, values = _gathered(node, emit, given, tables, groups, size)
+    most = keys.dims[1]
+    scores = emit.matmul(
+        emit.reshape(emit.cast(q, TensorProto.FLOAT), [tokens, groups, heads // groups, size]),
+        emit.transpose(keys, [0, 2, 3, 1]),
+    )
+    scores = emit.reshape(scores, [tokens, heads, most])
+    scores = emit.op("Mul", scores, emit.like(params.number("qkScale", 1.0), scores))
+    addend = _mask(node, emit, given, owner, tokens, heads, most)
+    if addend is not None:
+        scores = emit.op("Add", scores, addend)
+    reached = emit.op("Less", numbers(emit, most), column(emit, lengths))
+    inside = emit.reshape(reached, [tokens, 1, most])
+    scores = emit.op("Where", inside, scores, emit.like(-math.inf, scores))
+    weights = emit.reshape(emit.op("Softmax", scores, axis=2), [tokens, groups, heads // groups, most])
+    # What is beyond the length was never written and may be NaN, which a weight of 0 does not remove.
+    clean = emit.op("Where", emit.reshape(reached, [tokens, most, 1, 1]), values, emit.like(0.0, values))
+    result = emit.reshape(emit.matmul(weights, emit.transpose(clean, [0, 2, 1, 3])), [tokens, heads, values.dims[3]])
+    is_empty = emit.reshape(emit.op("Equal", lengths, emit.constant(0)), [tokens, 1, 1])
+    result = emit.op("Where", is_empty, emit.like(0.0, result), result)
+    dims = [tokens, heads * values.dims[3]] if given.query.rank == 2 else result.dims
+    return (emit.cast(emit.reshape(result, dims), node.result_type(0, _float_type(q))),)
+
+
+def _float_type(q: Tensor) -> int:
+    return q.dtype if q.dtype in FLOATS else int(TensorProto.FLOAT16)
+
+
+def _inputs(node: Node) -> _Paged:
+    params = node.params
+    kind = params.enum("maskType", _PAGED_MASKS, 0)
+    if kind >= _PAGED_MASKS["MASK_FREE"]:
+        raise Unsupported("maskType: masks that the kernel makes are not supported")
+    if len(node.inputs) < 4:
+        node.take(5)
+    query, k_cache, *rest = node.inputs
+    is_mla = params.integer("mlaVHeadSize", 0) > 0 and rest[0].dtype not in FLOATS
+    v_cache = None if is_mla else rest.pop(0)
+    if len(rest) < 2:
+        refuse("ERROR_INVALID_IN_TENSOR_NUM", f"it has {len(node.inputs)} inputs")
+    tables, lengths = rest.pop(0), rest.pop(0)
+    mask = rest.pop(0) if kind and rest else None
+    speculative = params.integer("calcType", 0) == 1
+    query_lengths = rest.pop(0) if speculative and rest else None
+    return _Paged(query, k_cache, v_cache, tables, lengths, mask, query_lengths, rest)
+
+
+def _owners(emit: Emitter, given: _Paged, tokens: int) -> Tensor | None:
+    """The sequence of each token; None if each token is one."""
+    if given.query_lengths is None:
+        if given.tables.dims[0] != tokens:
+            refuse("ERROR_INVALID_TENSOR_DIM", f"{given.tables} has not a row for each of {tokens} tokens")
+        return None
+    owner = packed(emit, given.query_lengths, tokens).segment
+    return emit.extreme("Min", owner, emit.constant(given.tables.dims[0] - 1))
+
+
+def _gathered(
+    node: Node, emit: Emitter, given: _Paged, tables: Tensor, groups: int, size: int
+) -> tuple[Tensor, Tensor]:
+    """The keys and values of each token, float32 [tokens, most, groups, size]."""
+    width = node.params.integer("mlaVHeadSize", 0)
+    keys = _blocks(emit, given.k_cache, tables, groups, size)
+    values = keys if given.v_cache is None else _blocks(emit, given.v_cache, tables, groups, None)
+    quantised = node.params.enum("quantType", _QUANTS, 0)
+    if quantised:
+        if quantised != _QUANTS["DEQUANT_FUSION"]:
+            raise Unsupported("quantType: int8 queries are not supported")
+        count = 2 + 2 * node.params.flag("hasQuantOffset", False)
+        if len(given.rest) != count:
+            refuse("ERROR_INVALID_IN_TENSOR_NUM", f"{count} tensors of scales and offsets expected")
+        pairs = [given.rest[: count // 2], given.rest[count // 2 :]]
+        keys, values = (_dequantised(emit, t, *pair) for t, pair in zip((keys, values), pairs, strict=True))
+    return keys, emit.slice(values, [0], [width], [3]) if width else values
+
+
+def _dequantised(emit: Emitter, rows: Tensor, scale: Tensor, offset: Tensor | None = None) -> Tensor:
+    """(int8 + offset) * scale for each channel."""
+    dims = list(rows.dims[2:])
+    if offset is not None:
+        rows = emit.op("Add", rows, emit.reshape(emit.cast(offset, TensorProto.FLOAT), dims))
+    return emit.op("Mul", rows, emit.reshape(emit.cast(scale, TensorProto.FLOAT), dims))
+
+
+def _blocks(emit: Emitter, cache: Tensor, tables: Tensor, groups: int, size: int | None) -> Tensor:
+    """The rows of a cache in the blocks of each token; ND, or FRACTAL_NZ [blocks, groups * size / 16, block, 16]."""
+    if cache.rank == 4 and cache.dims[2] != groups and cache.dims[1] * cache.dims[3] % groups == 0:
+        cache = from_nz(emit, cache)
+    blocks, block = cache.dims[:2]
+    total = math.prod(cache.dims[2:])
+    if total % groups or (size is not None and total != groups * size):
+        refuse("ERROR_INVALID_TENSOR_DIM", f"the cache {cache} does not fit {groups} heads of {size}")
+    # Entries behind the last block of a sequence are undefined.
+    wide = emit.cast(tables, TensorProto.INT64)
+    known = emit.extreme("Min", emit.extreme("Max", wide, emit.constant(0)), emit.constant(blocks - 1))
+    tokens, most = tables.dims
+    rows = emit.op("Gather", cache, known, shape=(tokens, most, *cache.dims[1:]), axis=0)
+    return emit.cast(emit.reshape(rows, [tokens, most * block, groups, total // groups]), TensorProto.FLOAT)
+
+
+def _mask(
+    node: Node, emit: Emitter, given: _Paged, owner: Tensor | None, tokens: int, heads: int, most: int
+) -> Tensor | None:
+    """What is added to the scores, float32 [tokens, 1 or heads, most]."""
+    mask = given.mask
+    if mask is None:
+        return None
+    record = node.record.inputs[node.inputs.index(mask)] if node.inputs.index(mask) < len(node.record.inputs) else None
+    if record is not None and record.format == "FRACTAL_NZ":
+        mask = from_nz(emit, mask)
+    wide = emit.cast(mask, TensorProto.FLOAT)
+    kind = node.params.enum("maskType", _PAGED_MASKS, 0)
+    dims = mask.dims
+    if kind == _PAGED_MASKS["SPEC"]:
+        if mask.rank != 2 or dims[0] < tokens:
+            raise Unsupported(f"the mask is {mask}; [tokens, keys] expected")
+        rows = emit.reshape(emit.slice(wide, [0], [tokens], [0]), [tokens, 1, dims[1]])
+    elif owner is not None:  # a causal mask [positions, keys]; the query's tokens are the last ones of its sequence
+        rows = emit.reshape(_last_rows(emit, given, wide, owner, tokens), [tokens, 1, dims[-1]])
+    elif mask.rank == 2:
+        if dims[0] not in (1, tokens):
+            raise Unsupported(f"the mask is {mask}; a row for each of {tokens} tokens expected")
+        rows = emit.reshape(wide, [dims[0], 1, dims[1]])
+    else:
+        first = emit.slice(wide, [0], [1], [mask.rank - 2])
+        count = first.dims
+        own = [count[0], 1, count[-1]] if mask.rank == 3 else [count[0], count[1], count[-1]]
+        if mask.rank == 3 and kind == _PAGED_MASKS["ALIBI"] and count[0] == heads:
+            own = [1, heads, count[-1]]
+        if own[0] not in (1, tokens) or own[1] not in (1, heads):
+            raise Unsupported(f"the mask is {mask}; {tokens} tokens and {heads} heads expected")
+        rows = emit.reshape(first, own)
+    return _of_width(emit, rows, most)
+
+
+def _last_rows(emit: Emitter, given: _Paged, mask: Tensor, owner: Tensor, tokens: int) -> Tensor:
+    """The rows context - queries ... context - 1 of a mask [positions, keys], for the queries of each sequence."""
+    if mask.rank != 2 or given.query_lengths is None:
+        raise Unsupported(f"the mask is {mask}; [positions, keys] expected")
+    own = packed(emit, given.query_lengths, tokens)
+    behind = emit.op("Sub", vector(emit, given.lengths), vector(emit, given.query_lengths))
+    place = emit.op("Add", taken_rows(emit, behind, owner), own.position)
+    return taken_rows(emit, mask, emit.extreme("Min", place, emit.constant(mask.dims[0] - 1)))
+
+
+def _of_width(emit: Emitter, rows: Tensor, most: int) -> Tensor:
+    """A mask cut to, or filled up with zeros to, the keys that the blocks can hold."""
+    width = rows.dims[2]
+    if width >= most:
+        return emit.slice(rows, [0], [most], [2])
+    pads = emit.constant([0, 0, 0, 0, 0, most - width])
+    return emit.op("Pad", rows, pads, shape=(*rows.dims[:2], most))
+
+
+# --- writing into caches ---------------------------------------------------------------------------------------------
+
+
+@handles("ReshapeAndCache", to="ScatterND, Where, Concat", exact=True, notes="without compressed heads")
+def reshape_and_cache(node: Node, emit: Emitter) -> Results:
+    """ReshapeAndCacheOperation: writes rows into the slots of caches in place; negative slots are skipped."""
+    params = node.params
+    if params.enum("compressType", _COMPRESS, 0):
+        raise Unsupported("compressType: compressed heads are not supported")
+    config = params.enum("kvCacheCfg", _CACHE_CONFIGS, 0)
+    is_nz = config == _CACHE_CONFIGS["K_CACHE_V_CACHE_NZ"]
+    if config == _CACHE_CONFIGS["K_CACHE_V_BYPASS"]:
+        k, cache, slots = node.take(3)
+        return (written_slots(emit, cache, k, slots, is_nz=is_nz),)
+    k, v, k_cache, v_cache, slots = node.take(5)
+    return tuple(written_slots(emit, cache, new, slots, is_nz=is_nz) for cache, new in ((k_cache, k), (v_cache, v)))
+
+
+def written_slots(emit: Emitter, cache: Tensor, new: Tensor, slots: Tensor, *, is_nz: bool = False) -> Tensor:
+    """A cache [blocks, block size, ...] with rows written into slots; FRACTAL_NZ: [blocks, columns / 16, size, 16]."""
+    if cache.dtype != new.dtype:
+        refuse("ERROR_INVALID_TENSOR_INI_MATCH", f"{new} is written into {cache}, another element type")
+    tokens = new.dims[0]
+    width = math.prod(new.dims[1:])
+    is_nz = is_nz or (cache.rank == 4 and math.prod(cache.dims[2:]) != width)
+    plain = from_nz(emit, cache) if is_nz else cache
+    blocks, block = plain.dims[:2]
+    if math.prod(plain.dims[2:]) != width:
+        refuse("ERROR_INVALID_TENSOR_DIM", f"{new} does not fit the cache {cache}")
+    result = written_rows(emit, emit.reshape(plain, [blocks * block, width]), emit.reshape(new, [tokens, width]), slots)
+    ordered = emit.reshape(result, list(plain.dims))
+    return to_nz(emit, ordered, cache.dims[3]) if is_nz else ordered
+
+
+def written_rows(emit: Emitter, table: Tensor, rows: Tensor, places: Tensor) -> Tensor:
+    """A table with rows written into places; those with a negative place go into a row that is cut off again."""
+    count, width = table.dims
+    taken = rows.dims[0]
+    wide = vector(emit, places)
+    if wide.dims[0] < taken:
+        rows = emit.slice(rows, [0], [wide.dims[0]], [0])
+    elif wide.dims[0] > taken:
+        wide = emit.slice(wide, [0], [taken], [0])
+    place = emit.op("Where", emit.op("Less", wide, emit.constant(0)), emit.constant(count), wide)
+    spare = emit.cast(emit.constant([[0] * width]), table.dtype)
+    longer = emit.concat([table, spare], 0)
+    where = emit.op("Unsqueeze", place, emit.constant([1]), shape=(rows.dims[0], 1))
+    return emit.slice(emit.op("ScatterND", longer, where, rows, shape=longer.shape), [0], [count], [0])
+
+
+@handles("KvCache", to="ScatterND, CumSum, Gather", writes=2, exact=True)
+def kv_cache(node: Node, emit: Emitter) -> Results:
+    """KvCacheOperation: writes the new rows of each sequence behind its past ones, in place."""
+    new, layer, cache, offsets, lengths = node.take(5)
+    if cache.rank != 4:
+        refuse("ERROR_INVALID_TENSOR_DIM", f"the cache is {cache}; [layers, batch, most, hidden] expected")
+    layers, batch, most, hidden = cache.dims
+    count = math.prod(new.dims) // hidden
+    tokens = packed(emit, lengths, count)
+    past = emit.op("Sub", vector(emit, offsets), vector(emit, lengths))
+    first = emit.op("Add", emit.constant([b * most for b in range(batch)]), past)
+    # Rows behind the last sequence are not written.
+    far = emit.constant([-layers * batch * most - most])
+    place = emit.op("Add", taken_rows(emit, emit.concat([first, far], 0), tokens.segment), tokens.position)
+    above = emit.op("Mul", emit.cast(emit.scalar(layer), TensorProto.INT64), emit.constant(batch * most))
+    table = emit.reshape(cache, [layers * batch * most, hidden])
+    rows = emit.reshape(new, [count, hidden])
+    return (emit.reshape(written_rows(emit, table, rows, emit.op("Add", place, above)), list(cache.dims)),)
+
+
+@handles("BlockCopy", to="Gather, ScatterND", writes=0, exact=True, notes="where it has two results, not in place")
+def block_copy(node: Node, emit: Emitter) -> Results:
+    """BlockCopyOperation: source block i is copied into the destinations up to cumSum[i]."""
+    k_cache, v_cache, source, target, ends = node.take(5)
+    if node.results != 2:
+        raise Unsupported("it writes two inputs in place, of which the graph names none")
+    count = math.prod(target.dims)
+    passed = emit.op("GreaterOrEqual", column(emit, numbers(emit, count)), vector(emit, ends))
+    owner = emit.reduce("ReduceSum", emit.cast(passed, TensorProto.INT64), [1], keepdims=False)
+    last = emit.extreme("Min", owner, emit.constant(source.dims[0] - 1))
+    blocks = taken_rows(emit, vector(emit, source), last)
+    where = emit.op("Unsqueeze", vector(emit, target), emit.constant([1]), shape=(count, 1))
+    return tuple(
+        emit.op("ScatterND", cache, where, taken_rows(emit, cache, blocks), shape=cache.shape)
+        for cache in (k_cache, v_cache)
+    )
