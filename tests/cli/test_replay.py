@@ -290,9 +290,9 @@ class TestOperationsByThemselves:
 class TestTolerances:
     """An element is measured against its own magnitude, not against the largest in the tensor."""
 
-    def verdict(self, cli, tmp_path, layout, npu, exact=None, kind=5):
+    def verdict(self, cli, tmp_path, layout, npu, exact=None):
         x = np.asarray(exact if exact is not None else npu)
-        nodes = [operation("ElewiseOperation", ["x"], ["z"], {"elewiseType": kind}, "Op_0")]
+        nodes = [operation("ElewiseOperation", ["x"], ["z"], {"elewiseType": 5}, "Op_0")]
         write(layout[0].parent, layer(["x"], ["z"], nodes, "FillLayer_0"), layout[0].name)
         write_tensors(layout[1], [-x], [npu])
         write_tensors(layout[1] / "0_ElewiseOperation", [-x], [npu])
@@ -328,9 +328,11 @@ class TestTolerances:
             write_tensors(layout[1] / "0_ElewiseOperation", [x], [steps - np.int8(moved), scale])
             tensors = cli("replay", tmp_path, "--json").json["layers"][0]["tensors"]
             assert next(t for t in tensors if t["tensor"] == "q")["verdict"] == verdict
-        assert (
-            self.verdict(cli, tmp_path, layout, np.array([1, 0], np.int8), np.array([0, -1], np.int8), 7) == "DIFFERS"
-        )
+        x, flags = np.array([0, 1], np.int8), np.array([0, 0], np.int8)  # not x is 1, 0
+        nodes = [operation("ElewiseOperation", ["x"], ["z"], {"elewiseType": 7}, "Not_0")]
+        write(layout[0].parent, layer(["x"], ["z"], nodes, "FillLayer_0"), layout[0].name)
+        write_tensors(layout[1] / "0_ElewiseOperation", [x], [flags])
+        assert cli("replay", tmp_path, "--json").json["layers"][0]["tensors"][0]["verdict"] == "DIFFERS"
 
     def test_moved_elements_may_not_differ(self, cli, tmp_path, layout):
         x = np.array([[1, 2], [3, 4]], F16)

@@ -256,6 +256,30 @@ class TestPages:
             addend = np.broadcast_to(wide(mask)[token, : len(keys)], (2, 1, len(keys)))
             close(y[token], attend(q[token : token + 1], keys, values, addend=addend)[0], F16)
 
+    @pytest.mark.parametrize("layout", ["heads before positions", "FRACTAL_NZ"])
+    def test_other_layouts_of_the_caches(self, tmp_path, layout):
+        """A dump does not say them: the shape does."""
+        q = random(RNG, F16, (3, 4, 16 if layout == "heads before positions" else 32))
+        caches = [random(RNG, F16, (6, 4, 2, q.shape[2])) for _ in range(2)]
+        if layout == "FRACTAL_NZ":
+            given = [cache.reshape(6, 4, 4, 16).transpose(0, 2, 1, 3).copy() for cache in caches]
+        else:
+            given = [cache.transpose(0, 2, 1, 3).copy() for cache in caches]
+        param = {"headNum": 4, "kvHeadNum": 2, "qkScale": 0.2}
+        (y,) = evaluate(tmp_path, "PagedAttentionOperation", param, q, *given, self.TABLES, self.LENGTHS)
+        for row in range(2):
+            keys, values = (self.rows(cache, row) for cache in caches)
+            close(y[row], attend(q[row : row + 1], keys, values, scale=0.2)[0], F16)
+
+    def test_logarithms_of_the_lengths(self, tmp_path):
+        q, caches = random(RNG, F16, (3, 4, 8)), self.caches(F16, 2)
+        factors = np.array([1.5, 0.5, 1.0], F32)
+        param = {"headNum": 4, "kvHeadNum": 2, "qkScale": 0.2}
+        (y,) = evaluate(tmp_path, "PagedAttentionOperation", param, q, *caches, self.TABLES, self.LENGTHS, factors)
+        for row in range(2):
+            keys, values = (self.rows(cache, row) for cache in caches)
+            close(y[row], attend(q[row : row + 1], keys, values, scale=0.2 * factors[row])[0], F16)
+
     @pytest.mark.parametrize("has_offset", [False, True])
     def test_caches_of_int8(self, tmp_path, has_offset):
         q = random(RNG, F16, (3, 4, 8))

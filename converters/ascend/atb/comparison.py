@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ _UNIT = 1.0
 #: ... and at least this: below it, values are noise around zero.
 _LEAST_UNIT = 1e-4
 _FLOAT16_MAX = 65504.0
+#: As many elements are compared at once.
+_PART = 2**20
 
 
 @dataclass(frozen=True)
@@ -103,44 +106,102 @@ def compare(
         actual = actual.reshape(expected.shape)
     if actual.dtype != expected.dtype:
         note = f"{actual.dtype} here"
-    a, b = actual.astype(np.float64), expected.astype(np.float64)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    finite = np.isfinite(a) & np.isfinite(b)
-    with np.errstate(invalid="ignore"):
-        distance = np.where(same, 0.0, np.where(finite, np.abs(a - b), np.inf))
-        relative = np.where(same, 0.0, distance / np.maximum(np.abs(np.where(finite, b, 1.0)), 1e-30))
-    allowed = _allowed(b, dtype, tolerance, exact=exact)
-    within = distance <= allowed
-    excess = np.where(same, 0.0, distance / np.maximum(allowed, 1e-300))
-    worst = None if same.all() else np.unravel_index(int(np.argmax(excess)), expected.shape)
-    norms = float(np.linalg.norm(a) * np.linalg.norm(b)) if finite.all() else 0.0
-    if np.any(~same & np.isinf(a) & (np.abs(b) == _FLOAT16_MAX)) and dtype == "float16":
+    here, npu = np.ascontiguousarray(actual).reshape(-1), np.ascontiguousarray(expected).reshape(-1)
+    unit = _unit(npu) if dtype in TOLERANCES else 0.0
+    found = _Extremes()
+    for start in range(0, here.size, _PART):
+        part = slice(start, start + _PART)
+        found.add(here[part], npu[part], lambda b: _allowed(b, dtype, unit, tolerance, exact=exact))
+    if found.saturated and dtype == "float16":
         note = ", ".join(filter(None, (note, "65504 on the NPU is infinite here: try --fp16-overflow saturate")))
+    place = None if found.place is None else tuple(int(i) for i in np.unravel_index(found.place, expected.shape))
     return Comparison(
         operation,
         tensor,
         dtype,
         shape,
-        float(np.max(distance, initial=0.0)),
-        float(np.max(relative, initial=0.0)),
-        float(np.max(excess, initial=0.0)),
-        None if worst is None else tuple(int(i) for i in worst),
-        None if worst is None else float(a[worst]),
-        None if worst is None else float(b[worst]),
-        float(np.vdot(a, b)) / norms if norms else None,
-        bool(same.all()),
-        bool(within.all()) and actual.dtype == expected.dtype,
+        found.distance,
+        found.relative,
+        found.excess,
+        place,
+        None if found.place is None else float(here[found.place]),
+        None if found.place is None else float(npu[found.place]),
+        found.cosine,
+        found.equal,
+        found.within and actual.dtype == expected.dtype,
         note,
     )
 
 
-def _allowed(npu: Array, dtype: str, tolerance: float | None, *, exact: bool) -> Array:
+@dataclass
+class _Extremes:
+    """The largest differences of the parts so far; caches of keys and values are too large to be wide as a whole."""
+
+    distance: float = 0.0
+    relative: float = 0.0
+    excess: float = 0.0
+    place: int | None = None
+    equal: bool = True
+    within: bool = True
+    saturated: bool = False
+    count: int = 0
+    finite: bool = True
+    products: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    def add(self, here: Array, npu: Array, allowed_for: Callable[[Array], Array]) -> None:
+        """Add a part."""
+        a, b = here.astype(np.float64), npu.astype(np.float64)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        finite = np.isfinite(a) & np.isfinite(b)
+        self.finite = self.finite and bool(finite.all())
+        if self.finite:
+            sums = (np.dot(a, b), np.dot(a, a), np.dot(b, b))
+            self.products = (
+                self.products[0] + float(sums[0]),
+                self.products[1] + float(sums[1]),
+                self.products[2] + float(sums[2]),
+            )
+        if not same.all():
+            self._add_difference(a, b, same, finite, allowed_for(b))
+        self.count += here.size
+
+    def _add_difference(self, a: Array, b: Array, same: Array, finite: Array, allowed: Array) -> None:
+        self.equal = False
+        with np.errstate(invalid="ignore", over="ignore"):
+            distance = np.where(same, 0.0, np.where(finite, np.abs(a - b), np.inf))
+            relative = np.where(same, 0.0, distance / np.maximum(np.abs(np.where(finite, b, 1.0)), 1e-30))
+            excess = np.where(same, 0.0, distance / np.maximum(allowed, 1e-300))
+        worst = int(np.argmax(excess))
+        if self.place is None or excess[worst] > self.excess:
+            self.place, self.excess = self.count + worst, float(excess[worst])
+        self.distance = max(self.distance, float(distance.max()))
+        self.relative = max(self.relative, float(relative.max()))
+        self.within = self.within and bool((distance <= allowed).all())
+        self.saturated = self.saturated or bool(np.any(~same & np.isinf(a) & (np.abs(b) == _FLOAT16_MAX)))
+
+    @property
+    def cosine(self) -> float | None:
+        """The cosine of the angle between the two tensors."""
+        norms = float(np.sqrt(self.products[1]) * np.sqrt(self.products[2])) if self.finite else 0.0
+        return self.products[0] / norms if norms else None
+
+
+def _unit(npu: Array) -> float:
+    """The largest finite magnitude in a tensor, within limits."""
+    largest = _LEAST_UNIT
+    for start in range(0, npu.size, _PART):
+        sizes = np.abs(npu[start : start + _PART].astype(np.float32))
+        largest = max(largest, float(np.max(sizes, initial=0.0, where=np.isfinite(sizes))))
+        if largest >= _UNIT:
+            return _UNIT
+    return largest
+
+
+def _allowed(npu: Array, dtype: str, unit: float, tolerance: float | None, *, exact: bool) -> Array:
     """How far each element may be from the NPU's, which is float64 here."""
     if dtype in TOLERANCES:
         if exact and tolerance is None:
             return np.zeros_like(npu)
         factor = TOLERANCES[dtype] if tolerance is None else tolerance
-        sizes = np.abs(np.where(np.isfinite(npu), npu, 0.0))
-        unit = min(max(float(np.max(sizes, initial=0.0)), _LEAST_UNIT), _UNIT)
-        return np.asarray(factor * np.maximum(sizes, unit))
+        return np.asarray(factor * np.maximum(np.abs(np.where(np.isfinite(npu), npu, 0.0)), unit))
     return np.full_like(npu, 0.0 if exact or dtype != "int8" else _STEP)

@@ -76,7 +76,7 @@ def _quantised(node: Node, emit: Emitter, *, has_bias: bool) -> Tensor:
     y = emit.op("Mul", emit.cast(total, TensorProto.FLOAT), scale)
     if per_token:
         own = emit.cast(rest.pop(0), TensorProto.FLOAT)
-        y = emit.op("Mul", y, emit.reshape(own, [*y.dims[:-1], 1]))
+        y = emit.op("Mul", y, emit.reshape(own, [*own.dims, 1]))
     return y
 
 

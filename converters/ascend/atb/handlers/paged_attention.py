@@ -32,7 +32,8 @@ class _Paged:
     lengths: Tensor
     mask: Tensor | None
     query_lengths: Tensor | None
-    rest: list[Tensor]
+    log_lengths: Tensor | None
+    quantisation: list[Tensor]
 
 
 @handles(
@@ -47,9 +48,6 @@ def paged_attention(node: Node, emit: Emitter) -> Results:
     groups = params.integer("kvHeadNum", 0) or heads
     if heads <= 0 or groups < 0 or heads % groups:
         refuse("ERROR_INVALID_PARAM", f"headNum {heads} and kvHeadNum {groups} do not fit together")
-    for name in ("batchRunStatusEnable", "scaleType", "inputLayout"):
-        if params.number(name, 0):
-            raise Unsupported(f"{name} {params.integer(name, 0)} is not supported")
     if params.enum("compressType", _COMPRESS, 0):
         raise Unsupported("compressType: compressed heads are not supported")
     given = _inputs(node)
@@ -72,6 +70,10 @@ def paged_attention(node: Node, emit: Emitter) -> Results:
     )
     scores = emit.reshape(scores, [tokens, heads, most])
     scores = emit.op("Mul", scores, emit.like(params.number("qkScale", 1.0), scores))
+    if given.log_lengths is not None:
+        factors = emit.cast(given.log_lengths, TensorProto.FLOAT)
+        factors = factors if owner is None else taken_rows(emit, factors, owner)
+        scores = emit.op("Mul", scores, emit.reshape(factors, [tokens, 1, 1]))
     addend = _mask(node, emit, given, owner, tokens, heads, most)
     if addend is not None:
         scores = emit.op("Add", scores, addend)
@@ -107,8 +109,15 @@ def _inputs(node: Node) -> _Paged:
     tables, lengths = rest.pop(0), rest.pop(0)
     mask = rest.pop(0) if kind and rest else None
     speculative = params.integer("calcType", 0) == 1
+    if params.flag("batchRunStatusEnable", False) and rest:
+        rest.pop(0)  # rows that do not run have no defined result; they are computed like the others
     query_lengths = rest.pop(0) if speculative and rest else None
-    return _Paged(query, k_cache, v_cache, tables, lengths, mask, query_lengths, rest)
+    quantised = params.enum("quantType", _QUANTS, 0)
+    # A dump does not say scaleType: the logarithms of the lengths are a last input.
+    log_lengths = rest.pop() if not quantised and rest else None
+    if log_lengths is not None and (log_lengths.dtype not in FLOATS or log_lengths.dims != lengths.dims):
+        refuse("ERROR_INVALID_IN_TENSOR_NUM", f"its last input {log_lengths} has no meaning that is known")
+    return _Paged(query, k_cache, v_cache, tables, lengths, mask, query_lengths, log_lengths, rest)
 
 
 def _owners(emit: Emitter, given: _Paged, tokens: int) -> Tensor | None:
@@ -133,9 +142,9 @@ def _gathered(
         if quantised != _QUANTS["DEQUANT_FUSION"]:
             raise Unsupported("quantType: int8 queries are not supported")
         count = 2 + 2 * node.params.flag("hasQuantOffset", False)
-        if len(given.rest) != count:
+        if len(given.quantisation) != count:
             refuse("ERROR_INVALID_IN_TENSOR_NUM", f"{count} tensors of scales and offsets expected")
-        pairs = [given.rest[: count // 2], given.rest[count // 2 :]]
+        pairs = [given.quantisation[: count // 2], given.quantisation[count // 2 :]]
         keys, values = (_dequantised(emit, t, *pair) for t, pair in zip((keys, values), pairs, strict=True))
     return keys, emit.slice(values, [0], [width], [3]) if width else values
 
@@ -149,9 +158,16 @@ def _dequantised(emit: Emitter, rows: Tensor, scale: Tensor, offset: Tensor | No
 
 
 def _blocks(emit: Emitter, cache: Tensor, tables: Tensor, groups: int, size: int | None) -> Tensor:
-    """The rows of a cache in the blocks of each token; ND, or FRACTAL_NZ [blocks, groups * size / 16, block, 16]."""
-    if cache.rank == 4 and cache.dims[2] != groups and cache.dims[1] * cache.dims[3] % groups == 0:
-        cache = from_nz(emit, cache)
+    """The rows of a cache in the blocks of each token.
+
+    [blocks, block, groups, size], BNSD [blocks, groups, block, size], or FRACTAL_NZ [blocks, groups * size / 16, block,
+    16]; a dump does not say which.
+    """
+    if cache.rank == 4 and cache.dims[2] != groups:
+        if cache.dims[1] == groups:
+            cache = emit.transpose(cache, [0, 2, 1, 3])
+        elif cache.dims[1] * cache.dims[3] % groups == 0:
+            cache = from_nz(emit, cache)
     blocks, block = cache.dims[:2]
     total = math.prod(cache.dims[2:])
     if total % groups or (size is not None and total != groups * size):
