@@ -15,6 +15,7 @@ from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, one_hot,
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE_HANDLERS
 from onnx_sparse.converters.ascend.ge.handlers import Node as GeNode
+from onnx_sparse.converters.ascend.ge.handlers.activation import halves
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNode, UnsupportedNodes, first_line
 from onnx_sparse.converters.graph_emitter import IR_VERSION, value_info
 from onnx_sparse.converters.graphs import graphs
@@ -250,6 +251,35 @@ def _mish(node: Node, emit: Emitter) -> Results:
 @handles("NPURmsNorm", to="Mul, ReduceMean, Sqrt, Div")
 def _rms_norm(node: Node, emit: Emitter) -> Results:
     return _as_ge("RmsNorm", node.take(2), emit, epsilon=float(node.number("epsilon", 1e-6)))
+
+
+@handles("NPURotaryMul", to="Split, Neg, Concat, Mul, Add")
+def _rotary_mul(node: Node, emit: Emitter) -> Results:
+    """X * cos + rotated(x) * sin, by halves of the last axis."""
+    return _as_ge("RotaryMul", node.take(3), emit)
+
+
+@handles("NPUScaledMaskedSoftmax", to="Mul, Where, Softmax")
+def _scaled_masked_softmax(node: Node, emit: Emitter) -> Results:
+    """Softmax of x * scale, with -10000 where the mask is true; fixed_triu_mask is the mask above the diagonal."""
+    scale, triangle = float(node.number("scale", 1.0)), node.integer("fixed_triu_mask", 0)
+    return _as_ge("ScaledMaskedSoftmax", node.take(2), emit, scale=scale, fixed_triu_mask=triangle)
+
+
+@handles("NPUGeGlu", to="Split, Erf, Tanh, Mul")
+def _geglu(node: Node, emit: Emitter) -> Results:
+    """One half of x times gelu of the other, the right one unless activate_left; and gelu of that half."""
+    (x,) = node.take(1)
+    left, right = halves(emit, x, node.integer("dim", -1))
+    other, active = (right, left) if node.integer("activate_left", 0) else (left, right)
+    curve = gelu(emit, active, exact=node.integer("approximate", 1) == 0)
+    return (emit.cast(emit.op("Mul", other, curve), x.dtype), emit.cast(curve, x.dtype))
+
+
+@handles("NPUSilu", to="Sigmoid, Mul")
+def _silu(node: Node, emit: Emitter) -> Results:
+    """X * sigmoid(x)."""
+    return _as_ge("Swish", node.take(1), emit)
 
 
 @handles("NPUFormatCast", to="Identity")

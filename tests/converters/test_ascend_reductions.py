@@ -166,6 +166,22 @@ class TestLinear:
         (y,) = evaluate(tmp_path, "LinearOperation", {"hasBias": False, "transposeB": transpose_b}, x, blocks)
         close(y, wide(x) @ (wide(matrix).T if transpose_b else wide(matrix)), F16)
 
+    @pytest.mark.parametrize("transpose_b", [True, False])
+    def test_fractal_weight_that_is_filled_up(self, tmp_path, transpose_b):
+        """Blocks are 16 by 16: rows and columns behind those of x and of the result are not the weight's."""
+        x, matrix = random(RNG, F16, (4, 20)), random(RNG, F16, (20, 18))
+        whole = np.full((32, 32), np.nan, F16)
+        own = matrix.T if transpose_b else matrix
+        whole[: own.shape[0], : own.shape[1]] = own
+        blocks = whole.reshape(32, 2, 16).transpose(1, 0, 2)[None].copy()
+        head = "OpName|InDType|InFormat|InShape|OutDType|OutFormat|OutShape"
+        row = "LinearOperation_0_out0|float16;float16|nd;fractal_nz|4,20;1,2,32,16|float16|nd|4,18"
+        table = tmp_path / "table.csv"
+        table.write_text(f"{head}\n{row}\n")
+        param = {"hasBias": False, "transposeB": transpose_b}
+        (y,) = evaluate(tmp_path, "LinearOperation", param, x, blocks, tensors=table)
+        close(y, wide(x) @ wide(matrix), F16)
+
     @pytest.mark.parametrize("dtype", FLOATS)
     def test_a_bias_for_each_batch(self, tmp_path, dtype):
         """Three rows of a bias and three rows of x: row i of the bias is for batch i, not for row i of each batch."""

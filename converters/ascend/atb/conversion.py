@@ -93,9 +93,9 @@ def convert_graph(
 def written(node: AtbNode) -> tuple[str, ...]:
     """The names that a node writes; some operations have no outputs and write an input."""
     handler = HANDLERS.get(node.kind)
-    if node.outputs or handler is None or handler.writes is None or handler.writes >= len(node.inputs):
+    if node.outputs or handler is None or max(handler.writes, default=0) >= len(node.inputs):
         return node.outputs
-    return (node.inputs[handler.writes],)
+    return tuple(node.inputs[place] for place in handler.writes)
 
 
 def _raise_for(untyped: list[str], unsupported: list[UnsupportedNode]) -> None:

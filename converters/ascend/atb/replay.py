@@ -189,9 +189,9 @@ class _Layer:
         if position < len(record.outputs) and record.outputs[position] is not None:
             return record.outputs[position]
         handler = HANDLERS.get(node.kind)
-        place = None if handler is None else handler.writes
-        if place is None or len(node.outputs) != 1 or record.outputs:
+        if record.outputs or handler is None or position >= len(handler.writes):
             return None
+        place = handler.writes[position]
         return record.updated[place] if place < len(record.updated) else None
 
     def _read(self, record: TensorRecord) -> Array:

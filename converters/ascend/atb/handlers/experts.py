@@ -82,7 +82,7 @@ def _best_groups(emit: Emitter, scores: Tensor, groups: int, kept: int, terms: i
     return emit.reshape(spread, [tokens, experts])
 
 
-@handles("GroupTopk", to="TopK, ReduceSum, Where", writes=0, exact=True)
+@handles("GroupTopk", to="TopK, ReduceSum, Where", writes=(0,), exact=True)
 def group_topk(node: Node, emit: Emitter) -> Results:
     """GroupTopkOperation: all but the best groups of experts become 0, in place."""
     x, _ = node.take(2)

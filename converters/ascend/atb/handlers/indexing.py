@@ -53,7 +53,7 @@ def nonzero(node: Node, emit: Emitter) -> Results:
     return (emit.op("Pad", found, pads, shape=(x.rank, total)), count)
 
 
-@handles("IndexAdd", to="Mul, UnsortedSegmentSum", writes=0)
+@handles("IndexAdd", to="Mul, UnsortedSegmentSum", writes=(0,))
 def index_add(node: Node, emit: Emitter) -> Results:
     """IndexAddOperation: var[indices] += alpha * updates along `axis`, in place.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from onnx import TensorProto
 
+from onnx_sparse.converters.ascend.atb.handlers.layouts import from_nz
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
 from onnx_sparse.converters.ascend.compositions import swapped
 from onnx_sparse.converters.ascend.dtypes import ACL
@@ -133,6 +134,16 @@ def _plain_weight(emit: Emitter, x: Tensor, weight: Tensor, node: Node) -> Tenso
     size = _FRACTAL_INT8 if weight.dtype == TensorProto.INT8 else _FRACTAL
     if weight.rank != 4 or weight.dims[3] != size or not (is_nz or x.rank < 4):
         return weight
-    batch, blocks, rows, _ = weight.dims
-    matrix = emit.reshape(emit.transpose(weight, [0, 2, 1, 3]), [batch, rows, blocks * size])
-    return emit.reshape(matrix, [rows, blocks * size]) if batch == 1 else matrix
+    matrix = _cropped(node, emit, x, from_nz(emit, weight))
+    return emit.reshape(matrix, list(matrix.dims[1:])) if matrix.dims[0] == 1 else matrix
+
+
+def _cropped(node: Node, emit: Emitter, x: Tensor, matrix: Tensor) -> Tensor:
+    """The matrix without what fills its blocks up: x has as many columns as it has rows, the result its columns."""
+    transposed = node.params.flag("transposeB", node.params.flag("transWeight", True))
+    terms = x.dims[-2 if node.params.flag("transposeA", False) else -1]
+    record = node.record.outputs[0] if node.record.outputs else None
+    columns = record.shape[-1] if record is not None and record.shape else None
+    wanted = [terms, matrix.dims[1 if transposed else 2] if columns is None else columns]
+    ends = [min(*pair) for pair in zip(reversed(wanted) if transposed else wanted, matrix.dims[1:], strict=True)]
+    return emit.slice(matrix, [0, 0], ends, [1, 2])

@@ -284,7 +284,7 @@ def written_rows(emit: Emitter, table: Tensor, rows: Tensor, places: Tensor) -> 
     return emit.slice(emit.op("ScatterND", longer, where, rows, shape=longer.shape), [0], [count], [0])
 
 
-@handles("KvCache", to="ScatterND, CumSum, Gather", writes=2, exact=True)
+@handles("KvCache", to="ScatterND, CumSum, Gather", writes=(2,), exact=True)
 def kv_cache(node: Node, emit: Emitter) -> Results:
     """KvCacheOperation: writes the new rows of each sequence behind its past ones, in place."""
     new, layer, cache, offsets, lengths = node.take(5)
@@ -304,12 +304,10 @@ def kv_cache(node: Node, emit: Emitter) -> Results:
     return (emit.reshape(written_rows(emit, table, rows, emit.op("Add", place, above)), list(cache.dims)),)
 
 
-@handles("BlockCopy", to="Gather, ScatterND", writes=0, exact=True, notes="where it has two results, not in place")
+@handles("BlockCopy", to="Gather, ScatterND", writes=(0, 1), exact=True)
 def block_copy(node: Node, emit: Emitter) -> Results:
-    """BlockCopyOperation: source block i is copied into the destinations up to cumSum[i]."""
+    """BlockCopyOperation: source block i is copied into the destinations up to cumSum[i], in place."""
     k_cache, v_cache, source, target, ends = node.take(5)
-    if node.results != 2:
-        raise Unsupported("it writes two inputs in place, of which the graph names none")
     count = math.prod(target.dims)
     passed = emit.op("GreaterOrEqual", column(emit, numbers(emit, count)), vector(emit, ends))
     owner = emit.reduce("ReduceSum", emit.cast(passed, TensorProto.INT64), [1], keepdims=False)

@@ -89,12 +89,12 @@ class Handler(registry.Handler):
 
     Attributes:
         weights: The inputs that are a model's weights; with a dump they become initializers.
-        writes: The input that it writes in place of an output, for operations without outputs.
+        writes: The inputs that it writes in place of outputs, for operations without outputs.
         exact: Whether it only moves elements or decides, so that no element of a result may differ.
     """
 
     weights: tuple[int, ...] = ()
-    writes: int | None = None
+    writes: tuple[int, ...] = ()
     exact: bool | Callable[[Parameters], bool] = False
 
     def is_exact(self, params: Parameters) -> bool:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
+from onnx_sparse.converters.ascend.compositions import strided_view
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
@@ -91,21 +88,13 @@ def as_strided(node: Node, emit: Emitter) -> Results:
     size, stride, offset = (node.params.integers(key) for key in ("size", "stride", "offset"))
     if len(size) != len(stride) or len(offset) > 1 or not size or min(size) <= 0:
         refuse("ERROR_INVALID_PARAM", f"size {size}, stride {stride} and offset {offset} do not fit together")
-    first = offset[0] if offset else 0
-    ends = [(dim - 1) * step for dim, step in zip(size, stride, strict=True)]
-    lowest, highest = first + sum(min(e, 0) for e in ends), first + sum(max(e, 0) for e in ends)
-    count = math.prod(x.dims)
-    if lowest < 0 or highest >= count:
-        refuse("ERROR_INVALID_PARAM", f"it reads elements {lowest} to {highest} of {count}")
-    emit.spend(math.prod(size))
-    positions = np.full(size, first, np.int64)
-    for axis, step in enumerate(stride):
-        positions += (np.arange(size[axis]) * step).reshape([-1] + [1] * (len(size) - axis - 1))
-    flat = emit.reshape(x, [count])
-    return (emit.op("Gather", flat, emit.constant(positions), shape=tuple(size), axis=0),)
+    try:
+        return (strided_view(emit, x, size, stride, offset[0] if offset else 0),)
+    except Unsupported as reason:
+        refuse("ERROR_INVALID_PARAM", str(reason))
 
 
-@handles("SetValue", to="Slice, Concat", writes=0, exact=True)
+@handles("SetValue", to="Slice, Concat", writes=(0,), exact=True)
 def set_value(node: Node, emit: Emitter) -> Results:
     """SetValueOperation: writes src into dst[starts:ends] in place; it has no output of its own."""
     dst, src = node.take(2)

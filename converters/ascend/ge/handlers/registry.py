@@ -80,12 +80,12 @@ HANDLERS = Registry(Handler)
 handles = HANDLERS.handles
 
 
-def handles_each(targets: Mapping[str, str]) -> Callable[[Function], Function]:
+def handles_each(targets: Mapping[str, str], notes: str = "") -> Callable[[Function], Function]:
     """Register the decorated function as the handler of operators by the ONNX operators that they become."""
 
     def register(function: Function) -> Function:
         for op_type, target in targets.items():
-            handles(op_type, to=target)(function)
+            handles(op_type, to=target, notes=notes)(function)
         return function
 
     return register
