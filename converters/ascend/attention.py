@@ -157,10 +157,8 @@ def attention(
     """
     (queries, heads, size), (_, groups, own) = (q.shape or ()), (k.shape or ())
     keys, width = (k.shape or ())[0], (v.shape or ())[2]
-    if None in (heads, groups, size, queries, width) or own != size or not groups or heads % groups:
+    if queries is None or heads is None or size is None or width is None or not groups or own != size or heads % groups:
         raise Unsupported(f"{heads} heads of {size} do not share {groups} key heads of {own}")
-    assert isinstance(queries, int)
-    assert isinstance(width, int)
     together = _shaped(emit, emit.transpose(q, [1, 0, 2]), (groups, heads // groups * queries, size))
     scores = emit.matmul(together, emit.transpose(k, [1, 2, 0]))
     scores = _shaped(emit, scores, (heads, queries, keys))

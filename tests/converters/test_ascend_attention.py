@@ -271,6 +271,20 @@ class TestPages:
             keys, values = (self.rows(cache, row) for cache in caches)
             close(y[row], attend(q[row : row + 1], keys, values, scale=0.2)[0], F16)
 
+    def test_sequences_that_do_not_run(self, tmp_path):
+        """The tokens are those of the sequences that run, one after the other; the rest of the result is 0."""
+        q, caches, lengths = random(RNG, F16, (3, 4, 8)), self.caches(F16, 2), np.array([7, 0, 3], np.int32)
+        tables = self.TABLES[[0, 2, 1]]
+        mask = -RNG.uniform(0, 3, (3, 1, 12)).astype(F16)
+        given = [q, *caches, tables, lengths, mask, np.array([1, 0, 1], np.int32)]
+        param = {"headNum": 4, "kvHeadNum": 2, "qkScale": 0.2, "maskType": 1, "batchRunStatusEnable": True}
+        (y,) = evaluate(tmp_path, "PagedAttentionOperation", param, *given)
+        for token, row in ((0, 0), (1, 2)):
+            keys, values = (self.rows(cache, 0 if row == 0 else 1) for cache in caches)
+            addend = np.broadcast_to(wide(mask)[row, :, : len(keys)], (4, 1, len(keys)))
+            close(y[token], attend(q[token : token + 1], keys, values, scale=0.2, addend=addend)[0], F16)
+        np.testing.assert_array_equal(y[2], 0)
+
     def test_logarithms_of_the_lengths(self, tmp_path):
         q, caches = random(RNG, F16, (3, 4, 8)), self.caches(F16, 2)
         factors = np.array([1.5, 0.5, 1.0], F32)
@@ -304,6 +318,27 @@ class TestPages:
         for row in range(2):
             keys = self.rows(cache, row)
             close(y[row], attend(q[row : row + 1], keys, keys[..., :5], scale=0.4)[0], F16)
+
+    @pytest.mark.parametrize("speculative", [False, True])
+    def test_latent_attention(self, tmp_path, speculative):
+        """Both parts of a query attend to both caches; the values are in the first."""
+        parts = [(4, 8), (4, 4)]
+        tokens = 4 if speculative else 3
+        plain, rotated = (random(RNG, F16, (tokens, *shape)) for shape in parts)
+        (cache, _), turned = self.caches(F16, 1), random(RNG, F16, (6, 4, 1, 4))
+        mask, counts = (-RNG.uniform(0, 3, (4, 12))).astype(F16), np.array([3, 1, 0], np.int32)
+        more = [mask, counts] if speculative else []
+        param = {"headNum": 4, "kvHeadNum": 1, "qkScale": 0.3, "cacheMode": 1}
+        param |= {"calcType": 1, "maskType": 1} if speculative else {}
+        given = [plain, rotated, cache, turned, self.TABLES, self.LENGTHS, *more]
+        (y,) = evaluate(tmp_path, "MultiLatentAttentionOperation", param, *given)
+        assert y.shape == plain.shape
+        for token, row in enumerate((0, 0, 0, 1) if speculative else (0, 1)):
+            values = self.rows(cache, row)
+            keys = np.concatenate([values, self.rows(turned, row)], -1)
+            query = np.concatenate([plain[token : token + 1], rotated[token : token + 1]], -1)
+            addend = np.broadcast_to(wide(mask)[token, : len(keys)], (4, 1, len(keys))) if speculative else None
+            close(y[token], attend(query, keys, values, scale=0.3, addend=addend)[0], F16)
 
     @pytest.mark.parametrize("dtype", [F16, BFLOAT16, np.int8])
     def test_writing(self, tmp_path, dtype):
@@ -361,3 +396,26 @@ class TestPages:
         given = [random(RNG, F16, (3, 4, 8)), *self.caches(F16, 2), self.TABLES, self.LENGTHS]
         with pytest.raises(ConversionError, match=message):
             one_operation(tmp_path, "PagedAttentionOperation", {"headNum": 4, "kvHeadNum": 2, **param}, given)
+
+
+def rotated(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+    """Each head [tokens, heads, size] rotated by halves."""
+    first, second = np.split(wide(x), 2, -1)
+    return wide(x) * wide(cos)[:, None] + np.concatenate([-second, first], -1) * wide(sin)[:, None]
+
+
+@HALVES
+def test_rope_q_concat(tmp_path, dtype):
+    q, cos, sin, other = (random(RNG, dtype, shape) for shape in ((3, 16), (3, 8), (3, 8), (3, 2, 5)))
+    (y,) = evaluate(tmp_path, "RopeQConcatOperation", {}, q, cos, sin, other)
+    close(y, np.concatenate([rotated(q.reshape(3, 2, 8), cos, sin), wide(other)], -1), dtype)
+
+
+def test_norm_rope_reshape(tmp_path):
+    x, gamma, key, cos, sin = (random(RNG, F16, shape) for shape in ((2, 12), (12,), (2, 4), (2, 4), (2, 4)))
+    cache, slots = random(RNG, F16, (3, 4, 1, 16)), np.array([9, -1], np.int32)
+    (y,) = evaluate(tmp_path, "NormRopeReshapeOperation", {"epsilon": 1e-5}, x, gamma, key, cos, sin, slots, cache)
+    normed = wide(x) / np.sqrt((wide(x) ** 2).mean(-1, keepdims=True) + 1e-5) * wide(gamma)
+    expected = wide(cache)
+    expected[2, 1, 0] = [*normed[0], *rotated(key[:, None], cos, sin)[0, 0]]
+    close(y, expected, F16)

@@ -97,6 +97,19 @@ def test_index_add_valid(tmp_path):
     close(y, expected, F16)
 
 
+@pytest.mark.parametrize("reduction", [0, 1])
+def test_scatter_elements(tmp_path, reduction):
+    x, updates = random(RNG, F16, (3, 4)), random(RNG, F16, (3, 2))
+    places = np.array([[0, 3], [2, 1], [1, 0]], np.int32)
+    param = {"axis": -1, "reduction": reduction}
+    (y,) = evaluate(tmp_path, "ScatterElementsV2Operation", param, x, places, updates, results=0)
+    expected = wide(x)
+    for row, place in np.ndindex(3, 2):
+        old = expected[row, places[row, place]] if reduction else 0
+        expected[row, places[row, place]] = old + wide(updates)[row, place]
+    close(y, expected, F16)
+
+
 class TestSequences:
     LENGTHS = np.array([2, 3, 1], np.int32)
 

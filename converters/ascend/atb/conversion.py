@@ -10,6 +10,7 @@ from onnx import ModelProto, ValueInfoProto
 
 from onnx_sparse.converters.ascend.atb.graph import AtbGraph, AtbNode, with_unique_writes
 from onnx_sparse.converters.ascend.atb.handlers import HANDLERS, Choices, Node
+from onnx_sparse.converters.ascend.atb.operations import why_not
 from onnx_sparse.converters.ascend.atb.parameters import Parameters
 from onnx_sparse.converters.ascend.atb.records import OperationRecord, Records, TensorRecord
 from onnx_sparse.converters.ascend.atb.tensor_file import read_tensor
@@ -200,7 +201,7 @@ def _convert_node(node: AtbNode, state: _State) -> None:
     state.emit.begin(node.name)
     with state.unsupported.collecting(node.name, node.op_type or "?"):
         if handler is None and not (state.keep_unknown and node.op_type):
-            reason = "this operation is not supported"
+            reason = why_not(node.kind)
             if not node.op_type:
                 reason = "a plugin operation: the dump holds its name only, neither its type nor its parameters"
             raise Unsupported(reason)

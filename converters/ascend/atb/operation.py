@@ -12,6 +12,7 @@ from onnx import ModelProto
 
 from onnx_sparse.converters.ascend.atb.graph import AtbNode
 from onnx_sparse.converters.ascend.atb.handlers import HANDLERS, Choices, Node
+from onnx_sparse.converters.ascend.atb.operations import why_not
 from onnx_sparse.converters.ascend.atb.parameters import Parameters
 from onnx_sparse.converters.ascend.atb.records import OperationRecord
 from onnx_sparse.converters.ascend.emitter import Emitter
@@ -85,7 +86,7 @@ class OperationRunner:
     def _model(self, node: AtbNode, param: object, record: OperationRecord, inputs: Sequence[Array]) -> ModelProto:
         handler = HANDLERS.get(node.kind)
         if handler is None:
-            raise Unsupported("this operation is not supported")
+            raise Unsupported(why_not(node.kind))
         names = [f"input_{i}" for i in range(len(inputs))]
         results = [f"output_{i}" for i in range(len(node.outputs))]
         emit = Emitter([*names, *results], saturate=self._choices.saturates)

@@ -17,9 +17,10 @@ import numpy as np
 
 from onnx_sparse.converters.ascend.atb.comparison import Comparison, compare
 from onnx_sparse.converters.ascend.atb.conversion import written
-from onnx_sparse.converters.ascend.atb.graph import AtbGraph, AtbNode, with_unique_writes
+from onnx_sparse.converters.ascend.atb.graph import AtbGraph, AtbNode, NodePath, with_unique_writes
 from onnx_sparse.converters.ascend.atb.handlers import HANDLERS
 from onnx_sparse.converters.ascend.atb.operation import DoesNotRunError, OperationRunner
+from onnx_sparse.converters.ascend.atb.operations import why_not
 from onnx_sparse.converters.ascend.atb.parameters import Parameters
 from onnx_sparse.converters.ascend.atb.records import OperationRecord, Records, TensorRecord
 from onnx_sparse.converters.ascend.atb.runs import Run
@@ -28,6 +29,8 @@ from onnx_sparse.converters.errors import ConversionError, Unsupported
 from onnx_sparse.converters.tensor import shape_text
 
 Array = np.ndarray[Any, Any]
+#: The path, name and type of a graph.
+_Place = tuple[NodePath, str, str]
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,7 @@ class _Layer:
         self._find_records()
         left = Counter(name for node in self.graph.nodes for name in node.inputs)
         left.update(name for _, names, _ in self._ends() for name in names)
-        ends = {}
+        ends: dict[NodePath, list[tuple[tuple[str, ...], _Place]]] = {}
         for place, names, label in self._ends():
             ends.setdefault(place, []).append((names, label))
         outcomes: list[Outcome] = []
@@ -145,7 +148,7 @@ class _Layer:
                 self._release(left, names)
         return Replay(self.run, tuple(outcomes), tuple(dict.fromkeys(self.notes)))
 
-    def _ends(self) -> Iterator[tuple[Any, tuple[str, ...], tuple[Any, str, str]]]:
+    def _ends(self) -> Iterator[tuple[NodePath, tuple[str, ...], _Place]]:
         """The graphs in the layer and the layer itself: the path of the last operation, and the results."""
         if not self.graph.nodes:
             return
@@ -217,7 +220,7 @@ class _Layer:
         if not node.op_type:
             raise Unsupported("a plugin operation: the dump holds its name only, neither its type nor its parameters")
         if node.kind not in HANDLERS:
-            raise Unsupported("this operation is not supported")
+            raise Unsupported(why_not(node.kind))
         if not node.outputs:
             raise Unsupported("it has no outputs")
         inputs = [self._input(node, record, position) for position in range(len(node.inputs))]
@@ -284,7 +287,8 @@ class _Layer:
         return outcome
 
     def _compared(self, node: AtbNode, record: OperationRecord, results: list[Array]) -> Outcome:
-        comparisons, missing = [], []
+        comparisons: list[Comparison] = []
+        missing: list[str] = []
         params = Parameters(node.param if isinstance(node.param, dict) else None)
         exact = HANDLERS[node.kind].is_exact(params)
         for position, (name, result) in enumerate(zip(node.outputs, results, strict=True)):
@@ -305,10 +309,11 @@ class _Layer:
         reason = f"the dump has no data of {', '.join(missing)}" if missing else ""
         return Outcome(node.name, node.op_type, tuple(comparisons), reason)
 
-    def _results(self, path: Any, name: str, op_type: str, names: tuple[str, ...]) -> Outcome | None:
+    def _results(self, path: NodePath, name: str, op_type: str, names: tuple[str, ...]) -> Outcome | None:
         """Compare the results of a graph; None if the dump has none of them."""
         record = self.records.of(path, name)
-        comparisons, missing = [], []
+        comparisons: list[Comparison] = []
+        missing: list[str] = []
         for tensor, found in zip(names, record.outputs, strict=False):
             if found is None or found.file is None:
                 continue
@@ -333,4 +338,4 @@ def _with_note(comparison: Comparison, note: str) -> Comparison:
 
 def _digest(array: Array) -> int:
     """Tells data apart, whatever their shape."""
-    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8)) if array.size else 0
+    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data) if array.size else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnx_sparse.converters.ascend.atb.handlers import (
     activation,
+    caches,
     communication,
     elewise,
     experts,
@@ -26,6 +27,7 @@ __all__ = [
     "Choices",
     "Node",
     "activation",
+    "caches",
     "communication",
     "elewise",
     "experts",

@@ -34,7 +34,8 @@ def activation(node: Node, emit: Emitter) -> Results:
     """ActivationOperation of type `activationType`."""
     kind = node.params.enum("activationType", _TYPES, 0)
     if kind == _TYPES["SWIGLU_BACKWARD"]:
-        return (_swiglu_backward(emit, *node.take(2), node.params.integer("dim", -1)),)
+        grad, x = node.take(2)
+        return (_swiglu_backward(emit, grad, x, node.params.integer("dim", -1)),)
     (x,) = node.take(1)
     if kind == _TYPES["SWIGLU_FORWARD"]:
         return (_swiglu(emit, x, node.params.integer("dim", -1)),)

@@ -7,10 +7,10 @@ from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, h
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 
-_ONE_RANK = "of one rank; that of several needs the tensors of the others"
+_RANKS = "several ranks: a dump has the tensors of one"
 
 
-@handles("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AllToAll", to="Identity", exact=True, notes=_ONE_RANK)
+@handles("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AllToAll", to="Identity", exact=True, lacks=_RANKS)
 def exchange(node: Node, emit: Emitter) -> Results:
     """AllReduce and similar, of one rank: x."""
     _check_alone(node)
@@ -22,7 +22,7 @@ def exchange(node: Node, emit: Emitter) -> Results:
     return (x,)
 
 
-@handles("LinearParallel", to="MatMul, Add", weights=(1,), notes=f"{_ONE_RANK}; not quantised")
+@handles("LinearParallel", to="MatMul, Add", weights=(1,), lacks=f"{_RANKS}; quantised")
 def linear_parallel(node: Node, emit: Emitter) -> Results:
     """LinearParallelOperation of one rank: x @ weight, and a residual."""
     _check_alone(node)

@@ -12,6 +12,7 @@ from onnx_sparse.converters.ascend.compositions import batched_gather, one_hot
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.segment_reductions import scattered
 
+_REDUCTIONS = {"NONE": 0, "ADD": 1}
 _INDEX_TYPES = {"UNDEFINED": 0, "INDEX_ADD": 1, "INDEX_ADD_VALID": 2}
 
 
@@ -51,6 +52,17 @@ def nonzero(node: Node, emit: Emitter) -> Results:
     behind = emit.op("Sub", emit.constant([total]), count)
     pads = emit.concat([emit.constant([0, 0, 0]), behind], 0)
     return (emit.op("Pad", found, pads, shape=(x.rank, total)), count)
+
+
+@handles("ScatterElementsV2", to="ScatterElements", writes=(0,))
+def scatter_elements(node: Node, emit: Emitter) -> Results:
+    """ScatterElementsV2Operation: updates are put, or added with reduction ADD, along `axis`, in place."""
+    x, indices, updates = node.take(3)
+    axis = x.axis(node.params.integer("axis", -1))
+    wide = [emit.wide(x), indices, emit.wide(updates)]
+    reduction = "add" if node.params.enum("reduction", _REDUCTIONS, 0) else "none"
+    result = emit.op("ScatterElements", *wide, shape=x.shape, axis=axis, reduction=reduction)
+    return (emit.cast(result, x.dtype),)
 
 
 @handles("IndexAdd", to="Mul, UnsortedSegmentSum", writes=(0,))

@@ -23,7 +23,9 @@ _MODELS = {"LLAMA_MODEL": 0, "GEMMA_MODEL": 1}
 _PRECISIONS = {"HIGH_PRECISION_MODE": 0, "HIGH_PERFORMANCE_MODE": 1}
 
 
-@handles("RmsNorm", to="Mul, ReduceMean, Sqrt, Div, Round, Clip", weights=(1,), notes="quantised to int8 only")
+@handles(
+    "RmsNorm", to="Mul, ReduceMean, Sqrt, Div, Round, Clip", weights=(1,), lacks="quantised to other types than int8"
+)
 def rms_norm(node: Node, emit: Emitter) -> Results:
     """RmsNormOperation: x * gamma / sqrt(mean(x^2) + epsilon); PRENORM and POSTNORM add a residual first."""
     kind, params = _kind(node, _RMS_TYPES)
@@ -86,9 +88,7 @@ def _rms_in_float16(emit: Emitter, x: Tensor, gamma: Tensor, params: Parameters)
     return emit.op("Mul", narrow, emit.reshape(emit.cast(gamma, TensorProto.FLOAT), [x.dims[-1]]))
 
 
-@handles(
-    "LayerNorm", to="LayerNormalization, Round, Clip", weights=(1, 2), notes="quantised: NORM and POSTNORM to int8"
-)
+@handles("LayerNorm", to="LayerNormalization, Round, Clip", weights=(1, 2), lacks="quantised PRENORM")
 def layer_norm(node: Node, emit: Emitter) -> Results:
     """LayerNormOperation; PRENORM and POSTNORM add zoomScaleValue * residual first."""
     kind, params = _kind(node, _LAYER_TYPES)

@@ -1,4 +1,4 @@
-"""ATB's operations on paged caches of keys and values: PagedAttention, ReshapeAndCache, KvCache, BlockCopy."""
+"""ATB's attention to paged caches of keys and values: PagedAttention and MultiLatentAttention."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.atb.handlers.layouts import from_nz, to_nz
+from onnx_sparse.converters.ascend.atb.handlers.layouts import from_nz
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
 from onnx_sparse.converters.ascend.attention import column, numbers, packed, taken_rows, vector
+from onnx_sparse.converters.ascend.compositions import top_k
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
@@ -18,12 +19,19 @@ from onnx_sparse.schemas.declaration import FLOATS
 _PAGED_MASKS = {"UNDEFINED": 0, "NORM": 1, "ALIBI": 2, "SPEC": 3, "MASK_FREE": 4, "NORM_COMPRESS": 5}
 _COMPRESS = {"UNDEFINED": 0, "KVHEAD": 1, "KVHEAD_ROPE": 2}
 _QUANTS = {"UNQUANT": 0, "DEQUANT_FUSION": 1, "QKV_OFFLINE": 2, "QKV_ONLINE": 3}
-_CACHE_CONFIGS = {"K_CACHE_V_CACHE": 0, "K_CACHE_V_BYPASS": 1, "K_CACHE_V_CACHE_NZ": 2}
+_LATENT_MASKS = {"UNDEFINED": 0, "SPEC": 1, "MASK_FREE": 2, "CAUSAL_MASK": 3, "SWA_NORM": 4}
+_LATENT_CALCS = {"UNDEFINED": 0, "SPEC": 1, "RING": 2, "SPEC_AND_RING": 3, "PREFILL": 4}
+_SEPARATE_CACHES = 1  # cacheMode KROPE_CTKV
 
 
 @dataclass
 class _Paged:
-    """The inputs of PagedAttention."""
+    """What attends, and to what.
+
+    Attributes:
+        mask_kind: `_PAGED_MASKS`.
+        width: If not 0, the values are as many first columns of the keys.
+    """
 
     query: Tensor
     k_cache: Tensor
@@ -33,13 +41,16 @@ class _Paged:
     mask: Tensor | None
     query_lengths: Tensor | None
     log_lengths: Tensor | None
+    only_running: bool
     quantisation: list[Tensor]
+    mask_kind: int = 0
+    width: int = 0
 
 
 @handles(
     "PagedAttention",
     to="Gather, MatMul, Softmax, Where",
-    notes="not quantised from int8 queries, MASK_FREE, compressed masks or heads",
+    lacks="int8 queries, masks that the kernel makes, compressed heads",
 )
 def paged_attention(node: Node, emit: Emitter) -> Results:
     """PagedAttentionOperation: each token attends to the first contextLens keys of its blocks."""
@@ -50,7 +61,10 @@ def paged_attention(node: Node, emit: Emitter) -> Results:
         refuse("ERROR_INVALID_PARAM", f"headNum {heads} and kvHeadNum {groups} do not fit together")
     if params.enum("compressType", _COMPRESS, 0):
         raise Unsupported("compressType: compressed heads are not supported")
-    given = _inputs(node)
+    return (_attended(node, emit, _inputs(node), heads, groups),)
+
+
+def _attended(node: Node, emit: Emitter, given: _Paged, heads: int, groups: int) -> Tensor:
     q = given.query
     if q.rank == 2:
         q = emit.reshape(q, [q.dims[0], heads, q.dims[1] // heads])
@@ -69,7 +83,7 @@ def paged_attention(node: Node, emit: Emitter) -> Results:
         emit.transpose(keys, [0, 2, 3, 1]),
     )
     scores = emit.reshape(scores, [tokens, heads, most])
-    scores = emit.op("Mul", scores, emit.like(params.number("qkScale", 1.0), scores))
+    scores = emit.op("Mul", scores, emit.like(node.params.number("qkScale", 1.0), scores))
     if given.log_lengths is not None:
         factors = emit.cast(given.log_lengths, TensorProto.FLOAT)
         factors = factors if owner is None else taken_rows(emit, factors, owner)
@@ -87,7 +101,7 @@ def paged_attention(node: Node, emit: Emitter) -> Results:
     is_empty = emit.reshape(emit.op("Equal", lengths, emit.constant(0)), [tokens, 1, 1])
     result = emit.op("Where", is_empty, emit.like(0.0, result), result)
     dims = [tokens, heads * values.dims[3]] if given.query.rank == 2 else result.dims
-    return (emit.cast(emit.reshape(result, dims), node.result_type(0, _float_type(q))),)
+    return emit.cast(emit.reshape(result, dims), node.result_type(0, _float_type(q)))
 
 
 def _float_type(q: Tensor) -> int:
@@ -110,18 +124,66 @@ def _inputs(node: Node) -> _Paged:
     mask = rest.pop(0) if kind and rest else None
     speculative = params.integer("calcType", 0) == 1
     if params.flag("batchRunStatusEnable", False) and rest:
-        rest.pop(0)  # rows that do not run have no defined result; they are computed like the others
+        rest.pop(0)  # sequences that do not run have a length of 0
     query_lengths = rest.pop(0) if speculative and rest else None
     quantised = params.enum("quantType", _QUANTS, 0)
     # A dump does not say scaleType: the logarithms of the lengths are a last input.
     log_lengths = rest.pop() if not quantised and rest else None
     if log_lengths is not None and (log_lengths.dtype not in FLOATS or log_lengths.dims != lengths.dims):
         refuse("ERROR_INVALID_IN_TENSOR_NUM", f"its last input {log_lengths} has no meaning that is known")
-    return _Paged(query, k_cache, v_cache, tables, lengths, mask, query_lengths, log_lengths, rest)
+    running = params.flag("batchRunStatusEnable", False) and query_lengths is None
+    width = params.integer("mlaVHeadSize", 0)
+    return _Paged(
+        query, k_cache, v_cache, tables, lengths, mask, query_lengths, log_lengths, running, rest, kind, width
+    )
+
+
+@handles(
+    "MultiLatentAttention",
+    to="Concat, Gather, MatMul, Softmax, Where",
+    lacks="caches in one tensor or of FRACTAL_NZ, RING and PREFILL, masks that the kernel makes",
+)
+def multi_latent_attention(node: Node, emit: Emitter) -> Results:
+    """MultiLatentAttentionOperation: qNope and qRope attend to the cached ctKV and kRope; ctKV has the values, too."""
+    params = node.params
+    heads, mode = params.integer("headNum", 0), params.integer("cacheMode", 0)
+    calc, kind = params.enum("calcType", _LATENT_CALCS, 0), params.enum("maskType", _LATENT_MASKS, 0)
+    if mode != _SEPARATE_CACHES:
+        raise Unsupported(f"cacheMode {mode}: only separate caches, KROPE_CTKV, are supported")
+    if calc > _LATENT_CALCS["SPEC"] or kind > _LATENT_MASKS["SPEC"] or params.integer("maskUseStatusType", 0):
+        raise Unsupported(f"calcType {calc} or maskType {kind} has no definition that is known")
+    if heads <= 0 or params.integer("kvHeadNum", 1) not in (0, 1):
+        refuse("ERROR_INVALID_PARAM", f"headNum {heads} or kvHeadNum {params.integer('kvHeadNum', 1)}")
+    speculative = calc == _LATENT_CALCS["SPEC"]
+    plain, rotated, latent, turned, tables, lengths, *rest = node.take(6 + (kind > 0) + speculative)
+    mask = rest.pop(0) if kind else None
+    given = _Paged(
+        emit.concat([plain, rotated], plain.rank - 1),
+        emit.concat([latent, turned], latent.rank - 1),
+        None,
+        tables,
+        lengths,
+        mask,
+        rest.pop(0) if speculative else None,
+        None,
+        False,
+        [],
+        _PAGED_MASKS["SPEC"] if kind else 0,
+        latent.dims[-1],
+    )
+    return (_attended(node, emit, given, heads, 1),)
 
 
 def _owners(emit: Emitter, given: _Paged, tokens: int) -> Tensor | None:
-    """The sequence of each token; None if each token is one."""
+    """The sequence of each token; None if each token is one.
+
+    With batchRunStatus the tokens are those of the sequences that run, one after the other.
+    """
+    if given.only_running:
+        count = given.tables.dims[0]
+        idle = emit.op("Equal", vector(emit, given.lengths), emit.constant(0))
+        late = emit.op("Mul", emit.cast(idle, TensorProto.INT64), emit.constant(count))
+        return top_k(emit, emit.op("Add", late, numbers(emit, count)), count, axis=0, largest=False)[1]
     if given.query_lengths is None:
         if given.tables.dims[0] != tokens:
             refuse("ERROR_INVALID_TENSOR_DIM", f"{given.tables} has not a row for each of {tokens} tokens")
@@ -134,9 +196,9 @@ def _gathered(
     node: Node, emit: Emitter, given: _Paged, tables: Tensor, groups: int, size: int
 ) -> tuple[Tensor, Tensor]:
     """The keys and values of each token, float32 [tokens, most, groups, size]."""
-    width = node.params.integer("mlaVHeadSize", 0)
-    keys = _blocks(emit, given.k_cache, tables, groups, size)
-    values = keys if given.v_cache is None else _blocks(emit, given.v_cache, tables, groups, None)
+    layout = _layout(given.k_cache, groups, size)
+    keys = _blocks(emit, given.k_cache, tables, groups, layout)
+    values = keys if given.v_cache is None else _blocks(emit, given.v_cache, tables, groups, layout)
     quantised = node.params.enum("quantType", _QUANTS, 0)
     if quantised:
         if quantised != _QUANTS["DEQUANT_FUSION"]:
@@ -146,7 +208,7 @@ def _gathered(
             refuse("ERROR_INVALID_IN_TENSOR_NUM", f"{count} tensors of scales and offsets expected")
         pairs = [given.quantisation[: count // 2], given.quantisation[count // 2 :]]
         keys, values = (_dequantised(emit, t, *pair) for t, pair in zip((keys, values), pairs, strict=True))
-    return keys, emit.slice(values, [0], [width], [3]) if width else values
+    return keys, emit.slice(values, [0], [given.width], [3]) if given.width else values
 
 
 def _dequantised(emit: Emitter, rows: Tensor, scale: Tensor, offset: Tensor | None = None) -> Tensor:
@@ -157,21 +219,32 @@ def _dequantised(emit: Emitter, rows: Tensor, scale: Tensor, offset: Tensor | No
     return emit.op("Mul", rows, emit.reshape(emit.cast(scale, TensorProto.FLOAT), dims))
 
 
-def _blocks(emit: Emitter, cache: Tensor, tables: Tensor, groups: int, size: int | None) -> Tensor:
-    """The rows of a cache in the blocks of each token.
+def _layout(cache: Tensor, groups: int, size: int) -> str:
+    """How a cache is stored, which a dump does not say.
 
     [blocks, block, groups, size], BNSD [blocks, groups, block, size], or FRACTAL_NZ [blocks, groups * size / 16, block,
-    16]; a dump does not say which.
+    16].
     """
-    if cache.rank == 4 and cache.dims[2] != groups:
-        if cache.dims[1] == groups:
-            cache = emit.transpose(cache, [0, 2, 1, 3])
-        elif cache.dims[1] * cache.dims[3] % groups == 0:
-            cache = from_nz(emit, cache)
+    if cache.rank == 4:
+        if cache.dims[2:] == (groups, size):
+            return "ND"
+        if (cache.dims[1], cache.dims[3]) == (groups, size):
+            return "BNSD"
+        if cache.dims[1] * cache.dims[3] == groups * size:
+            return "NZ"
+    if cache.rank >= 3 and math.prod(cache.dims[2:]) == groups * size:
+        return "ND"
+    refuse("ERROR_INVALID_TENSOR_DIM", f"the cache {cache} does not fit {groups} heads of {size}")
+
+
+def _blocks(emit: Emitter, cache: Tensor, tables: Tensor, groups: int, layout: str) -> Tensor:
+    """The rows of a cache in the blocks of each token."""
+    if layout != "ND":
+        cache = emit.transpose(cache, [0, 2, 1, 3]) if layout == "BNSD" else from_nz(emit, cache)
     blocks, block = cache.dims[:2]
     total = math.prod(cache.dims[2:])
-    if total % groups or (size is not None and total != groups * size):
-        refuse("ERROR_INVALID_TENSOR_DIM", f"the cache {cache} does not fit {groups} heads of {size}")
+    if total % groups:
+        refuse("ERROR_INVALID_TENSOR_DIM", f"the cache {cache} does not fit {groups} heads")
     # Entries behind the last block of a sequence are undefined.
     wide = emit.cast(tables, TensorProto.INT64)
     known = emit.extreme("Min", emit.extreme("Max", wide, emit.constant(0)), emit.constant(blocks - 1))
@@ -190,14 +263,18 @@ def _mask(
     record = node.record.inputs[node.inputs.index(mask)] if node.inputs.index(mask) < len(node.record.inputs) else None
     if record is not None and record.format == "FRACTAL_NZ":
         mask = from_nz(emit, mask)
+    kind = given.mask_kind
+    if kind == _PAGED_MASKS["SPEC"] and mask.rank == 3 and mask.dims[0] == 1:
+        mask = emit.reshape(mask, list(mask.dims[1:]))
     wide = emit.cast(mask, TensorProto.FLOAT)
-    kind = node.params.enum("maskType", _PAGED_MASKS, 0)
     dims = mask.dims
     if kind == _PAGED_MASKS["SPEC"]:
         if mask.rank != 2 or dims[0] < tokens:
             raise Unsupported(f"the mask is {mask}; [tokens, keys] expected")
         rows = emit.reshape(emit.slice(wide, [0], [tokens], [0]), [tokens, 1, dims[1]])
-    elif owner is not None:  # a causal mask [positions, keys]; the query's tokens are the last ones of its sequence
+    elif (
+        owner is not None and given.query_lengths is not None
+    ):  # a causal mask [positions, keys]; the query's tokens are the last ones of its sequence
         rows = emit.reshape(_last_rows(emit, given, wide, owner, tokens), [tokens, 1, dims[-1]])
     elif mask.rank == 2:
         if dims[0] not in (1, tokens):
@@ -207,11 +284,13 @@ def _mask(
         first = emit.slice(wide, [0], [1], [mask.rank - 2])
         count = first.dims
         own = [count[0], 1, count[-1]] if mask.rank == 3 else [count[0], count[1], count[-1]]
-        if mask.rank == 3 and kind == _PAGED_MASKS["ALIBI"] and count[0] == heads:
-            own = [1, heads, count[-1]]
+        if mask.rank == 3 and kind == _PAGED_MASKS["ALIBI"] and count[0] in (heads, tokens * heads):
+            own = [count[0] // heads, heads, count[-1]]
         if own[0] not in (1, tokens) or own[1] not in (1, heads):
             raise Unsupported(f"the mask is {mask}; {tokens} tokens and {heads} heads expected")
         rows = emit.reshape(first, own)
+    if given.only_running and owner is not None and rows.dims[0] == tokens:
+        rows = taken_rows(emit, rows, owner)
     return _of_width(emit, rows, most)
 
 
@@ -232,89 +311,3 @@ def _of_width(emit: Emitter, rows: Tensor, most: int) -> Tensor:
         return emit.slice(rows, [0], [most], [2])
     pads = emit.constant([0, 0, 0, 0, 0, most - width])
     return emit.op("Pad", rows, pads, shape=(*rows.dims[:2], most))
-
-
-# --- writing into caches ---------------------------------------------------------------------------------------------
-
-
-@handles("ReshapeAndCache", to="ScatterND, Where, Concat", exact=True, notes="without compressed heads")
-def reshape_and_cache(node: Node, emit: Emitter) -> Results:
-    """ReshapeAndCacheOperation: writes rows into the slots of caches in place; negative slots are skipped."""
-    params = node.params
-    if params.enum("compressType", _COMPRESS, 0):
-        raise Unsupported("compressType: compressed heads are not supported")
-    config = params.enum("kvCacheCfg", _CACHE_CONFIGS, 0)
-    is_nz = config == _CACHE_CONFIGS["K_CACHE_V_CACHE_NZ"]
-    if config == _CACHE_CONFIGS["K_CACHE_V_BYPASS"]:
-        k, cache, slots = node.take(3)
-        return (written_slots(emit, cache, k, slots, is_nz=is_nz),)
-    k, v, k_cache, v_cache, slots = node.take(5)
-    return tuple(written_slots(emit, cache, new, slots, is_nz=is_nz) for cache, new in ((k_cache, k), (v_cache, v)))
-
-
-def written_slots(emit: Emitter, cache: Tensor, new: Tensor, slots: Tensor, *, is_nz: bool = False) -> Tensor:
-    """A cache [blocks, block size, ...] with rows written into slots; FRACTAL_NZ: [blocks, columns / 16, size, 16]."""
-    if cache.dtype != new.dtype:
-        refuse("ERROR_INVALID_TENSOR_INI_MATCH", f"{new} is written into {cache}, another element type")
-    tokens = new.dims[0]
-    width = math.prod(new.dims[1:])
-    is_nz = is_nz or (cache.rank == 4 and math.prod(cache.dims[2:]) != width)
-    plain = from_nz(emit, cache) if is_nz else cache
-    blocks, block = plain.dims[:2]
-    if math.prod(plain.dims[2:]) != width:
-        refuse("ERROR_INVALID_TENSOR_DIM", f"{new} does not fit the cache {cache}")
-    result = written_rows(emit, emit.reshape(plain, [blocks * block, width]), emit.reshape(new, [tokens, width]), slots)
-    ordered = emit.reshape(result, list(plain.dims))
-    return to_nz(emit, ordered, cache.dims[3]) if is_nz else ordered
-
-
-def written_rows(emit: Emitter, table: Tensor, rows: Tensor, places: Tensor) -> Tensor:
-    """A table with rows written into places; those with a negative place go into a row that is cut off again."""
-    count, width = table.dims
-    taken = rows.dims[0]
-    wide = vector(emit, places)
-    if wide.dims[0] < taken:
-        rows = emit.slice(rows, [0], [wide.dims[0]], [0])
-    elif wide.dims[0] > taken:
-        wide = emit.slice(wide, [0], [taken], [0])
-    place = emit.op("Where", emit.op("Less", wide, emit.constant(0)), emit.constant(count), wide)
-    spare = emit.cast(emit.constant([[0] * width]), table.dtype)
-    longer = emit.concat([table, spare], 0)
-    where = emit.op("Unsqueeze", place, emit.constant([1]), shape=(rows.dims[0], 1))
-    return emit.slice(emit.op("ScatterND", longer, where, rows, shape=longer.shape), [0], [count], [0])
-
-
-@handles("KvCache", to="ScatterND, CumSum, Gather", writes=(2,), exact=True)
-def kv_cache(node: Node, emit: Emitter) -> Results:
-    """KvCacheOperation: writes the new rows of each sequence behind its past ones, in place."""
-    new, layer, cache, offsets, lengths = node.take(5)
-    if cache.rank != 4:
-        refuse("ERROR_INVALID_TENSOR_DIM", f"the cache is {cache}; [layers, batch, most, hidden] expected")
-    layers, batch, most, hidden = cache.dims
-    count = math.prod(new.dims) // hidden
-    tokens = packed(emit, lengths, count)
-    past = emit.op("Sub", vector(emit, offsets), vector(emit, lengths))
-    first = emit.op("Add", emit.constant([b * most for b in range(batch)]), past)
-    # Rows behind the last sequence are not written.
-    far = emit.constant([-layers * batch * most - most])
-    place = emit.op("Add", taken_rows(emit, emit.concat([first, far], 0), tokens.segment), tokens.position)
-    above = emit.op("Mul", emit.cast(emit.scalar(layer), TensorProto.INT64), emit.constant(batch * most))
-    table = emit.reshape(cache, [layers * batch * most, hidden])
-    rows = emit.reshape(new, [count, hidden])
-    return (emit.reshape(written_rows(emit, table, rows, emit.op("Add", place, above)), list(cache.dims)),)
-
-
-@handles("BlockCopy", to="Gather, ScatterND", writes=(0, 1), exact=True)
-def block_copy(node: Node, emit: Emitter) -> Results:
-    """BlockCopyOperation: source block i is copied into the destinations up to cumSum[i], in place."""
-    k_cache, v_cache, source, target, ends = node.take(5)
-    count = math.prod(target.dims)
-    passed = emit.op("GreaterOrEqual", column(emit, numbers(emit, count)), vector(emit, ends))
-    owner = emit.reduce("ReduceSum", emit.cast(passed, TensorProto.INT64), [1], keepdims=False)
-    last = emit.extreme("Min", owner, emit.constant(source.dims[0] - 1))
-    blocks = taken_rows(emit, vector(emit, source), last)
-    where = emit.op("Unsqueeze", vector(emit, target), emit.constant([1]), shape=(count, 1))
-    return tuple(
-        emit.op("ScatterND", cache, where, taken_rows(emit, cache, blocks), shape=cache.shape)
-        for cache in (k_cache, v_cache)
-    )

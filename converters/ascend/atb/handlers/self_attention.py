@@ -24,7 +24,7 @@ from onnx_sparse.converters.ascend.attention import (
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.schemas.declaration import FLOATS
+from onnx_sparse.schemas.declaration import FLOATS, DType
 
 _CALC_TYPES = {"UNDEFINED": 0, "ENCODER": 1, "DECODER": 2, "PA_ENCODER": 3, "PREFIX_ENCODER": 4}
 _KERNELS = {"KERNELTYPE_DEFAULT": 0, "KERNELTYPE_HIGH_PRECISION": 1, "KERNELTYPE_EXP_M8V2": 2}
@@ -47,7 +47,7 @@ _CACHE_CONFIGS = {"K_CACHE_V_CACHE": 0, "K_BYPASS_V_BYPASS": 1}
 #: Masks of other types than float16 are 1 where a key has no weight, and are multiplied by this.
 _COEFFICIENT = -3e38
 #: What the kernel adds to the scores of masked keys where it ignores the tensor.
-_MASKED = {TensorProto.FLOAT16: -10000.0}
+_MASKED: dict[DType, float] = {TensorProto.FLOAT16: -10000.0}
 #: What is refused, and why, if a parameter is not 0.
 _UNSUPPORTED = {
     "quantType": "quantised attention",
@@ -60,7 +60,7 @@ _UNSUPPORTED = {
 @handles(
     "SelfAttention",
     to="MatMul, Softmax, CumSum, Gather, Where",
-    notes="PA_ENCODER, and caches of keys and values; not quantised, compressed ALiBi, PREFIX_ENCODER or BNSD",
+    lacks="quantised attention, compressed ALiBi masks, PREFIX_ENCODER, BNSD, LOGN",
 )
 def self_attention(node: Node, emit: Emitter) -> Results:
     """SelfAttentionOperation: softmax(q k^T * scale + mask) @ v for each sequence and head."""

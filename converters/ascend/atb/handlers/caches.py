@@ -1,0 +1,100 @@
+"""ATB's operations that write into caches of keys and values: ReshapeAndCache, KvCache, BlockCopy."""
+
+from __future__ import annotations
+
+import math
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.ascend.atb.handlers.layouts import from_nz, to_nz
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
+from onnx_sparse.converters.ascend.attention import column, numbers, packed, taken_rows, vector
+from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+
+_COMPRESS = {"UNDEFINED": 0, "KVHEAD": 1, "KVHEAD_ROPE": 2}
+_CACHE_CONFIGS = {"K_CACHE_V_CACHE": 0, "K_CACHE_V_BYPASS": 1, "K_CACHE_V_CACHE_NZ": 2}
+
+
+@handles("ReshapeAndCache", to="ScatterND, Where, Concat", exact=True, lacks="compressed heads")
+def reshape_and_cache(node: Node, emit: Emitter) -> Results:
+    """ReshapeAndCacheOperation: writes rows into the slots of caches in place; negative slots are skipped."""
+    params = node.params
+    if params.enum("compressType", _COMPRESS, 0):
+        raise Unsupported("compressType: compressed heads are not supported")
+    config = params.enum("kvCacheCfg", _CACHE_CONFIGS, 0)
+    is_nz = config == _CACHE_CONFIGS["K_CACHE_V_CACHE_NZ"]
+    if config == _CACHE_CONFIGS["K_CACHE_V_BYPASS"]:
+        k, cache, slots = node.take(3)
+        return (written_slots(emit, cache, k, slots, is_nz=is_nz),)
+    k, v, k_cache, v_cache, slots = node.take(5)
+    return tuple(written_slots(emit, cache, new, slots, is_nz=is_nz) for cache, new in ((k_cache, k), (v_cache, v)))
+
+
+def written_slots(emit: Emitter, cache: Tensor, new: Tensor, slots: Tensor, *, is_nz: bool = False) -> Tensor:
+    """A cache [blocks, block size, ...] with rows written into slots; FRACTAL_NZ: [blocks, columns / 16, size, 16]."""
+    if cache.dtype != new.dtype:
+        refuse("ERROR_INVALID_TENSOR_INI_MATCH", f"{new} is written into {cache}, another element type")
+    tokens = new.dims[0]
+    width = math.prod(new.dims[1:])
+    is_nz = is_nz or (cache.rank == 4 and math.prod(cache.dims[2:]) != width)
+    plain = from_nz(emit, cache) if is_nz else cache
+    blocks, block = plain.dims[:2]
+    if math.prod(plain.dims[2:]) != width:
+        refuse("ERROR_INVALID_TENSOR_DIM", f"{new} does not fit the cache {cache}")
+    result = written_rows(emit, emit.reshape(plain, [blocks * block, width]), emit.reshape(new, [tokens, width]), slots)
+    ordered = emit.reshape(result, list(plain.dims))
+    return to_nz(emit, ordered, cache.dims[3]) if is_nz else ordered
+
+
+def written_rows(emit: Emitter, table: Tensor, rows: Tensor, places: Tensor) -> Tensor:
+    """A table with rows written into places; those with a negative place go into a row that is cut off again."""
+    count, width = table.dims
+    taken = rows.dims[0]
+    wide = vector(emit, places)
+    if wide.dims[0] < taken:
+        rows = emit.slice(rows, [0], [wide.dims[0]], [0])
+    elif wide.dims[0] > taken:
+        wide = emit.slice(wide, [0], [taken], [0])
+    place = emit.op("Where", emit.op("Less", wide, emit.constant(0)), emit.constant(count), wide)
+    spare = emit.cast(emit.constant([[0] * width]), table.dtype)
+    longer = emit.concat([table, spare], 0)
+    where = emit.op("Unsqueeze", place, emit.constant([1]), shape=(rows.dims[0], 1))
+    return emit.slice(emit.op("ScatterND", longer, where, rows, shape=longer.shape), [0], [count], [0])
+
+
+@handles("KvCache", to="ScatterND, CumSum, Gather", writes=(2,), exact=True)
+def kv_cache(node: Node, emit: Emitter) -> Results:
+    """KvCacheOperation: writes the new rows of each sequence behind its past ones, in place."""
+    new, layer, cache, offsets, lengths = node.take(5)
+    if cache.rank != 4:
+        refuse("ERROR_INVALID_TENSOR_DIM", f"the cache is {cache}; [layers, batch, most, hidden] expected")
+    layers, batch, most, hidden = cache.dims
+    count = math.prod(new.dims) // hidden
+    tokens = packed(emit, lengths, count)
+    past = emit.op("Sub", vector(emit, offsets), vector(emit, lengths))
+    first = emit.op("Add", emit.constant([b * most for b in range(batch)]), past)
+    # Rows behind the last sequence are not written.
+    far = emit.constant([-layers * batch * most - most])
+    place = emit.op("Add", taken_rows(emit, emit.concat([first, far], 0), tokens.segment), tokens.position)
+    above = emit.op("Mul", emit.cast(emit.scalar(layer), TensorProto.INT64), emit.constant(batch * most))
+    table = emit.reshape(cache, [layers * batch * most, hidden])
+    rows = emit.reshape(new, [count, hidden])
+    return (emit.reshape(written_rows(emit, table, rows, emit.op("Add", place, above)), list(cache.dims)),)
+
+
+@handles("BlockCopy", to="Gather, ScatterND", writes=(0, 1), exact=True)
+def block_copy(node: Node, emit: Emitter) -> Results:
+    """BlockCopyOperation: source block i is copied into the destinations up to cumSum[i], in place."""
+    k_cache, v_cache, source, target, ends = node.take(5)
+    count = math.prod(target.dims)
+    passed = emit.op("GreaterOrEqual", column(emit, numbers(emit, count)), vector(emit, ends))
+    owner = emit.reduce("ReduceSum", emit.cast(passed, TensorProto.INT64), [1], keepdims=False)
+    last = emit.extreme("Min", owner, emit.constant(source.dims[0] - 1))
+    blocks = taken_rows(emit, vector(emit, source), last)
+    where = emit.op("Unsqueeze", vector(emit, target), emit.constant([1]), shape=(count, 1))
+    return tuple(
+        emit.op("ScatterND", cache, where, taken_rows(emit, cache, blocks), shape=cache.shape)
+        for cache in (k_cache, v_cache)
+    )
