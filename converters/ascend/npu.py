@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
-from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, one_hot, range_filled
+from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, one_hot, range_filled, swapped
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE_HANDLERS
 from onnx_sparse.converters.ascend.ge.handlers import Node as GeNode
@@ -276,10 +276,23 @@ def _geglu(node: Node, emit: Emitter) -> Results:
     return (emit.cast(emit.op("Mul", other, curve), x.dtype), emit.cast(curve, x.dtype))
 
 
-@handles("NPUSilu", to="Sigmoid, Mul")
-def _silu(node: Node, emit: Emitter) -> Results:
-    """X * sigmoid(x)."""
-    return _as_ge("Swish", node.take(1), emit)
+@handles("NPUFusedAttentionScore", to="MatMul, Softmax, Transpose", notes="inference: keep_prob = 1")
+def _fused_attention_score(node: Node, emit: Emitter) -> Results:
+    """Softmax(query key^T * scale + mask) @ value, with the heads of a token side by side: [tokens, hidden]."""
+    query, key, value, mask = node.take(4)
+    if node.number("keep_prob", 1.0) != 1.0:
+        raise Unsupported("keep_prob is not 1: what is dropped is random")
+    flags = ("query_transpose", "key_transpose", "bmm_score_transpose_a", "bmm_score_transpose_b", "value_transpose")
+    if turned := [name for name in flags if node.integer(name, 0)]:
+        raise Unsupported(f"{turned[0]} is not supported")
+    q, k, v, addend = map(emit.wide, (query, key, value, mask))
+    scores = emit.matmul(q, swapped(emit, k))
+    scores = emit.op("Mul", scores, emit.like(float(node.number("scale", 1.0)), scores))
+    weights = emit.op("Softmax", emit.op("Add", scores, addend), axis=3, shape=scores.shape)
+    attended = emit.matmul(weights, v)
+    batch, heads, length, size = attended.dims
+    result = emit.transpose(attended, [0, 2, 1, 3])
+    return (emit.cast(emit.reshape(result, [batch * length, heads * size]), query.dtype),)
 
 
 @handles("NPUFormatCast", to="Identity")

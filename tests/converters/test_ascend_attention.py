@@ -128,6 +128,14 @@ class TestPackedSequences:
         (y,) = evaluate(tmp_path, "SelfAttentionOperation", param, *flat, np.array([8], np.int32))
         close(y, attend(q, k, v).reshape(8, -1), F16)
 
+    def test_old_dumps(self, tmp_path):
+        """They have isEncoder in place of calcType, and no maskType."""
+        mask = triangle(8, -np.inf).astype(F16)
+        q, k, v = self.given(F16, 4, 2)
+        param = {"headNum": 4, "kvHeadNum": 2, "headDim": 8, "qkScale": 0.3, "isEncoder": True, "coderType": 0}
+        (y,) = evaluate(tmp_path, "SelfAttentionOperation", param, q, k, v, mask, np.array([8], np.int32))
+        close(y, attend(q, k, v, scale=0.3, addend=np.broadcast_to(wide(mask), (4, 8, 8))), F16)
+
     @pytest.mark.parametrize(
         ("param", "message"),
         [

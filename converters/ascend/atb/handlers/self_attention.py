@@ -43,6 +43,8 @@ _MASKS = {
 _NONE, _NORM, _ALIBI, _NORM_COMPRESS = 0, 1, 2, 3
 _WINDOWS, _CAUSAL = (7, 8), 9
 _UNKNOWN_MASKS = (4, 5, 6)
+#: Old dumps have isEncoder in place of calcType: the attention with a cache has more inputs than this.
+_MOST_PACKED = 5
 _CACHE_CONFIGS = {"K_CACHE_V_CACHE": 0, "K_BYPASS_V_BYPASS": 1}
 #: Masks of other types than float16 are 1 where a key has no weight, and are multiplied by this.
 _COEFFICIENT = -3e38
@@ -77,7 +79,7 @@ def self_attention(node: Node, emit: Emitter) -> Results:
     kind = params.enum("calcType", _CALC_TYPES, 0)
     if kind == _CALC_TYPES["PREFIX_ENCODER"]:
         raise Unsupported("calcType: PREFIX_ENCODER is not supported")
-    if kind == _CALC_TYPES["PA_ENCODER"]:
+    if kind == _CALC_TYPES["PA_ENCODER"] or (kind == 0 and len(node.inputs) <= _MOST_PACKED):
         return (_packed_encoder(node, emit),)
     if params.enum("kvcacheCfg", _CACHE_CONFIGS, 0) == _CACHE_CONFIGS["K_BYPASS_V_BYPASS"]:
         return (_bypass(node, emit),)

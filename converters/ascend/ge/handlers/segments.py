@@ -71,6 +71,24 @@ def unsorted_segment(node: Node, emit: Emitter) -> Results:
     return emit.domain_op(_UNSORTED[node.op_type], inputs)
 
 
+@handles_each({f"{name}D": target for name, target in _UNSORTED.items()})
+def unsorted_segment_d(node: Node, emit: Emitter) -> Results:
+    """UnsortedSegmentSumD(x, segment_ids | num_segments) and similar."""
+    x, segments = node.take(2)
+    (segments,) = _of_one_type(emit, segments)
+    count = emit.constant(node.integer("num_segments"))
+    inputs = {"data": x, "segment_ids": segments, "num_segments": count}
+    return emit.domain_op(_UNSORTED[node.op_type.removesuffix("D")], inputs)
+
+
+@handles("SegmentMaxD", to="SegmentMax")
+def segment_max_d(node: Node, emit: Emitter) -> Results:
+    """SegmentMaxD(x | segment_ids)."""
+    (x,) = node.take(1)
+    segments = emit.constant(node.integers("segment_ids"))
+    return emit.domain_op("SegmentMax", {"data": x, "segment_ids": segments}, {"fill_mode": "ZERO"})
+
+
 @handles("EmbeddingBag", to=", ".join(_BAGS.values()), notes="results for the gradient are empty")
 def embedding_bag(node: Node, emit: Emitter) -> Results:
     """EmbeddingBag(weight, indices, offsets, per_sample_weights | mode, include_last_offset, padding_idx)."""
