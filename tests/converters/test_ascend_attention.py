@@ -128,6 +128,13 @@ class TestPackedSequences:
         (y,) = evaluate(tmp_path, "SelfAttentionOperation", param, *flat, np.array([8], np.int32))
         close(y, attend(q, k, v).reshape(8, -1), F16)
 
+    def test_types_that_atb_does_not_have(self, tmp_path):
+        q, k, v = self.given(F16, 4, 4)
+        param = {"headNum": 4, "calcType": 3}
+        for given in ([q, k.astype(F32), v, self.LENGTHS], [q, k, v, self.LENGTHS.astype(np.int64)]):
+            with pytest.raises(ConversionError, match="ERROR_INVALID_TENSOR_INI_MATCH"):
+                one_operation(tmp_path, "SelfAttentionOperation", param, given)
+
     def test_old_dumps(self, tmp_path):
         """They have isEncoder in place of calcType, and no maskType."""
         mask = triangle(8, -np.inf).astype(F16)

@@ -64,14 +64,30 @@ class TestLinear:
         (y,) = evaluate(tmp_path, "LinearOperation", param, x, weight, bias, scale)
         np.testing.assert_array_equal(wide(y), [[0, -127]])
 
-    @pytest.mark.parametrize("value", [1.5, -3e-5, 0.0, 1e-41, 3e38])
-    def test_bits_of_a_scale(self, tmp_path, value):
+    @pytest.mark.parametrize("value", [1.5, -3e-5, 0.0, 1e-41, 7e4])
+    @pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+    def test_bits_of_a_scale(self, tmp_path, value, dtype):
+        """They are the lower half of an integer; the upper half means something else."""
         scale = np.array([value], F32)
-        stored = scale.view(np.uint32).astype(np.int64) | (5 << 32)  # the upper half means something else
+        stored = (scale.view(np.uint32).astype(np.int64) | (5 << 32)).astype(dtype)
         one = np.array([[1]], np.int8)
-        param = {"hasBias": False, "outDataType": 27}
-        (y,) = evaluate(tmp_path, "LinearOperation", param, one, one, stored)
-        close(y, wide(scale)[None], BFLOAT16)
+        (y,) = evaluate(tmp_path, "LinearOperation", {"hasBias": False, "outDataType": 1}, one, one, stored)
+        with np.errstate(over="ignore"):
+            np.testing.assert_array_equal(y, scale.astype(F16)[None])
+
+    @pytest.mark.parametrize(
+        ("number", "mode", "scale", "bias"),
+        [
+            (27, 1, np.zeros(2, np.int64), None),  # the bits, which only float16 results have
+            (1, 1, np.zeros(2, BFLOAT16), None),
+            (1, 1, np.zeros(2, np.int64), np.zeros(2, F16)),  # cut off to integers, it would be another bias
+        ],
+    )
+    def test_types_of_scales_and_biases(self, tmp_path, number, mode, scale, bias):
+        param = {"hasBias": bias is not None, "outDataType": number, "quantMode": mode}
+        given = [int8s((2, 3)), int8s((2, 3)), *([] if bias is None else [bias]), scale]
+        with pytest.raises(ConversionError, match="ERROR_INVALID_TENSOR_INI_MATCH"):
+            one_operation(tmp_path, "LinearOperation", param, given)
 
     def test_what_is_refused(self, tmp_path):
         given = [np.zeros((2, 2), F16), np.zeros((2, 2), F16), np.zeros(2, F32)]

@@ -7,7 +7,7 @@ import math
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.layouts import from_nz, to_nz
-from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import INTEGERS, Node, Results, check_types, handles, refuse
 from onnx_sparse.converters.ascend.attention import column, numbers, packed, taken_rows, vector
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
@@ -34,8 +34,7 @@ def reshape_and_cache(node: Node, emit: Emitter) -> Results:
 
 def written_slots(emit: Emitter, cache: Tensor, new: Tensor, slots: Tensor, *, is_nz: bool = False) -> Tensor:
     """A cache [blocks, block size, ...] with rows written into slots; FRACTAL_NZ: [blocks, columns / 16, size, 16]."""
-    if cache.dtype != new.dtype:
-        refuse("ERROR_INVALID_TENSOR_INI_MATCH", f"{new} is written into {cache}, another element type")
+    check_types(cache=(cache, [new.dtype]), slots=(slots, INTEGERS))
     tokens = new.dims[0]
     width = math.prod(new.dims[1:])
     is_nz = is_nz or (cache.rank == 4 and math.prod(cache.dims[2:]) != width)
@@ -68,6 +67,7 @@ def written_rows(emit: Emitter, table: Tensor, rows: Tensor, places: Tensor) -> 
 def kv_cache(node: Node, emit: Emitter) -> Results:
     """KvCacheOperation: writes the new rows of each sequence behind its past ones, in place."""
     new, layer, cache, offsets, lengths = node.take(5)
+    check_types(past=(cache, [new.dtype]), tokenOffset=(offsets, INTEGERS), seqLen=(lengths, INTEGERS))
     if cache.rank != 4:
         refuse("ERROR_INVALID_TENSOR_DIM", f"the cache is {cache}; [layers, batch, most, hidden] expected")
     layers, batch, most, hidden = cache.dims

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.layouts import from_nz
-from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, check_types, handles, refuse
 from onnx_sparse.converters.ascend.compositions import swapped
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import Emitter
@@ -19,7 +19,10 @@ from onnx_sparse.schemas.declaration import FLOATS, DType
 _MATMUL_TYPES = {"MATMUL_UNDEFINED": 0, "EIN_SUM": 1}
 _QUANT_MODES = {"QUANT_UNDEFINED": 0, "PER_CHANNEL": 1, "PER_TOKEN": 2}
 #: float16 and bfloat16, by aclDataType number.
-_QUANTISED_RESULTS = (1, 27)
+_FLOAT16 = 1
+_QUANTISED_RESULTS = (_FLOAT16, 27)
+#: Chips whose scales are always bits, as `SocVersion` names them.
+_WITH_BITS = ("Ascend910B", "Ascend910_93", "Ascend310P")
 #: Columns of a block of FRACTAL_NZ.
 _FRACTAL, _FRACTAL_INT8 = 16, 32
 
@@ -70,8 +73,12 @@ def _quantised(node: Node, emit: Emitter, *, has_bias: bool) -> Tensor:
         refuse("ERROR_INVALID_TENSOR_INI_MATCH", f"{x} and {weight} are multiplied as integers; int8 expected")
     total = _product(node, emit, x, weight, lambda a, b: integer_matmul(emit, a, b), TensorProto.INT8)
     if has_bias:
-        total = emit.op("Add", total, _by_batch(emit, x, weight, emit.cast(rest.pop(0), TensorProto.INT32), total))
-    scale = dequantisation_scale(emit, rest.pop(0))
+        bias = rest.pop(0)
+        check_types(bias=(bias, [TensorProto.INT32]))
+        total = emit.op("Add", total, _by_batch(emit, x, weight, bias, total))
+    stored = rest.pop(0)
+    check_types(deqScale=(stored, _scale_types(node, per_token=per_token)))
+    scale = dequantisation_scale(emit, stored)
     if not per_token:  # in PER_TOKEN one row of scales is for all batches
         scale = _by_batch(emit, x, weight, scale, total)
     y = emit.op("Mul", emit.cast(total, TensorProto.FLOAT), scale)
@@ -79,6 +86,14 @@ def _quantised(node: Node, emit: Emitter, *, has_bias: bool) -> Tensor:
         own = emit.cast(rest.pop(0), TensorProto.FLOAT)
         y = emit.op("Mul", y, emit.reshape(own, [*own.dims, 1]))
     return y
+
+
+def _scale_types(node: Node, *, per_token: bool) -> tuple[DType, ...]:
+    """A float16 result has the bits of its scales in 64-bit integers, but not on 910A; others have the scales."""
+    if per_token or node.params.integer("outDataType", -1) != _FLOAT16:
+        return (TensorProto.FLOAT,)
+    bits = (TensorProto.INT64, TensorProto.UINT64)
+    return bits if node.record.soc.startswith(_WITH_BITS) else (*bits, TensorProto.FLOAT)
 
 
 def _product(

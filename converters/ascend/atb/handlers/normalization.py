@@ -57,7 +57,7 @@ def _rms_norm_alone(node: Node, emit: Emitter, params: Parameters, *, quantised:
         y, rstd = rms_normalized(
             emit, emit.cast(x, TensorProto.FLOAT), scale, params.number("epsilon", 1e-5), gamma.rank
         )
-        return (emit.cast(y, x.dtype), rstd)
+        return (emit.cast(y, x.dtype), emit.cast(rstd, node.result_type(1, TensorProto.FLOAT)))
     if params.enum("precisionMode", _PRECISIONS, 0) == _PRECISIONS["HIGH_PERFORMANCE_MODE"]:
         y = _rms_in_float16(emit, x, gamma, params)
     else:

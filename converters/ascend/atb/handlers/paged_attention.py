@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.layouts import from_nz
-from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import INTEGERS, Node, Results, check_types, handles, refuse
 from onnx_sparse.converters.ascend.attention import column, numbers, packed, taken_rows, vector
 from onnx_sparse.converters.ascend.compositions import top_k
 from onnx_sparse.converters.ascend.emitter import Emitter
@@ -121,6 +121,9 @@ def _inputs(node: Node) -> _Paged:
     if len(rest) < 2:
         refuse("ERROR_INVALID_IN_TENSOR_NUM", f"it has {len(node.inputs)} inputs")
     tables, lengths = rest.pop(0), rest.pop(0)
+    check_types(blockTable=(tables, INTEGERS), contextLen=(lengths, INTEGERS))
+    if not params.enum("quantType", _QUANTS, 0):
+        check_types(query=(query, FLOATS), keyCache=(k_cache, [query.dtype]))
     mask = rest.pop(0) if kind and rest else None
     speculative = params.integer("calcType", 0) == 1
     if params.flag("batchRunStatusEnable", False) and rest:

@@ -5,9 +5,11 @@ A handler that cannot convert an operation raises `Unsupported`, with ATB's own 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
+
+from onnx import TensorProto
 
 from onnx_sparse.converters import registry
 from onnx_sparse.converters.ascend.atb.parameters import Parameters
@@ -15,7 +17,7 @@ from onnx_sparse.converters.ascend.atb.records import OperationRecord
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.registry import Results as Results
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.schemas.declaration import DType
+from onnx_sparse.schemas.declaration import DType, dtype_name
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,18 @@ def refuse(error: str, reason: str) -> NoReturn:
     raise Unsupported(f"{error}: {reason}")
 
 
+def check_types(**tensors: tuple[Tensor, Sequence[DType]]) -> None:
+    """Refuse element types that ATB's table of the operation does not have.
+
+    Args:
+        tensors: Each input by its name in ATB, with the types that it may have.
+    """
+    for name, (tensor, allowed) in tensors.items():
+        if tensor.dtype not in allowed:
+            expected = " or ".join(map(dtype_name, allowed))
+            refuse("ERROR_INVALID_TENSOR_INI_MATCH", f"{name} is {dtype_name(tensor.dtype)}; {expected} expected")
+
+
 @dataclass(frozen=True)
 class Handler(registry.Handler):
     """How one operation of ATB is converted.
@@ -104,6 +118,8 @@ class Handler(registry.Handler):
         return self.exact(params) if callable(self.exact) else self.exact
 
 
+#: What lengths, positions, slots and block tables are.
+INTEGERS = (TensorProto.INT32, TensorProto.UINT32)
 #: The handlers by operation, without `Operation` at the end.
 HANDLERS = registry.Registry(Handler)
 handles = HANDLERS.handles

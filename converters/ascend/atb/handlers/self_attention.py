@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.layouts import from_nz
-from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import INTEGERS, Node, Results, check_types, handles, refuse
 from onnx_sparse.converters.ascend.attention import (
     Tokens,
     attention,
@@ -96,6 +96,7 @@ def _packed_encoder(node: Node, emit: Emitter) -> Tensor:
     mask = rest.pop(0) if rest and rest[0].dtype in FLOATS else None
     if len(rest) != 1:
         refuse("ERROR_INVALID_IN_TENSOR_NUM", f"it has {len(node.inputs)} inputs; q, k, v, [mask], seqlen expected")
+    check_types(key=(k, [q.dtype]), seqLen=(rest[0], INTEGERS))
     queries = _by_head(emit, q, heads)
     lengths = _lengths(emit, rest[0])
     tokens = packed(emit, lengths, queries.dims[0])
@@ -116,6 +117,8 @@ def _with_cache(node: Node, emit: Emitter) -> Tensor:
     """q, k, v of the new tokens, kCache, vCache, [mask], tokenOffset, seqLen, layerId."""
     q, k, v, k_cache, v_cache, *rest = node.take(8, 9)
     mask = rest.pop(0) if len(rest) == 4 else None
+    check_types(key=(k, [q.dtype]), value=(v, [q.dtype]), cacheK=(k_cache, [q.dtype]), cacheV=(v_cache, [q.dtype]))
+    check_types(tokenOffset=(rest[0], INTEGERS), seqLen=(rest[1], INTEGERS), layerId=(rest[2], INTEGERS))
     offsets, lengths, layer = (vector(emit, tensor) for tensor in rest)
     heads, groups = _heads(node)
     queries = _by_head(emit, q, heads)
