@@ -34,6 +34,8 @@ onnx-sparse replay atb_dump_data/ --tolerance 1e-3 --json
 _STYLES = {"equal": "green", "ok": "green", "DIFFERS": "bold red", "FAILED": "bold red", "not compared": "yellow"}
 #: Layers that agree are one line each if there are more than this.
 _MOST_TABLES = 4
+#: As many reasons are listed below an error.
+_MOST_LINES = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -138,7 +140,7 @@ def _check(replays: list[Replay], document: dict[str, Any]) -> None:
             f"{len(differing)} of {compared} tensors differ; the first in execution order is {first.tensor} of "
             f"{first.operation} in {_label(first_layer.run)}",
             details=document,
-            lines=lines,
+            lines=_first(lines),
         )
     if failed and not document["not_run"] and len(lines) == 1:
         ((replayed, outcome),) = failed
@@ -150,12 +152,19 @@ def _check(replays: list[Replay], document: dict[str, Any]) -> None:
         count, layers = len(failed), len(document["not_run"])
         parts = [f"{count} operation{'s' if count > 1 else ''} failed"] if count else []
         parts += [f"{layers} layer{'s were' if layers > 1 else ' was'} not run"] if layers else []
-        raise output.CommandError(f"{' and '.join(parts)}; {compared} tensors agree", details=document, lines=lines)
+        raise output.CommandError(
+            f"{' and '.join(parts)}; {compared} tensors agree", details=document, lines=_first(lines)
+        )
     if not compared:
         reasons = [
             f"{_label(r.run)}: {o.operation} ({o.op_type}): {o.reason}" for r in replays for o in r.outcomes if o.reason
         ]
-        raise output.CommandError("nothing was compared", details=document, lines=reasons)
+        raise output.CommandError("nothing was compared", details=document, lines=_first(reasons))
+
+
+def _first(lines: list[str]) -> list[str]:
+    more = len(lines) - _MOST_LINES
+    return [*lines[:_MOST_LINES], f"and {more} more; see them with --json"] if more > 0 else lines
 
 
 def _as_predicate(reason: str) -> str:

@@ -242,6 +242,25 @@ class TestOperationsByThemselves:
         assert [t["operation"] for t in layer_["tensors"]] == ["FillLayer_0"]
         assert {o["verdict"] for o in layer_["operations"] if o["operation"] != "FillLayer_0"} == {"not compared"}
 
+    def test_results_alone(self, cli, tmp_path, layout):
+        """Dumped with -stp 1: each operation reads what the dump has of the results before it."""
+        dump(layout)
+        for folder in layout[1].glob("*/before"):
+            shutil.rmtree(folder)
+        result = cli("replay", tmp_path, "--json")
+        assert result.code == 0, result.err
+        assert len(result.json["layers"][0]["tensors"]) == 6
+
+    def test_headers_alone(self, cli, tmp_path, layout):
+        """Dumped with -sd: there is nothing to compare, which is not the same as equal."""
+        dump(layout)
+        for file in layout[1].rglob("*.bin"):
+            file.write_bytes(file.read_bytes().partition(b"$End=1\n")[0] + b"$End=1\n")
+        result = cli("replay", tmp_path, "--json")
+        assert result.code == 1
+        assert "nothing was compared" in result.err
+        assert {o["verdict"] for o in result.json["layers"][0]["operations"]} == {"not compared"}
+
     def test_a_graph_in_the_layer(self, cli, tmp_path, layout):
         """The results of an inner graph are compared, too, and named."""
         x = np.array([1, 2, 3], F16)
@@ -401,6 +420,26 @@ class TestRuns:
         assert any("Other_3.json: the dump has no tensors of it" in line for line in left)
         assert any("7_Unknown: the dump has no graph of it" in line for line in left)
         assert "left out" in cli("replay", tmp_path).out
+
+    @pytest.mark.parametrize("has_layer", [False, True])
+    def test_a_model(self, cli, tmp_path, layout, has_layer):
+        """The graph of a model has the layers that have none of their own."""
+        if has_layer:
+            dump(layout)
+        x = np.array([1, 2, 3], F16)
+        inner = operation("FillLayer", ["a"], ["b"], "", "FillLayer_0") | {
+            "nodes": [operation("ElewiseOperation", ["a"], ["b"], {"elewiseType": 5}, "Neg_0")]
+        }
+        model = {"modelName": "M", "inTensors": ["a"], "outTensors": ["b"], "nodes": [inner]}
+        place = "model" if layout[0].parts[-3] == "layer" and layout[0].parent.name == "77" else "info/model"
+        write(tmp_path, model, f"{place}/{layout[0].parent.name}/M.json")
+        if not has_layer:
+            write_tensors(layout[1], [x], [-x])
+            write_tensors(layout[1] / "0_ElewiseOperation", [x], [-x])
+        result = cli("replay", tmp_path, "--json")
+        assert result.code == 0, result.err
+        assert [r["layer"] for r in result.json["layers"]] == ["FillLayer_0" if has_layer else "M"]
+        assert has_layer == any("by their own graphs" in line for line in result.json["left_out"])
 
     def test_rounds_of_a_table(self, cli, tmp_path):
         """msprobe's statistic.csv names the files of each execution."""

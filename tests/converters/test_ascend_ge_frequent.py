@@ -200,8 +200,9 @@ CASES = [
     ("ReduceAny", [X > 1, n(1)], {**AT, "keep_dims": True}, [(X > 1).any(1, keepdims=True)]),
     ("ReduceAnyD", [X > 1], {"axes": [-1]}, [(X > 1).any(-1)]),
     ("LogSoftmaxV2", [X], {}, [np.log(softmax(X.astype(np.float64)))]),
-    ("BatchNormV3", [X, *([np.abs(X[0, :, 0])] * 4)], {"is_training": False},
-     [(X - np.abs(X[0, :, :1])) / np.sqrt(np.abs(X[0, :, :1]) + 1e-5) * np.abs(X[0, :, :1]) + np.abs(X[0, :, :1])]),
+    ("BatchNormV3", [X, *([np.abs(X[0, :, 0])] * 4)], {"is_training": False, "results": 5},
+     [(X - np.abs(X[0, :, :1])) / np.sqrt(np.abs(X[0, :, :1]) + 1e-5) * np.abs(X[0, :, :1]) + np.abs(X[0, :, :1]),
+      *[np.abs(X[0, :, 0])] * 3, 1 / np.sqrt(np.abs(X[0, :, 0]) + 1e-5)]),
     # shapes
     ("Unpack", [X], {"num": 3, "axis": 1, "results": 3}, list(X.transpose(1, 0, 2))),
     ("Unpack", [X[:1]], {"num": 1, "results": 1}, [X[0]]),

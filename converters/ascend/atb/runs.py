@@ -226,4 +226,6 @@ class _Search:
                         self.runs.append(Run(graph, path, self.root, (device, round_), None, listed))
                         any_run = True
             if not any_run and not any(run.source == path for run in self.runs):
-                self.left_out.append(f"{path.relative_to(self.root)}: the dump has no tensors of it")
+                is_model = not graph.op_type and self.runs
+                reason = "its layers are replayed by their own graphs" if is_model else "the dump has no tensors of it"
+                self.left_out.append(f"{path.relative_to(self.root)}: {reason}")

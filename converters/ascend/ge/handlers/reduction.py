@@ -52,14 +52,16 @@ def log_softmax(node: Node, emit: Emitter) -> Results:
 
 @handles("BatchNormV3", to="BatchNormalization", notes="inference: is_training = false")
 def batch_norm(node: Node, emit: Emitter) -> Results:
-    """BatchNormV3(x, weight, bias, mean, var | epsilon, is_training): y, and the statistics, empty."""
+    """BatchNormV3(x, weight, bias, mean, var | epsilon, is_training): y, mean, var, mean and 1 / deviation."""
     if node.flag("is_training", True):
         raise Unsupported("is_training is true: the statistics are those of the batch")
     x, *rest = node.take(5)
     wide = [emit.cast(tensor, TensorProto.FLOAT) for tensor in (x, *rest)]
-    y = emit.op("BatchNormalization", *wide, shape=x.shape, epsilon=node.number("epsilon", 1e-5))
-    empty = emit.constant([], TensorProto.FLOAT)
-    return (emit.cast(y, x.dtype), *[empty] * max(len(node.results) - 1, 0))
+    epsilon = node.number("epsilon", 1e-5)
+    y = emit.op("BatchNormalization", *wide, shape=x.shape, epsilon=epsilon)
+    *_, mean, variance = rest
+    deviation = emit.op("Sqrt", emit.op("Add", wide[4], emit.like(epsilon, wide[4])))
+    return (emit.cast(y, x.dtype), mean, variance, mean, emit.op("Reciprocal", deviation))
 
 
 @handles("Cumsum", to="CumSum")

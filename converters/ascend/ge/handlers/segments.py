@@ -89,7 +89,7 @@ def segment_max_d(node: Node, emit: Emitter) -> Results:
     return emit.domain_op("SegmentMax", {"data": x, "segment_ids": segments}, {"fill_mode": "ZERO"})
 
 
-@handles("EmbeddingBag", to=", ".join(_BAGS.values()), notes="results for the gradient are empty")
+@handles("EmbeddingBag", to=", ".join(_BAGS.values()), notes="without the results for the gradient")
 def embedding_bag(node: Node, emit: Emitter) -> Results:
     """EmbeddingBag(weight, indices, offsets, per_sample_weights | mode, include_last_offset, padding_idx)."""
     weight, indices, offsets, weights = (*node.inputs, None, None)[:4]
@@ -119,9 +119,7 @@ def embedding_bag(node: Node, emit: Emitter) -> Results:
         "padding_index": None if padding < 0 else emit.like(padding, indices),
         **({"per_sample_weights": weights} if weights is not None else {}),
     }
-    (bags_,) = emit.domain_op(_BAGS[mode], inputs, {"include_last_offset": last})
-    others = (node.results[i].dtype if i < len(node.results) else None for i in range(1, 4))
-    return (bags_, *(emit.constant([], dtype or TensorProto.INT64) for dtype in others))
+    return emit.domain_op(_BAGS[mode], inputs, {"include_last_offset": last})
 
 
 @handles("SparseReshape", to="SparseReshape")
