@@ -353,6 +353,14 @@ class TestTolerances:
         write_tensors(layout[1] / "0_ElewiseOperation", [x], [flags])
         assert cli("replay", tmp_path, "--json").json["layers"][0]["tensors"][0]["verdict"] == "DIFFERS"
 
+    @pytest.mark.parametrize(("terms", "verdict"), [(2047, "DIFFERS"), (2048, "ok")])
+    def test_sums_of_many_terms(self, cli, tmp_path, layout, terms, verdict):
+        x, weight = np.ones((1, terms), np.float32), np.full((2, terms), 1 / terms, np.float32)
+        nodes = [operation("LinearOperation", ["x", "w"], ["z"], {"hasBias": False}, "Linear_0")]
+        write(layout[0].parent, layer(["x", "w"], ["z"], nodes, "FillLayer_0"), layout[0].name)
+        write_tensors(layout[1] / "0_LinearOperation", [x, weight], [np.full((1, 2), 1 + 3.5e-4, np.float32)])
+        assert cli("replay", tmp_path, "--json").json["layers"][0]["tensors"][0]["verdict"] == verdict
+
     def test_moved_elements_may_not_differ(self, cli, tmp_path, layout):
         x = np.array([[1, 2], [3, 4]], F16)
         nodes = [operation("TransposeOperation", ["x"], ["z"], {"perm": [1, 0]}, "T_0")]

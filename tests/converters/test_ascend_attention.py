@@ -92,6 +92,19 @@ class TestPackedSequences:
         by_sequence = wide(mask) if len(count) == 2 else np.broadcast_to(wide(mask), (3, 4, 5, 5))
         self.check(tmp_path, {"maskType": 2}, self.given(dtype, 4, 4), mask, lambda i, n: by_sequence[i, :, :n, :n])
 
+    def test_compressed_alibi(self, tmp_path):
+        """[heads, rows, 2]: keys 2 and 3 have the scores of keys 0 and 1 two rows further up, and so on."""
+        mask = (-RNG.uniform(0, 3, (4, 8, 2))).astype(F16)
+
+        def addend(_, n):
+            whole = np.full((4, n, n), -10000.0)
+            for i, j in np.ndindex(n, n):
+                if i >= j // 2 * 2:
+                    whole[:, i, j] = wide(mask)[:, i - j // 2 * 2, j % 2]
+            return whole
+
+        self.check(tmp_path, {"maskType": 4}, self.given(F16, 4, 4), mask, addend)
+
     def test_sequences_longer_than_the_mask(self, tmp_path):
         """They have the causal mask; others have theirs."""
         mask = (RNG.integers(0, 2, (3, 3)) * -3.0).astype(F16)
@@ -147,7 +160,7 @@ class TestPackedSequences:
         ("param", "message"),
         [
             ({"quantType": 2}, "quantised attention"),
-            ({"maskType": 4}, "compressed ALiBi"),
+            ({"maskType": 5}, "compressed by slopes"),
             ({"calcType": 4}, "PREFIX_ENCODER"),
             ({"inputLayout": 1}, "BSND"),
             ({"headNum": 0}, "ERROR_INVALID_PARAM"),

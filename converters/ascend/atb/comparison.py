@@ -12,6 +12,8 @@ Array = np.ndarray[Any, Any]
 
 #: How far an element may be from the NPU's, relative to its magnitude, by element type.
 TOLERANCES = {"float16": 2.0**-8, "bfloat16": 2.0**-7, "float32": 2.0**-12, "float64": 2.0**-12}
+#: A sum of so many terms may be twice as far.
+_MANY_TERMS = 2048
 #: How far an element of a quantised result may be from the NPU's.
 _STEP = 1.0
 #: The magnitude against which an element is measured is at most this, unless its own is larger.
@@ -66,7 +68,14 @@ class Comparison:
 
 
 def compare(
-    operation: str, tensor: str, actual: Array, expected: Array, tolerance: float | None = None, *, exact: bool = False
+    operation: str,
+    tensor: str,
+    actual: Array,
+    expected: Array,
+    tolerance: float | None = None,
+    *,
+    exact: bool = False,
+    terms: int = 1,
 ) -> Comparison:
     """Compare a tensor with the NPU's. NaN and infinities must be at the same positions.
 
@@ -80,6 +89,7 @@ def compare(
         expected: The NPU's.
         tolerance: Replaces the tolerance of a floating-point type.
         exact: Whether the operation only moves elements, or decides: no element may differ.
+        terms: The number of terms of which an element is the sum; many of them double the tolerance.
     """
     dtype, shape = str(expected.dtype), tuple(expected.shape)
     note = ""
@@ -108,6 +118,8 @@ def compare(
         note = f"{actual.dtype} here"
     here, npu = np.ascontiguousarray(actual).reshape(-1), np.ascontiguousarray(expected).reshape(-1)
     unit = _unit(npu) if dtype in TOLERANCES else 0.0
+    if tolerance is None and dtype in TOLERANCES and not exact:
+        tolerance = TOLERANCES[dtype] * (2 if terms >= _MANY_TERMS else 1)
     found = _Extremes()
     for start in range(0, here.size, _PART):
         part = slice(start, start + _PART)

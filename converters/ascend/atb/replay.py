@@ -290,7 +290,11 @@ class _Layer:
         comparisons: list[Comparison] = []
         missing: list[str] = []
         params = Parameters(node.param if isinstance(node.param, dict) else None)
-        exact = HANDLERS[node.kind].is_exact(params)
+        handler = HANDLERS[node.kind]
+        exact = handler.is_exact(params)
+        read = record.inputs[0] if record.inputs else None
+        sizes = read.shape if handler.sums and read is not None and read.shape else (1,)
+        terms = sizes[-2 if params.flag("transposeA", False) and len(sizes) > 1 else -1] or 1
         for position, (name, result) in enumerate(zip(node.outputs, results, strict=True)):
             value = self.values[name]
             found, where = self._written(node, record, position), node.name
@@ -304,7 +308,7 @@ class _Layer:
             except ConversionError as error:
                 return Outcome(node.name, node.op_type, tuple(comparisons), str(error), failed=True)
             value.digest = _digest(npu)
-            compared = compare(node.name, name, result, npu, self.tolerance, exact=exact)
+            compared = compare(node.name, name, result, npu, self.tolerance, exact=exact, terms=terms)
             comparisons.append(compared if where == node.name else _with_note(compared, f"as {where} read it"))
         reason = f"the dump has no data of {', '.join(missing)}" if missing else ""
         return Outcome(node.name, node.op_type, tuple(comparisons), reason)

@@ -22,7 +22,7 @@ def exchange(node: Node, emit: Emitter) -> Results:
     return (x,)
 
 
-@handles("LinearParallel", to="MatMul, Add", weights=(1,), lacks=f"{_RANKS}; quantised")
+@handles("LinearParallel", to="MatMul, Add", weights=(1,), sums=True, lacks=f"{_RANKS}; quantised")
 def linear_parallel(node: Node, emit: Emitter) -> Results:
     """LinearParallelOperation of one rank: x @ weight, and a residual."""
     _check_alone(node)

@@ -31,6 +31,7 @@ _FRACTAL, _FRACTAL_INT8 = 16, 32
     "Linear",
     to="Transpose, MatMul, Add, Mul",
     weights=(1, 2),
+    sums=True,
     notes="quantised: int8 weights with outDataType float16 or bfloat16; weights of format FRACTAL_NZ, too",
 )
 def linear(node: Node, emit: Emitter) -> Results:

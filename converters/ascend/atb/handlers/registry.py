@@ -105,12 +105,14 @@ class Handler(registry.Handler):
         weights: The inputs that are a model's weights; with a dump they become initializers.
         writes: The inputs that it writes in place of outputs, for operations without outputs.
         lacks: What of it is not converted; "" if nothing is known to be missing.
+        sums: Whether it sums products along the last axis of its first input, whose rounding grows with their number.
         exact: Whether it only moves elements or decides, so that no element of a result may differ.
     """
 
     weights: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
     lacks: str = ""
+    sums: bool = False
     exact: bool | Callable[[Parameters], bool] = False
 
     def is_exact(self, params: Parameters) -> bool:

@@ -14,6 +14,7 @@ from onnx_sparse.converters.ascend.attention import (
     attention,
     cached,
     causal,
+    column,
     masked_scores,
     numbers,
     packed,
@@ -42,7 +43,8 @@ _MASKS = {
 }
 _NONE, _NORM, _ALIBI, _NORM_COMPRESS = 0, 1, 2, 3
 _WINDOWS, _CAUSAL = (7, 8), 9
-_UNKNOWN_MASKS = (4, 5, 6)
+_ALIBI_COMPRESS = 4
+_UNKNOWN_MASKS = (5, 6)
 #: Old dumps have isEncoder in place of calcType: the attention with a cache has more inputs than this.
 _MOST_PACKED = 5
 _CACHE_CONFIGS = {"K_CACHE_V_CACHE": 0, "K_BYPASS_V_BYPASS": 1}
@@ -62,7 +64,7 @@ _UNSUPPORTED = {
 @handles(
     "SelfAttention",
     to="MatMul, Softmax, CumSum, Gather, Where",
-    lacks="quantised attention, compressed ALiBi masks, PREFIX_ENCODER, BNSD, LOGN",
+    lacks="quantised attention, ALiBi masks compressed by slopes, PREFIX_ENCODER, BNSD, LOGN",
 )
 def self_attention(node: Node, emit: Emitter) -> Results:
     """SelfAttentionOperation: softmax(q k^T * scale + mask) @ v for each sequence and head."""
@@ -75,7 +77,7 @@ def self_attention(node: Node, emit: Emitter) -> Results:
     if params.integer("headNum", 0) <= 0:
         refuse("ERROR_INVALID_PARAM", f"headNum is {params.integer('headNum', 0)}")
     if _mask_type(node) in _UNKNOWN_MASKS:
-        raise Unsupported("maskType: compressed ALiBi masks have no definition that is known")
+        raise Unsupported("maskType: ALiBi masks that are compressed by slopes have no definition that is known")
     kind = params.enum("calcType", _CALC_TYPES, 0)
     if kind == _CALC_TYPES["PREFIX_ENCODER"]:
         raise Unsupported("calcType: PREFIX_ENCODER is not supported")
@@ -284,6 +286,8 @@ def _addend(
     record = node.record.inputs[place] if place < len(node.record.inputs) else None
     plain = from_nz(emit, mask) if record is not None and record.format == "FRACTAL_NZ" else mask
     heads, _ = _heads(node)
+    if kind == _ALIBI_COMPRESS:
+        return _unrolled(emit, plain, heads, queries, keys)
     by_head = kind == _ALIBI
     factor = _factor(node, emit, plain, by_head=by_head)
     batch = lengths.dims[0]
@@ -298,6 +302,25 @@ def _addend(
                         shape=(tokens, 1))  # fmt: skip
     triangle = emit.op("Where", causal(emit, queries, keys, window=window), zero, masked)
     return emit.op("Where", is_longer, triangle, addend)
+
+
+def _unrolled(emit: Emitter, mask: Tensor, heads: int, queries: Tokens, keys: Tokens) -> Tensor:
+    """The scores of a compressed ALiBi mask [heads, rows, width].
+
+    They depend on the distance alone: the next `width` keys have those of the first ones, as many rows further down.
+    """
+    if mask.rank != 3 or mask.dims[0] != heads:
+        raise Unsupported(f"maskType: the compressed ALiBi mask is {mask}; [{heads}, rows, width] expected")
+    _, rows, width = mask.dims
+    step = emit.constant(width)
+    within = emit.op("Mod", keys.position, step, shape=keys.position.shape)
+    row = emit.op("Sub", column(emit, queries.position), emit.op("Sub", keys.position, within))
+    inside = emit.op("GreaterOrEqual", row, emit.constant(0))
+    known = emit.extreme("Min", emit.op("Where", inside, row, emit.constant(0)), emit.constant(rows - 1))
+    place = emit.op("Add", emit.op("Mul", known, step), within)
+    flat = emit.reshape(emit.cast(mask, TensorProto.FLOAT), [heads, rows * width])
+    scores = emit.op("Gather", flat, place, shape=(heads, *(place.shape or ())), axis=1)
+    return emit.op("Where", inside, scores, emit.like(_MASKED[TensorProto.FLOAT16], scores))
 
 
 def _factor(node: Node, emit: Emitter, mask: Tensor, *, by_head: bool) -> Tensor:
