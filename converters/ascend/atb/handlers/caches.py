@@ -7,7 +7,15 @@ import math
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.layouts import from_nz, to_nz
-from onnx_sparse.converters.ascend.atb.handlers.registry import INTEGERS, Node, Results, check_types, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import (
+    INTEGERS,
+    Node,
+    Results,
+    check_types,
+    dims_of,
+    handles,
+    refuse,
+)
 from onnx_sparse.converters.ascend.attention import column, numbers, packed, taken_rows, vector
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
@@ -35,6 +43,8 @@ def reshape_and_cache(node: Node, emit: Emitter) -> Results:
 def written_slots(emit: Emitter, cache: Tensor, new: Tensor, slots: Tensor, *, is_nz: bool = False) -> Tensor:
     """A cache [blocks, block size, ...] with rows written into slots; FRACTAL_NZ: [blocks, columns / 16, size, 16]."""
     check_types(cache=(cache, [new.dtype]), slots=(slots, INTEGERS))
+    if new.rank < 2 or cache.rank < 3:
+        refuse("ERROR_INVALID_TENSOR_DIM", f"{new} and {cache}: [tokens, ...] and [blocks, block size, ...] expected")
     tokens = new.dims[0]
     width = math.prod(new.dims[1:])
     is_nz = is_nz or (cache.rank == 4 and math.prod(cache.dims[2:]) != width)
@@ -68,9 +78,7 @@ def kv_cache(node: Node, emit: Emitter) -> Results:
     """KvCacheOperation: writes the new rows of each sequence behind its past ones, in place."""
     new, layer, cache, offsets, lengths = node.take(5)
     check_types(past=(cache, [new.dtype]), tokenOffset=(offsets, INTEGERS), seqLen=(lengths, INTEGERS))
-    if cache.rank != 4:
-        refuse("ERROR_INVALID_TENSOR_DIM", f"the cache is {cache}; [layers, batch, most, hidden] expected")
-    layers, batch, most, hidden = cache.dims
+    layers, batch, most, hidden = dims_of(cache, "layers, batch, most, hidden")
     count = math.prod(new.dims) // hidden
     tokens = packed(emit, lengths, count)
     past = emit.op("Sub", vector(emit, offsets), vector(emit, lengths))
@@ -88,10 +96,11 @@ def kv_cache(node: Node, emit: Emitter) -> Results:
 def block_copy(node: Node, emit: Emitter) -> Results:
     """BlockCopyOperation: source block i is copied into the destinations up to cumSum[i], in place."""
     k_cache, v_cache, source, target, ends = node.take(5)
-    count = math.prod(target.dims)
+    (count,), (sources,) = dims_of(target, "copies"), dims_of(source, "blocks")
+    check_types(src=(source, INTEGERS), dst=(target, INTEGERS), cumSum=(ends, INTEGERS))
     passed = emit.op("GreaterOrEqual", column(emit, numbers(emit, count)), vector(emit, ends))
     owner = emit.reduce("ReduceSum", emit.cast(passed, TensorProto.INT64), [1], keepdims=False)
-    last = emit.extreme("Min", owner, emit.constant(source.dims[0] - 1))
+    last = emit.extreme("Min", owner, emit.constant(sources - 1))
     blocks = taken_rows(emit, vector(emit, source), last)
     where = emit.op("Unsqueeze", vector(emit, target), emit.constant([1]), shape=(count, 1))
     return tuple(

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, dims_of, handles, refuse
 from onnx_sparse.converters.ascend.attention import column, numbers, taken_rows, vector
 from onnx_sparse.converters.ascend.compositions import sigmoid, swish, top_k
 from onnx_sparse.converters.ascend.emitter import Emitter
@@ -59,7 +59,7 @@ def _best_groups(emit: Emitter, scores: Tensor, groups: int, kept: int, terms: i
 
     A group's score is the sum of its best `terms` experts; of equal groups the first are better.
     """
-    tokens, experts = scores.dims
+    tokens, experts = dims_of(scores, "tokens, experts")
     if groups <= 0 or experts % groups or not 0 <= kept <= groups or not 0 < terms <= experts // groups:
         refuse(
             "ERROR_INVALID_PARAM",
@@ -118,7 +118,7 @@ def fused_add_topk_div(node: Node, emit: Emitter) -> Results:
 
 def _replica(emit: Emitter, experts: Tensor, counts: Tensor, table: Tensor) -> Tensor:
     """The replica of an expert for each token: token t takes t % number of replicas."""
-    tokens, width = experts.dims[0], table.dims[1]
+    tokens, (_, width) = experts.dims[0], dims_of(table, "experts, replicas")
     own = taken_rows(emit, vector(emit, counts), experts)
     token = column(emit, numbers(emit, tokens))
     place = emit.op("Mod", token, emit.extreme("Max", own, emit.constant(1)), shape=experts.shape)
@@ -130,7 +130,7 @@ def _replica(emit: Emitter, experts: Tensor, counts: Tensor, table: Tensor) -> T
 def swiglu_quant(node: Node, emit: Emitter) -> Results:
     """SwigluQuantOperation: swish(a) * b of the halves a and b, as int8 with a scale for each row."""
     (x,) = node.take(1)
-    size = x.dims[-1]
+    size = x.dims[x.axis(-1)]
     if size % 2:
         refuse("ERROR_INVALID_TENSOR_DIM", f"the last axis of {x} does not split into two halves")
     gate, value = emit.split(emit.cast(x, TensorProto.FLOAT), x.rank - 1, [size // 2, size // 2])

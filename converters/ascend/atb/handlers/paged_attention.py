@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.layouts import from_nz
-from onnx_sparse.converters.ascend.atb.handlers.registry import INTEGERS, Node, Results, check_types, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import (
+    INTEGERS,
+    Node,
+    Results,
+    check_types,
+    dims_of,
+    handles,
+    refuse,
+)
 from onnx_sparse.converters.ascend.attention import column, numbers, packed, taken_rows, vector
 from onnx_sparse.converters.ascend.compositions import top_k
 from onnx_sparse.converters.ascend.emitter import Emitter
@@ -66,7 +74,8 @@ def paged_attention(node: Node, emit: Emitter) -> Results:
 
 def _attended(node: Node, emit: Emitter, given: _Paged, heads: int, groups: int) -> Tensor:
     q = given.query
-    if q.rank == 2:
+    dims_of(given.tables, "sequences, most blocks")
+    if q.rank == 2 and not q.dims[1] % heads:
         q = emit.reshape(q, [q.dims[0], heads, q.dims[1] // heads])
     if q.rank != 3 or q.dims[1] != heads:
         refuse("ERROR_INVALID_TENSOR_DIM", f"the query is {given.query}; [tokens, {heads}, head size] expected")
@@ -160,6 +169,10 @@ def multi_latent_attention(node: Node, emit: Emitter) -> Results:
     speculative = calc == _LATENT_CALCS["SPEC"]
     plain, rotated, latent, turned, tables, lengths, *rest = node.take(6 + (kind > 0) + speculative)
     mask = rest.pop(0) if kind else None
+    for tensor in (plain, rotated):
+        dims_of(tensor, "tokens, heads, size")
+    for tensor in (latent, turned):
+        dims_of(tensor, "blocks, block size, heads, size")
     given = _Paged(
         emit.concat([plain, rotated], plain.rank - 1),
         emit.concat([latent, turned], latent.rank - 1),
@@ -251,7 +264,7 @@ def _blocks(emit: Emitter, cache: Tensor, tables: Tensor, groups: int, layout: s
     # Entries behind the last block of a sequence are undefined.
     wide = emit.cast(tables, TensorProto.INT64)
     known = emit.extreme("Min", emit.extreme("Max", wide, emit.constant(0)), emit.constant(blocks - 1))
-    tokens, most = tables.dims
+    tokens, most = dims_of(tables, "sequences, most blocks")
     rows = emit.op("Gather", cache, known, shape=(tokens, most, *cache.dims[1:]), axis=0)
     return emit.cast(emit.reshape(rows, [tokens, most * block, groups, total // groups]), TensorProto.FLOAT)
 

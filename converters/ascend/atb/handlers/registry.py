@@ -85,6 +85,13 @@ def refuse(error: str, reason: str) -> NoReturn:
     raise Unsupported(f"{error}: {reason}")
 
 
+def dims_of(tensor: Tensor, form: str) -> tuple[int, ...]:
+    """The dimensions of a tensor that must have as many axes as a form, `tokens, heads, size`, names."""
+    if tensor.rank != len(form.split(",")):
+        refuse("ERROR_INVALID_TENSOR_DIM", f"{tensor}: [{form}] expected")
+    return tensor.dims
+
+
 def check_types(**tensors: tuple[Tensor, Sequence[DType]]) -> None:
     """Refuse element types that ATB's table of the operation does not have.
 

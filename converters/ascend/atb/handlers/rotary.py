@@ -7,7 +7,7 @@ import math
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.caches import written_slots
-from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, dims_of, handles, refuse
 from onnx_sparse.converters.ascend.compositions import rms_normalized
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
@@ -63,9 +63,9 @@ def fa_update(node: Node, emit: Emitter) -> Results:
 def rope_q_concat(node: Node, emit: Emitter) -> Results:
     """RopeQConcatOperation: q [tokens, heads * size] rotated by halves, each head behind that of another tensor."""
     q, cos, sin, other = node.take(4)
-    heads = other.dims[1]
+    _, heads, _ = dims_of(other, "tokens, heads, size")
     turned = _rotated(emit, q, cos, sin, 2)
-    tokens, size = cos.dims
+    tokens, size = dims_of(cos, "tokens, head size")
     parts = emit.reshape(emit.cast(turned, other.dtype), [tokens, heads, size])
     return (emit.concat([parts, other], 2),)
 
@@ -76,7 +76,7 @@ def norm_rope_reshape(node: Node, emit: Emitter) -> Results:
     x, gamma, key, cos, sin, slots, cache = node.take(7)
     wide, scale = (emit.cast(tensor, TensorProto.FLOAT) for tensor in (x, gamma))
     y, _ = rms_normalized(emit, wide, scale, node.params.number("epsilon", 1e-5))
-    tokens, size = cos.dims
+    tokens, size = dims_of(cos, "tokens, head size")
     turned = emit.reshape(_rotated(emit, key, cos, sin, 2), [tokens, math.prod(key.dims) // (tokens * size), size])
     normed = emit.reshape(
         emit.cast(y, x.dtype), [tokens, turned.dims[1], math.prod(x.dims) // (tokens * turned.dims[1])]

@@ -6,7 +6,7 @@ import math
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, dims_of, handles, refuse
 from onnx_sparse.converters.ascend.attention import packed, taken_rows, vector
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import Emitter
@@ -16,7 +16,7 @@ from onnx_sparse.converters.ascend.emitter import Emitter
 def unpad(node: Node, emit: Emitter) -> Results:
     """UnpadOperation: the tokens of all sequences one after the other, and how much padding was before each."""
     ids, offsets, _, lengths = node.take(4)
-    batch, most = ids.dims
+    batch, most = dims_of(ids, "sequences, most")
     total = batch * most
     tokens = packed(emit, lengths, total)
     inside = emit.op("Less", tokens.segment, emit.constant(batch))
@@ -53,7 +53,7 @@ def dynamic_ntk(node: Node, emit: Emitter) -> Results:
     if number not in ACL:
         refuse("ERROR_INVALID_PARAM", f"outputType {number} is not an element type")
     count = math.prod(positions.dims)
-    batch, half = frequencies.dims
+    batch, half = dims_of(frequencies, "sequences, half of the head size")
     owner = packed(emit, lengths, count).segment
     rows = taken_rows(emit, frequencies, emit.extreme("Min", owner, emit.constant(batch - 1)))
     place = emit.reshape(emit.cast(positions, TensorProto.FLOAT), [count, 1])

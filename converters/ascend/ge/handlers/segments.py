@@ -92,9 +92,7 @@ def segment_max_d(node: Node, emit: Emitter) -> Results:
 @handles("EmbeddingBag", to=", ".join(_BAGS.values()), notes="without the results for the gradient")
 def embedding_bag(node: Node, emit: Emitter) -> Results:
     """EmbeddingBag(weight, indices, offsets, per_sample_weights | mode, include_last_offset, padding_idx)."""
-    weight, indices, offsets, weights = (*node.inputs, None, None)[:4]
-    if weight is None or indices is None:
-        raise Unsupported("its weight and indices must be given")
+    (weight, indices), (offsets, weights) = node.optional(2, 4)
     mode = str(node.attributes.get("mode", "mean"))
     if mode not in _BAGS:
         raise Unsupported(f"mode {mode} is none of {', '.join(_BAGS)}")

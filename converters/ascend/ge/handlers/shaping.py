@@ -160,9 +160,7 @@ def strided_slice_d(node: Node, emit: Emitter) -> Results:
 @handles("StridedSliceV2", to="Slice, Squeeze, Unsqueeze", notes="begin, end, axes and strides are constants")
 def strided_slice_v2(node: Node, emit: Emitter) -> Results:
     """StridedSliceV2(x, begin, end, axes, strides and StridedSlice's masks)."""
-    x, first, last, given, steps = (*node.inputs, None, None)[:5]
-    if x is None or first is None or last is None:
-        raise Unsupported("its input, begin or end is omitted")
+    (x, first, last), (given, steps) = node.optional(3, 5)
     begin, end = first.integers("begin"), last.integers("end")
     strides = [1] * len(begin) if steps is None else steps.integers("strides")
     if given is None:

@@ -34,9 +34,7 @@ def apply_rotary_pos_emb(node: Node, emit: Emitter) -> Results:
 @handles("ScaledMaskedSoftmax", to="Mul, Where, Softmax")
 def scaled_masked(node: Node, emit: Emitter) -> Results:
     """ScaledMaskedSoftmax(x, mask | scale, fixed_triu_mask)."""
-    x, mask = (*node.inputs, None)[:2]
-    if x is None:
-        raise Unsupported("its input is omitted")
+    (x,), (mask,) = node.optional(1, 2)
     scale, triangle = node.number("scale", 1.0), node.flag("fixed_triu_mask")
     return (scaled_masked_softmax(emit, x, mask, scale, upper_triangle=triangle),)
 
@@ -54,8 +52,8 @@ def add_rms_norm(node: Node, emit: Emitter) -> Results:
 @handles("DynamicQuant", to="Abs, ReduceMax, Div, Round", notes="to int8, without groups")
 def dynamic_quant(node: Node, emit: Emitter) -> Results:
     """DynamicQuant(x, smooth_scales): int8 rows, and the scale of each."""
-    x, smooth, groups = (*node.inputs, None, None)[:3]
-    if x is None or groups is not None or node.integer("dst_type", 2) != 2:
+    (x,), (smooth, groups) = node.optional(1, 3)
+    if groups is not None or node.integer("dst_type", 2) != 2:
         raise Unsupported("groups of scales, or another type than int8")
     wide = emit.cast(x, TensorProto.FLOAT)
     if smooth is not None:
@@ -66,9 +64,9 @@ def dynamic_quant(node: Node, emit: Emitter) -> Results:
 @handles("QuantBatchMatmulV3", to="MatMul, Add, Mul", notes="int8 to float16, bfloat16 or int32, without an offset")
 def quant_batch_matmul(node: Node, emit: Emitter) -> Results:
     """QuantBatchMatmulV3(x1, x2, scale, offset, bias, pertoken_scale | dtype, transpose_x1, transpose_x2)."""
-    x, weight, scale, offset, bias, per_token = (*node.inputs, None, None, None)[:6]
-    if x is None or weight is None or scale is None or offset is not None:
-        raise Unsupported("an offset, or without a factor or scale")
+    (x, weight, scale), (offset, bias, per_token) = node.optional(3, 6)
+    if offset is not None:
+        raise Unsupported("an offset is not supported")
     number = node.integer("dtype")
     if number not in (1, 3, 27):
         raise Unsupported(f"dtype {number} is none of float16, bfloat16, int32")
