@@ -116,11 +116,9 @@ def _label(run: Run) -> str:
     """The name of a layer, with the round and device where the dump has several."""
     where = [f"round {run.round}"] if run.round else []
     where += [f"device {run.device.partition('_')[0]}"] if run.device else []
-    place = f" of {run.place[2]}" if len(run.place) > 2 and not run.place[2].endswith(run.graph.op_type) else ""
-    identity = run.place[2].partition("_")[0] if len(run.place) > 2 else ""
-    if identity and not run.graph.name.endswith(f"_{identity}"):
-        where.insert(0, f"id {identity}")
-    return f"{run.graph.name}{place}" + (f" ({', '.join(where)})" if where else "")
+    if run.identity and not run.graph.name.endswith(f"_{run.identity}"):
+        where.insert(0, f"id {run.identity}")
+    return run.graph.name + (f" ({', '.join(where)})" if where else "")
 
 
 def _check(replays: list[Replay], document: dict[str, Any]) -> None:

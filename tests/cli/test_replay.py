@@ -420,6 +420,14 @@ class TestRuns:
         assert result.code == 0, result.err
         assert [r["layer"] for r in result.json["layers"]] == ["FillLayer_0", "FillLayer_1"]
 
+    @pytest.mark.parametrize("place", ["0_77/0_FillLayer", "0_77/0/more/0_FillLayer"])
+    def test_other_depths(self, cli, tmp_path, layout, place):
+        dump(layout)
+        target = layout[1].parents[2] / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        layout[1].rename(target)
+        assert cli("replay", tmp_path, "--json").code == 0
+
     def test_what_is_left_out_is_named(self, cli, tmp_path, layout):
         dump(layout)
         write(layout[0].parent, layer(["x"], ["x"], [], "Other_3"), "Other_3.json")

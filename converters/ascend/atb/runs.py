@@ -20,8 +20,8 @@ from onnx_sparse.converters.ascend.source import inside, read_json
 from onnx_sparse.converters.errors import ConversionError
 
 _GRAPH_PLACES = ("layer", "model", "info/layer", "info/model")
-#: `<device>_<pid>/<round>/<id>_<Layer>`
-_LEVELS = 3
+#: `<device>_<pid>/<round>/<id>_<Layer>`; some tools have a folder more.
+_LEVELS = 4
 _MOST_FOLDERS = 200_000
 
 
@@ -55,7 +55,13 @@ class Run:
     @property
     def round(self) -> str:
         """The round, or "" if the dump does not say it."""
-        return self.place[1] if len(self.place) > 1 else ""
+        return self.place[1] if len(self.place) > 1 and self.place[1].isdecimal() else ""
+
+    @property
+    def identity(self) -> str:
+        """The id in the name of its folder of tensors, or ""."""
+        match = FOLDER.fullmatch(self.place[-1]) if self.folder is not None and self.place else None
+        return match[1] if match else ""
 
     def records(self) -> Records:
         """The records of its tensors; their headers are read only now."""
