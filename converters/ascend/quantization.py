@@ -55,6 +55,8 @@ def integer_matmul(emit: Emitter, left: Tensor, right: Tensor) -> Tensor:
     """
     if left.dtype != TensorProto.INT8 or right.dtype != TensorProto.INT8:
         raise Unsupported(f"{left} and {right}: int8 expected")
+    if left.rank < 2 or right.rank < 2:
+        raise Unsupported(f"{left} and {right} are not matrices")
     terms = left.dims[-1]
     a, b = (emit.cast(tensor, TensorProto.FLOAT) for tensor in (left, right))
     if right.dims[-2] != terms:

@@ -398,6 +398,29 @@ class TestPages:
             expected[1, :, 1], expected[0, :, 0] = new[0].reshape(2, 16), new[1].reshape(2, 16)
             np.testing.assert_array_equal(result, expected)
 
+    @pytest.mark.parametrize("layout", ["ND", "NZ"])
+    @pytest.mark.parametrize("with_starts", [False, True])
+    def test_loading(self, tmp_path, layout, with_starts):
+        """The rows of all sequences, into tensors whose other rows stay; the caches are of FRACTAL_NZ by default."""
+        caches = [random(RNG, F16, (6, 4, 32)) for _ in range(2)]
+        stored = [c.reshape(6, 4, 2, 16).transpose(0, 2, 1, 3).copy() if layout == "NZ" else c.reshape(6, 4, 2, 16)
+                  for c in caches]  # fmt: skip
+        lengths, starts = np.array([5, 2], np.int32), np.array([0, 4], np.int32)
+        tables = np.array([[4, 1, 9], [2, 5, -3]], np.int32)
+        targets = [random(RNG, F16, (9, 32) if layout == "NZ" else (9, 2, 16)) for _ in range(2)]
+        given = [*stored, tables, np.array([0, 5, 7], np.int32) if with_starts else lengths, *targets]
+        given += [starts] if with_starts else []
+        param = {"kvCacheCfg": int(layout == "ND"), "hasSeqStarts": with_starts}
+        results = evaluate(tmp_path, "PagedCacheLoadOperation", param, *given, results=2)
+        for result, cache, target in zip(results, caches, targets, strict=True):
+            expected = target.reshape(9, 32).copy()
+            row = 0
+            for i, n in enumerate(lengths):
+                for j in range(n):
+                    expected[row] = cache[tables[i, j // 4 + (starts[i] // 4 if with_starts else 0)], j % 4]
+                    row += 1
+            np.testing.assert_array_equal(result.reshape(9, 32), expected)
+
     @pytest.mark.parametrize("results", [0, 2])
     def test_copies_of_blocks(self, tmp_path, results):
         """In place: the graph may name no results."""

@@ -7,8 +7,8 @@ from onnx_sparse.converters.registry import CoverageRow
 
 _OTHER_RANKS = "it exchanges tensors with other ranks, which a dump of one rank does not have"
 _RANDOM = "it draws random numbers of the NPU's host"
-_VIEWS = "it reads through strides, of which a dump has no parameters"
-_FUSED = "it fuses quantised products by expert, which no public definition covers"
+_UNUSED = "no model in the public sources uses it"
+_PARTLY_DEFINED = "its public definition does not cover what models use of it"
 #: The operations without a handler, by name, with the reason.
 NOT_CONVERTED = {
     "AllGatherV": _OTHER_RANKS,
@@ -19,20 +19,19 @@ NOT_CONVERTED = {
     "Recv": _OTHER_RANKS,
     "TopkToppSampling": _RANDOM,
     "Multinomial": _RANDOM,
-    "LinearSparse": "its weights are compressed in a format without a public definition",
-    "RmsNormWithStride": _VIEWS,
-    "LayerNormWithStride": _VIEWS,
-    "ReshapeAndCacheWithStride": _VIEWS,
-    "ReshapeAndCacheOmni": "no public definition of its compressed heads covers all modes",
-    "PagedCacheLoad": "no model in the public sources uses it",
-    "GroupedMatmulWithRouting": "no model in the public sources uses it",
-    "GroupedMatmulInplaceAdd": "it is for training",
-    "GmmDeqSwigluQuantGmmDeq": _FUSED,
-    "MmDeqSwigluQuantMmDeq": _FUSED,
-    "RingMLA": "its state between rings has no public definition",
-    "MlaPreprocess": "it fuses products of weights in the NPU's own format",
-    "RelayAttention": "it has no public definition",
-    "RazorFusionAttention": "it has no public definition",
+    "LinearSparse": "its compressed weights are not decompressed",
+    "RmsNormWithStride": _UNUSED,
+    "LayerNormWithStride": _UNUSED,
+    "ReshapeAndCacheWithStride": _UNUSED,
+    "ReshapeAndCacheOmni": _UNUSED,
+    "GroupedMatmulWithRouting": _UNUSED,
+    "GroupedMatmulInplaceAdd": _UNUSED,
+    "GmmDeqSwigluQuantGmmDeq": _PARTLY_DEFINED,
+    "MmDeqSwigluQuantMmDeq": _UNUSED,
+    "RingMLA": _PARTLY_DEFINED,
+    "MlaPreprocess": _PARTLY_DEFINED,
+    "RelayAttention": _UNUSED,
+    "RazorFusionAttention": _UNUSED,
 }
 
 

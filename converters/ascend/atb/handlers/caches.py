@@ -107,3 +107,63 @@ def block_copy(node: Node, emit: Emitter) -> Results:
         emit.op("ScatterND", cache, where, taken_rows(emit, cache, blocks), shape=cache.shape)
         for cache in (k_cache, v_cache)
     )
+
+
+@handles("PagedCacheLoad", to="Gather, CumSum, Where", writes=(4, 5), exact=True)
+def paged_cache_load(node: Node, emit: Emitter) -> Results:
+    """PagedCacheLoadOperation: the rows of all sequences in a paged cache, one sequence after the other.
+
+    With hasSeqStarts the lengths are sums, [sequences + 1], and each sequence is read from a position of its own.
+    """
+    params = node.params
+    with_starts = params.flag("hasSeqStarts", False)
+    k_cache, v_cache, tables, lengths, key, value, *starts = node.take(6 + with_starts)
+    check_types(blockTables=(tables, INTEGERS), contextLens=(lengths, INTEGERS))
+    count, most = dims_of(tables, "sequences, most blocks")
+    sizes = vector(emit, lengths)
+    if sizes.dims[0] == count + 1:
+        ends = [emit.slice(sizes, [first], [first + count], [0]) for first in (0, 1)]
+        sizes = emit.op("Sub", ends[1], ends[0])
+    if sizes.dims != (count,):
+        refuse("ERROR_INVALID_TENSOR_DIM", f"contextLens {lengths} and blockTables {tables} do not fit together")
+    is_nz = params.enum("kvCacheCfg", _LOAD_CONFIGS, 0) == _LOAD_CONFIGS["NZ"]
+    first = vector(emit, starts[0]) if starts else None
+    return tuple(
+        _loaded(emit, from_nz(emit, cache) if is_nz else cache, tables, sizes, first, target, (count, most))
+        for cache, target in ((k_cache, key), (v_cache, value))
+    )
+
+
+_LOAD_CONFIGS = {"NZ": 0, "ND": 1}
+
+
+def _loaded(
+    emit: Emitter,
+    cache: Tensor,
+    tables: Tensor,
+    lengths: Tensor,
+    starts: Tensor | None,
+    target: Tensor,
+    size: tuple[int, int],
+) -> Tensor:
+    """The rows of a cache [blocks, block size, ...] in the target's; rows behind the last sequence stay as they are."""
+    if cache.rank < 3 or target.rank < 2 or math.prod(cache.dims[2:]) != math.prod(target.dims[1:]):
+        refuse("ERROR_INVALID_TENSOR_DIM", f"the rows of the cache {cache} are not those of {target}")
+    check_types(out=(target, [cache.dtype]))
+    (count, most), (blocks, block), rows = size, cache.dims[:2], target.dims[0]
+    tokens = packed(emit, lengths, rows)
+    owner = emit.extreme("Min", tokens.segment, emit.constant(count - 1))
+    place = tokens.position
+    number = emit.op("Div", place, emit.constant(block))
+    if starts is not None:
+        number = emit.op("Add", number, taken_rows(emit, emit.op("Div", starts, emit.constant(block)), owner))
+    known = emit.extreme("Min", number, emit.constant(most - 1))
+    flat = emit.reshape(emit.cast(tables, TensorProto.INT64), [count * most])
+    which = taken_rows(emit, flat, emit.op("Add", emit.op("Mul", owner, emit.constant(most)), known))
+    which = emit.extreme("Min", emit.extreme("Max", which, emit.constant(0)), emit.constant(blocks - 1))
+    within = emit.op("Mod", place, emit.constant(block), shape=place.shape)
+    table = emit.reshape(cache, [blocks * block, *cache.dims[2:]])
+    found = taken_rows(emit, table, emit.op("Add", emit.op("Mul", which, emit.constant(block)), within))
+    inside = emit.op("Less", tokens.segment, emit.constant(count))
+    column_of = emit.reshape(inside, [rows, *[1] * (target.rank - 1)])
+    return emit.op("Where", column_of, emit.reshape(found, list(target.dims)), target)
