@@ -137,14 +137,24 @@ def _torch_coverage() -> str:
 def _ascend_coverage() -> str:
     text = (
         "# Ascend operations converted here\n\n"
-        "Generated from the registries of handlers. Operations without a handler are refused in one error, or kept "
-        "as nodes of a foreign domain with `--keep-unknown`. [MaskedFill](../operators/MaskedFill.md) and "
-        "[Fill](../operators/Fill.md) are operators of this project's domain; all others are standard ONNX of opset 17."
+        "Generated from the registries of handlers. `convert` refuses operations without a handler in one error, or "
+        "keeps them as nodes of a foreign domain with `--keep-unknown`; `replay` takes their results from the dump. "
+        "[MaskedFill](../operators/MaskedFill.md), [Fill](../operators/Fill.md) and the operators of sparse features "
+        "are this project's domain; all others are standard ONNX of opset 17."
         "\n\n"
         "Half floats are computed in float32 and rounded after each operation. Nothing here has been compared with an "
         "NPU: the definitions come from public sources and specifications.\n"
     )
     for title, rows in ascend_coverage().items():
+        if title == "ATB":
+            counts = {state: sum(row.state == state for row in rows) for state in ("have", "partly", "not")}
+            text += (
+                f"\n## {title}\n\nAll {len(rows)} inference operations of ATB: {counts['have']} are converted, "
+                f"{counts['partly']} partly, {counts['not']} not.\n\n"
+            )
+            states = [(f"`{row.source}`", row.state, row.target, row.notes) for row in rows]
+            text += table((f"{title} operation", "state", "becomes", "notes"), states) + "\n"
+            continue
         cells = [(f"`{row.source}`", row.target, row.notes) for row in rows]
         text += f"\n## {title}\n\n" + table((f"{title} operation", "becomes", "notes"), cells) + "\n"
     return text
