@@ -82,11 +82,11 @@ def _converted(
     tell: Callable[[str], None],
 ) -> ModelProto:
     if source.suffix.lower() in (".air", ".pbtxt", ".txt"):
-        return _convert_ge(source, given, keep_unknown=keep_unknown, saturate=fp16_overflow == "saturate", tell=tell)
+        return _convert_ge(source, given, keep_unknown=keep_unknown, saturate=choices.saturates, tell=tell)
     if source.suffix.lower() == ".onnx":
         model = read_onnx(source)
         if not is_viewer_onnx(model):
-            return _convert_npu(source, model, saturate=fp16_overflow == "saturate", tell=tell)
+            return _convert_npu(source, model, saturate=choices.saturates, tell=tell)
         graph = read_viewer_onnx(model)
     else:
         graph = read_graph(read_json(source), source)
