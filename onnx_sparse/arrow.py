@@ -18,6 +18,7 @@ from onnx import ModelProto
 from onnx_sparse.columns import Array
 from onnx_sparse.model_features import Features, features
 from onnx_sparse.runtime import InferenceSession
+from onnx_sparse.schemas.features import listed
 
 #: A part of a table.
 Batch: TypeAlias = "pa.Table | pa.RecordBatch"
@@ -43,7 +44,7 @@ def feeds(
     known = model if isinstance(model, Features) else features(model)
     named = {name: (columns or {}).get(name, name) for name in known}
     if unknown := [name for name in columns or {} if name not in known]:
-        raise ValueError(f"the model has no feature {unknown[0]!r}; it has {', '.join(map(repr, known))}")
+        raise ValueError(f"the model has no feature {unknown[0]!r}; it has {listed(map(repr, known))}")
     return known.feeds(
         {name: _only_column(batch, column, f"feature {name!r}: no column {column!r}") for name, column in named.items()}
     )
@@ -198,4 +199,4 @@ def _with_plain_lists(kind: pa.DataType) -> pa.DataType:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names)) or "none"
+    return listed(map(repr, names))
