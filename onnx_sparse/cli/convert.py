@@ -168,7 +168,10 @@ def _destination(output_name: str, source: Path) -> Path:
 
 def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) -> int:
     from onnx_sparse.cli.model_file import save_model
+    from onnx_sparse.cli.new_file import state_of
 
+    in_place = arguments.output.exists() and arguments.output.samefile(arguments.source)
+    made_from = state_of(arguments.output) if in_place else None
     conversion = Conversion(origin, arguments)
     with output.progress(f"reading {arguments.source}", quiet=arguments.json) as show:
 
@@ -190,7 +193,9 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
                 smaller.distances = conversion.verify(smaller.model, model, progress)
     summary = _summary(model)
     if agrees:
-        summary["size"] = save_model(model, arguments.output, conversion.tables, external=arguments.external)
+        summary["size"] = save_model(
+            model, arguments.output, conversion.tables, external=arguments.external, made_from=made_from
+        )
     document = {
         "source": str(arguments.source),
         "from": conversion.origin,

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -74,7 +75,7 @@ def errors_of(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def part_file(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """A new file beside the target, with its path; it is removed at the end unless it has been renamed."""
+    """A new file beside the target, with its path and mode; it is removed at the end unless it has been renamed."""
     prefix = _prefix(target)
     remove_abandoned(target)
     with termination_raised():
@@ -83,10 +84,32 @@ def part_file(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
             try:
                 with part.open("xb") as file, _lock(file) as locked:
                     if locked and part.exists():  # else another writer took it for abandoned
+                        _keep_mode(file, target)
                         yield part, file
                         return
             finally:
                 part.unlink(missing_ok=True)
+
+
+def _keep_mode(file: BinaryIO, replaced: Path) -> None:
+    """Give a file the permissions of the one that it is to replace; a new one has what the umask leaves."""
+    with contextlib.suppress(FileNotFoundError):
+        mode = stat.S_IMODE(replaced.stat().st_mode)
+        if sys.platform != "win32":
+            os.fchmod(file.fileno(), mode)
+
+
+class ChangedError(CommandError):
+    """A file has changed since it was read, and would be replaced by what was made of the file before."""
+
+
+def state_of(path: Path) -> tuple[int, ...] | None:
+    """What tells a file from another that has replaced it; None if there is none."""
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
 
 
 @contextlib.contextmanager
