@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import pickle
 import signal
 import traceback
@@ -15,6 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Protocol
+
+# ONNX Runtime reports its use from each worker unless this is 1 before the import, as for the command line.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 from onnx_sparse.arrow import Scorer
 from onnx_sparse.cli.new_file import remove_abandoned
