@@ -29,12 +29,15 @@ _LENGTHS = ((3, 1, 5, 2, 4), (2, 0, 4, 1, 0))
 _OPEN, _FEW = 2, 3
 
 
-def try_rows(session: ort.InferenceSession, known: Features) -> tuple[bool, str | None]:
+def try_rows(
+    session: ort.InferenceSession, known: Features, outputs: Sequence[str] | None = None
+) -> tuple[bool, str | None]:
     """Run generated rows together and each alone.
 
     Args:
         session: A session of the model.
         known: The model's features.
+        outputs: The outputs that are compared, of which those that are not of rows are passed over; all when omitted.
 
     Returns:
         Whether the model took any, and what is against joining rows.
@@ -47,7 +50,7 @@ def try_rows(session: ort.InferenceSession, known: Features) -> tuple[bool, str 
         rows = [
             {name: _row(known[name], column, row) for name, column in columns.items()} for row in range(len(lengths))
         ]
-        took, reason = compare(session, known, columns, rows)
+        took, reason = compare(session, known, columns, rows, outputs)
         tried = tried or took
         if reason is not None:
             return tried, reason
@@ -55,7 +58,11 @@ def try_rows(session: ort.InferenceSession, known: Features) -> tuple[bool, str 
 
 
 def compare(
-    session: ort.InferenceSession, known: Features, together: Mapping[str, Any], alone: Sequence[Mapping[str, Any]]
+    session: ort.InferenceSession,
+    known: Features,
+    together: Mapping[str, Any],
+    alone: Sequence[Mapping[str, Any]],
+    outputs: Sequence[str] | None = None,
 ) -> tuple[bool, str | None]:
     """Run rows together and each alone.
 
@@ -64,22 +71,27 @@ def compare(
         known: The model's features.
         together: The columns of the rows.
         alone: The columns of each row.
+        outputs: The outputs that are compared, of which those that are not of rows are passed over; all when omitted.
 
     Returns:
         Whether the model took them, and what is against joining rows.
     """
+    names = [value.name for value in session.get_outputs()] if outputs is None else list(outputs)
     try:
-        whole = session.run(None, known.feeds(together))
-        parts = [session.run(None, known.feeds(row)) for row in alone]
+        whole = session.run(names, known.feeds(together))
+        parts = [session.run(names, known.feeds(row)) for row in alone]
     except Exception:  # of ONNX Runtime or numpy: what is generated need not be what the model takes
         return False, None
-    for value, joined, *own in zip(session.get_outputs(), whole, *parts, strict=True):
+    for name, joined, *own in zip(names, whole, *parts, strict=True):
+        is_of_rows = isinstance(joined, np.ndarray) and joined.ndim and len(joined) == len(own)
+        if outputs is not None and not is_of_rows:
+            continue
         if not isinstance(joined, np.ndarray) or not joined.ndim:
-            return True, f"output {value.name!r} has no rows"
+            return True, f"output {name!r} has no rows"
         if len(joined) != len(own) or any(len(part) != 1 for part in own):
-            return True, f"output {value.name!r} has {len(joined)} rows for {len(own)} rows of inputs"
+            return True, f"output {name!r} has {len(joined)} rows for {len(own)} rows of inputs"
         if not all(_near(part, row) for row, part in zip(joined, own, strict=True)):
-            return True, f"the rows of output {value.name!r} change with the other rows of a batch"
+            return True, f"the rows of output {name!r} change with the other rows of a batch"
     return True, None
 
 
@@ -96,7 +108,7 @@ def reason_against_joining(session: ort.InferenceSession, known: Features) -> st
 
 
 def _near(part: Array, row: Array) -> bool:
-    if part[0].shape != row.shape:
+    if np.shape(part[0]) != np.shape(row):
         return False
     if part.dtype.kind in "fV":
         wide = part[0].astype(np.float64), row.astype(np.float64)
