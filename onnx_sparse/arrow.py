@@ -156,6 +156,8 @@ class Scorer:
         # Others are refused by the call.
         there = [value.name for value in session.get_outputs()]
         outputs = [name for name in self._outputs or there if name in there]
+        if not outputs:
+            return None
         reason = try_rows(session, known, outputs)[1]
         if reason is None and rows is not None and rows.num_rows > 1:
             alone = [self._named(rows.slice(row, 1)) for row in range(rows.num_rows)]
