@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
@@ -48,7 +48,7 @@ class Place:
 
     def __truediv__(self, relative: str | PurePosixPath) -> Place:
         if self.store:
-            return replace(self, path=f"{self.path.rstrip('/')}/{relative}")
+            return replace(self, path=str(PurePosixPath(self.path) / relative))
         return replace(self, path=str(Path(self.path) / str(relative)))
 
     @property
@@ -100,7 +100,7 @@ class Place:
     def remove(self) -> None:
         """Remove the file, if there is one."""
         if self.store:
-            with contextlib.suppress(FileNotFoundError), errors_of(self):
+            with errors_of(self), contextlib.suppress(FileNotFoundError):
                 self.filesystem.delete_file(self.path)
         else:
             Path(self.path).unlink(missing_ok=True)
@@ -132,12 +132,14 @@ def place_of(text: str) -> Place:
         return Place(text)
     if found[1].lower() == "file":
         return Place(urlsplit(text).path)
+    named, query, options = text.partition("?")
+    text = quote(named, safe="/:%=*@!$&'()+,;~") + query + options
     try:
         _, path = fs.FileSystem.from_uri(text)
     except OSError as error:
-        raise CommandError(f"{text.partition('?')[0]} cannot be reached: {_first_line(error)}") from error
+        raise CommandError(f"{named} cannot be reached: {_first_line(error)}") from error
     except (pa.ArrowException, ValueError) as error:
-        raise UsageError(f"{text.partition('?')[0]}: {_first_line(error)}") from error
+        raise UsageError(f"{named}: {_first_line(error)}") from error
     return Place(path, text)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.json
 from pyarrow import types
 
 #: What a cell holds where there is no value.
@@ -20,6 +23,9 @@ _NULLS = pa.array(pyarrow.csv.ConvertOptions().null_values)
 _UNFIT = (pa.ArrowException, OverflowError, UnicodeEncodeError, ValueError)
 #: Digits that a double holds, whatever they are.
 _EXACT_DIGITS = 15
+
+#: pyarrow's reader of JSON ends the process on deeper nesting.
+_DEEPEST = 100
 
 #: A column, and by row what is wrong with it.
 Read = tuple[pa.Array, dict[int, str]]
@@ -81,6 +87,40 @@ def json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def objects_of(lines: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch | None:
+    """Objects of JSON, one a line, as pyarrow reads them; None where it refuses one, or one is not as plain as that."""
+    for line in lines:
+        text = line.strip()
+        if not text.startswith(b"{") or not text.endswith(b"}"):  # a value could go over several lines
+            return None
+        if text.count(b"[") + text.count(b"{") > _DEEPEST and _depth(text) > _DEEPEST:
+            return None
+    content = b"\n".join(lines)
+    try:
+        table = pyarrow.json.read_json(
+            pa.BufferReader(content),
+            # A row that touches two blocks could end the process, and so could an error in a thread.
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=min(len(content) + 1, 2**31 - 1)),
+            parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        )
+        batches = table.select(schema.names).combine_chunks().to_batches()
+        if len(batches) != 1 or batches[0].num_rows != len(lines):
+            return None
+        batches[0].validate(full=True)
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None
+    return batches[0]
+
+
+def _depth(text: bytes) -> int:
+    """How deeply a JSON text is nested."""
+    depth = deepest = 0
+    for found in re.finditer(rb'"(?:\\.|[^"\\])*"|[\[\]{}]', text):
+        depth += (found[0] in b"[{") - (found[0] in b"]}")
+        deepest = max(deepest, depth)
+    return deepest
+
+
 def scalars_of(column: pa.Array, dtype: pa.DataType) -> Read:
     """The values that texts stand for; null for none."""
     if dtype == column.type:
@@ -102,6 +142,11 @@ def scalars_of(column: pa.Array, dtype: pa.DataType) -> Read:
 
 def lists_of(texts: Sequence[str | None], dtype: pa.DataType) -> Read:
     """The lists that texts are, as JSON; an empty text has none."""
+    lines = [f'{{"":{text if text and not text.isspace() else "[]"}}}' for text in texts]
+    with contextlib.suppress(UnicodeEncodeError):
+        batch = objects_of("\n".join(lines).encode().split(b"\n"), pa.schema([("", dtype)]))
+        if batch is not None and batch.num_rows == len(texts):
+            return batch.column(0), {}
     lists: list[Any] = []
     wrong: dict[int, str] = {}
     for row, text in enumerate(texts):

@@ -5,24 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.json
 from pyarrow import types
 
 from onnx_sparse.cli.kept_values import KeptType, WidenedError, kept_column, widened
-from onnx_sparse.cli.text_cells import Object, lists_of, read_json, scalars_of, values_of
+from onnx_sparse.cli.text_cells import Object, lists_of, objects_of, read_json, scalars_of, values_of
 
 #: The bytes of text that are read at once; a longer row is read whole.
 _PART = 1 << 22
 #: The bytes of one cell of CSV, beyond which a file is taken for damaged: a quotation mark was lost.
 _LONGEST_CELL = 1 << 30
-#: pyarrow's reader of JSON ends the process on deeper nesting.
-_DEEPEST = 100
 #: Types of kept columns that pyarrow's reader of JSON reads without loss.
 _FAST = (pa.string(), pa.int64(), pa.bool_(), pa.null())
 
@@ -131,13 +127,12 @@ def csv_rows(file: BinaryIO, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
     held: list[list[str]] = []
     bad: dict[int, str] = {}
     while header is not None:
-        lines.own.clear()
         try:
             row = next(reader, None)
         except csv.Error as error:
             if "end of data" in str(error):  # all rows since are in one cell
                 raise pa.ArrowInvalid(f"the quotation mark in row {first + len(held)} has no end") from error
-            row, bad[len(held)] = ["".join(lines.own).rstrip("\r\n")], f"row {first + len(held)} is no CSV: {error}"
+            row, bad[len(held)] = [lines.last.rstrip("\r\n")], f"row {first + len(held)} is no CSV: {error}"
         if row is None:
             break
         if not row:
@@ -152,19 +147,18 @@ def csv_rows(file: BinaryIO, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
         yield maker.batch(first, held, bad)
 
 
-class _Lines(Iterator[str]):
-    """The lines of a text, of which those of the present row are kept."""
+class _Lines:
+    """The lines of a text, with the last one, and the size of those since `size` was set."""
 
-    def __init__(self, lines: Iterator[str]) -> None:
-        self._lines = lines
-        self.own: list[str] = []
-        self.size = 0
+    def __init__(self, text: Iterator[str]) -> None:
+        self._text = text
+        self.last, self.size = "", 0
 
-    def __next__(self) -> str:
-        line = next(self._lines)
-        self.own.append(line)
-        self.size += len(line)
-        return line
+    def __iter__(self) -> Iterator[str]:
+        for line in self._text:
+            self.last = line
+            self.size += len(line)
+            yield line
 
 
 def _cells(reader: Iterator[list[str]]) -> Iterator[list[str]]:
@@ -289,36 +283,18 @@ class _JsonBatches:
     def _fast(self, lines: Sequence[bytes]) -> pa.RecordBatch | None:
         """The rows as pyarrow reads them; None where it refuses one, or could lose a part of a value."""
         schema = {**self._wanted.typed, **self._kept}
-        if not all(dtype in _FAST for dtype in self._kept.values()) or not lines:
+        if not all(dtype in _FAST for dtype in self._kept.values()):
             return None
-        for line in lines:
-            text = line.strip()
-            if not text.startswith(b"{") or not text.endswith(b"}"):  # a value could go over several lines
-                return None
-            if text.count(b"[") + text.count(b"{") > _DEEPEST and _depth(text) > _DEEPEST:
-                return None
-        content = b"\n".join(lines)
-        try:
-            table = pyarrow.json.read_json(
-                pa.BufferReader(content),
-                # A row that touches two blocks could end the process, and so could an error in a thread.
-                read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=min(len(content) + 1, 2**31 - 1)),
-                parse_options=pyarrow.json.ParseOptions(
-                    explicit_schema=pa.schema(list(schema.items())), unexpected_field_behavior="ignore"
-                ),
-            )
-            batch = table.select(self._wanted.columns).combine_chunks().to_batches()
-            if len(batch) != 1 or batch[0].num_rows != len(lines):
-                return None
-            batch[0].validate(full=True)
-        except (pa.ArrowException, UnicodeDecodeError):
+        batch = objects_of(lines, pa.schema([(name, schema[name]) for name in self._wanted.columns]))
+        if batch is None:
             return None
+        content = b"\n".join(lines) if self.missing() else b""
         for name in self.missing():
-            if batch[0].column(name).null_count < len(lines) or json.dumps(name).encode() in content:
+            if batch.column(name).null_count < len(lines) or json.dumps(name).encode() in content:
                 self._seen.add(name)
         if not self.names:
             self.names = list(_object(lines[0], ())[0])
-        return batch[0]
+        return batch
 
     def _slow(
         self, first: int, numbers: Sequence[int], lines: Sequence[bytes]
@@ -371,12 +347,3 @@ def _object(line: bytes, columns: Sequence[str]) -> tuple[dict[str, Any], str | 
     if repeated := [name for name in columns if name in value.repeated]:
         return {}, f"has the key {repeated[0]!r} twice"
     return value, None
-
-
-def _depth(text: bytes) -> int:
-    """How deeply a JSON text is nested."""
-    depth = deepest = 0
-    for found in re.finditer(rb'"(?:\\.|[^"\\])*"|[\[\]{}]', text):
-        depth += (found[0] in b"[{") - (found[0] in b"]}")
-        deepest = max(deepest, depth)
-    return deepest
