@@ -6,7 +6,7 @@ is read again with a wider one; where none holds all, the column is of texts: th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -32,15 +32,24 @@ class WidenedError(Exception):
         self.types = dict(widened)
 
 
-def widened(before: KeptType, values: Iterable[Any]) -> KeptType:
+def widened(before: KeptType, values: Sequence[Any]) -> KeptType:
     """The type that also holds further values."""
     for value in values:
         if before is None:
             return None
         before = _merged(before, _type_of(value))
-        if before is not None and types.is_floating(before) and isinstance(value, int) and float(value) != value:
-            return None
-    return before
+    return before if before is None or all(_is_held(value, before) for value in values) else None
+
+
+def _is_held(value: Any, dtype: pa.DataType) -> bool:
+    """Whether a type of such values loses nothing: a double does not hold every integer."""
+    if types.is_floating(dtype):
+        return not isinstance(value, int) or float(value) == value
+    if types.is_list(dtype) and value is not None:
+        return all(_is_held(item, dtype.value_type) for item in value)
+    if types.is_struct(dtype) and value is not None:
+        return all(_is_held(value.get(field.name), field.type) for field in dtype)
+    return True
 
 
 def kept_column(values: Sequence[Any], dtype: KeptType) -> pa.Array:
@@ -50,7 +59,8 @@ def kept_column(values: Sequence[Any], dtype: KeptType) -> pa.Array:
         pa.ArrowException, UnicodeEncodeError: A text is not one of Unicode.
     """
     if dtype is None:
-        return pa.array([value if value is None or isinstance(value, str) else json_text(value) for value in values])
+        texts = [value if value is None or isinstance(value, str) else json_text(value) for value in values]
+        return pa.array(texts, pa.string())
     return pa.array(values, dtype)
 
 

@@ -26,6 +26,8 @@ from onnx_sparse.cli.output import CommandError, UsageError
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 #: How a URI begins; a single letter would be a drive of Windows.
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
+#: The options of a URI; else a question mark stands for a letter.
+_OPTIONS = re.compile(r"\?\w+=[^/?*\[]*$")
 #: The stores in which a file appears when its writer ends it, and not before.
 _ATOMIC = ("s3", "gcs", "abfs")
 
@@ -132,15 +134,16 @@ def place_of(text: str) -> Place:
         return Place(text)
     if found[1].lower() == "file":
         return Place(urlsplit(text).path)
-    named, query, options = text.partition("?")
-    text = quote(named, safe="/:%=*@!$&'()+,;~") + query + options
+    options = _OPTIONS.search(text)
+    named = text[: options.start()] if options else text
+    after = options[0] if options else ""
     try:
-        _, path = fs.FileSystem.from_uri(text)
+        _, path = fs.FileSystem.from_uri(quote(named, safe="/:%=*@!$&'()+,;~") + after)
     except OSError as error:
         raise CommandError(f"{named} cannot be reached: {_first_line(error)}") from error
     except (pa.ArrowException, ValueError) as error:
         raise UsageError(f"{named}: {_first_line(error)}") from error
-    return Place(path, text)
+    return Place(path, f"{found[0]}{urlsplit(named).netloc}/{after}")
 
 
 @functools.lru_cache

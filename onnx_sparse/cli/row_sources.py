@@ -150,7 +150,9 @@ def _matching(pattern: Place) -> Iterator[Source]:
         folder = base + "/" if begin else ""
         found = [Source(Place(name), os.path.relpath(name, folder or ".").replace(os.sep, "/")) for name in names]
     for source in found:
-        if not any(_is_hidden(part) and part not in parts for part in source.relative.split("/")[:-1]):
+        folders, name = source.relative.split("/")[:-1], source.place.name
+        is_meant = not _is_hidden(name) or parts[-1].startswith(name[0])
+        if is_meant and not any(_is_hidden(part) and part not in parts for part in folders):
             yield source
 
 
