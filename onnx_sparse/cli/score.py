@@ -423,11 +423,12 @@ class _Log:
     def __init__(self, files: int, clock: Callable[[], float]) -> None:
         self._files, self._clock = files, clock
         self._begun = self._last = clock()
+        self._told = (0, 0)
 
     def tell(self, rows: int, files: int) -> None:
         now = self._clock()
-        if now - self._last >= _LOG_INTERVAL:
-            self._last = now
+        if now - self._last >= _LOG_INTERVAL and (rows, files) != self._told:
+            self._last, self._told = now, (rows, files)
             speed = f"{rows / (now - self._begun):,.0f}"
             _LOG.info("%s rows, %s of %s files done (%s rows per second)", f"{rows:,}", files, self._files, speed)
 
