@@ -427,7 +427,8 @@ class _Log:
 
     def tell(self, rows: int, files: int) -> None:
         now = self._clock()
-        if now - self._last >= _LOG_INTERVAL and (rows, files) != self._told:
+        is_news = (rows, files) != self._told and files < self._files
+        if now - self._last >= _LOG_INTERVAL and is_news:
             self._last, self._told = now, (rows, files)
             speed = f"{rows / (now - self._begun):,.0f}"
             _LOG.info("%s rows, %s of %s files done (%s rows per second)", f"{rows:,}", files, self._files, speed)
