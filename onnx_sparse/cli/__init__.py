@@ -36,7 +36,7 @@ new here:
   onnx-sparse doctor                         see what is installed and whether it works
   onnx-sparse help convert                   see what a command does, with examples
 
-exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage
+exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage, 3 too many bad rows (score)
 """
 
 

@@ -231,6 +231,8 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
     source: Path = arguments.source
     if not source.exists():
         raise output.CommandError(f"{source}: no such file or directory")
+    if source.is_file() and source.name == "saved_model.pb" and _begins_like_a_saved_model(source):
+        raise output.CommandError(f"{source} belongs to a SavedModel; give its directory, {source.parent}")
     origin: str = arguments.origin or detect(source)
     ascend_options.check(origin, arguments)
     explanation.check(origin, arguments)
@@ -294,6 +296,12 @@ def detect(source: Path) -> str:
     if origin is None:
         raise output.UsageError(f"the name of {source} does not tell what it is; use --from")
     return origin
+
+
+def _begins_like_a_saved_model(path: Path) -> bool:
+    """Whether a file begins with a SavedModel's version, and not with a node: said before TensorFlow is imported."""
+    with path.open("rb") as file:
+        return file.read(1) == b"\x08"
 
 
 def _in_form(model: ModelProto, arguments: argparse.Namespace) -> ModelProto:

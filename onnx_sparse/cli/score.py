@@ -197,9 +197,15 @@ def _score(arguments: argparse.Namespace, doing: Tell) -> int:
         raise CommandError(f"{arguments.model} does not load: {ort_message(error)}") from error
     if unknown := [name for name in columns if name not in known]:
         raise UsageError(f"the model has no feature {unknown[0]}; it has {', '.join(known)}")
-    if arguments.dependent_rows == "refuse":
-        _refuse_dependent_rows(scorer, left)
-    described = _describe(arguments, jobs, left, lambda tell: score_all(scorer, left, arguments.workers, tell), doing)
+    depends = _dependence(scorer, left)
+    if depends is not None and arguments.dependent_rows == "refuse":
+        raise CommandError(
+            f"{depends}, so the scores would change with --batch-rows and with how files are split; --dependent-rows "
+            "alone runs the model on each row by itself, --dependent-rows batch on batches as they come"
+        )
+    described = {"rows_depend": depends} | _describe(
+        arguments, jobs, left, lambda tell: score_all(scorer, left, arguments.workers, tell), doing
+    )
     return _end(arguments, described, out)
 
 
@@ -265,20 +271,15 @@ def _end(arguments: argparse.Namespace, described: dict[str, Any], out: Place) -
     return output.DONE
 
 
-def _refuse_dependent_rows(scorer: Scorer, jobs: Sequence[Job]) -> None:
-    """Refuse a model whose answers would change with how rows are split: tried with generated rows, and with some."""
+def _dependence(scorer: Scorer, jobs: Sequence[Job]) -> str | None:
+    """Why scores would change with how rows are split: tried with generated rows, and with some of the first file."""
     from onnx_sparse.cli.score_file import first_rows
 
-    rows = next(filter(None, (first_rows(scorer, job, _TRIED) for job in jobs[:1])), None)
+    rows = first_rows(scorer, jobs[0], _TRIED) if jobs else None
     try:
-        reason = scorer.dependence(rows)
+        return scorer.dependence(rows)
     except ValueError:  # a column is missing: said when the file is scored
-        reason = scorer.dependence()
-    if reason is not None:
-        raise CommandError(
-            f"{reason}, so the scores would change with --batch-rows and with how files are split; --dependent-rows "
-            "alone runs the model on each row by itself, --dependent-rows batch on batches as they come"
-        )
+        return scorer.dependence()
 
 
 def _model_digest(path: Path) -> str:
@@ -484,6 +485,8 @@ def _show(described: dict[str, Any], bad: str) -> None:
         output.write_line()
     speed = described["rows"] / max(described["seconds"], 1e-9)
     output.paragraph(f"{described['rows']:,} rows in {described['seconds']:.1f} s ({speed:,.0f} per second)")
+    if described["rows_depend"]:
+        output.paragraph(f"{described['rows_depend']}: another split of the rows may have other scores")
     if described["skipped"]:
         count = len(described["skipped"])
         output.paragraph(f"{count} file{'s' * (count > 1)} of scores {'were' if count > 1 else 'was'} there already")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
+import sys
 
 import pytest
 
@@ -72,3 +75,15 @@ def test_the_packages_of_every_extra_are_shown(cli):
     assert {"tensorflow", "torch", "openvino", "pyarrow", "ray", "pyspark"} <= cli("doctor", "--json").json[
         "packages"
     ].keys()
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "off"), ("1", "off"), ("0", "on: ORT_DISABLE_TELEMETRY=1")])
+def test_telemetry_of_onnx_runtime(tmp_path, given, expected):
+    """The command line leaves no files in the home folder, unless it is asked to."""
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    environment |= {"HOME": str(tmp_path)} | ({} if given is None else {"ORT_DISABLE_TELEMETRY": given})
+    command = [sys.executable, "-m", "onnx_sparse", "doctor", "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["onnxruntime_telemetry"].startswith(expected)
+    if expected == "off":
+        assert not [path for path in tmp_path.rglob("*") if path.is_file()]
