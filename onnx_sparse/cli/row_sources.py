@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath, PurePosixPath
 from urllib.parse import unquote
 
 from pyarrow import fs
@@ -31,10 +30,12 @@ class Source:
     Attributes:
         place: Where it is.
         relative: Its path below the folder that was named, with "/".
+        folders: The folders that may give its rows columns, with "/": those of `relative`, and the last ones above.
     """
 
     place: Place
     relative: str
+    folders: str
 
     def __str__(self) -> str:
         return str(self.place)
@@ -43,7 +44,7 @@ class Source:
     def partitions(self) -> dict[str, str | None]:
         """The columns that its folders give its rows, as texts."""
         found: dict[str, str | None] = {}
-        for part in PurePosixPath(self.relative).parts[:-1]:
+        for part in self.folders.split("/"):
             name, equals, value = part.partition("=")
             if equals and name:
                 found[unquote(name)] = None if value == NULL_PARTITION else unquote(value)
@@ -69,9 +70,10 @@ def sources_of(given: Sequence[str], is_rows: Callable[[str], bool], but: Place)
     for text in given:
         place = place_of(text)
         if place.is_folder():
-            inside = [s for s in _in_folder(place) if not _is_inside(s.place, but, place)]
+            named = _partitions_of(place)
+            inside = [_below(named, s, len(given)) for s in _in_folder(place) if not _is_inside(s.place, but, place)]
         elif place.exists():
-            found.append(_named(place))
+            found.append(_below(_partitions_of(place.parent), Source(place, place.name, ""), len(given)))
             continue
         else:
             inside = list(_matching(place))
@@ -102,13 +104,19 @@ def _is_inside(place: Place, folder: Place, named: Place) -> bool:
     return outer != inner and inner.startswith(outer) and path.startswith(inner)
 
 
-def _named(place: Place) -> Source:
-    """A file that was named itself: the folders `day=1` that it is in count."""
-    parts = place.path.split("/") if place.store else list(PurePath(place.path).parts)
-    begin = len(parts) - 1
+def _partitions_of(folder: Place) -> str:
+    """The last folders of a path that are named `day=1`."""
+    parts = [part for part in folder.path.replace(os.sep, "/").split("/") if part]
+    begin = len(parts)
     while begin and "=" in parts[begin - 1]:
         begin -= 1
-    return Source(place, "/".join(parts[begin:]))
+    return "/".join(parts[begin:])
+
+
+def _below(named: str, source: Source, count: int) -> Source:
+    """A file in folders `day=1` that were named; where several things were, files of the same name are told by them."""
+    relative = f"{named}/{source.relative}" if named and count > 1 else source.relative
+    return replace(source, relative=relative, folders=f"{named}/{source.folders}")
 
 
 def _is_hidden(name: str) -> bool:
@@ -126,7 +134,11 @@ def _in_folder(folder: Place) -> Iterator[Source]:
         for name in sorted(files):
             file = os.path.join(path, name)
             if not _is_hidden(name) and os.path.isfile(file):
-                yield Source(Place(file), os.path.relpath(file, folder.path).replace(os.sep, "/"))
+                yield _source(Place(file), os.path.relpath(file, folder.path).replace(os.sep, "/"))
+
+
+def _source(place: Place, relative: str) -> Source:
+    return Source(place, relative, relative.rpartition("/")[0])
 
 
 def _listed_in_store(folder: Place) -> list[Source]:
@@ -134,7 +146,7 @@ def _listed_in_store(folder: Place) -> list[Source]:
         infos = folder.filesystem.get_file_info(fs.FileSelector(folder.path, allow_not_found=True, recursive=True))
     base = folder.path.rstrip("/")
     files = sorted(info.path for info in infos if info.type == fs.FileType.File)
-    return [Source(replace(folder, path=path), path.removeprefix(f"{base}/")) for path in files]
+    return [_source(replace(folder, path=path), path.removeprefix(f"{base}/")) for path in files]
 
 
 def _matching(pattern: Place) -> Iterator[Source]:
@@ -148,7 +160,7 @@ def _matching(pattern: Place) -> Iterator[Source]:
     else:
         names = sorted(name for name in glob.glob(pattern.path, recursive=True) if os.path.isfile(name))
         folder = base + "/" if begin else ""
-        found = [Source(Place(name), os.path.relpath(name, folder or ".").replace(os.sep, "/")) for name in names]
+        found = [_source(Place(name), os.path.relpath(name, folder or ".").replace(os.sep, "/")) for name in names]
     for source in found:
         folders, name = source.relative.split("/")[:-1], source.place.name
         is_meant = not _is_hidden(name) or parts[-1].startswith(name[0])

@@ -251,7 +251,7 @@ def _end(arguments: argparse.Namespace, described: dict[str, Any], out: Place) -
     """Show what was done; a failure if files could not be read, or too many rows not be scored."""
     bad_folder = (out.parent if _is_file(out) else out) / "_bad"
     if not arguments.json:
-        _show(described, str(bad_folder))
+        _show(described, str(bad_folder), by_batches=arguments.dependent_rows == "batch")
     failed = described["failed"]
     if failed:
         more = f" ({len(failed)} files could not be read)" if len(failed) > 1 else ""
@@ -472,7 +472,7 @@ def _progress(sources: Sequence[Any], *, quiet: bool) -> Iterator[Any]:
         yield lambda rows: bar.update(task, completed=rows, speed=rows / max(time.monotonic() - begun, 1e-9))
 
 
-def _show(described: dict[str, Any], bad: str) -> None:
+def _show(described: dict[str, Any], bad: str, *, by_batches: bool) -> None:
     files = described["files"]
     rows = [
         [PurePosixPath(file["scores"]).name, f"{file['count']:,}", f"{file['bad']:,}", file["rows"]]
@@ -485,7 +485,7 @@ def _show(described: dict[str, Any], bad: str) -> None:
         output.write_line()
     speed = described["rows"] / max(described["seconds"], 1e-9)
     output.paragraph(f"{described['rows']:,} rows in {described['seconds']:.1f} s ({speed:,.0f} per second)")
-    if described["rows_depend"]:
+    if described["rows_depend"] and by_batches:
         output.paragraph(f"{described['rows_depend']}: another split of the rows may have other scores")
     if described["skipped"]:
         count = len(described["skipped"])

@@ -121,8 +121,12 @@ def test_a_feature_in_the_names_of_folders(cli, model, root):
     assert (result.code, result.json["bad"]) == (0, 3)
     assert root.read("out/age=42.5/a.parquet")["older"].to_pylist() == [43.5] * 3
     assert "column 'age'" in root.read("out/_bad/age=old/a.parquet")["onnx_sparse_reason"][0].as_py()
-    one = cli("score", model, root / "rows/age=7/a.parquet", "-o", root / "other")
-    assert (one.code, root.files("other")) == (0, ["age=7/a.parquet"])
+    for given in ("rows/age=7/a.parquet", "rows/age=7"):  # the folders of what is named count, too
+        assert cli("score", model, root / given, "-o", root / "one", "--overwrite").code == 0
+        assert root.read("one/a.parquet")["older"].to_pylist() == [8.0] * 3
+    both = [root / "rows/age=7", root / "rows/age=42.5/a.parquet"]
+    assert cli("score", model, *both, "-o", root / "both").code == 0
+    assert root.files("both") == ["age=42.5/a.parquet", "age=7/a.parquet"]
 
 
 def test_one_file(cli, model, root):
