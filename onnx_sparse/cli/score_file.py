@@ -207,6 +207,8 @@ class _Batch:
         tables = [t for at in begins for t in self._parts(rows.slice(at, size), numbers[at : at + size], refused)]
         if refused:
             self._bad.add(batch, list(refused), list(refused.values()))
+        if not tables:  # each row is bad
+            tables += self._parts(rows.slice(0, 0), numbers[:0], refused)
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
     def _parts(self, rows: pa.RecordBatch, numbers: Any, refused: dict[int, str]) -> Iterator[pa.Table]:
@@ -218,25 +220,28 @@ class _Batch:
             if not rows.num_rows:
                 raise CommandError(f"{self._job.source}: {_text(error)}") from error
             refusal = error
+        self._refuse_what_no_row_fits(rows, refusal)
         if not self._job.skip:
             row, reason = self._first_refused(rows, refusal)
             raise CommandError(f"{self._job.source}{self._located(reason, int(numbers[row]))}") from refusal
         if rows.num_rows == 1:
             refused[int(numbers[0])] = self._located(self._blamed(rows, refusal), int(numbers[0])).lstrip(":, ")
-            yield from self._parts(rows.slice(0, 0), numbers[:0], refused)  # refuses what no row could fit
             return
         half = rows.num_rows // 2
         yield from self._parts(rows.slice(0, half), numbers[:half], refused)
         yield from self._parts(rows.slice(half), numbers[half:], refused)
 
+    def _refuse_what_no_row_fits(self, rows: pa.RecordBatch, refusal: Exception) -> None:
+        """Refuse a file whose columns do not fit the model, whatever their values."""
+        if isinstance(refusal, ValueError) and not isinstance(refusal, RowError):
+            error = self._refusal(rows.slice(0, 0))
+            if isinstance(error, ValueError):
+                raise CommandError(f"{self._job.source}: {error}") from error
+
     def _first_refused(self, rows: pa.RecordBatch, refusal: Exception) -> tuple[int, _Reason]:
         """The first row that is refused, and why."""
         if isinstance(refusal, RowError):
             return refusal.row, _Reason(refusal)
-        try:
-            self._scorer(rows.slice(0, 0))
-        except _REFUSALS as error:  # no row could fit
-            raise CommandError(f"{self._job.source}: {_text(error)}") from error
         low, high = 0, rows.num_rows  # the first `low` rows fit, the first `high` do not
         while high - low > 1:
             middle = (low + high) // 2
