@@ -120,6 +120,9 @@ def csv_rows(file: BinaryIO, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
     names = wanted.columns if header is None else [name if _is_text(name) else _shown(name) for name in header]
     places = {name: [place for place, other in enumerate(names) if other == name] for name in wanted.columns}
     if any(len(found) != 1 for found in places.values()):
+        other = next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
+        if other is not None:
+            raise pa.ArrowInvalid(f"its first line has one cell; --csv-delimiter {other!r} would separate it")
         yield _no_rows(names)
         return
     maker = _CsvBatches(names, {name: place for name, (place,) in places.items()}, wanted)

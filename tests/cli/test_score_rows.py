@@ -187,6 +187,19 @@ def test_rows_of_csv_with_other_numbers_of_cells(cli, model, tmp_path):
     assert "the quotation mark in row 1 has no end" in cli(*given, "--overwrite", "--on-bad-row", "skip").error
 
 
+def test_what_separates_cells(cli, model, tmp_path):
+    (tmp_path / "a.csv").write_text("items;age\n[1,2];2\n")
+    (tmp_path / "b.tsv").write_text("items\tage\n[1,2]\t2\n")
+    given = ["score", model, "-o", tmp_path / "out", "--json"]
+    assert (
+        "a.csv cannot be read: its first line has one cell; --csv-delimiter ';' would"
+        in cli(*given, tmp_path / "a.csv").err
+    )
+    assert cli(*given, tmp_path / "a.csv", "--csv-delimiter", ";").json["rows"] == 1
+    assert cli(*given, tmp_path / "b.tsv").json["rows"] == 1
+    assert "is not one character" in cli(*given, tmp_path / "a.csv", "--csv-delimiter", ";;").err
+
+
 def test_a_value_that_the_model_refuses_is_named(cli, save, tmp_path):
     """By its row in the file and its column, whatever the batches are."""
     columns = {"basket": [[k % 9] for k in range(100)], "age": [1.0] * 100}
