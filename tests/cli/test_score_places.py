@@ -23,7 +23,7 @@ from s3_server import s3_server  # noqa: E402
 
 PATIENCE = 120
 #: How often a process is killed.
-KILLS = 3
+KILLS = 2
 
 
 @pytest.fixture(scope="module")
