@@ -94,7 +94,7 @@ class Place:
             named = os.fsencode(os.path.realpath(self.path))
         else:
             with errors_of(self), self.filesystem.open_input_stream(self.path) as file:
-                tag = (file.metadata() or {}).get(b"ETag", b"")
+                tag = (file.metadata() or {}).get("ETag")
             info = self._info()
             known, named = (info.size, info.mtime_ns, tag), str(self).encode()
         return hashlib.sha256(repr((named, *known)).encode()).hexdigest()

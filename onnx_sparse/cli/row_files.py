@@ -149,10 +149,16 @@ def _slices_of(batch: pa.RecordBatch) -> Callable[[Sequence[int]], pa.Table]:
 
 def _parquet(place: Place, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
     with place.open() as source:
-        # Pages are read one by one; pyarrow would read all row groups ahead. A store is read by row groups.
-        ahead = bool(place.store)
+        metadata = pq.read_metadata(source)
+        largest = max((metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)), default=0)
+        # Pages are read one by one: pyarrow would read all row groups ahead. A store gives a row group at once.
+        ahead = bool(place.store) and largest <= _AHEAD
         file = pq.ParquetFile(
-            source, pre_buffer=ahead, buffer_size=0 if ahead else _BUFFER, page_checksum_verification=True
+            source,
+            metadata=metadata,
+            pre_buffer=ahead,
+            buffer_size=0 if ahead else _BUFFER,
+            page_checksum_verification=True,
         )
         yield from _whole(_parquet_batches(file, rows, wanted, place), rows)
 

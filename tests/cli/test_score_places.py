@@ -180,6 +180,16 @@ def test_nothing_of_a_file_that_fails(cli, model, root):
         assert root.files("out") == []
 
 
+def test_resuming_after_the_rows_have_changed(cli, model, root):
+    """Even to as many bytes, in the same second."""
+    command = ["score", model, root / "a.jsonl", "-o", root / "out", "--resume", "--json"]
+    for age in (1, 2):
+        root.write("a.jsonl", b'{"items": [1], "age": %d}' % age)
+        assert len(cli(*command).json["files"]) == 1
+        assert root.read("out/a.parquet")["older"].to_pylist() == [age + 1]
+    assert cli(*command).json["files"] == []
+
+
 def test_scores_inside_the_folder_of_rows_are_no_rows(cli, model, root):
     root.write("in/a.parquet", rows(9))
     command = ["score", model, root / "in", "-o", root / "in/scores", "--overwrite", "--json"]
