@@ -27,7 +27,7 @@ COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 #: How a URI begins; a single letter would be a drive of Windows.
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 #: The options of a URI; else a question mark stands for a letter.
-_OPTIONS = re.compile(r"\?\w+=[^/?*\[]*$")
+_OPTIONS = re.compile(r"\?\w+=[^?*\[]*$")
 #: The stores in which a file appears when its writer ends it, and not before.
 _ATOMIC = ("s3", "gcs", "abfs")
 
