@@ -130,18 +130,21 @@ def csv_rows(file: BinaryIO, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
     held: list[list[str]] = []
     bad: dict[int, str] = {}
     while header is not None:
+        begin = lines.number + 1
         try:
             row = next(reader, None)
         except csv.Error as error:
             if "end of data" in str(error):  # all rows since are in one cell
                 raise pa.ArrowInvalid(f"the quotation mark in row {first + len(held)} has no end") from error
-            row, bad[len(held)] = [lines.last.rstrip("\r\n")], f"row {first + len(held)} is no CSV: {error}"
+            row = [lines.last.rstrip("\r\n")]
+            bad[len(held)] = f"row {first + len(held)}{lines.since(begin)} is no CSV: {error}"
         if row is None:
             break
         if not row:
             continue
         if len(row) != len(names) and len(held) not in bad:
-            bad[len(held)] = f"row {first + len(held)} has {len(row)} cells; the first line has {len(names)}"
+            place = f"row {first + len(held)}{lines.since(begin)}"
+            bad[len(held)] = f"{place} has {len(row)} cells; the first line has {len(names)}"
         held.append(row)
         if len(held) == rows or lines.size >= _PART:
             yield maker.batch(first, held, bad)
@@ -151,17 +154,22 @@ def csv_rows(file: BinaryIO, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
 
 
 class _Lines:
-    """The lines of a text, with the last one, and the size of those since `size` was set."""
+    """The lines of a text, with the last one and its number, and the size of those since `size` was set."""
 
     def __init__(self, text: Iterator[str]) -> None:
         self._text = text
-        self.last, self.size = "", 0
+        self.last, self.number, self.size = "", 0, 0
 
     def __iter__(self) -> Iterator[str]:
         for line in self._text:
             self.last = line
+            self.number += 1
             self.size += len(line)
             yield line
+
+    def since(self, begin: int) -> str:
+        """The lines of a row that has several: a quotation mark may have been lost, and rows with it."""
+        return f", lines {begin} to {self.number}," if self.number > begin else ""
 
 
 def _cells(reader: Iterator[list[str]]) -> Iterator[list[str]]:
@@ -273,9 +281,10 @@ class _JsonBatches:
         return [name for name in self._wanted.columns if name not in self._seen]
 
     def batch(self, first: int, numbers: Sequence[int], lines: Sequence[bytes]) -> RowBatch:
-        raw = lambda some: pa.table(  # noqa: E731
-            {"line": pa.array([lines[number].decode(errors="backslashreplace") for number in some], pa.string())}
-        )
+        def raw(some: Sequence[int]) -> pa.Table:
+            texts = [lines[number].decode(errors="backslashreplace") for number in some]
+            return pa.table({"line": pa.array(texts, pa.string())})
+
         rows = self._fast(lines) if self._is_begun or not self._kept else None
         bad: dict[int, str] = {}
         if rows is None:
