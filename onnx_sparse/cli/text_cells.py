@@ -21,7 +21,7 @@ from pyarrow import types
 _NULLS = pa.array(pyarrow.csv.ConvertOptions().null_values)
 #: The errors of pyarrow for a Python value that is not of a type.
 _UNFIT = (pa.ArrowException, OverflowError, UnicodeEncodeError, ValueError)
-#: Digits that a double holds, whatever they are.
+#: Digits that a double holds, whatever they are; no more than so many are in as many letters.
 _EXACT_DIGITS = 15
 
 #: pyarrow's reader of JSON ends the process on deeper nesting.
@@ -50,7 +50,9 @@ class Number(float):
         """Whether the double has the digits of the text."""
         from decimal import Decimal
 
-        return sum(map(str.isdigit, self.text)) <= _EXACT_DIGITS or Decimal(self.text) == Decimal(repr(float(self)))
+        if "e" not in self.text.lower() and len(self.text) <= _EXACT_DIGITS:
+            return True
+        return math.isfinite(self) and Decimal(self.text) == Decimal(repr(float(self)))
 
 
 class Object(dict[str, Any]):

@@ -101,6 +101,9 @@ def test_a_type_for_a_kept_column(cli, model, tmp_path):
         ([2**53 + 1, 0.5], [str(2**53 + 1), "0.5"]),
         ([2**64, 1], [str(2**64), "1"]),
         (["0.1000000000000000055511151231257827"], ["0.1000000000000000055511151231257827"]),
+        (["1e400", 1.5], ["1e400", "1.5"]),
+        (["1e-400", 1.5], ["1e-400", "1.5"]),
+        ([1e300, 0.1], [1e300, 0.1]),
         ([[1, 2], []], [[1, 2], []]),
         ([[1], ["a"]], ["[1]", '["a"]']),
         ([{"a": 1}, {"b": "x"}], [{"a": 1, "b": None}, {"a": None, "b": "x"}]),
@@ -111,7 +114,7 @@ def test_a_type_for_a_kept_column(cli, model, tmp_path):
 def test_kept_columns_of_json_lines_lose_nothing(cli, model, tmp_path, monkeypatch, values, expected, between):
     """Also where a value that needs another type comes late."""
     monkeypatch.setattr(text_rows, "_PART", 200)
-    numbers = ["0.1000000000000000055511151231257827"]
+    numbers = ["0.1000000000000000055511151231257827", "1e400", "1e-400"]
     first, *others = [value if value in numbers else json.dumps(value) for value in values]
     texts = [first, *["null"] * between, *others]
     (tmp_path / "a.jsonl").write_text("".join(f'{{"items": [1], "age": 2, "uid": {text}}}\n' for text in texts))
