@@ -98,11 +98,13 @@ class Features(Mapping[str, Feature]):
         return feeds
 
     def counts(self, feeds: Mapping[str, Array]) -> dict[str, int]:
-        """The number of rows of each feature in the inputs of a run; scalars have none."""
+        """The number of rows of each feature in the inputs of a run, but for scalars and row splits that are none."""
         found: dict[str, int] = {}
         for name, feature in self.items():
             if feature.kind == "ragged":
-                found[name] = len(feeds[feature.row_splits[0]]) - 1
+                splits = feeds[feature.row_splits[0]]
+                if len(splits) and splits[0] == 0 and (splits[1:] >= splits[:-1]).all():  # else the model refuses them
+                    found[name] = len(splits) - 1
             elif feature.kind == "sparse":
                 shape = feeds[feature.inputs["dense_shape"]]
                 found[name] = int(shape[0]) if len(shape) else 0
