@@ -6,6 +6,7 @@ Needs pyarrow: `pip install onnx_sparse[score]`.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,7 +18,9 @@ from onnx import ModelProto
 
 from onnx_sparse.columns import Array
 from onnx_sparse.model_features import Features, features
+from onnx_sparse.row_independence import compare, try_rows
 from onnx_sparse.runtime import InferenceSession
+from onnx_sparse.schemas.features import listed
 
 #: A part of a table.
 Batch: TypeAlias = "pa.Table | pa.RecordBatch"
@@ -43,7 +46,7 @@ def feeds(
     known = model if isinstance(model, Features) else features(model)
     named = {name: (columns or {}).get(name, name) for name in known}
     if unknown := [name for name in columns or {} if name not in known]:
-        raise ValueError(f"the model has no feature {unknown[0]!r}; it has {', '.join(map(repr, known))}")
+        raise ValueError(f"the model has no feature {unknown[0]!r}; it has {listed(map(repr, known))}")
     return known.feeds(
         {name: _only_column(batch, column, f"feature {name!r}: no column {column!r}") for name, column in named.items()}
     )
@@ -79,6 +82,8 @@ class Scorer:
         threads: The threads of the session.
         backend: As in `onnx_sparse.InferenceSession`.
         mapping: As in `onnx_sparse.features`, for a model that does not record its features.
+        check_rows: Whether to try, when the session is opened, if the answers of rows depend on the other rows of a
+            batch, as engines form them; then there is a warning.
     """
 
     def __init__(
@@ -91,6 +96,7 @@ class Scorer:
         threads: int = 1,
         backend: str = "auto",
         mapping: Mapping[str, Mapping[str, str]] | None = None,
+        check_rows: bool = True,
     ) -> None:
         for word, names in (("keep", keep), ("outputs", outputs)):
             if isinstance(names, str):
@@ -100,6 +106,7 @@ class Scorer:
         self._model = model if isinstance(model, bytes) else str(Path(model).absolute())
         self._columns, self._keep = dict(columns or {}), tuple(keep)
         self._outputs, self._threads, self._backend, self._mapping = outputs, threads, backend, mapping
+        self._check_rows = check_rows
         self._session: InferenceSession | None = None
         self._features: Features | None = None
 
@@ -139,6 +146,27 @@ class Scorer:
         """The column of each feature."""
         return {name: self._columns.get(name, name) for name in self.features}
 
+    def dependence(self, rows: Batch | None = None) -> str | None:
+        """Why the answers of a row depend on the other rows of its batch; None where they do not, as far as was tried.
+
+        Args:
+            rows: A few rows, which are tried beside generated ones.
+        """
+        session, known = self._opened()
+        # Others are refused by the call.
+        there = [value.name for value in session.get_outputs()]
+        outputs = [name for name in self._outputs or there if name in there]
+        if not outputs:
+            return None
+        reason = try_rows(session, known, outputs)[1]
+        if reason is None and rows is not None and rows.num_rows > 1:
+            alone = [self._named(rows.slice(row, 1)) for row in range(rows.num_rows)]
+            reason = compare(session, known, self._named(rows), alone, outputs)[1]
+        return reason
+
+    def _named(self, rows: Batch) -> dict[str, Any]:
+        return {name: _only_column(rows, column, "no such column") for name, column in self.columns.items()}
+
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The kept columns and outputs of each batch."""
         for batch in batches:
@@ -162,6 +190,8 @@ class Scorer:
             options.log_severity_level = 4  # a failure raises an exception
             self._session = InferenceSession(self._model, options, backend=self._backend)
             self._features = features(self._session, self._mapping)
+            if self._check_rows and (reason := self.dependence()) is not None:
+                warnings.warn(f"{reason}: scores depend on how rows are split into batches", stacklevel=3)
         return self._session, self._features
 
 
@@ -198,4 +228,4 @@ def _with_plain_lists(kind: pa.DataType) -> pa.DataType:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names)) or "none"
+    return listed(map(repr, names))

@@ -12,6 +12,7 @@ import numpy as np
 
 from onnx_sparse.columns import Array
 from onnx_sparse.model_features import Features, Model, features
+from onnx_sparse.row_independence import reason_against_joining
 from onnx_sparse.schemas.features import Feature, splits_role
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ def run_joined(
 ) -> list[list[Array] | Exception]:
     """Answer several requests by one run.
 
-    Where that fails, each is run by itself: a bad request has no part in the answers of the others.
+    Where that fails, each is run by itself: a bad request has no part in the answers of the others. So is each where
+    the answers of a row depend on the other rows of a batch, which is tried, once for a session, with generated rows;
+    then there is a warning.
 
     Args:
         session: A session of a model.
@@ -35,7 +38,10 @@ def run_joined(
     """
     if len(requests) > 1:
         try:
-            feeds, rows = join(requests, features(session) if known is None else known)
+            known = features(session) if known is None else known
+            if reason_against_joining(session, known) is not None:
+                return [_alone(session, request) for request in requests]
+            feeds, rows = join(requests, known)
             return [*split(session.run(None, feeds), rows)]
         except Exception:  # ONNX Runtime's have no common class; the runs below tell whose fault it is
             pass

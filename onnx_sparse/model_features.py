@@ -14,7 +14,7 @@ from onnx_sparse.columns import Array, RowError, row_splits, rows_of, triple_of_
 from onnx_sparse.example_arrays import example_array
 from onnx_sparse.model_files import model_of, read_model
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
-from onnx_sparse.schemas.features import METADATA_KEY, ROLES, Feature, read_features
+from onnx_sparse.schemas.features import METADATA_KEY, ROLES, Feature, listed, read_features
 
 if TYPE_CHECKING:
     import onnxruntime as ort
@@ -56,7 +56,7 @@ class Features(Mapping[str, Feature]):
                 if holders.setdefault(name, feature.name) != feature.name:
                     raise ValueError(f"input {name!r} is in two features, {holders[name]!r} and {feature.name!r}")
             if len({*feature.inputs.values()}) < len(feature.inputs):
-                raise ValueError(f"feature {feature.name!r} has an input in two roles: {dict(feature.inputs)}")
+                raise ValueError(f"feature {feature.name!r} has an input in two roles")
         if missing := [name for name in inputs if name not in holders]:
             raise ValueError(f"no feature has the input {missing[0]!r}")
 
@@ -94,18 +94,27 @@ class Features(Mapping[str, Feature]):
         for name in self:
             made, counts[name] = self.feeds_of(name, columns[name])
             feeds |= made
-        first = next(iter(counts), "")
-        for name, count in counts.items():
-            if count != counts[first]:
-                raise ValueError(
-                    f"feature {name!r} has {count} rows, and feature {first!r} has {counts[first]}; "
-                    "all must have as many"
-                )
+        check_counts(counts)
         return feeds
+
+    def counts(self, feeds: Mapping[str, Array]) -> dict[str, int]:
+        """The number of rows of each feature in the inputs of a run, but for scalars and row splits that are none."""
+        found: dict[str, int] = {}
+        for name, feature in self.items():
+            if feature.kind == "ragged":
+                splits = feeds[feature.row_splits[0]]
+                if len(splits) and splits[0] == 0 and (splits[1:] >= splits[:-1]).all():  # else the model refuses them
+                    found[name] = len(splits) - 1
+            elif feature.kind == "sparse":
+                shape = feeds[feature.inputs["dense_shape"]]
+                found[name] = int(shape[0]) if len(shape) else 0
+            elif feeds[next(iter(feature.inputs.values()))].ndim:
+                found[name] = len(feeds[next(iter(feature.inputs.values()))])
+        return found
 
     def _refuse_unknown(self, names: Iterable[str]) -> None:
         if unknown := [name for name in names if name not in self]:
-            raise ValueError(f"the model has no feature {unknown[0]!r}; it has {', '.join(map(repr, self))}")
+            raise ValueError(f"the model has no feature {unknown[0]!r}; it has {listed(map(repr, self))}")
 
     def feeds_of(self, name: str, column: Any) -> tuple[dict[str, Array], int]:
         """The inputs of one feature, and its number of rows; see `feeds`."""
@@ -168,6 +177,20 @@ class Features(Mapping[str, Feature]):
                 raise ValueError(f"{where} has {what} {list(array.shape)}; the model expects [{expected}]")
 
 
+def check_counts(counts: Mapping[str, int]) -> None:
+    """Compare the numbers of rows of features.
+
+    Raises:
+        ValueError: They differ.
+    """
+    first = next(iter(counts), "")
+    for name, count in counts.items():
+        if count != counts[first]:
+            raise ValueError(
+                f"feature {name!r} has {count} rows, and feature {first!r} has {counts[first]}; all must have as many"
+            )
+
+
 def features(model: Model, mapping: Mapping[str, Mapping[str, str]] | None = None) -> Features:
     """The features of a model: what people have one column for, and which inputs hold it.
 
@@ -196,7 +219,7 @@ def _mapped(name: str, inputs: Mapping[str, str]) -> Feature:
     kinds = [kind for kind, roles in ROLES.items() if set(roles) <= set(inputs)]
     if not kinds:
         known = "; ".join(f"{kind}: {', '.join(roles)}" for kind, roles in ROLES.items())
-        raise ValueError(f"feature {name!r}: the roles {', '.join(inputs)} are those of no kind ({known})")
+        raise ValueError(f"feature {name!r}: the roles {listed(inputs)} are those of no kind ({known})")
     return Feature(name, max(kinds, key=lambda kind: len(ROLES[kind])), inputs)
 
 

@@ -5,6 +5,7 @@ A feature is what people have one column for. `converters` write the record; wha
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from onnx import ModelProto
 METADATA_KEY = "onnx_sparse.features"
 #: The version of the record's form.
 VERSION = 1
+#: An error message lists no more names than this.
+_MOST_LISTED = 12
 
 #: The roles of the inputs of a feature, by kind. Values in nested rows have further row splits: row_splits_1, ...
 ROLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -53,22 +56,26 @@ class Feature:
     def __post_init__(self) -> None:
         if self.kind not in ROLES:
             raise ValueError(f"feature {self.name!r}: kind {self.kind!r} is none of {', '.join(ROLES)}")
-        roles = [role for role in self.inputs if not self._is_inner_splits(role)]
+        inner = {*map(splits_role, range(1, len(self.inputs) - 1))} if self.kind == "ragged" else set()
+        roles = [role for role in self.inputs if role not in inner]
         if sorted(roles) != sorted(ROLES[self.kind]):
             raise ValueError(
                 f"feature {self.name!r}: a {self.kind} feature has the roles {', '.join(ROLES[self.kind])}, "
-                f"not {', '.join(self.inputs) or 'none'}"
+                f"not {listed(self.inputs)}"
             )
         if self.source is not None and (len(self.row_splits) != 1 or sorted(self.source) != sorted(ROLES["sparse"])):
             raise ValueError(f"feature {self.name!r}: only ragged rows have a source, a sparse tensor")
-
-    def _is_inner_splits(self, role: str) -> bool:
-        return self.kind == "ragged" and role in map(splits_role, range(1, len(self.inputs) - 1))
 
     @property
     def row_splits(self) -> tuple[str, ...]:
         """The inputs with the row splits of a ragged feature, from the outermost."""
         return tuple(self.inputs[splits_role(k)] for k in range(len(self.inputs) - 1)) if self.kind == "ragged" else ()
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in an error message, which stays one readable line: a record may have any number."""
+    shown = list(itertools.islice(names, _MOST_LISTED + 1))
+    return ", ".join(shown[:_MOST_LISTED]) + ", ..." * (len(shown) > _MOST_LISTED) or "none"
 
 
 def splits_role(depth: int) -> str:
@@ -120,9 +127,11 @@ def read_features(record: str) -> tuple[Feature, ...]:
     if content.get("version") != VERSION:
         raise ValueError(f"the metadata {METADATA_KEY} are of version {content.get('version')!r}; {VERSION} is read")
     found = tuple(map(_feature, content["features"]))
-    names = [feature.name for feature in found]
-    if repeated := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"the metadata {METADATA_KEY} have the feature {repeated[0]!r} twice")
+    seen: set[str] = set()
+    for feature in found:
+        if feature.name in seen:
+            raise ValueError(f"the metadata {METADATA_KEY} have the feature {feature.name!r} twice")
+        seen.add(feature.name)
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import onnx
 import pytest
@@ -151,6 +153,7 @@ def test_what_cannot_be_told_from_another_request_is_not_joined(good, bad):
 
 
 def test_good_requests_are_one_run(monkeypatch):
+    run_joined(SESSION, [request([ROW])] * 2)  # the first time, rows are tried
     calls = []
     run = onnx_sparse.InferenceSession.run
     monkeypatch.setattr(onnx_sparse.InferenceSession, "run", lambda *given: calls.append(given) or run(*given))
@@ -158,6 +161,31 @@ def test_good_requests_are_one_run(monkeypatch):
     for got, inputs in zip(run_joined(SESSION, requests), requests, strict=True):
         assert same(got, run(SESSION, None, inputs))
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("nodes", "is_joined"),
+    [
+        ("sums = Sub (x, mean) mean = ReduceMean <keepdims = 1> (x, rows)", False),
+        ("sums = Softmax <axis = 0> (x)", False),
+        ("sums = Sub (x, mean) mean = ReduceMean <keepdims = 1> (x, columns)", True),
+    ],
+)
+def test_rows_that_depend_on_each_other_are_not_joined(nodes, is_joined):
+    """An answer would depend on who else asks."""
+    text = f"""<ir_version: 10, opset_import: ["" : 18]> g (float[b,2] x) => (float[b,2] sums)
+    <int64[1] rows = {{0}}, int64[1] columns = {{1}}> {{ {nodes} }}"""
+    proto = onnx.parser.parse_model(text)
+    proto.graph.node.sort(key=lambda node: "sums" in node.output)
+    session = onnx_sparse.InferenceSession(proto)
+    requests = [{"x": np.array([row], np.float32)} for row in ([1, 2], [5, 3], [4, 4])]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        answers = [run_joined(session, requests) for _ in range(2)][1]
+    for got, inputs in zip(answers, requests, strict=True):
+        np.testing.assert_array_equal(got[0], session.run(None, inputs)[0])
+    reason = "the rows of output 'sums' change with the other rows of a batch: requests are not joined"
+    assert [str(warning.message) for warning in caught] == ([] if is_joined else [reason])
 
 
 ROW = ([1], [2], (3, 4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -293,3 +294,20 @@ TRIPLE = '{"indices": "i", "values": "v", "dense_shape": "s"}'
 def test_records_of_untrusted_models(record):
     with pytest.raises(ValueError, match="feature"):
         read_features(record)
+
+
+@pytest.mark.timeout(30)
+def test_a_record_takes_time_in_proportion_to_its_length():
+    """It comes from the model's file, which anybody may have written."""
+    many = 60_000
+    features = [{"name": f"f{k}", "kind": "dense", "inputs": {"values": f"i{k}"}} for k in range(many)]
+    record = json.dumps({"version": 1, "features": features})
+    assert len(read_features(record)) == many
+    roles = {"values": "v", **{f"row_splits_{k}" if k else "row_splits": f"s{k}" for k in range(many)}}
+    record = json.dumps({"version": 1, "features": [{"name": "f", "kind": "ragged", "inputs": roles}]})
+    assert len(read_features(record)[0].row_splits) == many
+    inputs = [helper.make_tensor_value_info(f"i{k}", TensorProto.FLOAT, [None]) for k in range(many)]
+    large = helper.make_model(helper.make_graph([], "g", inputs, []))
+    large.metadata_props.add(key=METADATA_KEY, value=json.dumps({"version": 1, "features": features}))
+    with pytest.raises(ValueError, match=r"no feature 'x'; it has 'f0', 'f1'.*, 'f11', \.\.\.$"):
+        onnx_sparse.features(large).feeds({"x": [1.0]})

@@ -36,7 +36,7 @@ new here:
   onnx-sparse doctor                         see what is installed and whether it works
   onnx-sparse help convert                   see what a command does, with examples
 
-exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage
+exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage, 3 too many bad rows (score)
 """
 
 
@@ -68,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:  # the first line, so that nothing is outside
         _prepare_streams()
         watch.process_is_ours = argv is None
+        if watch.process_is_ours:  # before ONNX Runtime is imported; it reports its use unless this is 1
+            os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         try:
             arguments = _parsed(sys.argv[1:] if argv is None else argv)
         except SystemExit as stop:  # argparse has printed its message

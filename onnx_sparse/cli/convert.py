@@ -168,7 +168,10 @@ def _destination(output_name: str, source: Path) -> Path:
 
 def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) -> int:
     from onnx_sparse.cli.model_file import save_model
+    from onnx_sparse.cli.new_file import state_of
 
+    in_place = arguments.output.exists() and arguments.output.samefile(arguments.source)
+    made_from = state_of(arguments.output) if in_place else None
     conversion = Conversion(origin, arguments)
     with output.progress(f"reading {arguments.source}", quiet=arguments.json) as show:
 
@@ -190,7 +193,9 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
                 smaller.distances = conversion.verify(smaller.model, model, progress)
     summary = _summary(model)
     if agrees:
-        summary["size"] = save_model(model, arguments.output, conversion.tables, external=arguments.external)
+        summary["size"] = save_model(
+            model, arguments.output, conversion.tables, external=arguments.external, made_from=made_from
+        )
     document = {
         "source": str(arguments.source),
         "from": conversion.origin,
@@ -226,6 +231,8 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
     source: Path = arguments.source
     if not source.exists():
         raise output.CommandError(f"{source}: no such file or directory")
+    if source.is_file() and source.name == "saved_model.pb" and _begins_like_a_saved_model(source):
+        raise output.CommandError(f"{source} belongs to a SavedModel; give its directory, {source.parent}")
     origin: str = arguments.origin or detect(source)
     ascend_options.check(origin, arguments)
     explanation.check(origin, arguments)
@@ -289,6 +296,12 @@ def detect(source: Path) -> str:
     if origin is None:
         raise output.UsageError(f"the name of {source} does not tell what it is; use --from")
     return origin
+
+
+def _begins_like_a_saved_model(path: Path) -> bool:
+    """Whether a file begins with a SavedModel's version, and not with a node: said before TensorFlow is imported."""
+    with path.open("rb") as file:
+        return file.read(1) == b"\x08"
 
 
 def _in_form(model: ModelProto, arguments: argparse.Namespace) -> ModelProto:

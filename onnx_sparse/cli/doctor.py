@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -78,8 +79,14 @@ def examine() -> dict[str, Any]:
         "packages": packages,
         "onnxruntime_takes": limits,
         "backends": backends,
+        "onnxruntime_telemetry": _telemetry(),
         "problems": problems,
     }
+
+
+def _telemetry() -> str:
+    """Whether ONNX Runtime 1.32 and later report their use to their makers, from this command line and from Python."""
+    return "off" if os.environ.get("ORT_DISABLE_TELEMETRY") == "1" else "on: ORT_DISABLE_TELEMETRY=1 turns it off"
 
 
 def _version(name: str) -> str | None:
@@ -139,6 +146,8 @@ def _show(document: dict[str, Any]) -> None:
             _show_settings(settings)
         takes = document["onnxruntime_takes"]
         output.write_line(f"ONNX Runtime takes IR {takes['ir_version']} and opset {takes['opset']} at most.")
+    if document["backends"]:
+        output.write_line(f"ONNX Runtime's telemetry is {document['onnxruntime_telemetry']} on this command line.")
     for problem in document["problems"]:
         output.write_line(f"PROBLEM: {output.printable(problem)}")
     if document["ok"]:

@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from onnx_sparse.cli.new_file import (
+    ChangedError,
     check_writable,
     errors_of,
     new_file,
@@ -25,6 +26,7 @@ from onnx_sparse.cli.new_file import (
     part_file,
     renamed_to_unused,
     short_digest,
+    state_of,
 )
 from onnx_sparse.cli.output import CommandError, printable
 
@@ -74,6 +76,7 @@ def write_model(
     *,
     contents: Iterable[tuple[TensorProto, Any]] | None = None,
     read_from: Path | None = None,
+    made_from: tuple[int, ...] | None = None,
 ) -> int:
     """Write a model, and beside it the data of tensors that are not in it.
 
@@ -84,11 +87,13 @@ def write_model(
         contents: Tensors and the bytes of their data, which are written into a new file.
         read_from: The file that the model is from, if it is another one. In the same folder both have the same files
             beside them; into another folder they are copied.
+        made_from: For a model that was read from `path`: the `state_of` it then.
 
     Returns:
         The bytes written.
 
     Raises:
+        ChangedError: Another process has replaced the model that this one was made from.
         CommandError: It cannot be written, or a file beside the other model is missing; then nothing has changed.
     """
     check_writable(path)
@@ -102,6 +107,8 @@ def write_model(
             data.close()
         # Another writer could take the name of a file that is removed here, and this one remove its file.
         with only_writer(real.parent), contextlib.ExitStack() as made:
+            if made_from is not None and state_of(path) != made_from:
+                raise ChangedError(f"{path} was replaced while this command ran, and stays; run the command again")
 
             def named(part: Path) -> Path:
                 """Give a file a name of its own: until the model is replaced, the old one has its data."""

@@ -25,7 +25,7 @@ from onnx_sparse.cli.model_graph import required_inputs, shape_of, type_name, ty
 from onnx_sparse.cli.output import CommandError, UsageError, printable
 from onnx_sparse.converters.verification.input_roles import find_roles
 from onnx_sparse.converters.verification.tf_examples import ParsedFeature
-from onnx_sparse.model_features import Features, features
+from onnx_sparse.model_features import Features, check_counts, features
 from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
 
 #: An error message lists no more inputs than this: it stays one readable line.
@@ -64,10 +64,13 @@ def read_feeds(model: ModelProto, sources: Sequence[str]) -> dict[str, Array]:
                 )
             given[name] = value
     feeds: dict[str, Array] = {}
+    by_rows = False
     for name, value in given.items():
+        by_rows = by_rows or (name in known and known[name].kind == "example")
         parts = {*composed[name].inputs.values()} - {name} if name in composed else set()
         if parts and _are_rows(value) and given.keys().isdisjoint(parts):
             feeds |= _feeds_of(known, name, value)
+            by_rows = True
         elif name in declared:
             feeds[name] = _checked(declared[name], value)
         else:
@@ -76,6 +79,8 @@ def read_feeds(model: ModelProto, sources: Sequence[str]) -> dict[str, Array]:
     if missing:
         names = ", ".join(map(printable, missing))
         raise CommandError(f"input{'s' * (len(missing) > 1)} {names} not given; {_expected(model)}")
+    if by_rows:
+        _check_rows(known, feeds)
     return feeds
 
 
@@ -100,6 +105,23 @@ def _features(model: ModelProto) -> Features:
         return features(model)
     except ValueError as error:
         raise CommandError(str(error)) from None
+
+
+def _check_rows(known: Features, feeds: dict[str, Array]) -> None:
+    """Compare the numbers of rows; a dense input of fixed size may be something else than rows."""
+    counts = {
+        name: count
+        for name, count in known.counts(feeds).items()
+        if known[name].kind != "dense" or not _is_fixed(known.inputs[known[name].inputs["values"]].shape)
+    }
+    try:
+        check_counts(counts)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+
+
+def _is_fixed(shape: tuple[int | None, ...] | None) -> bool:
+    return bool(shape) and shape is not None and shape[0] is not None
 
 
 def _are_rows(value: Array | _Json) -> bool:

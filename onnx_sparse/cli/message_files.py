@@ -10,9 +10,10 @@ import functools
 import json
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from onnx_sparse.cli.output import CommandError
 
@@ -25,11 +26,17 @@ _MASK_DELTA = 0xA282EAD8
 
 #: zlib's `wbits` that takes the formats of gzip and of zlib.
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
+#: The bytes that are read, and decompressed, at once.
+_PART = 1 << 22
 
 
 def is_json_lines(path: Path) -> bool:
     """Whether a file has a JSON value in each line, by its name; else it is a TFRecord file."""
     return not {".jsonl", ".ndjson"}.isdisjoint(path.suffixes[-2:])
+
+
+class DamagedError(CommandError):
+    """A file is not what it should be, or only a part of it."""
 
 
 def read_records(path: Path) -> list[bytes]:
@@ -38,29 +45,58 @@ def read_records(path: Path) -> list[bytes]:
     Raises:
         CommandError: It cannot be read, or a record is cut off or does not have its checksum.
     """
-    content, damage = _content(path)
-    records: list[bytes] = []
-    position = 0
-    while position < len(content):
-        where = f"{path}: record {len(records)}"
-        if len(content) - position < _HEADER.size:
-            raise CommandError(f"{where} is cut off{damage}")
-        if not _has_header(content, position):
-            hint = " (JSON lines are taken from files named .jsonl)" if not records else ""
-            raise CommandError(f"{where} is damaged: its length does not have its checksum{hint}")
-        length, _ = _HEADER.unpack_from(content, position)
-        begin = position + _HEADER.size
-        end = begin + length
-        if end + _CHECKSUM.size > len(content):
-            raise CommandError(f"{where} is cut off{damage}")
-        record = content[begin:end]
-        if masked_crc32c(record) != _CHECKSUM.unpack_from(content, end)[0]:
-            raise CommandError(f"{where} is damaged: its content does not have its checksum")
-        records.append(record)
-        position = end + _CHECKSUM.size
-    if damage:
-        raise CommandError(f"{path}: record {len(records)} is cut off{damage}")
-    return records
+    with _opened(path) as file:
+        return list(records_of(file, str(path)))
+
+
+def records_of(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """The records of an open TFRecord file, read in parts.
+
+    Args:
+        file: The file.
+        name: What errors call it.
+
+    Raises:
+        DamagedError: A record is cut off or does not have its checksum.
+    """
+    parts = _parts(file)
+    content, position, number = b"", 0, 0
+    unpack, size, checksum_size = _HEADER.unpack_from, _HEADER.size, _CHECKSUM.size
+    unpack_checksum, crc, length_checksum = _CHECKSUM.unpack_from, masked_crc32c, _length_checksum
+    needed = size
+    while True:
+        while (begin := position + size) <= len(content):
+            length, checksum = unpack(content, position)
+            if length_checksum(length) != checksum:
+                hint = "" if number else " (JSON lines are taken from files named .jsonl)"
+                raise DamagedError(f"{name}: record {number} is damaged: its length does not have its checksum{hint}")
+            end = begin + length
+            needed = size + length + checksum_size
+            if end + checksum_size > len(content):
+                break
+            record = content[begin:end]
+            if crc(record) != unpack_checksum(content, end)[0]:
+                raise DamagedError(f"{name}: record {number} is damaged: its content does not have its checksum")
+            yield record
+            number += 1
+            position, needed = end + checksum_size, size
+        held = [content[position:]]
+        missing = needed - len(held[0])
+        position = 0
+        while missing > 0:
+            try:
+                part = next(parts, b"")
+            except _CutError as error:
+                raise DamagedError(f"{name}: record {number} is cut off{error}") from error
+            if not part:
+                break
+            held.append(part)
+            missing -= len(part)
+        content = b"".join(held)
+        if missing > 0:
+            if content:
+                raise DamagedError(f"{name}: record {number} is cut off")
+            return
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[str, Any]]:
@@ -90,11 +126,22 @@ def read_json_lines(path: Path) -> Iterator[tuple[str, Any]]:
 
 def masked_crc32c(content: bytes) -> int:
     """The checksum of a TFRecord file."""
+    crc = _crc32c(content)
+    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+@functools.lru_cache(1 << 12)
+def _length_checksum(length: int) -> int:
+    """The checksum of the length of a record; most lengths come again."""
+    return masked_crc32c(length.to_bytes(8, "little"))
+
+
+def _crc32c_of_bytes(content: bytes) -> int:
+    """CRC-32C where no library has it."""
     table, crc = _crc_table(), 0xFFFFFFFF
     for byte in content:
         crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
+    return crc ^ 0xFFFFFFFF
 
 
 @functools.cache
@@ -109,24 +156,79 @@ def _crc_table() -> tuple[int, ...]:
     return tuple(map(of_byte, range(256)))
 
 
-def _has_header(content: bytes, position: int = 0) -> bool:
-    length = content[position : position + 8]
-    (checksum,) = _CHECKSUM.unpack_from(content, position + 8)
-    return masked_crc32c(length) == int(checksum)
-
-
-def _content(path: Path) -> tuple[bytes, str]:
-    """What a file holds after decompression, and why that ends too early ("" where it does not)."""
+def _fastest_crc32c() -> Callable[[bytes], int]:
     try:
-        content = path.read_bytes()
+        import google_crc32c
+    except ImportError:
+        return _crc32c_of_bytes
+    found: Callable[[bytes], int] = google_crc32c.value
+    return found
+
+
+_crc32c = _fastest_crc32c()
+
+
+class _CutError(Exception):
+    """Compressed data end too early, or are damaged; the message goes after "is cut off"."""
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with path.open("rb") as file:
+            yield file
     except FileNotFoundError as error:
         raise CommandError(f"{path}: no such file") from error
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _content(path: Path) -> tuple[bytes, str]:
+    """What a file holds after decompression, and why that ends too early ("" where it does not)."""
+    whole = bytearray()
+    with _opened(path) as file:
+        try:
+            for part in _parts(file):
+                whole += part
+        except _CutError as error:
+            return bytes(whole), str(error)
+    return bytes(whole), ""
+
+
+def _parts(file: BinaryIO) -> Iterator[bytes]:
+    """What a file holds, after decompression.
+
+    Raises:
+        _CutError: Compressed data end too early or are damaged.
+    """
+    first = file.read(_PART)
     # A TFRecord file could begin like a compressed one, but then its first length has its checksum.
-    if not _looks_compressed(content) or (len(content) >= _HEADER.size and _has_header(content)):
-        return content, ""
-    return _decompressed(content)
+    if not _looks_compressed(first) or (len(first) >= _HEADER.size and _has_header(first)):
+        while first:
+            yield first
+            first = file.read(_PART)
+        return
+    left = memoryview(first)
+    while left or (left := memoryview(file.read(_PART))):  # one stream after another
+        stream = zlib.decompressobj(_GZIP_OR_ZLIB)
+        while not stream.eof:
+            if not left and not (left := memoryview(file.read(_PART))):
+                raise _CutError(": the compressed data end too early")
+            piece, whole = bytes(left[: zlib.DEF_BUF_SIZE]), left  # what precedes damage counts
+            end = len(piece)
+            try:
+                while piece and not stream.eof:
+                    if made := stream.decompress(piece, _PART):
+                        yield made
+                    piece = stream.unconsumed_tail
+            except zlib.error as error:
+                raise _CutError(f": the compressed data are damaged ({error})") from error
+            left = whole[end - len(stream.unused_data) :]
+
+
+def _has_header(content: bytes) -> bool:
+    (checksum,) = _CHECKSUM.unpack_from(content, 8)
+    return masked_crc32c(content[:8]) == int(checksum)
 
 
 def _looks_compressed(content: bytes) -> bool:
@@ -134,20 +236,3 @@ def _looks_compressed(content: bytes) -> bool:
     if content[:2] == b"\x1f\x8b":
         return True
     return len(content) >= 2 and content[0] == 0x78 and int.from_bytes(content[:2], "big") % 31 == 0
-
-
-def _decompressed(content: bytes) -> tuple[bytes, str]:
-    """What compressed streams hold, one after another, and why that ends too early."""
-    whole, position = bytearray(), 0
-    while position < len(content):
-        stream = zlib.decompressobj(_GZIP_OR_ZLIB)
-        while not stream.eof:  # in pieces: what comes before damage counts
-            piece = content[position : position + zlib.DEF_BUF_SIZE]
-            if not piece:
-                return bytes(whole), ": the compressed data end too early"
-            try:
-                whole += stream.decompress(piece)
-            except zlib.error as error:
-                return bytes(whole), f": the compressed data are damaged ({error})"
-            position += len(piece) - len(stream.unused_data)
-    return bytes(whole), ""

@@ -81,6 +81,7 @@ def save_model(
     *,
     external: bool | None = None,
     read_from: Path | None = None,
+    made_from: tuple[int, ...] | None = None,
 ) -> int:
     """Write a model; the suffix chooses the form, as in `onnx.save`.
 
@@ -94,6 +95,7 @@ def save_model(
         tables: Data of initializers that is not in the model, by their names.
         external: Whether tensors go to the other file, however large they are.
         read_from: The file that the model is from, if the data of some tensors are beside it and not in the model.
+        made_from: As in `write_model`.
 
     Returns:
         The bytes written.
@@ -107,7 +109,7 @@ def save_model(
         external = bool(tables) or (form == "protobuf" and size > min(_EXTERNAL, _LARGEST_FILE))
     if external:
         contents = _contents(model, tables or {})
-        return write_model(model, path, serializer(path), contents=contents, read_from=read_from)
+        return write_model(model, path, serializer(path), contents=contents, read_from=read_from, made_from=made_from)
     if form == "protobuf" and size > _LARGEST_FILE:
         raise CommandError(f"{path}: no file of ONNX can hold {size_text(size)}; leave --one-file out")
     for tensor in model.graph.initializer:
@@ -115,7 +117,7 @@ def save_model(
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
             tensor.raw_data = tables[tensor.name].tobytes()
-    return write_model(model, path, serializer(path), read_from=read_from)
+    return write_model(model, path, serializer(path), read_from=read_from, made_from=made_from)
 
 
 def serializer(path: Path) -> Callable[[ModelProto], bytes]:

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -21,6 +22,8 @@ from onnx_sparse.cli.termination import termination_raised
 
 if sys.platform != "win32":
     import fcntl
+
+_PART_PREFIX = ".onnx-sparse-"
 
 
 def check_writable(path: Path, *, keep: Iterable[str | Path] = ()) -> None:
@@ -49,15 +52,19 @@ def check_writable(path: Path, *, keep: Iterable[str | Path] = ()) -> None:
 
 
 @contextlib.contextmanager
-def new_file(path: Path) -> Iterator[BinaryIO]:
+def new_file(path: Path, *, clean: bool = True) -> Iterator[BinaryIO]:
     """A file that replaces `path` once it is complete, and is removed when something fails or ends the process.
+
+    Args:
+        path: The file.
+        clean: Whether to look for what killed writers of the file have left; a caller with many files does it once.
 
     Raises:
         CommandError: It cannot be written.
     """
     check_writable(path)
     target = Path(os.path.realpath(path))  # a symbolic link stays: the file that it points to is replaced
-    with errors_of(path), part_file(target) as (part, file):
+    with errors_of(path), part_file(target, clean=clean) as (part, file):
         yield file
         file.close()  # a full disk is noticed before the old file is replaced
         os.replace(part, target)
@@ -73,20 +80,43 @@ def errors_of(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def part_file(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """A new file beside the target, with its path; it is removed at the end unless it has been renamed."""
+def part_file(target: Path, *, clean: bool = True) -> Iterator[tuple[Path, BinaryIO]]:
+    """A new file beside the target, with its path and mode; it is removed at the end unless it has been renamed."""
     prefix = _prefix(target)
-    remove_abandoned(target)
+    if clean:
+        remove_abandoned(target)
     with termination_raised():
         while True:
             part = target.with_name(f"{prefix}{secrets.token_hex(8)}.part")
             try:
                 with part.open("xb") as file, _lock(file) as locked:
                     if locked and part.exists():  # else another writer took it for abandoned
+                        _keep_mode(file, target)
                         yield part, file
                         return
             finally:
                 part.unlink(missing_ok=True)
+
+
+def _keep_mode(file: BinaryIO, replaced: Path) -> None:
+    """Give a file the permissions of the one that it is to replace; a new one has what the umask leaves."""
+    with contextlib.suppress(FileNotFoundError):
+        mode = stat.S_IMODE(replaced.stat().st_mode)
+        if sys.platform != "win32":
+            os.fchmod(file.fileno(), mode)
+
+
+class ChangedError(CommandError):
+    """A file has changed since it was read, and would be replaced by what was made of the file before."""
+
+
+def state_of(path: Path) -> tuple[int, ...] | None:
+    """What tells a file from another that has replaced it; None if there is none."""
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
 
 
 @contextlib.contextmanager
@@ -142,12 +172,26 @@ def short_digest(name: str) -> str:
 
 def _prefix(target: Path) -> str:
     """How the names of the files begin that are to replace a target: equally long, however long its name may be."""
-    return f".onnx-sparse-{short_digest(target.name)}-"
+    return f"{_PART_PREFIX}{short_digest(target.name)}-"
 
 
 def remove_abandoned(target: Path) -> None:
     """Remove the files that killed writers of a target have left beside it."""
-    for part in target.parent.glob(f"{_prefix(target)}*.part"):
+    _remove(target.parent.glob(f"{_prefix(target)}*.part"))
+
+
+def remove_all_abandoned(targets: Iterable[Path]) -> None:
+    """Remove what killed writers of any of the targets have left: each folder is listed once."""
+    folders: dict[Path, set[str]] = {}
+    for target in targets:
+        folders.setdefault(target.parent, set()).add(_prefix(target))
+    for folder, prefixes in folders.items():
+        length = len(next(iter(prefixes)))
+        _remove(part for part in folder.glob(f"{_PART_PREFIX}*.part") if part.name[:length] in prefixes)
+
+
+def _remove(abandoned: Iterable[Path]) -> None:
+    for part in abandoned:
         with contextlib.suppress(OSError):  # in use, or on a file system without locks, where nobody can tell
             if sys.platform == "win32":
                 part.unlink()

@@ -54,7 +54,13 @@ def new_parts(folder: Path) -> Iterator[Path]:
 
 
 def _replace(part: Path, folder: Path) -> None:
-    """Move the entries of `part` into `folder`, files first; if one cannot be moved, all is as before."""
+    """Move the entries of `part` into `folder`, files first; if one cannot be moved, all is as before.
+
+    Files keep the modes of those that they replace.
+    """
+    for path in part.rglob("*"):
+        if path.is_file() and (replaced := folder / path.relative_to(part)).is_file():
+            shutil.copymode(replaced, path)
     old = part / "old"
     old.mkdir()
     moved: list[str] = []

@@ -180,8 +180,8 @@ def table(
 ) -> None:
     """Write a table.
 
-    The first column and those of short cells are never wrapped; a terminal that is too narrow even for them breaks the
-    lines itself.
+    Columns of short cells are never wrapped, and the first one only where the table is wider than the terminal, which
+    would break its lines. Then columns without text are left out.
 
     Args:
         columns: The names of the columns; one whose name starts with ">" is aligned to the right.
@@ -196,6 +196,10 @@ def table(
     cells = [[printable(cell) for cell in row] for row in rows]
     for path in paths:
         _shorten(cells, columns.index(path), columns, max(console(sys.stdout).width, _NARROWEST))
+    wide = max(console(sys.stdout).width, _NARROWEST)
+    if any(len(row) > 1 for row in cells) and _natural_width(columns, cells) > wide:
+        there = [at for at in range(len(columns)) if at == 0 or any(row[at] for row in cells)]
+        columns, cells = [columns[at] for at in there], [[row[at] for at in there] for row in cells]
     made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="bold")
     least, longest = [], []
     for position, column in enumerate(columns):
@@ -204,19 +208,31 @@ def table(
         word = max((len(word) for row in cells for word in row[position].split()), default=0)
         whole = position == 0 or longest[-1] <= _SHORT or name in paths or word == longest[-1] <= _LONG_WORD
         least.append(longest[-1] if whole else max(_LEAST, min(word, _LONG_WORD)))
-    needed = sum(least) + 2 * (len(columns) - 1)
+    gaps = 2 * (len(columns) - 1)
+    long = [at for at, most in enumerate(longest) if most > _SHORT]
+    while sum(least) + gaps > wide and (at := max(long, key=least.__getitem__, default=0)) in long:
+        if least[at] <= _LEAST:
+            break
+        least[at] -= 1
+    needed = sum(least) + gaps
     width = max(console(sys.stdout).width, needed)
     room = width - needed
-    for column, narrow, wide in zip(columns, least, longest, strict=True):
+    for column, narrow, most in zip(columns, least, longest, strict=True):
         justify: Literal["left", "right"] = "right" if column.startswith(">") else "left"
-        more = max(min(wide - narrow, room), 0)
+        more = max(min(most - narrow, room), 0)
         room -= more
         made.add_column(
-            column.removeprefix(">"), justify=justify, overflow="fold", no_wrap=narrow >= wide, width=narrow + more
+            column.removeprefix(">"), justify=justify, overflow="fold", no_wrap=narrow >= most, width=narrow + more
         )
     for row in cells:
         made.add_row(*(Text(cell, style=(styles or {}).get(cell, "")) for cell in row))
     show(made, width=width)
+
+
+def _natural_width(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
+    """How wide a table is of which nothing is wrapped."""
+    longest = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    return sum(longest) + 2 * (len(columns) - 1)
 
 
 def _shorten(cells: list[list[str]], position: int, columns: Sequence[str], width: int) -> None:

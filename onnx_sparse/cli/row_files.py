@@ -1,256 +1,280 @@
-"""Files of rows as Arrow batches: Parquet, Arrow, CSV, JSON lines and TFRecord."""
+"""Files of rows as Arrow batches of bounded memory: Parquet, Arrow, CSV, JSON lines and TFRecord."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+import mmap
+import os
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet as pq
 
-from onnx_sparse.cli.message_files import read_records
+from onnx_sparse.cli.message_files import DamagedError, records_of
 from onnx_sparse.cli.output import CommandError
+from onnx_sparse.cli.places import COMPRESSED, Place
+from onnx_sparse.cli.row_sources import Source
+from onnx_sparse.cli.text_rows import RowBatch, Wanted, cells_of, csv_rows, json_rows
 
-#: pyarrow's reader of JSON ends the process on deeper nesting, and where a row is null.
-_DEEPEST = 100
-_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
-#: What a cell of CSV holds where there is no value.
-_NULLS = pa.array(pyarrow.csv.ConvertOptions().null_values)
-#: The errors of pyarrow for a Python value that is not of a type.
-_UNFIT = (pa.ArrowException, OverflowError, UnicodeEncodeError)
-
-
-@dataclass(frozen=True)
-class BadRow:
-    """A row of a file of text in which a cell is not what its column holds.
-
-    Attributes:
-        row: The row, with texts in that column.
-        reason: The column, the number of the row, and what is wrong.
-    """
-
-    row: pa.RecordBatch
-    reason: str
+#: The bytes of rows that are in memory at once, beyond a single row.
+_MOST_BYTES = 64 << 20
+#: The bytes that are read at once of each column of a Parquet file.
+_BUFFER = 1 << 20
+#: The bytes of row groups of a store that are fetched ahead.
+_AHEAD = 128 << 20
+#: Further ends of names that say how a file is compressed inside.
+_CODECS = (*COMPRESSED, ".snappy", ".gzip", ".zstd", ".brotli")
 
 
-def batches_of(
-    path: Path,
-    rows: int,
-    *,
-    columns: Collection[str],
-    types: Mapping[str, pa.DataType],
-    messages: str | None,
-) -> Iterator[pa.RecordBatch | BadRow]:
+class UnreadableError(CommandError):
+    """A file is damaged or cannot be opened; others may be sound."""
+
+
+def batches_of(source: Source, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
     """The rows of a file, in batches. A file that lacks a column is a batch without rows, for the error to list all.
 
     Args:
-        path: The file; its suffix says what it is.
+        source: The file; its suffix says what it is.
         rows: The most rows of a batch.
-        columns: The columns that are needed.
-        types: Of these, the types that the model expects: CSV does not tell them, and has lists as JSON.
-        messages: The column that the records of a TFRecord file are.
+        wanted: What is read of it.
 
     Raises:
-        CommandError: The file cannot be read, or is of no known kind.
+        UnreadableError: The file cannot be read.
+        CommandError: It is of no known kind.
+        WidenedError: As `json_rows`.
     """
-    read = _READERS.get(_kind(path))
+    read = _READERS.get(kind_of(source.place.name))
     if read is None:
-        raise CommandError(f"{path}: its kind is not known; {', '.join(_READERS)} are read")
-    with _errors(path):
-        for batch in read(path, rows, columns, types, messages):
-            if isinstance(batch, BadRow):
-                yield batch
-                continue
-            batch.schema.names  # noqa: B018  # raises where one is not UTF-8
-            batch.validate(full=True)  # offsets beyond the values, in a damaged file, would end the process
-            for start in range(0, batch.num_rows, rows):
-                yield batch.slice(start, rows)
-            if not batch.num_rows:
-                yield batch  # for its columns
+        raise CommandError(f"{source}: its kind is not known; {', '.join(_READERS)} are read")
+    partitions = {name: text for name, text in source.partitions.items() if name in wanted.columns}
+    own = wanted.without(partitions)
+    if not own.columns:
+        raise CommandError(
+            f"{source}: no column that is needed is in the file; its folders have {', '.join(partitions)}"
+        )
+    with _errors(source.place):
+        for batch in read(source.place, rows, own):
+            yield _with_partitions(batch, partitions, wanted) if partitions else batch
 
 
-def count_of(path: Path) -> int | None:
-    """The number of rows of a file that says so."""
-    if _kind(path) != ".parquet":
-        return None
-    with _errors(path):
-        return int(pq.ParquetFile(path).metadata.num_rows)
-
-
-def _kind(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    while suffixes and suffixes[-1] in _COMPRESSED:
+def kind_of(name: str) -> str:
+    """The kind of rows that a file has by its name, as `.csv`; empty if it has none."""
+    suffixes = [suffix.lower() for suffix in Path(name).suffixes]
+    while suffixes and suffixes[-1] in COMPRESSED:
         suffixes.pop()
-    return suffixes[-1] if suffixes else ""
+    return suffixes[-1] if suffixes and suffixes[-1] in _READERS else ""
+
+
+def stem_of(name: str) -> str:
+    """The name of a file without what says its kind and compression."""
+    stem, suffix = os.path.splitext(name)
+    while suffix.lower() in (*_READERS, *_CODECS) and stem:
+        name = stem
+        stem, suffix = os.path.splitext(name)
+    return name
+
+
+def count_of(source: Source) -> int | None:
+    """The number of rows of a file that says so."""
+    if kind_of(source.place.name) != ".parquet":
+        return None
+    try:
+        with source.place.open() as file:
+            return int(pq.ParquetFile(file).metadata.num_rows)
+    except (pa.ArrowException, OSError):  # said when it is read
+        return None
 
 
 @contextmanager
-def _errors(path: Path) -> Iterator[None]:
+def _errors(place: Place) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last for the name of a column
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         reason, _, _ = str(error).partition("\n")
-        raise CommandError(f"{path} cannot be read: {reason}") from error
+        raise UnreadableError(f"{place} cannot be read: {reason}") from error
 
 
-def _parquet(path: Path, rows: int, columns: Collection[str], *_: Any) -> Iterator[pa.RecordBatch]:
-    file = pq.ParquetFile(path)
-    if not set(file.schema_arrow.names).issuperset(columns):
-        yield _no_rows(file.schema_arrow)
+def _with_partitions(batch: RowBatch, partitions: dict[str, str | None], wanted: Wanted) -> RowBatch:
+    """The rows with the columns of the folders that the file is in."""
+    rows, bad = batch.rows, dict(batch.bad)
+    for name, text in partitions.items():
+        column, wrong = cells_of([text], wanted.typed.get(name, pa.string()))
+        for reason in wrong.values():
+            bad |= {row: f"column {name!r}, a folder: {reason}" for row in range(rows.num_rows) if row not in bad}
+        rows = rows.append_column(name, pa.repeat(column[0], rows.num_rows))
+    return RowBatch(batch.first, rows, batch.raw, bad)
+
+
+def _whole(
+    batches: Iterator[pa.RecordBatch], rows: int, done: Callable[[], object] = lambda: None
+) -> Iterator[RowBatch]:
+    """Batches of a format with types, cut into parts of bounded memory."""
+    first = 0
+    for batch in batches:
+        batch.schema.names  # noqa: B018  # raises where one is not UTF-8
+        batch.validate()  # offsets beyond the values, in a damaged file, would end the process
+        size = max(1, min(rows, _MOST_BYTES * batch.num_rows // max(batch.nbytes, 1)))
+        in_parts = size < batch.num_rows and not any(map(_has_lists_of_texts, batch.schema.types))
+        if not in_parts:
+            batch.validate(full=True)
+        for begin in range(0, max(batch.num_rows, 1), size):  # also one without rows: for its columns
+            part = batch.slice(begin, size)
+            if in_parts:  # what is not needed yet stays on the disk
+                part.validate(full=True)
+            yield RowBatch(first, part, _slices_of(part))
+            first += part.num_rows
+            done()
+
+
+def _has_lists_of_texts(dtype: pa.DataType) -> bool:
+    """Whether a part of a column is examined with all the values of the column: those in lists that have offsets."""
+    types = pa.types
+    if not types.is_nested(dtype):
+        return False
+    inner = [dtype.field(number).type for number in range(dtype.num_fields)]
+    return not all(types.is_primitive(kind) for kind in inner)
+
+
+def _slices_of(batch: pa.RecordBatch) -> Callable[[Sequence[int]], pa.Table]:
+    """Rows of a batch by their positions; pyarrow cannot take those of all types."""
+    return lambda some: pa.Table.from_batches([batch.slice(number, 1) for number in some], batch.schema)
+
+
+# --- Parquet and Arrow ------------------------------------------------------------------------------------------------
+
+
+def _parquet(place: Place, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
+    with place.open() as source:
+        metadata = pq.read_metadata(source)
+        largest = max((metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)), default=0)
+        # Pages are read one by one: pyarrow would read all row groups ahead. A store gives a row group at once.
+        ahead = bool(place.store) and largest <= _AHEAD
+        file = pq.ParquetFile(
+            source,
+            metadata=metadata,
+            pre_buffer=ahead,
+            buffer_size=0 if ahead else _BUFFER,
+            page_checksum_verification=True,
+        )
+        yield from _whole(_parquet_batches(file, rows, wanted, place), rows)
+
+
+def _parquet_batches(file: Any, rows: int, wanted: Wanted, place: Place) -> Iterator[pa.RecordBatch]:
+    metadata, schema = file.metadata, file.schema_arrow
+    needed = [field.name for field in schema if field.name in wanted.columns]
+    if not {*schema.names}.issuperset(wanted.columns) or len(needed) > len({*needed}):
+        yield _no_rows(schema)
         return
-    needed = [field for field in file.schema_arrow if field.name in columns]
-    if not file.metadata.num_rows:
-        yield _no_rows(pa.schema(needed))
+    if not metadata.num_rows:
+        yield _no_rows(pa.schema([field for field in schema if field.name in needed]))
     read = 0
-    for batch in file.iter_batches(rows, columns=[field.name for field in needed]):
-        read += batch.num_rows
-        yield batch
-    if read != file.metadata.num_rows:  # pyarrow ends a damaged column early and says nothing
-        raise CommandError(f"{path} cannot be read: {read} of its {file.metadata.num_rows} rows are there")
+    for groups, size in _groups(metadata, rows):
+        for batch in file.iter_batches(size, row_groups=groups, columns=needed):
+            read += batch.num_rows
+            yield batch
+    if read != metadata.num_rows:  # pyarrow ends a damaged column early and says nothing
+        raise UnreadableError(f"{place} cannot be read: {read} of its {metadata.num_rows} rows are there")
 
 
-def _arrow(path: Path, *_: Any) -> Iterator[pa.RecordBatch]:
-    with pa.memory_map(str(path)) as source:
-        try:
-            file = pa.ipc.open_file(source)
-        except pa.ArrowInvalid:  # a stream
-            yield from pa.ipc.open_stream(source)
-            return
-        for number in range(file.num_record_batches):
-            yield file.get_batch(number)
-        if not file.num_record_batches:
-            yield _no_rows(file.schema)
+def _groups(metadata: Any, rows: int) -> Iterator[tuple[list[int], int]]:
+    """Row groups that are read together, and the rows of a batch of them."""
+    groups: list[int] = []
+    count = size = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        groups.append(number)
+        count, size = count + group.num_rows, size + group.total_byte_size
+        if count >= rows or size >= _AHEAD or number == metadata.num_row_groups - 1:
+            yield groups, max(1, min(rows, _MOST_BYTES * count // max(size, 1)))
+            groups, count, size = [], 0, 0
+
+
+def _arrow(place: Place, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
+    if place.store or not hasattr(mmap.mmap, "madvise") or not os.path.getsize(place.path):
+        with place.open() as source:
+            yield from _whole(_arrow_batches(source), rows)
+        return
+    with open(place.path, "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last batch of it
+    # Pages that have been read are given back, also of a file of one large batch.
+    source = pa.BufferReader(pa.py_buffer(mapped))
+    yield from _whole(_arrow_batches(source), rows, lambda: mapped.madvise(mmap.MADV_DONTNEED))
+
+
+def _arrow_batches(source: Any) -> Iterator[pa.RecordBatch]:
+    try:
+        file = pa.ipc.open_file(source)
+    except pa.ArrowInvalid:  # a stream
+        source.seek(0)
+        stream = pa.ipc.open_stream(source)
+        is_empty = True
+        for batch in stream:
+            is_empty = False
+            yield batch
+        if is_empty:
+            yield _no_rows(stream.schema)
+        return
+    for number in range(file.num_record_batches):
+        yield file.get_batch(number)
+    if not file.num_record_batches:
+        yield _no_rows(file.schema)
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
-def _csv(
-    path: Path, rows: int, columns: Collection[str], types: Mapping[str, pa.DataType], *_: Any
-) -> Iterator[pa.RecordBatch | BadRow]:
-    with pyarrow.csv.open_csv(path) as reader:
-        guessed = reader.schema
-    # pyarrow takes the type of a column from its first rows and refuses a file with others, also in columns that nobody
-    # needs. So it reads texts, but for columns that are only kept.
-    texts = {name: pa.string() for name in guessed.names if name in types or name not in columns}
-    texts |= {field.name: field.type for field in guessed if field.type == pa.binary() and field.name not in types}
-    options = pyarrow.csv.ConvertOptions(column_types=texts, strings_can_be_null=False)
-    with pyarrow.csv.open_csv(path, convert_options=options) as reader:
-        row = 0
-        for batch in reader:
-            yield from _read_cells(batch, row, types)
-            row += batch.num_rows
-        if not row:
-            yield from _read_cells(_no_rows(reader.schema), 0, types)
+# --- Texts and messages -----------------------------------------------------------------------------------------------
 
 
-def _read_cells(
-    batch: pa.RecordBatch, first: int, types: Mapping[str, pa.DataType]
-) -> Iterator[pa.RecordBatch | BadRow]:
-    """A batch of texts with the values that they stand for: the rows before, between and after bad ones, and these."""
-    bad: dict[int, str] = {}
-    columns = []
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if name in types:
-            read = _lists_of if pa.types.is_list(types[name]) else _values_of
-            column, wrong = read(column, types[name])
-            for row, problem in wrong.items():
-                bad.setdefault(row, f"column {name!r}, row {first + row}: {problem}")
-        columns.append(column)
-    whole = pa.RecordBatch.from_arrays(columns, batch.schema.names)
-    begin = 0
-    for row in sorted(bad):
-        if row > begin:
-            yield whole.slice(begin, row - begin)
-        yield BadRow(batch.slice(row, 1), bad[row])
-        begin = row + 1
-    yield whole.slice(begin)
+def _csv(place: Place, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
+    with place.open_stream() as file:
+        yield from csv_rows(file, rows, wanted)
 
 
-def _values_of(column: Any, dtype: pa.DataType) -> tuple[Any, dict[int, str]]:
-    """The values that texts stand for, null for none, and by row what is wrong with other texts."""
-    if dtype == column.type:
-        return column, {}
-    texts = pc.utf8_trim_whitespace(column)
-    texts = pc.if_else(pc.is_in(texts, _NULLS), pa.scalar(None, texts.type), texts)
-    try:
-        return texts.cast(dtype), {}
-    except pa.ArrowInvalid:
-        values, wrong = [], {}
-        for row, text in enumerate(texts):
-            try:
-                values.append(text.cast(dtype).as_py())
-            except pa.ArrowInvalid:
-                values.append(None)
-                wrong[row] = f"{text.as_py()!r} does not fit into {dtype}"
-        return pa.array(values, dtype), wrong
+def _tsv(place: Place, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
+    yield from _csv(place, rows, replace(wanted, delimiter="\t"))
 
 
-def _lists_of(column: Any, dtype: pa.DataType) -> tuple[Any, dict[int, str]]:
-    """The lists that texts are, as JSON, and by row what is wrong with other texts; an empty cell has none."""
-    lists, wrong = [], {}
-    for row, text in enumerate(column.to_pylist()):
+def _json(place: Place, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
+    with place.open_stream() as file:
+        yield from json_rows(file, rows, wanted)
+
+
+def _records(place: Place, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
+    if wanted.messages is None:
+        raise CommandError(f"{place}: the model takes no serialized messages")
+    first, size = 0, 0
+    held: list[bytes] = []
+    with place.open_stream() as file:
         try:
-            value = json.loads(text) if text and text.strip() else []
-        except (ValueError, RecursionError):
-            value = text
-        if not isinstance(value, list):
-            wrong[row] = f"{text!r} is no list; lists are JSON: [5, 7]"
-        lists.append([] if row in wrong else value)
-    try:
-        return pa.array(lists, dtype), wrong
-    except _UNFIT:
-        for row, value in enumerate(lists):
-            try:
-                pa.array([value], dtype)
-            except _UNFIT as error:
-                wrong[row] = str(error)
-        return pa.array([[] if row in wrong else value for row, value in enumerate(lists)], dtype), wrong
+            for record in records_of(file, str(place)):
+                held.append(record)
+                size += len(record)
+                if len(held) == rows or size >= _MOST_BYTES:
+                    yield _of_messages(first, wanted.messages, held)
+                    first, held, size = first + len(held), [], 0
+        except DamagedError as error:
+            raise UnreadableError(error) from error
+    if held or not first:
+        yield _of_messages(first, wanted.messages, held)
 
 
-def _json(path: Path, *_: Any) -> Iterator[pa.RecordBatch]:
-    with pa.input_stream(str(path)) as file:  # decompressed
-        content = file.read()
-    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        text = line.strip()
-        if text and not text.startswith(b"{"):
-            raise CommandError(f"{path}, line {number} is no JSON object")
-        if text.count(b"[") + text.count(b"{") > _DEEPEST and _depth(text) > _DEEPEST:
-            raise CommandError(f"{path}, line {number} is nested too deeply")
-    yield from pyarrow.json.read_json(pa.BufferReader(content)).to_batches()
+def _of_messages(first: int, column: str, records: list[bytes]) -> RowBatch:
+    batch = pa.RecordBatch.from_pydict({column: pa.array(records, pa.binary())})
+    return RowBatch(first, batch, _slices_of(batch))
 
 
-def _depth(text: bytes) -> int:
-    """How deeply a JSON text is nested."""
-    depth = deepest = 0
-    for found in re.finditer(rb'"(?:\\.|[^"\\])*"|[\[\]{}]', text):
-        depth += (found[0] in b"[{") - (found[0] in b"]}")
-        deepest = max(deepest, depth)
-    return deepest
-
-
-def _records(
-    path: Path, rows: int, columns: Collection[str], types: object, messages: str | None
-) -> Iterator[pa.RecordBatch]:
-    if messages is None:
-        raise CommandError(f"{path}: the model takes no serialized messages")
-    yield pa.RecordBatch.from_pydict({messages: pa.array(read_records(path), pa.binary())})
-
-
-_READERS: dict[str, Callable[..., Iterator[pa.RecordBatch | BadRow]]] = {
+_READERS: dict[str, Callable[[Place, int, Wanted], Iterator[RowBatch]]] = {
     ".parquet": _parquet,
     ".arrow": _arrow,
     ".feather": _arrow,
     ".csv": _csv,
+    ".tsv": _tsv,
     ".jsonl": _json,
     ".ndjson": _json,
     ".tfrecord": _records,

@@ -23,7 +23,9 @@ from ray.exceptions import GetTimeoutError, RayError, WorkerCrashedError
 
 from onnx_sparse.arrow import Scorer
 from onnx_sparse.cli.output import CommandError
-from onnx_sparse.cli.scoring import WORKER_ENDED, Done, Job
+from onnx_sparse.cli.places import Place
+from onnx_sparse.cli.score_file import Job
+from onnx_sparse.cli.scoring import WORKER_ENDED, Outcome
 from onnx_sparse.cli.scoring_remote import ATTEMPTS, attempt, gist, score_on, signals_kept
 from onnx_sparse.cli.termination import termination_raised
 
@@ -35,7 +37,7 @@ _PATIENCE = 1.0
 
 def score_all(
     scorer: Scorer, jobs: Sequence[Job], workers: int, tell: Callable[[int], None]
-) -> Iterator[tuple[Job, Done]]:
+) -> Iterator[tuple[Job, Outcome]]:
     """As `scoring.score_all`, in tasks of one CPU each."""
     if not jobs:
         return
@@ -63,16 +65,16 @@ class _Counts:
     """An actor that knows how many rows of each target are done, so that a file which is begun again counts once."""
 
     def __init__(self) -> None:
-        self._rows: dict[Path, int] = {}
+        self._rows: dict[Place, int] = {}
 
-    def tell(self, target: Path, rows: int) -> None:
+    def tell(self, target: Place, rows: int) -> None:
         self._rows[target] = rows
 
-    def all(self) -> dict[Path, int]:
+    def all(self) -> dict[Place, int]:
         return self._rows
 
 
-def _task(pickled: bytes, folder: str, job: Job, counts: Any) -> Done | Exception:
+def _task(pickled: bytes, folder: str, job: Job, counts: Any) -> Outcome | Exception:
     return attempt(pickled, folder, job, lambda rows: counts.tell.remote(job.target, rows))
 
 
@@ -85,11 +87,11 @@ class _Ray:
         self._given = pickle.dumps(scorer), str(Path.cwd())
         self._running: set[Any] = set()
 
-    def run(self, job: Job) -> Done | Exception:
+    def run(self, job: Job) -> Outcome | Exception:
         task = self._task.remote(*self._given, job, self._counts)
         self._running.add(task)
         try:
-            outcome: Done | Exception = ray.get(task)
+            outcome: Outcome | Exception = ray.get(task)
         except WorkerCrashedError as error:
             raise CommandError(WORKER_ENDED) from error
         except RayError as error:
@@ -98,9 +100,9 @@ class _Ray:
             self._running.discard(task)
         return outcome
 
-    def counts(self) -> Mapping[Path, int]:
+    def counts(self) -> Mapping[Place, int]:
         with contextlib.suppress(RayError, GetTimeoutError):
-            known: dict[Path, int] = ray.get(self._counts.all.remote(), timeout=_PATIENCE)
+            known: dict[Place, int] = ray.get(self._counts.all.remote(), timeout=_PATIENCE)
             return known
         return {}
 

@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
+import os
 import pickle
 import signal
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Protocol
 
+# ONNX Runtime reports its use from each worker unless this is 1 before the import, as for the command line.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
 from onnx_sparse.arrow import Scorer
-from onnx_sparse.cli.new_file import remove_abandoned
-from onnx_sparse.cli.scoring import INTERVAL, Done, Job, score
+from onnx_sparse.cli.new_file import remove_all_abandoned
+from onnx_sparse.cli.places import Place
+from onnx_sparse.cli.row_files import UnreadableError
+from onnx_sparse.cli.score_file import Job
+from onnx_sparse.cli.scoring import AHEAD, INTERVAL, Outcome, outcome_of
 
 #: How often a file is tried whose worker dies: Spark's own default. It may be the file that ends its workers.
 ATTEMPTS = 4
@@ -27,28 +35,29 @@ ATTEMPTS = 4
 class Engine(Protocol):
     """Workers somewhere."""
 
-    def run(self, job: Job) -> Done | Exception:
+    def run(self, job: Job) -> Outcome | Exception:
         """Let a worker score a file by `attempt`. It is called from several threads.
 
         Raises:
             CommandError: No worker could.
         """
 
-    def counts(self) -> Mapping[Path, int]:
+    def counts(self) -> Mapping[Place, int]:
         """How many rows of each target are done, as far as that is known before the whole file is."""
 
     def cancel(self) -> None:
         """End what is running, so that `run` raises."""
 
 
-def attempt(pickled: bytes, folder: str, job: Job, count: Callable[[int], None]) -> Done | Exception:
+def attempt(pickled: bytes, folder: str, job: Job, count: Callable[[int], None]) -> Outcome | Exception:
     """Score a file, in a worker.
 
     What fails is returned: an engine takes what is raised for the worker's fault, logs it and tries again.
 
     Args:
         pickled: The scorer.
-        folder: The folder that the paths start from, so that errors name files as the command line does.
+        folder: The folder that the paths start from, so that errors name files as the command line does; a machine that
+            only reads and writes a store may lack it.
         job: The file.
         count: Called with the number of rows that are done so far.
     """
@@ -60,8 +69,8 @@ def attempt(pickled: bytes, folder: str, job: Job, count: Callable[[int], None])
         count(done)
 
     try:
-        with contextlib.chdir(folder):
-            return score(_scorer(pickled), job, add)
+        with contextlib.chdir(folder) if os.path.isdir(folder) else contextlib.nullcontext():
+            return outcome_of(_scorer(pickled), job, add)
     except Exception as error:
         error.add_note(traceback.format_exc())  # for --debug; a pickled exception has no traceback
         return error
@@ -76,24 +85,30 @@ def _scorer(pickled: bytes) -> Scorer:
 
 def score_on(
     engine: Engine, jobs: Sequence[Job], workers: int, tell: Callable[[int], None]
-) -> Iterator[tuple[Job, Done]]:
+) -> Iterator[tuple[Job, Outcome]]:
     """Score files on an engine, `workers` at once; each is yielded when it is done.
 
     Raises:
         CommandError: A file cannot be read, scored or written, or no worker could do it.
     """
-    finished: dict[Path, int] = {}
-    threads = ThreadPoolExecutor(min(workers, len(jobs)))  # each waits for a worker
-    waiting = {threads.submit(engine.run, job): job for job in jobs}
+    finished: dict[Place, int] = {}
+    workers = min(workers, len(jobs))
+    threads = ThreadPoolExecutor(workers)  # each waits for a worker
+    left = iter(jobs)
+    waiting: dict[Future[Outcome | Exception], Job] = {}
     try:
-        while waiting:
+        while True:
+            for job in itertools.islice(left, AHEAD * workers - len(waiting)):
+                waiting[threads.submit(engine.run, job)] = job
+            if not waiting:
+                return
             done, _ = wait(waiting, INTERVAL, FIRST_COMPLETED)
             for future in done:
                 outcome = future.result()
-                if isinstance(outcome, Exception):
+                if isinstance(outcome, Exception) and not isinstance(outcome, UnreadableError):
                     raise outcome
                 job = waiting.pop(future)
-                finished[job.target] = outcome.rows
+                finished[job.target] = 0 if isinstance(outcome, Exception) else outcome.rows
                 yield job, outcome
             tell(sum({**engine.counts(), **finished}.values()))
     except BaseException as error:
@@ -103,8 +118,8 @@ def score_on(
         raise
     finally:
         threads.shutdown(cancel_futures=True)
-        for job in waiting.values():
-            remove_abandoned(job.target)  # an engine ends workers without letting them clean up
+        # An engine ends workers without letting them clean up.
+        remove_all_abandoned(Path(job.target.path) for job in jobs if not job.target.store)
 
 
 def gist(message: object) -> str:

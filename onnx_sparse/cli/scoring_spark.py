@@ -24,7 +24,9 @@ from pyspark.java_gateway import launch_gateway
 
 from onnx_sparse.arrow import Scorer
 from onnx_sparse.cli.output import CommandError
-from onnx_sparse.cli.scoring import WORKER_ENDED, Done, Job
+from onnx_sparse.cli.places import Place
+from onnx_sparse.cli.score_file import Job
+from onnx_sparse.cli.scoring import WORKER_ENDED, Outcome
 from onnx_sparse.cli.scoring_remote import ATTEMPTS, attempt, gist, score_on, signals_kept
 from onnx_sparse.cli.termination import termination_raised
 
@@ -33,7 +35,7 @@ _SETTINGS = {"spark.app.name": "onnx-sparse score", "spark.ui.enabled": "false",
 
 def score_all(
     scorer: Scorer, jobs: Sequence[Job], workers: int, tell: Callable[[int], None]
-) -> Iterator[tuple[Job, Done]]:
+) -> Iterator[tuple[Job, Outcome]]:
     """As `scoring.score_all`; rows are counted when a file is done, because Spark tells no sooner."""
     if not jobs:
         return
@@ -70,17 +72,17 @@ class _Spark:
         self._context = context
         self._task = functools.partial(_task, pickle.dumps(scorer), str(Path.cwd()))
 
-    def run(self, job: Job) -> Done | Exception:
+    def run(self, job: Job) -> Outcome | Exception:
         try:
             [outcome] = self._context.parallelize([job], 1).map(self._task).collect()
         except Py4JJavaError as error:
             message = str(error.java_exception.getMessage())
             ended = "Python worker exited unexpectedly" in message
             raise CommandError(WORKER_ENDED if ended else f"Spark: {gist(message)}") from error
-        made: Done | Exception = outcome
+        made: Outcome | Exception = outcome
         return made
 
-    def counts(self) -> Mapping[Path, int]:
+    def counts(self) -> Mapping[Place, int]:
         return {}
 
     def cancel(self) -> None:

@@ -35,6 +35,9 @@ onnx-sparse tables model.onnx replace items_table=retrained.npy
 onnx-sparse tables model.onnx replace items_table=retrained.npy users_table=users.npy -o new.onnx
 """
 
+#: How often tables are replaced again in a model that other processes replace meanwhile.
+_ATTEMPTS = 100
+
 
 @dataclass
 class Table:
@@ -81,13 +84,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.action is not None and not arguments.replacements:
         raise output.UsageError("replace needs NAME=FILE.npy")
     path: Path = arguments.model
-    model = load_model(path)
     if arguments.action is not None:
         path = arguments.output or path
         named = named_values(arguments.replacements, "NAME=FILE.npy", at_last=True)
-        files = {name: Path(file) for name, file in named.items()}
-        _replace(model, arguments.model, path, files)
-        model = load_model(path)
+        _replace(arguments.model, path, {name: Path(file) for name, file in named.items()})
+    model = load_model(path)
     if arguments.check:
         check_files(model, path)
     rows = [_describe(table, path) for table in tables_of(model)]
@@ -122,13 +123,34 @@ def _bits(node: NodeProto) -> int:
     return next((int(a.s) for a in node.attribute if a.name == "bits"), 8)
 
 
-def _replace(model: ModelProto, source: Path, path: Path, files: dict[str, Path]) -> None:
-    """Write a model with the arrays of files for some of its tables."""
+def _replace(source: Path, path: Path, files: dict[str, Path]) -> None:
+    """Write a model with the arrays of files for some of its tables.
+
+    Where another process replaces the model meanwhile, what it has written is read and changed: neither loses a table.
+    """
+    from onnx_sparse.cli.model_file import load_model
+    from onnx_sparse.cli.new_file import ChangedError, check_writable, state_of
+
+    load_model(source)  # first its faults, then those of the paths
+    check_writable(path, keep=files.values())
+    in_place = path.exists() and path.samefile(source)
+    for attempt in range(_ATTEMPTS):
+        state = state_of(source)
+        try:
+            _write_replaced(load_model(source), source, path, files, state if in_place else None)
+        except ChangedError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            return
+
+
+def _write_replaced(
+    model: ModelProto, source: Path, path: Path, files: dict[str, Path], made_from: tuple[int, ...] | None
+) -> None:
     from onnx_sparse.cli.external_data import location, write_model
     from onnx_sparse.cli.model_file import serializer
-    from onnx_sparse.cli.new_file import check_writable
 
-    check_writable(path, keep=files.values())
     initializers = {tensor.name: tensor for tensor in model.graph.initializer}
     tables = {table.tensor.name: table for table in tables_of(model)}
     moved: list[tuple[TensorProto, Any]] = []
@@ -143,8 +165,8 @@ def _replace(model: ModelProto, source: Path, path: Path, files: dict[str, Path]
                 moved.append((tensor, content))
             else:
                 _put(tensor, content)
-    is_other = not (path.exists() and path.samefile(source))
-    write_model(model, path, serializer(path), contents=moved or None, read_from=source if is_other else None)
+    read_from = source if made_from is None else None
+    write_model(model, path, serializer(path), contents=moved or None, read_from=read_from, made_from=made_from)
 
 
 def _put(tensor: TensorProto, content: Any) -> None:

@@ -88,7 +88,7 @@ def _run(arguments: argparse.Namespace, name: str, tell: output.Progress) -> int
     library = _library() if form_of(model) == DOMAIN_FORM else None
     with output.progress(f"reading {arguments.model}", quiet=arguments.json):
         tell(f"running {arguments.model}")
-        reason, notes = _obstacle(model, arguments, known)
+        reason, notes = _obstacle(arguments, known)
         with new_parts(folder) as part:
             tell(f"writing {folder}")
             document = _write(model, known, part, folder, arguments, batched=reason is None, library=library)
@@ -154,11 +154,12 @@ def _library() -> Path:
         ) from error
 
 
-def _obstacle(model: ModelProto, arguments: argparse.Namespace, known: Features) -> tuple[str | None, list[str]]:
+def _obstacle(arguments: argparse.Namespace, known: Features) -> tuple[str | None, list[str]]:
     """Why requests are not batched, if they are not, and notes for the user."""
     import onnx_sparse
     from onnx_sparse.cli.ort_errors import ort_message
-    from onnx_sparse.cli.triton_batching import obstacle, try_rows
+    from onnx_sparse.cli.triton_batching import obstacle
+    from onnx_sparse.row_independence import try_rows
 
     if not arguments.max_batch_size:
         return "--max-batch-size 0", []
@@ -169,7 +170,7 @@ def _obstacle(model: ModelProto, arguments: argparse.Namespace, known: Features)
     reason = obstacle(session, known)
     if reason is not None:
         return reason, []
-    tried, reason = try_rows(model, session, known)
+    tried, reason = try_rows(session, known)
     untried = "the model refused the inputs that were generated to see whether the rows of a batch are independent"
     return reason, [] if tried else [untried]
 

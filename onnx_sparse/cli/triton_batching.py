@@ -7,22 +7,17 @@ of each row had (`BATCH_ITEM_SHAPE_FLATTEN`). It could also make row splits, of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from onnx import TensorProto, helper
 
-from onnx_sparse.columns import Array
 from onnx_sparse.graphs import Names
 from onnx_sparse.model_features import Features
-from onnx_sparse.schemas.features import METADATA_KEY, Feature
+from onnx_sparse.schemas.features import METADATA_KEY
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-#: How near the answers of a row must be, alone and among others: matrix products round differently.
-_RELATIVE, _ABSOLUTE = 1e-3, 1e-4
 
 
 def obstacle(session: Any, known: Features) -> str | None:
@@ -53,68 +48,6 @@ def _fixed(role: str, name: str, shapes: Mapping[str, list[Any]]) -> str | None:
     if not shape:
         return f"{role} {name!r} is a scalar, not one element for each row"
     return f"{role} {name!r} has a first dimension of fixed size, {shape[0]}" if isinstance(shape[0], int) else None
-
-
-def try_rows(model: ModelProto, session: Any, known: Features) -> tuple[bool, str | None]:
-    """Run generated rows together and each alone.
-
-    Args:
-        model: The model; its tensors' data may be missing.
-        session: A session of it.
-        known: Its features, to which there is no obstacle.
-
-    Returns:
-        Whether the model took any, and what is against joining rows.
-    """
-    from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs, RaggedInput, sample
-
-    ragged = tuple(RaggedInput(f.inputs["values"], f.row_splits) for f in known.values() if f.kind == "ragged")
-    tried = False
-    for kind in ("ordinary", "with empty rows"):
-        try:
-            feeds = sample(model, seed=0, kind=kind, specs=CompositeSpecs(ragged=ragged))
-            together = session.run(None, feeds)
-            alone = [session.run(None, row) for row in _rows(feeds, known)]
-        except Exception:  # of ONNX Runtime or numpy: what is generated need not be what the model takes
-            continue
-        tried = True
-        for value, whole, *parts in zip(session.get_outputs(), together, *alone, strict=True):
-            if len(whole) != len(parts) or any(len(part) != 1 for part in parts):
-                return tried, f"output {value.name!r} has {len(whole)} rows for {len(parts)} rows of inputs"
-            if not all(_near(part, row) for row, part in zip(whole, parts, strict=True)):
-                return tried, f"the rows of output {value.name!r} change with the other rows of a batch"
-    return tried, None
-
-
-def _near(part: Array, row: Array) -> bool:
-    if part[0].shape != row.shape:
-        return False
-    if part.dtype.kind == "f":
-        return bool(np.allclose(part[0], row, rtol=_RELATIVE, atol=_ABSOLUTE, equal_nan=True))
-    return bool(np.array_equal(part[0], row))
-
-
-def _rows(feeds: Mapping[str, Array], known: Features) -> Iterator[dict[str, Array]]:
-    """The inputs of each row by itself."""
-    (count,) = {_count(feature, feeds) for feature in known.values()}
-    for row in range(count):
-        alone: dict[str, Array] = {}
-        for feature in known.values():
-            if feature.kind == "ragged":
-                (splits,) = feature.row_splits
-                begin, end = feeds[splits][row : row + 2]
-                alone[splits] = np.array([0, end - begin], feeds[splits].dtype)
-                alone[feature.inputs["values"]] = feeds[feature.inputs["values"]][begin:end]
-            else:
-                (name,) = feature.inputs.values()
-                alone[name] = feeds[name][row : row + 1]
-        yield alone
-
-
-def _count(feature: Feature, feeds: Mapping[str, Array]) -> int:
-    if feature.kind == "ragged":
-        return len(feeds[feature.row_splits[0]]) - 1
-    return len(feeds[next(iter(feature.inputs.values()))])
 
 
 def take_row_lengths(model: ModelProto, known: Features) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import onnx
 import pytest
@@ -241,3 +242,11 @@ class TestOutputPath:
         before = sorted(os.listdir(tmp_path))
         assert cli("convert", segment_max, "-o", tmp_path / "out.onnx").code == 130
         assert sorted(os.listdir(tmp_path)) == before
+
+    def test_a_part_of_a_saved_model(self, cli, tmp_path, monkeypatch):
+        """TensorFlow need not be imported to tell."""
+        monkeypatch.setitem(sys.modules, "tensorflow", None)
+        (tmp_path / "saved_model.pb").write_bytes(b"\x08\x01")
+        result = cli("convert", tmp_path / "saved_model.pb", "-o", tmp_path / "out.onnx")
+        assert result.code == 1
+        assert result.error.endswith(f"belongs to a SavedModel; give its directory, {tmp_path}")

@@ -72,3 +72,11 @@ def test_the_packages_of_every_extra_are_shown(cli):
     assert {"tensorflow", "torch", "openvino", "pyarrow", "ray", "pyspark"} <= cli("doctor", "--json").json[
         "packages"
     ].keys()
+
+
+@pytest.mark.parametrize(("given", "expected"), [("1", "off"), ("0", "on: ORT_DISABLE_TELEMETRY=1"), (None, "on: ")])
+def test_telemetry_of_onnx_runtime(monkeypatch, given, expected):
+    monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
+    if given is not None:
+        monkeypatch.setenv("ORT_DISABLE_TELEMETRY", given)
+    assert doctor._telemetry().startswith(expected)

@@ -54,7 +54,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def score(home: Path, engine: str, out: str, *arguments: str) -> subprocess.Popen[str]:
     """A process that scores the files in small batches, so that there is time to disturb it."""
-    given = ["model.onnx", "in", "-o", out, "--keep", "uid", "--batch-rows", "20", "--workers", "2", *arguments]
+    given = ["model.onnx", "in", "-o", out, "--keep", "uid", "--batch-rows", "20", "--workers", "2", "-q", *arguments]
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "onnx_sparse", "score", *given, "--engine", engine],
         cwd=home,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import onnx
 import pytest
@@ -108,3 +110,38 @@ def test_both_at_once_are_refused(cli, tmp_path, out):
     source = save(tmp_path / "model.onnx", 1000)
     assert cli("convert", source, "-o", out, "--one-file", "--external-data").code == 2
     assert files(out) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no modes")
+@pytest.mark.parametrize("option", ["--one-file", "--external-data"])
+def test_what_is_replaced_keeps_its_mode(cli, tmp_path, out, option):
+    """And a new file has what the umask leaves."""
+    save(tmp_path / "source.onnx", 1000)
+    path = out / "model.onnx"
+    before = os.umask(0o027)
+    try:
+        assert cli("convert", tmp_path / "source.onnx", "-o", path, option).code == 0
+        assert {path.stat().st_mode & 0o777 for path in out.iterdir()} == {0o640}
+        path.chmod(0o600)
+        assert cli("convert", path, "-o", path, option).code == 0
+        assert {path.stat().st_mode & 0o777 for path in out.iterdir()} == {0o600}
+    finally:
+        os.umask(before)
+
+
+def test_a_model_that_another_process_replaces_meanwhile_stays(cli, monkeypatch, out):
+    from onnx_sparse.cli import conversion
+
+    path = save(out / "model.onnx", 10)
+    read = conversion._read_onnx
+
+    def then_replaced(source):
+        made = read(source)
+        save(path, 11)
+        return made
+
+    monkeypatch.setattr(conversion, "_read_onnx", then_replaced)
+    result = cli("convert", path, "-o", path)
+    assert (result.code, "was replaced while this command ran, and stays" in result.error) == (1, True)
+    (tensor,) = (t for t in onnx.load(path).graph.initializer if t.dims[0] == 11)
+    assert files(out) == ["model.onnx"], tensor

@@ -47,6 +47,30 @@ def test_rows(cli, save, composed):
     }
 
 
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"items": [[5, 7]], "age": [31, 42, 27]}, "feature 'age' has 3 rows, and feature 'items' has 1"),
+        ({"items": [[5, 7], []], "age": [31]}, "feature 'age' has 1 rows, and feature 'items' has 2"),
+        ({"items": [], "age": [31]}, "feature 'age' has 1 rows, and feature 'items' has 0"),
+        ({"items": [[5], [7]], "age": [31, 42]}, None),
+    ],
+)
+def test_as_many_rows_of_each_feature(cli, save, make_model, given, reason):
+    """ONNX Runtime would broadcast one row to several, without a word."""
+    inputs = {"items": (TensorProto.INT64, ["n"]), "splits": (TensorProto.INT64, ["r"])}
+    inputs |= {"age": (TensorProto.FLOAT, ["b"]), "bias": (TensorProto.FLOAT, [3]), "scale": (TensorProto.FLOAT, [])}
+    nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in inputs]
+    model = make_model(nodes, inputs, {f"{name}_out": told for name, told in inputs.items()})
+    items = Feature("items", "ragged", {"values": "items", "row_splits": "splits"})
+    write_features(model, [items, *(Feature(name, "dense", {"values": name}) for name in ("age", "bias", "scale"))])
+    given = {**given, "bias": [1, 2, 3], "scale": 2}  # neither has rows
+    sources = [part for name, value in given.items() for part in ("-i", f"{name}={json.dumps(value)}")]
+    result = cli("run", save(model), *sources)
+    assert result.code == (0 if reason is None else 1)
+    assert reason is None or f"{reason}; all must have as many" in result.error
+
+
 def test_the_inputs_themselves(cli, save, composed):
     given = ["items=[[0, 1]]", "items_1=[7]", "items_2=[1, 2]", 'words=["a"]', "words_1=[0, 1]"]
     sources = [part for text in given for part in ("--input", text)]

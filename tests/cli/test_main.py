@@ -378,3 +378,17 @@ def test_nothing_is_held_after_an_error(cli, monkeypatch, segment_max):
         assert held[0]() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("note", ["", "both refuse the batch of empty rows"])
+def test_tables_fit_into_a_terminal(capsys, monkeypatch, note):
+    """Columns without text are left out, and long names are broken in their column, not by the terminal."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    columns = ["table", "shape", "type", ">max abs", ">batches with rows", "verdict", "worst batch", "note"]
+    output.table(columns, [["t" * 40, "[5]", "float32", "1e-07", "4 of 5", "ok", "", note]])
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "worst" not in " ".join(lines)
+    assert ("note" in " ".join(lines)) == bool(note)
+    assert sum(len(line.split(" ")[0]) for line in lines if line.startswith("tt")) == 40

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 
 import ml_dtypes
@@ -366,3 +367,15 @@ def test_names_of_files(cli, segment_max, feeds, tmp_path, command, name):
     given = ("--input", feeds) if command == "run" else ()
     assert cli(command, path, *given).code == 0
     assert cli(command, path, *given, "--json").json["model"]
+
+
+def test_no_telemetry_of_onnx_runtime(segment_max, tmp_path):
+    """1.32 would write a device id and a database of events into the home folder."""
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    inputs = ["-i", "data=[[1, 2]]", "-i", "segment_ids=[0]"]
+    command = [sys.executable, "-m", "onnx_sparse", "run", str(segment_max), *inputs]
+    done = subprocess.run(command, env={**environment, "HOME": str(home)}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not list(home.rglob("*"))

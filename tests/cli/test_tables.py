@@ -96,6 +96,32 @@ def test_replace(cli, path, new):
     assert cli("tables", path, "--check").code == 0
 
 
+@pytest.mark.parametrize("others", [1, 3, 1000])
+def test_another_process_replaces_a_table_meanwhile(cli, path, new, tmp_path, monkeypatch, others):
+    """Neither table is lost; a process that never comes to write says so."""
+    from onnx_sparse.cli import external_data
+
+    np.save(tmp_path / "other.npy", NEW * 3)
+    check, left = external_data.only_writer, [others]
+
+    def late(folder):
+        if left[0]:  # the other one writes after this one has read
+            left[0] -= 1
+            with monkeypatch.context() as patch:
+                patch.setattr(external_data, "only_writer", check)
+                assert cli("tables", path, "replace", f"other={tmp_path / 'other.npy'}").code == 0
+        return check(folder)
+
+    monkeypatch.setattr(external_data, "only_writer", late)
+    result = cli("tables", path, "replace", f"emb_table={new}")
+    assert result.code == (0 if others < 100 else 1)
+    assert result.code == 0 or "was replaced while this command ran" in result.error
+    expected = onnx.load(path)
+    arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in expected.graph.initializer}
+    assert (arrays["other"] == NEW * 3).all()
+    assert (arrays["emb_table"] == (NEW if others < 100 else table())).all()
+
+
 def test_what_stays_is_not_written(cli, beside, folder, new):
     before = (folder / "model.onnx.data").stat()
     for _ in range(2):

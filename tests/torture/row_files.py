@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -100,8 +101,6 @@ def _same(right: Any, found: Any) -> bool:
 def _read(path: Path) -> list[Any]:
     """The rows of a file, read in another way than `score` reads them."""
     import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.json
     import pyarrow.parquet as pq
 
     from onnx_sparse.cli.message_files import read_records
@@ -117,17 +116,37 @@ def _read(path: Path) -> list[Any]:
                 table = pa.ipc.open_stream(content).read_all()
             table = table.select(["items", "age"])
         case ".csv":
-            as_text = pa.csv.ConvertOptions(column_types={"items": pa.string()}, strings_can_be_null=False)
-            table = pa.csv.read_csv(path, convert_options=as_text)
-            texts = table["items"].to_pylist()
-            lists = [json.loads(text) if text.strip() else [] for text in texts]
-            return [{"items": i, "age": a} for i, a in zip(lists, table["age"].to_pylist(), strict=True)]
+            content = path.read_text("utf-8-sig", errors="replace")
+            header, *cells = filter(None, csv.reader(io.StringIO(content, newline="")))
+            return [_Cells(header, row) for row in cells]
         case ".jsonl":
-            table = pa.json.read_json(path).select(["items", "age"])
+            content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+            return [_Line(line) for line in content.split(b"\n") if line.strip()]
         case _:
             return read_records(path)
     rows: list[Any] = table.to_pylist()
     return rows
+
+
+class _Line:
+    """A row of JSON lines, which is only read where it was scored."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+
+    def __getitem__(self, name: str) -> Any:
+        return json.loads(self._text.decode(errors="replace")).get(name)
+
+
+class _Cells:
+    """A row of CSV."""
+
+    def __init__(self, header: list[str], row: list[str]) -> None:
+        self._header, self._row = header, row
+
+    def __getitem__(self, name: str) -> Any:
+        text = self._row[self._header.index(name)].strip()
+        return json.loads(text or "[]") if name == "items" else text
 
 
 # --- Mutations --------------------------------------------------------------------------------------------------------
