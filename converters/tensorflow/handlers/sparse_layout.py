@@ -30,6 +30,7 @@ def sparse_reorder(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     to="ScatterND",
     dtypes=_ANYTHING,
     notes="negative coordinates count from the end, and repeated or unsorted ones are not an error; TensorFlow raises",
+    ignored=("validate_indices",),
 )
 def sparse_to_dense(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The default everywhere, with the values scattered into it."""
