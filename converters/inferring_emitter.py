@@ -72,7 +72,7 @@ class InferringEmitter(GraphEmitter):
 
     def _omit_outputs(self, node: NodeProto, used: set[str]) -> None:
         """Drop optional outputs at the end that nothing reads. Nodes of the domain are canonical and keep theirs."""
-        if node.domain:
+        if node.domain or not onnx.defs.has(node.op_type, self.domains[""]):  # a newer operator set is required later
             return
         declared = onnx.defs.get_schema(node.op_type, self.domains[""]).outputs
         optional = onnx.defs.OpSchema.FormalParameterOption.Optional
