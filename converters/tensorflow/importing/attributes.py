@@ -38,7 +38,7 @@ class Attributes(Mapping[str, Any]):
             shapes = self[name.removeprefix("_")]
             return json.dumps([[-1 if size is None else size for size in shape or ()] for shape in shapes]).encode()
         self._read.add(name)
-        if name in self._attributes:
+        if name in self._attributes and self._attributes[name].WhichOneof("value") is not None:
             return _value(self._attributes[name])
         if name in self._operator.types:
             return ONNX_TYPES.get(self._operator.types[name], 0)
@@ -65,6 +65,8 @@ class Attributes(Mapping[str, Any]):
             if name in self._read or name.startswith("_") or name in ignored:
                 continue
             kind = attribute.WhichOneof("value")
+            if kind is None:
+                continue
             if kind == "type" or (kind == "list" and attribute.list.type) or name not in self._operator.defaults:
                 is_known = kind in ("type", "list", "func") or name in self._operator.defaults
                 if is_known:

@@ -61,6 +61,10 @@ class Context(ABC):
     branches: dict[tuple[int, str], list[Scope]]
 
     @abstractmethod
+    def convert(self, wanted: Sequence[Any]) -> None:
+        """Convert the nodes of origins and those before them; what cannot be converted is recorded."""
+
+    @abstractmethod
     def values(self, origins: Sequence[Any]) -> list[Value]:
         """The values of origins, which are converted if they are not yet.
 

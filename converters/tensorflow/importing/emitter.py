@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.inference import computed_value, is_small
 from onnx_sparse.converters.inferring_emitter import InferringEmitter
 from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.ort_kernels import computed_in, operands
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
-from onnx_sparse.schemas.declaration import DType
+from onnx_sparse.schemas.declaration import DType, numpy_dtype
+
+#: Operators that move the elements of tensors and do not change them.
+_MOVING = frozenset({"Concat", "Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze"})
+#: Sizes that stand for unknown ones; where the two lead to one result, it has no unknown size.
+_STAND_INS = (100_003, 100_019)
 
 #: Constants of at least so many bytes are not copied into the graph.
 LARGE = 1 << 20
@@ -33,6 +41,7 @@ class Emitter(InferringEmitter):
     ) -> None:
         super().__init__(names, domains)
         self.large: dict[str, Array] = {} if large is None else large
+        self._sizes: dict[str, Shape] = {}  # what is known of tensors of sizes
 
     def body(self) -> Emitter:
         """An emitter for a body within this graph."""
@@ -52,9 +61,52 @@ class Emitter(InferringEmitter):
     ) -> Tensor:
         """Add a standard node with one result; see `Emitter`. Doubles are not computed in float."""
         first = next((tensor.dtype for tensor in inputs[operands(op_type)] if tensor is not None), None)
-        if first == TensorProto.DOUBLE and computed_in(op_type, first) == TensorProto.FLOAT:
+        if op_type != "ReduceProd" and first == TensorProto.DOUBLE and computed_in(op_type, first) == TensorProto.FLOAT:
             raise Unsupported(f"ONNX Runtime has no {op_type} of double")
-        return super().op(op_type, *inputs, dtype=dtype, shape=shape, **attrs)
+        made = super().op(op_type, *inputs, dtype=dtype, shape=shape, **attrs)
+        return self._with_known_sizes(op_type, inputs, attrs, made) if made.value is None else made
+
+    def shape_of(self, tensor: Tensor, start: int | None = None, end: int | None = None) -> Tensor:
+        """The shape of a tensor, or part of it, as int64; a constant if it is known."""
+        made = super().shape_of(tensor, start, end)
+        if made.value is None and tensor.shape is not None:
+            self._sizes[made.name] = tensor.shape[start:end]
+        return made
+
+    def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
+        """Cast a tensor; it is returned as it is if it has that element type."""
+        made = super().cast(tensor, dtype)
+        if tensor.name in self._sizes:
+            self._sizes[made.name] = self._sizes[tensor.name]
+        return made
+
+    def _with_known_sizes(
+        self, op_type: str, inputs: Sequence[Tensor | None], attributes: Mapping[str, Any], made: Tensor
+    ) -> Tensor:
+        """The result of an operator that moves sizes of which some are known, as a constant if it has only these."""
+        known = [tensor is not None and tensor.name in self._sizes for tensor in inputs]
+        if op_type not in _MOVING or not any(known):
+            return made
+        computed = []
+        for unknown in _STAND_INS:
+            given = []
+            for tensor, has_sizes in zip(inputs, known, strict=True):
+                if tensor is not None and has_sizes:
+                    sizes = [unknown if size is None else size for size in self._sizes[tensor.name]]
+                    tensor = replace(tensor, value=np.array(sizes, numpy_dtype(tensor.dtype)).reshape(_rank_of(tensor)))
+                given.append(tensor)
+            if not all(tensor is None or is_small(tensor) for tensor in given):
+                return made
+            computed.append(computed_value(op_type, given, attributes, self.domains))
+        one, other = computed
+        if one is None or other is None:
+            return made
+        if np.array_equal(one, other):
+            return self.constant(one, made.dtype)
+        if one.ndim <= 1:
+            moved = zip(one.reshape(-1).tolist(), other.reshape(-1).tolist(), strict=True)
+            self._sizes[made.name] = tuple(a if a == b else None for a, b in moved)
+        return made
 
     def int64(self, tensor: Tensor) -> Tensor:
         """The tensor as int64, ONNX's type of shapes, axes and counts."""
@@ -77,3 +129,8 @@ def _refuse_other_than_text(array: Array) -> None:
                 text.decode()
             except UnicodeDecodeError:
                 raise Unsupported("it has strings that are not UTF-8") from None
+
+
+def _rank_of(sizes: Tensor) -> tuple[int, ...]:
+    """The shape to give to known sizes: that of a scalar or a vector."""
+    return () if sizes.shape == () else (-1,)

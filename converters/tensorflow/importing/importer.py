@@ -13,7 +13,7 @@ from onnx_sparse.converters.tensorflow.importing.computing import computed
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers import STRUCTURE, find_handler
-from onnx_sparse.converters.tensorflow.importing.nodes import converted_by, declared_shapes, joined
+from onnx_sparse.converters.tensorflow.importing.nodes import converted_by, declared_shapes, joined, refuse_types
 from onnx_sparse.converters.tensorflow.importing.values import ListOfTensors, Value
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
@@ -83,7 +83,7 @@ class Importer(Context):
         return made[origin.output]
 
     def convert(self, wanted: Sequence[Any]) -> None:
-        """Convert the nodes of origins and those before them; errors are recorded."""
+        """See `Context`."""
         waiting = [(origin.scope, origin.node) for origin in reversed(wanted) if isinstance(origin, Origin)]
         opened: list[tuple[int, str]] = []
         while waiting:
@@ -112,6 +112,7 @@ class Importer(Context):
                 except _NotConvertedError:  # which has been recorded; say also whether this node could be converted
                     if node.op not in STRUCTURE:
                         find_handler(node.op)
+                        refuse_types(node)
             waiting.pop()
             self._open.discard(key)
             if made is None:

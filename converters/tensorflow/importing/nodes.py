@@ -43,6 +43,19 @@ def converted_by(
     return results, dtypes
 
 
+def refuse_types(node: Any) -> None:
+    """Refuse a node with a type that tensors of ONNX Runtime do not have.
+
+    Raises:
+        Unsupported: It has one.
+    """
+    for name, attribute in node.attr.items():
+        types = attribute.list.type if attribute.WhichOneof("value") == "list" else [attribute.type]
+        for number in types:
+            if number and number % REFERENCE not in ONNX_TYPES and not name.startswith("_"):
+                raise Unsupported(f"its {name} is {type_name(number)}, which ONNX Runtime does not compute with")
+
+
 def joined(found: Shape | None, declared: Shape | None) -> Shape | None:
     """What is known of a shape by what is found, and else by what is declared."""
     if declared is None or found is None or len(found) != len(declared):

@@ -73,7 +73,9 @@ def branch(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     scopes = _branches(context, scope, node)
     if not scopes:
         raise Unsupported("it has no branches")
-    results = [context.tensors(each.results()) for each in scopes]
+    found = [each.results() for each in scopes]
+    context.convert([origin for origins in found for origin in origins])  # to list all that cannot be
+    results = [context.tensors(origins) for origins in found]
     emit.begin(f"{scope.name}{node.name}")
     dtypes = [tensor.dtype for tensor in results[0]]
     if any([tensor.dtype for tensor in each] != dtypes for each in results):

@@ -92,17 +92,12 @@ def _sliced(
     x: Tensor, node: Node, axes: list[tuple[int, int]], strides: list[int], masks: dict[str, int], emit: Emitter
 ) -> Tensor:
     """The slice of the entries' bounds along their axes."""
-    # An entry without bounds slices nothing.
-    kept = [
-        (k, axis)
-        for k, axis in axes
-        if masks["shrink_axis"] >> k & 1 or strides[k] != 1 or not (masks["begin"] & masks["end"]) >> k & 1
-    ]
-    if not kept:
+    shrinks, whole = masks["shrink_axis"], masks["begin"] & masks["end"]
+    if all(strides[k] == 1 and whole >> k & 1 and not shrinks >> k & 1 for k, _ in axes):
         return x
     begin, end = emit.int64(node["begin"]), emit.int64(node["end"])
     starts, ends, steps = [], [], []
-    for k, _ in kept:
+    for k, _ in axes:
         start, stop = _entry(begin, k, emit), _entry(end, k, emit)
         step = strides[k]
         if masks["shrink_axis"] >> k & 1:
@@ -122,7 +117,8 @@ def _sliced(
         ends.append(stop)
         steps.append(step)
     bounds = [emit.op("Concat", *each, axis=0) if len(each) > 1 else each[0] for each in (starts, ends)]
-    return emit.op("Slice", x, *bounds, emit.constant([axis for _, axis in kept]), emit.constant(steps))
+    given = [*bounds, emit.constant([axis for _, axis in axes])]
+    return emit.op("Slice", x, *given, *([] if set(steps) == {1} else [emit.constant(steps)]))
 
 
 def _entry(bounds: Tensor, k: int, emit: Emitter) -> Tensor:

@@ -30,6 +30,19 @@ class _Variable:
     """Stands for a variable of a loop while it is examined."""
 
 
+@dataclass(frozen=True)
+class _Scan:
+    """A list of which each round writes one element.
+
+    Attributes:
+        place: The position that each round writes; None where it is the number of the round.
+        grows: Whether more rounds than it has elements make it longer.
+    """
+
+    place: Value | None
+    grows: bool
+
+
 @dataclass
 class _Body:
     """What a round of a loop does with its variables, found without converting it.
@@ -38,14 +51,13 @@ class _Body:
         variables: What stands for each variable.
         results: The origins of the variables after a round.
         constants: The variables that no round changes.
-        scanned: The lists that each round writes one element of, by variable: the position where it is always the
-            same, and None where it is the number of the round.
+        scanned: The lists of which each round writes one element, by variable.
     """
 
     variables: list[_Variable]
     results: list[Any]
     constants: frozenset[int] = frozenset()
-    scanned: Mapping[int, Value | None] = field(default_factory=dict)
+    scanned: Mapping[int, _Scan] = field(default_factory=dict)
 
 
 @structure("While", "StatelessWhile")
@@ -88,10 +100,10 @@ def loop(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     after: list[Value] = list(initial)
     for k in changing:
         after[k] = _whole(initial[k], results, emit)
-    for (k, place), rows in zip(examined.scanned.items(), results, strict=True):
+    for (k, scan), rows in zip(examined.scanned.items(), results, strict=True):
         value = initial[k]
         assert isinstance(value, ListOfTensors)
-        after[k] = _completed(value, rows, place, emit)
+        after[k] = _completed(value, rows, scan, emit)
     return tuple(after)
 
 
@@ -180,8 +192,9 @@ def _whole(value: Value, tensors: list[Tensor], emit: Emitter, *, consume: bool 
     return tensors.pop(0)
 
 
-def _completed(value: ListOfTensors, rows: Tensor, place: Value | None, emit: Emitter) -> ListOfTensors:
+def _completed(value: ListOfTensors, rows: Tensor, scan: _Scan, emit: Emitter) -> ListOfTensors:
     """A list with the elements that rounds have written, and zeros elsewhere."""
+    place = scan.place
     zero, one = emit.constant([0]), emit.constant([1])
     size = emit.op("Reshape", value.size, one)
     shape = known_shape(value.element_shape, None if rows.shape is None else rows.shape[1:])
@@ -194,15 +207,19 @@ def _completed(value: ListOfTensors, rows: Tensor, place: Value | None, emit: Em
         rows = emit.op("Reshape", rows, emit.op("Concat", written, sizes, axis=0), allowzero=1)
     else:
         sizes = emit.op("Slice", emit.shape_of(rows), one, emit.constant([_LAST]), zero)
-    known = None if shape is None else (None, *shape)
+    count = None if value.size.value is None or scan.grows else int(value.size.value)
+    known = None if shape is None else (count, *shape)
     if place is not None:
         assert isinstance(place, Tensor)
         places = emit.op("Expand", emit.op("Reshape", emit.int64(place), emit.constant([1, 1])), _pair(written, emit))
         whole = emit.op("ScatterND", zeros(size, sizes, rows.dtype, emit), places, rows, shape=known)
         return ListOfTensors(whole, value.size, rows.dtype, shape)
-    missing = emit.op("Max", emit.op("Sub", size, written), zero)
+    missing = emit.op("Sub", size, written)  # not negative, unless the list grows: Expand refuses that
+    length = value.size
+    if scan.grows:
+        missing = emit.op("Max", missing, zero)
+        length = emit.op("Squeeze", emit.op("Max", size, written), zero)
     padded = emit.op("Concat", rows, zeros(missing, sizes, rows.dtype, emit), axis=0, shape=known)
-    length = emit.op("Squeeze", emit.op("Max", size, written), zero)
     return ListOfTensors(padded, length, rows.dtype, shape)
 
 
@@ -221,14 +238,15 @@ def _examined(context: Context, scope: Scope, node: Any, initial: Sequence[Value
     found = _Body(variables, results)
     found.constants = frozenset(k for k, result in enumerate(results) if result is variables[k])
     readers = _readers(context, [*results, *test.results()])
-    scanned: dict[int, Value | None] = {}
+    scanned: dict[int, _Scan] = {}
     for k, result in enumerate(results):
         if isinstance(result, Origin) and _is_written_once(found, k, initial, readers):
-            index = result.scope.origins(result.scope.nodes[result.node])[1]
+            write = result.scope.nodes[result.node]
+            index, grows = result.scope.origins(write)[1], write.attr["resize_if_index_out_of_bounds"].b
             if _counts(found, index, initial):
-                scanned[k] = None
-            elif (place := _constant(found, index, initial, context)) is not None:
-                scanned[k] = place
+                scanned[k] = _Scan(None, grows)
+            elif not grows and (place := _constant(found, index, initial, context)) is not None:
+                scanned[k] = _Scan(place, grows)
     found.scanned = scanned
     return found
 
