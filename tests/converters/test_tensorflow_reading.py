@@ -262,6 +262,51 @@ def test_operator_that_nothing_converts_is_named_with_its_place(saved, tmp_path)
         import_saved_model(rewritten(saved[0], tmp_path, change))
 
 
+class Counter(tf.Module):
+    """A model that counts its calls, and one that reads the count after that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = tf.Variable(0.0, name="count")
+        self.weight = tf.Variable(3.0, name="weight")
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], name="x")])
+    def times(self, x: Any) -> Any:
+        self.add()
+        return {"y": x * self.weight}
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], name="x")])
+    def counted(self, x: Any) -> Any:
+        self.add()
+        return {"y": x + self.read()}
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], name="x")])
+    def looped(self, x: Any) -> Any:
+        def step(i: Any, total: Any) -> Any:
+            self.add()
+            return i + 1, total + self.count
+
+        return {"y": tf.while_loop(lambda i, _: i < 3, step, (0, x))[1]}
+
+    @tf.function(autograph=False)
+    def add(self) -> Any:
+        self.count.assign_add(1)
+
+    @tf.function(autograph=False)
+    def read(self) -> Any:
+        return self.count + 0
+
+
+def test_variables_that_a_model_changes(tmp_path):
+    model = Counter()
+    signatures = {"times": model.times, "counted": model.counted, "looped": model.looped}
+    tf.saved_model.save(model, str(tmp_path), signatures)
+    assert answers(import_saved_model(tmp_path, signature="times"), [np.float32([2])])[0].tolist() == [6]
+    for name in ("counted", "looped"):
+        with pytest.raises(ConversionError, match="a state that"):
+            import_saved_model(tmp_path, signature=name)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_damaged_files_are_converted_or_refused(saved, tmp_path, seed):
     source = random.Random(seed)

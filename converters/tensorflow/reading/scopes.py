@@ -64,8 +64,10 @@ class Scope:
         returned: The tensors that a function returns, in order.
         frame: Where the nodes are converted to; a function's is that of its caller when omitted.
         caller: The scope of the call.
+        site: The node that calls.
 
     Attributes:
+        changes: Whether a node changes a variable or table; None if it has not been looked for.
         fed: The tensors of a graph that are inputs, as (node, output), and what is fed for them.
 
     Raises:
@@ -83,6 +85,7 @@ class Scope:
         returned: Sequence[str] = (),
         frame: Any = None,
         caller: Scope | None = None,
+        site: Any = None,
     ) -> None:
         self.nodes = {node.name: node for node in nodes}
         if len(self.nodes) < len(nodes):
@@ -94,7 +97,9 @@ class Scope:
         self.arguments = arguments
         self.returned = tuple(returned)
         self._frame = frame
-        self._caller = caller
+        self.caller = caller
+        self.site = site
+        self.changes: bool | None = None
         self.fed: dict[tuple[str, int], Any] = {}
         self._depth = depth
         self._calls: dict[str, Scope] = {}
@@ -107,7 +112,7 @@ class Scope:
         """Where the nodes are converted to."""
         scope: Scope | None = self
         while scope is not None and scope._frame is None:
-            scope = scope._caller
+            scope = scope.caller
         return None if scope is None else scope._frame
 
     @frame.setter
@@ -182,10 +187,10 @@ class Scope:
         if node.name not in self._calls:
             name = node.attr["f"].func.name if node.op in CALLS else node.op
             given = [(self, tensor) for tensor in _data_inputs(node, least=0)]
-            self._calls[node.name] = self.function(name, given, f"{self.name}{node.name}/")
+            self._calls[node.name] = self.function(name, given, f"{self.name}{node.name}/", site=node)
         return self._calls[node.name]
 
-    def function(self, name: str, given: Sequence[Any], prefix: str, frame: Any = None) -> Scope:
+    def function(self, name: str, given: Sequence[Any], prefix: str, frame: Any = None, site: Any = None) -> Scope:
         """The scope of a function.
 
         Args:
@@ -193,6 +198,7 @@ class Scope:
             given: Its arguments: values, or pairs of a scope and a tensor in it.
             prefix: What the names of its nodes begin with.
             frame: Where its nodes are converted to; that of this scope when omitted.
+            site: The node that calls it.
         """
         definition = self.library[name]
         self.library.calls[0] += 1
@@ -215,6 +221,7 @@ class Scope:
             returned=[definition.ret[result] for result in results],
             frame=frame,
             caller=self,
+            site=site,
         )
 
     def every(self) -> Iterator[tuple[Scope, Any]]:

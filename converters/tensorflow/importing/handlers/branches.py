@@ -30,7 +30,7 @@ def _branches(context: Context, scope: Scope, node: Any) -> list[Scope]:
     if key not in context.branches:
         given = [(scope, tensor) for tensor in node.input if not tensor.startswith("^")][1:]
         context.branches[key] = [
-            context.keep(scope.function(name, given, f"{scope.name}{node.name}/{k}/", scope.frame.body()))
+            context.keep(scope.function(name, given, f"{scope.name}{node.name}/{k}/", scope.frame.body(), node))
             for k, name in enumerate(_names(node))
         ]
     return context.branches[key]

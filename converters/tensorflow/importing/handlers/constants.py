@@ -14,6 +14,7 @@ from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.handlers.indexing import gathered
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
 from onnx_sparse.converters.tensorflow.importing.values import Resource, Value
+from onnx_sparse.converters.tensorflow.reading.effects import refuse_after_change
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type, type_name
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
@@ -57,6 +58,7 @@ def variable(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
 def read_variable(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     """The value of a variable."""
     (handle,) = context.values(scope.origins(node))
+    refuse_after_change(scope, node, node.input[0])
     value = variable_value(context, handle)
     if value.dtype != onnx_type(node.attr["dtype"].type):
         raise Unsupported(f"it reads {value} as {type_name(node.attr['dtype'].type)}")
@@ -75,6 +77,7 @@ def variable_shape(context: Context, scope: Scope, node: Any) -> tuple[Value, ..
 def resource_gather(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     """Rows of a variable."""
     handle, indices = context.values(scope.origins(node))
+    refuse_after_change(scope, node, node.input[0])
     attributes = Attributes(operators()[node.op], node.attr)
     batch = int(attributes["batch_dims"])
     attributes.refuse_unread(frozenset({"validate_indices"}))
@@ -87,6 +90,7 @@ def resource_gather(context: Context, scope: Scope, node: Any) -> tuple[Value, .
 def resource_gather_nd(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     """Elements or slices of a variable, by their coordinates."""
     handle, indices = context.values(scope.origins(node))
+    refuse_after_change(scope, node, node.input[0])
     if not isinstance(indices, Tensor):
         raise Unsupported("its indices are no tensor")
     emit = scope.frame.emit

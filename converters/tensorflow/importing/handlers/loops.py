@@ -18,6 +18,7 @@ from onnx_sparse.converters.tensorflow.importing.handlers.branches import common
 from onnx_sparse.converters.tensorflow.importing.handlers.lists import known_shape, rows_of, zeros
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
 from onnx_sparse.converters.tensorflow.importing.values import ListOfTensors, Value
+from onnx_sparse.converters.tensorflow.reading.effects import changes
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of, shape_of
 
@@ -64,6 +65,8 @@ class _Body:
 def loop(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     """A Loop; a variable that no round changes is read from outside."""
     emit: Emitter = scope.frame.emit
+    if any(changes(scope.library, node.attr[name].func.name) for name in ("body", "cond")):
+        raise Unsupported("it changes a variable or table, a state that is not converted")
     initial = context.values(scope.origins(node))
     examined = _examined(context, scope, node, initial)
     changing = [k for k in range(len(initial)) if k not in examined.constants and k not in examined.scanned]
@@ -137,7 +140,7 @@ class _Round:
         values = list(initial)
         for k in changing:
             values[k] = _whole(initial[k], states, self.emit, consume=True)
-        body = context.keep(scope.function(node.attr["body"].func.name, values, f"{self._name}/", frame))
+        body = context.keep(scope.function(node.attr["body"].func.name, values, f"{self._name}/", frame, node))
         results = body.results()
         self.elements: dict[int, Tensor] = {}
         for k in examined.scanned:

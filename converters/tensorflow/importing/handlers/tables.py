@@ -15,6 +15,7 @@ from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
 from onnx_sparse.converters.tensorflow.importing.nodes import converted_by
 from onnx_sparse.converters.tensorflow.importing.values import Resource, Table, Value
+from onnx_sparse.converters.tensorflow.reading.effects import refuse_after_change
 from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, onnx_type, type_name
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
@@ -34,6 +35,7 @@ def lookup_table_find(context: Context, scope: Scope, node: Any) -> tuple[Value,
     handle, keys, default = context.values(scope.origins(node))
     if not isinstance(keys, Tensor) or not isinstance(default, Tensor):
         raise Unsupported("its keys are no tensor")
+    refuse_after_change(scope, node, node.input[0])
     emit = scope.frame.emit
     emit.begin(f"{scope.name}{node.name}")
     # The handle is no tensor; its handler looks at the table instead.
