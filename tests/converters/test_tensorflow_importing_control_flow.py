@@ -13,6 +13,9 @@ import tensorflow as tf
 from tensorflow_imports import answers, imported, text, traced
 
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.tensorflow.importing.conversion import import_model
+from onnx_sparse.converters.tensorflow.reading.graph_file import read_graph
+from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -28,6 +31,32 @@ def agree(function: Any, *batches: list[Any]) -> Any:
             assert (got.dtype, got.shape) == (want.dtype, want.shape)
             np.testing.assert_array_equal(got, want)
     return model
+
+
+@pytest.fixture(params=["TensorFlow 2", "TensorFlow 1"])
+def control_flow(request: pytest.FixtureRequest) -> Any:
+    """Loops and branches as nodes with functions, or as cycles of nodes."""
+    (tf.compat.v1.enable_control_flow_v2 if request.param == "TensorFlow 2" else tf.compat.v1.disable_control_flow_v2)()
+    yield request.param
+    tf.compat.v1.enable_control_flow_v2()
+
+
+def agree_on_graph(body: Any, *batches: list[Any]) -> None:
+    """The results of a GraphDef, which a function writes into a graph of TensorFlow 1, are TensorFlow's to the bit."""
+    v1 = tf.compat.v1
+    first = [np.asarray(array) for array in batches[0]]
+    with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session:
+        given = [v1.placeholder(array.dtype, [None] * array.ndim) for array in first]
+        outputs = [tf.identity(tensor) for tensor in tf.nest.flatten(body(*given))]
+        graph_def = GraphDef.FromString(graph.as_graph_def().SerializeToString())
+        names = [[tensor.name for tensor in tensors] for tensors in (given, outputs)]
+        model = import_model(read_graph(graph_def, name="graph", inputs=names[0], outputs=names[1]))
+        for batch in batches:
+            arrays = [np.asarray(array) for array in batch]
+            expected = session.run(outputs, dict(zip(given, arrays, strict=True)))
+            for got, want in zip(answers(model, arrays), expected, strict=True):
+                assert (got.dtype, got.shape) == (want.dtype, want.shape)
+                np.testing.assert_array_equal(got, want)
 
 
 def kinds(graph: Any) -> list[str]:
@@ -174,3 +203,47 @@ def test_position_that_may_make_a_list_longer_is_refused():
 
     with pytest.raises(ConversionError, match="make the list longer"):
         imported(traced(gaps, [X], sizes_known=False))
+
+
+@pytest.mark.usefixtures("control_flow")
+def test_branches_of_graphs():
+    def chosen(x: Any, yes: Any) -> Any:
+        inner = lambda: tf.cond(tf.reduce_sum(x) > 10, lambda: x[:1], lambda: x * 3)  # noqa: E731
+        return tf.cond(yes, inner, lambda: tf.constant([[7.0, 8, 9]])), tf.cond(yes, lambda: 1, lambda: 2)
+
+    agree_on_graph(chosen, [X, True], [X * 0, True], [X, False])
+
+
+@pytest.mark.usefixtures("control_flow")
+def test_loops_of_graphs():
+    def nested(x: Any, rounds: Any) -> Any:
+        inner = lambda j, total: (j + 1, total * 2 + x[j])  # noqa: E731
+        outer = lambda i, total: (i + 1, tf.while_loop(lambda j, _: j < i, inner, (0, total))[1])  # noqa: E731
+        return tf.while_loop(lambda i, _: i < rounds, outer, (0, tf.ones(3)))
+
+    agree_on_graph(nested, [X, np.int32(3)], [X, np.int32(0)])
+
+
+@pytest.mark.usefixtures("control_flow")
+def test_branches_in_loops_in_branches_of_graphs():
+    def body(x: Any) -> Any:
+        def step(i: Any, total: Any) -> Any:
+            return i + 1, tf.cond(tf.reduce_sum(x[i]) > 10, lambda: total + x[i], lambda: total * 2)
+
+        loop = lambda: tf.while_loop(lambda i, _: i < 4, step, (0, tf.ones(3)))[1]  # noqa: E731
+        return tf.cond(tf.reduce_sum(x) > 10, loop, lambda: x[0])
+
+    agree_on_graph(body, [X], [X * 0])
+
+
+@pytest.mark.usefixtures("control_flow")
+def test_lists_of_graphs():
+    def lists(x: Any) -> Any:
+        x = tf.ensure_shape(x, [None, 3])
+        n = tf.shape(x)[0]
+        step = lambda i, a: (i + 1, a.write(n - 1 - i, x[i] * 2))  # noqa: E731
+        backward = tf.TensorArray(tf.float32, n, element_shape=[3])
+        written = tf.while_loop(lambda i, _: i < n, step, (0, backward))[1]
+        return written.stack(), tf.map_fn(tf.reduce_sum, x), tf.scan(lambda total, row: total + row, x)
+
+    agree_on_graph(lists, [X], [X[:1]])

@@ -51,6 +51,7 @@ class Context(ABC):
         variables: The values of variables that have been read, by node.
         tables: What fills the lookup tables; None if it has not been looked for.
         branches: The scopes of branches, by the scope and the name of the node that has them.
+        loops: The variables after loops of TensorFlow 1, by the scope and the node of the condition.
     """
 
     model: Model
@@ -59,6 +60,7 @@ class Context(ABC):
     variables: dict[str, Tensor]
     tables: dict[str, Any] | None
     branches: dict[tuple[int, str], list[Scope]]
+    loops: dict[tuple[int, str], tuple[Value, ...]]
 
     @abstractmethod
     def convert(self, wanted: Sequence[Any]) -> None:

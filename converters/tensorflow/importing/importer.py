@@ -13,7 +13,13 @@ from onnx_sparse.converters.tensorflow.importing.computing import computed
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers import STRUCTURE, find_handler
-from onnx_sparse.converters.tensorflow.importing.nodes import converted_by, declared_shapes, joined, refuse_types
+from onnx_sparse.converters.tensorflow.importing.nodes import (
+    converted_by,
+    declared_shapes,
+    joined,
+    refuse_inputs,
+    refuse_types,
+)
 from onnx_sparse.converters.tensorflow.importing.values import ListOfTensors, Value
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
@@ -39,6 +45,7 @@ class Importer(Context):
         self.variables: dict[str, Tensor] = {}
         self.tables: dict[str, Any] | None = None
         self.branches: dict[tuple[int, str], list[Scope]] = {}
+        self.loops: dict[tuple[int, str], tuple[Value, ...]] = {}
         self._values: dict[tuple[int, str], tuple[Value, ...]] = {}
         self._failed: set[tuple[int, str]] = set()
         self._open: set[tuple[int, str]] = set()
@@ -142,6 +149,7 @@ class Importer(Context):
         emit: Emitter = scope.frame.emit
         emit.begin(f"{scope.name}{node.name}")
         if node.op in STRUCTURE:
+            refuse_inputs(node)
             return STRUCTURE[node.op].convert(self, scope, node)
         handler = find_handler(node.op)
         inputs = self.tensors(scope.origins(node))

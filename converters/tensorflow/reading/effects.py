@@ -17,13 +17,8 @@ _CHANGES = frozenset(
     {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "Assign", "AssignAdd", "AssignSub"}
     | {"LookupTableInsertV2", "LookupTableRemoveV2", "LookupTableImportV2", "InitializeTableV2"}
 )
-_CHANGING_PREFIXES = (
-    "ResourceScatter",
-    "ResourceApply",
-    "ResourceSparseApply",
-    "ResourceStridedSliceAssign",
-    "Scatter",
-)
+_CHANGING_PREFIXES = ("ResourceScatter", "ResourceApply", "ResourceSparseApply", "ResourceStridedSliceAssign")
+_CHANGING_REFERENCES = ("ScatterAdd", "ScatterSub", "ScatterUpdate", "ScatterNdAdd", "ScatterNdSub", "ScatterNdUpdate")
 
 
 def refuse_after_change(scope: Scope, node: Any, handle: str) -> None:
@@ -38,13 +33,14 @@ def refuse_after_change(scope: Scope, node: Any, handle: str) -> None:
         Unsupported: It has been changed.
     """
     origin = scope.origin(handle)
-    place: Scope | None = scope
-    while place is not None and node is not None:
+    place = scope
+    while node is not None:
         if _changes_something(place):
             for changed in _changed_before(place, node):
                 if changed is None or changed == origin:
                     raise Unsupported("it reads what the model changes; a state that changes is not converted")
-        place, node = place.caller, place.site
+        node = place.site
+        place = place.caller or place
 
 
 def changes(library: Library, name: str) -> bool:
@@ -63,7 +59,7 @@ def changes(library: Library, name: str) -> bool:
 
 
 def _is_change(op: str) -> bool:
-    return op in _CHANGES or (op.startswith(_CHANGING_PREFIXES) and op != "ScatterNd")
+    return op in _CHANGES or op in _CHANGING_REFERENCES or op.startswith(_CHANGING_PREFIXES)
 
 
 def _called(node: Any) -> Iterator[str]:

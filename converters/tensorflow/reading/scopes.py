@@ -67,6 +67,7 @@ class Scope:
         site: The node that calls.
 
     Attributes:
+        whole: The graph or function that it is a part of; itself in most cases.
         changes: Whether a node changes a variable or table; None if it has not been looked for.
         fed: The tensors of a graph that are inputs, as (node, output), and what is fed for them.
 
@@ -87,7 +88,7 @@ class Scope:
         caller: Scope | None = None,
         site: Any = None,
     ) -> None:
-        self.nodes = {node.name: node for node in nodes}
+        self.nodes: Mapping[str, Any] = {node.name: node for node in nodes}
         if len(self.nodes) < len(nodes):
             names = [node.name for node in nodes]
             twice = next(name for name in names if names.count(name) > 1)
@@ -100,6 +101,7 @@ class Scope:
         self.caller = caller
         self.site = site
         self.changes: bool | None = None
+        self.whole = self
         self.fed: dict[tuple[str, int], Any] = {}
         self._depth = depth
         self._calls: dict[str, Scope] = {}
@@ -143,7 +145,11 @@ class Scope:
                 raise Unsupported(f"it reads {tensor}, which nothing makes")
             position = scope.position(node, output, index)
             if (node_name, position) in scope.fed:
-                return scope.fed[node_name, position]
+                given = scope.fed[node_name, position]
+                if not isinstance(given, tuple) or isinstance(given, Origin):
+                    return given
+                scope, tensor = given
+                continue
             if node.op in CALLS or node.op in scope.library.functions:
                 scope, tensor = scope.call(node)._result(position)
             elif node.op in COPIES:
@@ -223,6 +229,27 @@ class Scope:
             caller=self,
             site=site,
         )
+
+    def part(self, fed: Mapping[tuple[str, int], Any], prefix: str, frame: Any) -> Scope:
+        """The same nodes with other tensors in place of some: a branch, or a round of a loop, of TensorFlow 1.
+
+        Args:
+            fed: What stands for outputs of nodes: values, or pairs of a scope and a tensor in it.
+            prefix: What the names of its nodes begin with.
+            frame: Where its nodes are converted to.
+
+        Raises:
+            Unsupported: There are too many parts, or parts of parts.
+        """
+        self.library.calls[0] += 1
+        if self._depth >= MOST_DEPTH or self.library.calls[0] > MOST_CALLS:
+            raise Unsupported("branches and loops stand in each other too often")
+        made = Scope(
+            (), self.library, name=prefix, depth=self._depth + 1, arguments=self.arguments, frame=frame, caller=self
+        )
+        made.nodes, made.whole = self.nodes, self.whole
+        made.fed = {**self.fed, **fed}
+        return made
 
     def every(self) -> Iterator[tuple[Scope, Any]]:
         """The nodes of this scope and of the functions that it calls, with their scopes."""

@@ -10,6 +10,7 @@ from onnx_sparse.converters.tensorflow.importing.handlers import (  # noqa: F401
     constants,
     convolutions,
     elementwise,
+    frames,
     indexing,
     linear,
     lists,
@@ -25,6 +26,7 @@ __all__ = ["STANDARD", "STRUCTURE", "find_handler", "known_operators"]
 #: Operators that are read and never converted.
 _READ = frozenset(
     {"NoOp", "RestoreV2", "AssignVariableOp", "Assign", "SaveV2", "MergeV2Checkpoints", "Assert", "Print"}
+    | {"Switch", "RefSwitch", "Enter", "RefEnter", "NextIteration", "LoopCond"}
 )
 
 

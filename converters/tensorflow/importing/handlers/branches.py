@@ -84,17 +84,17 @@ def branch(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     if not dtypes:
         return ()
     graphs = [
-        _graph(each.frame.emit, made, f"{node.name}_{k}")
+        branch_graph(each.frame.emit, made, f"{node.name}_{k}")
         for k, (each, made) in enumerate(zip(scopes, results, strict=True))
     ]
     if node.op in ("If", "StatelessIf"):
-        return _if(truth(condition, emit), graphs[1], graphs[0], dtypes, shapes, emit)
+        return written_if(truth(condition, emit), graphs[1], graphs[0], dtypes, shapes, emit)
     # An index out of range takes the last branch.
     made = None
     last = len(graphs) - 1
     if last == 0:
         chosen = emit.constant(True, TensorProto.BOOL)
-        return _if(chosen, graphs[0], graphs[0], dtypes, shapes, emit)
+        return written_if(chosen, graphs[0], graphs[0], dtypes, shapes, emit)
     graph = graphs[last]
     index = emit.int64(emit.scalar(condition))
     below = emit.op("Less", index, emit.constant(0))
@@ -102,14 +102,14 @@ def branch(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     for k in range(last - 1, -1, -1):
         inner = emit if k == 0 else emit.body()
         is_chosen = inner.op("Equal", index, inner.constant(k))
-        made = _if(is_chosen, graphs[k], graph, dtypes, shapes, inner)
+        made = written_if(is_chosen, graphs[k], graph, dtypes, shapes, inner)
         if k:
             graph = inner.graph(f"{node.name}_else_{k}", [], [value_info(tensor) for tensor in made])
     assert made is not None
     return made
 
 
-def _if(
+def written_if(
     condition: Tensor,
     then_branch: GraphProto,
     else_branch: GraphProto,
@@ -117,10 +117,11 @@ def _if(
     shapes: Sequence[Shape | None],
     emit: Emitter,
 ) -> tuple[Tensor, ...]:
+    """An If of two finished branches."""
     return emit.node("If", [condition], dtypes, shapes, then_branch=then_branch, else_branch=else_branch)
 
 
-def _graph(emit: Emitter, results: Sequence[Tensor], name: str) -> GraphProto:
+def branch_graph(emit: Emitter, results: Sequence[Tensor], name: str) -> GraphProto:
     """The graph of a branch, which has no inputs; its results must be made in it, under names of their own."""
     emit.begin(name)
     names = [emit.names.fresh(f"{name}/result_{k}") for k in range(len(results))]

@@ -14,10 +14,10 @@ from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
-from onnx_sparse.converters.tensorflow.importing.values import ListOfTensors, Value
+from onnx_sparse.converters.tensorflow.importing.values import ListOfTensors, Resource, Value
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type
 from onnx_sparse.converters.tensorflow.reading.operators import operators
-from onnx_sparse.converters.tensorflow.reading.scopes import Scope
+from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 
 _LAST = np.iinfo(np.int64).max
 
@@ -29,7 +29,7 @@ def _list(op_type: str) -> Callable[[_Convert], _Convert]:
     def register(function: _Convert) -> _Convert:
         @structure(op_type)
         def convert(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
-            values = context.values(scope.origins(node))
+            values = _inputs(context, scope, node)
             emit = scope.frame.emit
             emit.begin(f"{scope.name}{node.name}")
             attributes = Attributes(operators()[node.op], node.attr)
@@ -41,6 +41,16 @@ def _list(op_type: str) -> Callable[[_Convert], _Convert]:
         return function
 
     return register
+
+
+def _inputs(context: Context, scope: Scope, node: Any) -> list[Any]:
+    """The inputs of a node: lists and handles where its operator takes these, and tensors elsewhere."""
+    values = context.values(scope.origins(node))
+    for name, value in zip(operators()[node.op].inputs, values, strict=True):
+        kind = {"input_handle": ListOfTensors, "flow_in": ListOfTensors, "handle": Resource}.get(name, Tensor)
+        if not isinstance(value, kind):
+            raise Unsupported(f"its input {name} is not what the operator takes")
+    return values
 
 
 def rows_of(value: Value, emit: Emitter, element_shape: Shape | None = None) -> Tensor:
@@ -78,6 +88,27 @@ def shape_in(tensor: Tensor) -> Shape | None:
     if tensor.value is None or np.ndim(tensor.value) != 1:
         return None
     return tuple(None if size < 0 else int(size) for size in tensor.value)
+
+
+#: Operators that write an element of a list.
+WRITES = frozenset({"TensorListSetItem", "TensorArrayWriteV3"})
+
+
+def written(origin: Origin) -> tuple[Any, Any, Any, bool]:
+    """What a node that writes an element has: the origins of list, position and element, and whether the list grows."""
+    node, origins = origin.scope.nodes[origin.node], origin.scope.origins(origin.scope.nodes[origin.node])
+    if node.op == "TensorListSetItem":
+        given, index, item = origins
+        return (
+            given,
+            index,
+            item,
+            "resize_if_index_out_of_bounds" in node.attr and (node.attr["resize_if_index_out_of_bounds"].b),
+        )
+    handle, index, item, flow = origins
+    is_known = isinstance(handle, Origin) and "dynamic_size" in handle.scope.nodes[handle.node].attr
+    grows = is_known and handle.scope.nodes[handle.node].attr["dynamic_size"].b
+    return flow, index, item, grows
 
 
 @_list("TensorListReserve")
@@ -123,24 +154,25 @@ def gather(values: list[Any], attributes: Attributes, dtype: int, emit: Emitter)
 def set_item(values: list[Any], attributes: Attributes, dtype: int, emit: Emitter) -> Value:
     """The list with another element."""
     given, index, item = values
-    if attributes["resize_if_index_out_of_bounds"]:
+    return with_element(given, index, item, emit, grows=bool(attributes["resize_if_index_out_of_bounds"]))
+
+
+def with_element(given: ListOfTensors, index: Tensor, item: Tensor, emit: Emitter, *, grows: bool) -> ListOfTensors:
+    """The list with another element at a position."""
+    if grows:
         raise Unsupported("it may make the list longer, at positions that are not those of the rounds of a loop")
-    if not isinstance(given, ListOfTensors):
-        raise Unsupported("it takes what is no list of tensors")
     rows = given.rows
     if rows is None:
-        rows = zeros(given.size, emit.shape_of(item), dtype, emit)
+        rows = zeros(given.size, emit.shape_of(item), given.dtype, emit)
     place = emit.op("Reshape", emit.int64(index), emit.constant([1, 1]))
     rows = emit.op("ScatterND", rows, place, emit.op("Unsqueeze", item, emit.constant([0])), shape=rows.shape)
-    return ListOfTensors(rows, given.size, dtype, known_shape(given.element_shape, item.shape))
+    return ListOfTensors(rows, given.size, given.dtype, known_shape(given.element_shape, item.shape))
 
 
 @_list("TensorListPushBack")
 def push_back(values: list[Any], attributes: Attributes, dtype: int, emit: Emitter) -> Value:
     """The list with an element more."""
     given, item = values
-    if not isinstance(given, ListOfTensors):
-        raise Unsupported("it takes what is no list of tensors")
     row = emit.op("Unsqueeze", item, emit.constant([0]))
     if given.rows is None and given.size.value is not None and int(given.size.value) == 0:
         rows = row
@@ -153,7 +185,69 @@ def push_back(values: list[Any], attributes: Attributes, dtype: int, emit: Emitt
 @structure("TensorListLength")
 def length(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     """The number of elements."""
-    (given,) = context.values(scope.origins(node))
-    if not isinstance(given, ListOfTensors):
-        raise Unsupported("it takes what is no list of tensors")
+    (given,) = _inputs(context, scope, node)
+    return (scope.frame.emit.cast(given.size, TensorProto.INT32),)
+
+
+@structure("TensorArrayV3")
+def array(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+    """A list of TensorFlow 1. What orders the effects on it, its flow, is the list here."""
+    (size,) = context.tensors(scope.origins(node))
+    emit = scope.frame.emit
+    shape = Attributes(operators()[node.op], node.attr)["element_shape"]
+    known = None if shape is None else tuple(shape)
+    made = ListOfTensors(None, emit.scalar(emit.int64(size)), onnx_type(node.attr["dtype"].type), known)
+    return Resource(scope, node), made
+
+
+def _array_of(values: list[Any]) -> tuple[ListOfTensors, bool]:
+    """The list that is the flow, the last input, and whether it may become longer."""
+    handle, given = values[0], values[-1]
+    return given, "dynamic_size" in handle.node.attr and handle.node.attr["dynamic_size"].b
+
+
+@structure("TensorArrayWriteV3")
+def array_write(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+    """The list with another element."""
+    values = _inputs(context, scope, node)
+    given, grows = _array_of(values)
+    scope.frame.emit.begin(f"{scope.name}{node.name}")
+    return (with_element(given, values[1], values[2], scope.frame.emit, grows=grows),)
+
+
+@structure("TensorArrayReadV3", "TensorArrayGatherV3")
+def array_read(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+    """One element, or some of them as a tensor."""
+    values = _inputs(context, scope, node)
+    given, _ = _array_of(values)
+    emit = scope.frame.emit
+    emit.begin(f"{scope.name}{node.name}")
+    return (emit.op("Gather", rows_of(given, emit), emit.int64(values[1]), axis=0),)
+
+
+@structure("TensorArrayScatterV3")
+def array_scatter(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+    """The list with the slices of a tensor at some positions."""
+    values = _inputs(context, scope, node)
+    given, grows = _array_of(values)
+    positions, rows = values[1], values[2]
+    emit = scope.frame.emit
+    emit.begin(f"{scope.name}{node.name}")
+    if grows:
+        raise Unsupported("it may make the list longer")
+    before = given.rows
+    if before is None:
+        sizes = emit.op("Slice", emit.shape_of(rows), emit.constant([1]), emit.constant([_LAST]), emit.constant([0]))
+        before = zeros(given.size, sizes, given.dtype, emit)
+    places = emit.op("Unsqueeze", emit.int64(positions), emit.constant([1]))
+    inner = None if rows.shape is None else rows.shape[1:]
+    size = None if given.size.value is None else int(given.size.value)
+    after = emit.op("ScatterND", before, places, rows, shape=None if inner is None else (size, *inner))
+    return (ListOfTensors(after, given.size, given.dtype, known_shape(given.element_shape, inner)),)
+
+
+@structure("TensorArraySizeV3")
+def array_size(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+    """The number of elements."""
+    given, _ = _array_of(_inputs(context, scope, node))
     return (scope.frame.emit.cast(given.size, TensorProto.INT32),)

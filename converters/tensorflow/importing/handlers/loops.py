@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,10 +13,10 @@ from onnx import TensorProto
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.graph_emitter import value_info
 from onnx_sparse.converters.tensor import Shape, Tensor
-from onnx_sparse.converters.tensorflow.importing.context import Context
+from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.branches import common_shape, truth
-from onnx_sparse.converters.tensorflow.importing.handlers.lists import known_shape, rows_of, zeros
+from onnx_sparse.converters.tensorflow.importing.handlers.lists import WRITES, known_shape, rows_of, written, zeros
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
 from onnx_sparse.converters.tensorflow.importing.values import ListOfTensors, Value
 from onnx_sparse.converters.tensorflow.reading.effects import changes
@@ -61,20 +62,90 @@ class _Body:
     scanned: Mapping[int, _Scan] = field(default_factory=dict)
 
 
+class Source(ABC):
+    """A loop in TensorFlow's graph: its condition and its body, which are read anew for each use.
+
+    Attributes:
+        scope: The scope in which the loop stands.
+        name: Its name.
+    """
+
+    def __init__(self, scope: Scope, name: str) -> None:
+        self.scope = scope
+        self.name = name
+
+    @abstractmethod
+    def body(self, context: Context, variables: Sequence[Any], prefix: str, frame: Frame) -> list[Any]:
+        """The origins of the variables after a round.
+
+        Args:
+            context: The conversion.
+            variables: What stands for the variables before it.
+            prefix: What the names of the nodes begin with.
+            frame: Where these are converted to.
+        """
+
+    @abstractmethod
+    def condition(self, context: Context, variables: Sequence[Any], prefix: str, frame: Frame) -> Any:
+        """The origin of whether there is another round; see `body`."""
+
+
+class _Functions(Source):
+    """A loop as a node with two functions."""
+
+    def __init__(self, scope: Scope, node: Any) -> None:
+        super().__init__(scope, f"{scope.name}{node.name}")
+        self._node = node
+
+    def body(self, context: Context, variables: Sequence[Any], prefix: str, frame: Frame) -> list[Any]:
+        """See `Source`."""
+        return self._called("body", context, variables, prefix, frame)
+
+    def condition(self, context: Context, variables: Sequence[Any], prefix: str, frame: Frame) -> Any:
+        """See `Source`."""
+        results = self._called("cond", context, variables, prefix, frame)
+        if len(results) != 1:
+            raise Unsupported("its condition returns not one tensor")
+        return results[0]
+
+    def _called(self, which: str, context: Context, variables: Sequence[Any], prefix: str, frame: Frame) -> list[Any]:
+        name = self._node.attr[which].func.name
+        return context.keep(self.scope.function(name, list(variables), prefix, frame, self._node)).results()
+
+
 @structure("While", "StatelessWhile")
 def loop(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
-    """A Loop; a variable that no round changes is read from outside."""
-    emit: Emitter = scope.frame.emit
+    """A loop of two functions."""
     if any(changes(scope.library, node.attr[name].func.name) for name in ("body", "cond")):
         raise Unsupported("it changes a variable or table, a state that is not converted")
     initial = context.values(scope.origins(node))
-    examined = _examined(context, scope, node, initial)
+    return converted_loop(context, _Functions(scope, node), initial, _declared_shapes(node))
+
+
+def converted_loop(
+    context: Context, source: Source, initial: Sequence[Value], declared: Sequence[Shape | None] = ()
+) -> tuple[Value, ...]:
+    """A Loop; a variable that no round changes is read from outside.
+
+    Args:
+        context: The conversion.
+        source: The loop.
+        initial: The values of the variables before it.
+        declared: The shapes that they have in every round, where the graph says these.
+
+    Returns:
+        Their values after it.
+
+    Raises:
+        Unsupported: It cannot be converted.
+    """
+    emit: Emitter = source.scope.frame.emit
+    examined = _examined(context, source, initial)
     changing = [k for k in range(len(initial)) if k not in examined.constants and k not in examined.scanned]
     starts: list[Tensor] = []
-    emit.begin(f"{scope.name}{node.name}")
+    emit.begin(source.name)
     for k in changing:
         starts += _parts(initial[k], emit)
-    declared = _declared_shapes(node)
     shapes = [tensor.shape for tensor in starts]
     if len(starts) == len(changing):
         shapes = [
@@ -84,15 +155,15 @@ def loop(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     before = len(context.unsupported.found)
     for _ in range(_MOST_ATTEMPTS):
         del context.unsupported.found[before:]
-        made = _Round(context, scope, node, initial, examined, changing, starts, shapes)
+        made = _Round(context, source, initial, examined, changing, starts, shapes)
         wider = [common_shape([a, b.shape]) for a, b in zip(shapes, made.parts, strict=True)]
         if wider == shapes:
             break
         shapes = wider
     else:
         raise Unsupported("the shapes of its variables change from round to round")
-    condition = _condition(context, scope, node, "first", initial, scope.frame)
-    emit.begin(f"{scope.name}{node.name}")
+    condition = _condition(context, source, "first", initial, source.scope.frame)
+    emit.begin(source.name)
     scans = [made.elements[k] for k in examined.scanned]
     dtypes = [*(tensor.dtype for tensor in starts), *(tensor.dtype for tensor in scans)]
     known = [*shapes, *(None if tensor.shape is None else (None, *tensor.shape) for tensor in scans)]
@@ -116,17 +187,16 @@ class _Round:
     def __init__(
         self,
         context: Context,
-        scope: Scope,
-        node: Any,
+        source: Source,
         initial: Sequence[Value],
         examined: _Body,
         changing: Sequence[int],
         starts: Sequence[Tensor],
         shapes: Sequence[Shape | None],
     ) -> None:
-        frame = scope.frame.body()
+        frame = source.scope.frame.body()
         self.emit: Emitter = frame.emit
-        self._name = f"{scope.name}{node.name}/body"
+        self._name = f"{source.name}/body"
         names = self.emit.names
         self._inputs = [
             Tensor(names.fresh(f"{self._name}/round"), TensorProto.INT64, ()),
@@ -140,12 +210,10 @@ class _Round:
         values = list(initial)
         for k in changing:
             values[k] = _whole(initial[k], states, self.emit, consume=True)
-        body = context.keep(scope.function(node.attr["body"].func.name, values, f"{self._name}/", frame, node))
-        results = body.results()
+        results = source.body(context, values, f"{self._name}/", frame)
         self.elements: dict[int, Tensor] = {}
         for k in examined.scanned:
-            write = results[k].scope.nodes[results[k].node]
-            (self.elements[k],) = context.tensors(results[k].scope.origins(write)[2:3])
+            (self.elements[k],) = context.tensors([written(results[k])[2]])
         made = dict(zip(changing, context.values([results[k] for k in changing]), strict=True))
         self.emit.begin(self._name)
         following = list(initial)
@@ -155,7 +223,7 @@ class _Round:
             self.parts += _parts(made[k], self.emit)
         if [part.dtype for part in self.parts] != [start.dtype for start in starts]:
             raise Unsupported("its variables change their types")
-        self._goes_on = _condition(context, scope, node, "next", following, frame)
+        self._goes_on = _condition(context, source, "next", following, frame)
 
     def graph(self) -> Any:
         """The body's graph."""
@@ -166,14 +234,11 @@ class _Round:
         return self.emit.graph(self._name, [*map(value_info, self._inputs)], [*map(value_info, outputs)])
 
 
-def _condition(context: Context, scope: Scope, node: Any, what: str, values: Sequence[Value], frame: Any) -> Tensor:
+def _condition(context: Context, source: Source, what: str, values: Sequence[Value], frame: Frame) -> Tensor:
     """Whether there is another round, for values of the variables."""
-    prefix = f"{scope.name}{node.name}/{what}/"
-    called = context.keep(scope.function(node.attr["cond"].func.name, list(values), prefix, frame))
-    if len(called.returned) != 1:
-        raise Unsupported("its condition returns not one tensor")
-    (condition,) = context.tensors(called.results())
-    frame.emit.begin(prefix.rstrip("/"))
+    prefix = f"{source.name}/{what}"
+    (condition,) = context.tensors([source.condition(context, values, f"{prefix}/", frame)])
+    frame.emit.begin(prefix)
     return truth(condition, frame.emit)
 
 
@@ -203,49 +268,44 @@ def _completed(value: ListOfTensors, rows: Tensor, scan: _Scan, emit: Emitter) -
     shape = known_shape(value.element_shape, None if rows.shape is None else rows.shape[1:])
     if place is not None:  # what the last round has written, if there is one
         rows = emit.op("Slice", rows, emit.constant([-1]), emit.constant([_LAST]), zero)
-    written = emit.op("Gather", emit.shape_of(rows), zero)
+    count_written = emit.op("Gather", emit.shape_of(rows), zero)
     if shape is not None and None not in shape:
         sizes = emit.constant(shape)
         # Without a round, ONNX Runtime does not know the shape of an element.
-        rows = emit.op("Reshape", rows, emit.op("Concat", written, sizes, axis=0), allowzero=1)
+        rows = emit.op("Reshape", rows, emit.op("Concat", count_written, sizes, axis=0), allowzero=1)
     else:
         sizes = emit.op("Slice", emit.shape_of(rows), one, emit.constant([_LAST]), zero)
     count = None if value.size.value is None or scan.grows else int(value.size.value)
     known = None if shape is None else (count, *shape)
     if place is not None:
         assert isinstance(place, Tensor)
-        places = emit.op("Expand", emit.op("Reshape", emit.int64(place), emit.constant([1, 1])), _pair(written, emit))
+        one_place = emit.op("Reshape", emit.int64(place), emit.constant([1, 1]))
+        places = emit.op("Expand", one_place, emit.op("Concat", count_written, one, axis=0))
         whole = emit.op("ScatterND", zeros(size, sizes, rows.dtype, emit), places, rows, shape=known)
         return ListOfTensors(whole, value.size, rows.dtype, shape)
-    missing = emit.op("Sub", size, written)  # not negative, unless the list grows: Expand refuses that
+    missing = emit.op("Sub", size, count_written)  # not negative, unless the list grows: Expand refuses that
     length = value.size
     if scan.grows:
         missing = emit.op("Max", missing, zero)
-        length = emit.op("Squeeze", emit.op("Max", size, written), zero)
+        length = emit.op("Squeeze", emit.op("Max", size, count_written), zero)
     padded = emit.op("Concat", rows, zeros(missing, sizes, rows.dtype, emit), axis=0, shape=known)
     return ListOfTensors(padded, length, rows.dtype, shape)
 
 
-def _pair(count: Tensor, emit: Emitter) -> Tensor:
-    return emit.op("Concat", count, emit.constant([1]), axis=0)
-
-
-def _examined(context: Context, scope: Scope, node: Any, initial: Sequence[Value]) -> _Body:
+def _examined(context: Context, source: Source, initial: Sequence[Value]) -> _Body:
     """What a round does with the variables."""
     variables = [_Variable() for _ in initial]
-    probe = context.keep(scope.function(node.attr["body"].func.name, variables, "", scope.frame.body()))
-    if len(probe.returned) != len(variables):
-        raise Unsupported(f"its body returns {len(probe.returned)} of {len(variables)} variables")
-    results = probe.results()
-    test = context.keep(scope.function(node.attr["cond"].func.name, variables, "", scope.frame.body()))
+    results = source.body(context, variables, "", source.scope.frame.body())
+    if len(results) != len(variables):
+        raise Unsupported(f"its body returns {len(results)} of {len(variables)} variables")
+    test = source.condition(context, variables, "", source.scope.frame.body())
     found = _Body(variables, results)
     found.constants = frozenset(k for k, result in enumerate(results) if result is variables[k])
-    readers = _readers(context, [*results, *test.results()])
+    readers = _readers(context, [*results, test])
     scanned: dict[int, _Scan] = {}
     for k, result in enumerate(results):
         if isinstance(result, Origin) and _is_written_once(found, k, initial, readers):
-            write = result.scope.nodes[result.node]
-            index, grows = result.scope.origins(write)[1], write.attr["resize_if_index_out_of_bounds"].b
+            _, index, _, grows = written(result)
             if _counts(found, index, initial):
                 scanned[k] = _Scan(None, grows)
             elif not grows and (place := _constant(found, index, initial, context)) is not None:
@@ -258,9 +318,9 @@ def _is_written_once(body: _Body, k: int, initial: Sequence[Value], readers: Map
     """Whether a variable is a list of which each round writes one element, and reads none."""
     value, result = initial[k], body.results[k]
     write = result.scope.nodes[result.node]
-    if not isinstance(value, ListOfTensors) or value.rows is not None or write.op != "TensorListSetItem":
+    if not isinstance(value, ListOfTensors) or value.rows is not None or write.op not in WRITES:
         return False
-    given = result.scope.origins(write)[0]
+    given = written(result)[0]
     if given is not body.variables[k] or len(readers.get(id(given), [])) != 1:
         return False
     return body.results.count(result) == 1 and not readers.get(id(write))
