@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,3 +53,27 @@ def text(array: Any) -> np.ndarray:
 
 def _text(item: Any) -> Any:
     return item.decode() if isinstance(item, bytes) else item
+
+
+#: A name, a function, and what it is called with.
+Row = tuple[str, Callable[..., Any], Sequence[Any]]
+
+
+def named(rows: Sequence[Row]) -> dict[str, Any]:
+    """Arguments of a parametrization."""
+    return {"argvalues": [row[1:] for row in rows], "ids": [row[0] for row in rows]}
+
+
+def assert_equal(call: Callable[..., Any], arrays: Sequence[Any], *, sizes_known: Sequence[bool]) -> None:
+    """The model of a function gives TensorFlow's results, up to a few units in the last place for floats."""
+    arrays = [np.asarray(array) for array in arrays]
+    for known in sizes_known:
+        concrete = traced(call, arrays, sizes_known=known)
+        expected = [text(tensor.numpy()) for tensor in tf.nest.flatten(concrete(*map(tf.constant, arrays)))]
+        for got, want in zip(answers(imported(concrete), arrays), expected, strict=True):
+            assert (got.dtype, got.shape) == (want.dtype, want.shape)
+            if want.dtype.kind == "f":
+                tolerance = 2e-3 if want.dtype == np.float16 else 2e-6 if want.dtype == np.float32 else 1e-12
+                np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+            else:
+                np.testing.assert_array_equal(got, want)

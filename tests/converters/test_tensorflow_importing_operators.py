@@ -15,13 +15,15 @@ import pytest
 pytest.importorskip("tensorflow")
 
 import tensorflow as tf
-from tensorflow_imports import answers, imported, text, traced
+from tensorflow_imports import Row, assert_equal, imported, named, traced
 from tensorflow_operators import TABLE, lines
 
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.tensorflow.importing.conversion import import_model
+from onnx_sparse.converters.tensorflow.reading.graph_file import read_graph
+from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
 
 RAW = tf.raw_ops
-Row = tuple[str, Callable[..., Any], Sequence[Any]]
 
 FLOATS = (np.float16, np.float32, np.float64)
 SIGNED = (np.int8, np.int16, np.int32, np.int64)
@@ -369,11 +371,6 @@ ROWS = [*elementwise(), *casts(), *products()]
 ROWS_WITH_SIZES = [*shaping(), *slices(), *indexing(), *images()]
 
 
-def named(rows: Sequence[Row]) -> dict[str, Any]:
-    """Arguments of a parametrization."""
-    return {"argvalues": [row[1:] for row in rows], "ids": [row[0] for row in rows]}
-
-
 @pytest.mark.parametrize(("call", "arrays"), **named(ROWS))
 def test_equals_tensorflow(call, arrays):
     assert_equal(call, arrays, sizes_known=[False])
@@ -382,20 +379,6 @@ def test_equals_tensorflow(call, arrays):
 @pytest.mark.parametrize(("call", "arrays"), **named(ROWS_WITH_SIZES))
 def test_equals_tensorflow_with_known_and_unknown_sizes(call, arrays):
     assert_equal(call, arrays, sizes_known=[False, True])
-
-
-def assert_equal(call: Callable[..., Any], arrays: Sequence[Any], *, sizes_known: Sequence[bool]) -> None:
-    arrays = [np.asarray(array) for array in arrays]
-    for known in sizes_known:
-        concrete = traced(call, arrays, sizes_known=known)
-        expected = [text(tensor.numpy()) for tensor in tf.nest.flatten(concrete(*map(tf.constant, arrays)))]
-        for got, want in zip(answers(imported(concrete), arrays), expected, strict=True):
-            assert (got.dtype, got.shape) == (want.dtype, want.shape)
-            if want.dtype.kind == "f":
-                tolerance = 2e-3 if want.dtype == np.float16 else 2e-6 if want.dtype == np.float32 else 1e-12
-                np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
-            else:
-                np.testing.assert_array_equal(got, want)
 
 
 def test_table_of_operators_is_that_of_tensorflow():
@@ -409,7 +392,6 @@ REFUSED: list[tuple[str, Callable[..., Any], Sequence[Any], str]] = [
      "perm is not a constant"),
     ("complex", lambda x: tf.math.real(tf.cast(x, tf.complex64)), [X], "complex"),
     ("unknown", lambda x: RAW.Cholesky(input=x), [np.float32(np.eye(2))], "no converter for this operator"),
-    ("attribute of another operator", lambda x: tf.nn.local_response_normalization(x), [IMAGE], "LRN"),
 ]  # fmt: skip
 
 
@@ -417,3 +399,12 @@ REFUSED: list[tuple[str, Callable[..., Any], Sequence[Any], str]] = [
 def test_refused(call, arrays, reason):
     with pytest.raises(ConversionError, match=reason):
         imported(traced(call, arrays, sizes_known=False))
+
+
+def test_attribute_that_nobody_reads_is_refused_with_its_value():
+    graph = GraphDef()
+    graph.node.add(name="x", op="Placeholder").attr["dtype"].type = 1
+    node = graph.node.add(name="y", op="Sqrt", input=["x"])
+    node.attr["T"].type, node.attr["precision"].i = 1, 3
+    with pytest.raises(ConversionError, match=r"y \(Sqrt\): its attribute precision = 3 is not one of TensorFlow's"):
+        import_model(read_graph(graph, name="graph"))

@@ -21,6 +21,7 @@ from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.saved_model import read_saved_model
 from onnx_sparse.converters.tensorflow.source import Port, refuse_huge, refuse_what_onnx_lacks
 from onnx_sparse.schemas import DOMAIN
+from onnx_sparse.schemas.declaration import DType
 
 #: Standard operators that only look up rows of their first input.
 _LOOKUPS = frozenset({"Gather", "GatherND"})
@@ -109,13 +110,22 @@ def to_onnx(model: Model) -> tuple[ModelProto, dict[str, Array]]:
     return made, _add_large(made, emit.large)
 
 
+def _type_of(port: Port) -> DType:
+    """The element type of an input or output.
+
+    Raises:
+        Unsupported: ONNX has none.
+    """
+    return onnx_type(NUMBERS.get(port.dtype, 0))
+
+
 def _feed(importer: Importer, port: Port) -> Tensor:
     """The tensor that an input is."""
     graph = importer.model.graph
     node, _, position = port.tensor.partition(":")
     if node not in graph.nodes or not (position or "0").isdecimal():
         raise ConversionError(f"input {port.name} is the tensor {port.tensor}, which nothing makes")
-    tensor = Tensor(port.name, onnx_type(NUMBERS[port.dtype]), port.shape)
+    tensor = Tensor(port.name, _type_of(port), port.shape)
     graph.fed[node, int(position or 0)] = tensor
     return tensor
 
@@ -136,7 +146,7 @@ def _results(importer: Importer, ports: Sequence[Port]) -> list[Tensor]:
             (tensor,) = importer.tensors([origin])
         except Unsupported as reason:
             raise ConversionError(f"output {port.name} cannot be converted: {reason}") from None
-        if tensor.dtype != onnx_type(NUMBERS[port.dtype]):
+        if tensor.dtype != _type_of(port):
             raise ConversionError(f"output {port.name} is {tensor}, not {port.dtype} as the model says")
         found.append(tensor)
     return found

@@ -80,6 +80,12 @@ class Emitter(InferringEmitter):
             self._sizes[made.name] = self._sizes[tensor.name]
         return made
 
+    def known_sizes(self, tensor: Tensor) -> Shape | None:
+        """What is known of the elements of a vector of sizes."""
+        if tensor.value is not None:
+            return tuple(int(size) for size in tensor.value.reshape(-1))
+        return self._sizes.get(tensor.name)
+
     def _with_known_sizes(
         self, op_type: str, inputs: Sequence[Tensor | None], attributes: Mapping[str, Any], made: Tensor
     ) -> Tensor:

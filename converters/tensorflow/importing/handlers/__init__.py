@@ -6,6 +6,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS
 from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS, Handler
 from onnx_sparse.converters.tensorflow.importing.handlers import (  # noqa: F401 - imported for what they register
+    blocks,
     branches,
     constants,
     convolutions,
@@ -15,7 +16,10 @@ from onnx_sparse.converters.tensorflow.importing.handlers import (  # noqa: F401
     linear,
     lists,
     loops,
+    quantizing,
+    resizing,
     shaping,
+    suppression,
     tables,
 )
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import STANDARD, STRUCTURE

@@ -7,10 +7,10 @@ from typing import Any
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import UnknownShape, Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
+from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import handles
 
 _FLOATS = ("float16", "bfloat16", "float")
@@ -112,6 +112,37 @@ class _Layout:
             raise Unsupported(f"its attribute padding = {padding!r} is not converted")
         return found
 
+    def spatial_sizes(self, sizes: Tensor) -> list[int]:
+        """The height and width in a tensor of sizes, of which others may be unknown."""
+        known = self._emit.known_sizes(sizes)
+        found = [size for d, size in enumerate(known or ()) if d in self._spatial]
+        if len(found) != len(self._spatial) or None in found:
+            raise Unsupported("the height and width of its result are no constants")
+        return [size for size in found if size is not None]
+
+    def transposed_windows(self, kernel: Sequence[int], sizes: Sequence[int]) -> dict[str, Any]:
+        """ONNX's attributes for a transposed convolution whose result has given sizes."""
+        strides, dilations = self._of("strides"), self._of("dilations")
+        padding = self._node.attributes["padding"]
+        pads = [int(number) for number in self._node.attributes["explicit_paddings"]]
+        before, after, extra = [], [], []
+        for k, (size, stride, dilation, width) in enumerate(zip(sizes, strides, dilations, kernel, strict=True)):
+            reach = dilation * (width - 1) + 1
+            if padding == b"EXPLICIT":
+                d = self._spatial[k]
+                start, end = pads[2 * d : 2 * d + 2]
+                steps = (size + start + end - reach) // stride + 1
+            else:
+                steps = -(-size // stride) if padding == b"SAME" else (size - reach) // stride + 1
+                total = max((steps - 1) * stride + reach - size, 0) if padding == b"SAME" else 0
+                start, end = total // 2, total - total // 2
+            before.append(start)
+            after.append(end)
+            extra.append(size - ((steps - 1) * stride + reach - start - end))
+        if min(extra) < 0:
+            raise Unsupported(f"its input_sizes {list(sizes)} do not fit")
+        return {"strides": strides, "dilations": dilations, "pads": [*before, *after], "output_padding": extra}
+
     def _pads(self, sizes: Sequence[int | None], strides: Sequence[int], dilations: Sequence[int]) -> list[int]:
         """The border for a result of the input's size divided by the strides."""
         before, after = [], []
@@ -163,3 +194,32 @@ def batch_normalization(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     if len(node.dtypes) > 5:
         rest.append(emit.cast(node["variance"], node.dtypes[5]))
     return (emit.cast(made, x.dtype), *rest)
+
+
+@handles("LRN", inputs=("input",), to="LRN", dtypes=("float",))
+def local_response_normalization(node: Node, emit: Emitter) -> Tensor:
+    """Each divided by a power of the sum of the squares of its neighbours along the channels, which come last."""
+    x, attributes = node["input"], node.attributes
+    size = 2 * int(attributes["depth_radius"]) + 1
+    alpha, beta, bias = (float(attributes[name]) for name in ("alpha", "beta", "bias"))
+    first = emit.op("Transpose", x, perm=[0, 3, 1, 2])
+    made = emit.op("LRN", first, size=size, alpha=alpha * size, beta=beta, bias=bias)
+    return emit.op("Transpose", made, perm=[0, 2, 3, 1])
+
+
+@handles(
+    "Conv2DBackpropInput",
+    inputs=("input_sizes", "filter", "out_backprop"),
+    to="ConvTranspose",
+    dtypes=_FLOATS,
+    notes="the height and width of the result are constants",
+    ignored=("use_cudnn_on_gpu",),
+)
+def transposed_convolution(node: Node, emit: Emitter) -> Tensor:
+    """What a convolution would have been given, up to weights: a transposed convolution."""
+    x, weight = node["out_backprop"], node["filter"]
+    layout = _Layout(node, x, emit)
+    sizes = layout.spatial_sizes(node["input_sizes"])
+    ordered = emit.op("Transpose", weight, perm=[3, 2, 0, 1])
+    made = emit.op("ConvTranspose", layout.first(x), ordered, **layout.transposed_windows(weight.dims[:2], sizes))
+    return layout.last(made)

@@ -34,6 +34,8 @@ def gathered(params: Tensor, indices: Tensor, axis: int, batch: int, emit: Emitt
     """The slices of `params` along an axis, by their numbers, which have `batch` dimensions in common with it."""
     if indices.dtype not in (TensorProto.INT32, TensorProto.INT64):
         indices = emit.int64(indices)
+    if params.shape is not None:
+        params.axis(axis)
     if batch == 0:
         return emit.op("Gather", params, indices, axis=axis)
     batch = batch + indices.rank if batch < 0 else batch
