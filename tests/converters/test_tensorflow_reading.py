@@ -187,6 +187,35 @@ def test_frozen_graph(tmp_path, suffix):
     assert answers(model, [np.float32([[1, 2]])])[0].tolist() == [[7, 10]]
 
 
+def test_inputs_of_unknown_rank(tmp_path):
+    """A parser takes messages of one rank; for numbers that are multiplied, the rank must be said."""
+
+    def build() -> Any:
+        factor = V1.get_variable("a", initializer=0.5)
+        messages = V1.placeholder(tf.string, name="messages")
+        x = tf.identity(V1.parse_example(messages, {"x": tf.io.FixedLenFeature([1], tf.float32)})["x"], "x")
+        return messages, x, tf.identity(factor * x, "y")
+
+    def save(made: Any) -> None:
+        session, (messages, x, y) = made
+        info, define = V1.saved_model.build_tensor_info, V1.saved_model.build_signature_def
+        builder = V1.saved_model.builder.SavedModelBuilder(str(tmp_path / "model"))
+        signatures = {"parsed": define({"in": info(messages)}, {"y": info(y)}, "regress")}
+        unknown = info(x)
+        unknown.tensor_shape.CopyFrom(tf.TensorShape(None).as_proto())
+        signatures["numbers"] = define({"x": unknown}, {"y": info(y)}, "predict")
+        builder.add_meta_graph_and_variables(session, ["serve"], signature_def_map=signatures)
+        builder.save()
+
+    train(build, tmp_path, save)
+    (given,) = import_saved_model(tmp_path / "model", signature="parsed").graph.input
+    assert len(given.type.tensor_type.shape.dim) == 1
+    with pytest.raises(ConversionError, match="input x has no known rank; say its shape with its name"):
+        import_saved_model(tmp_path / "model", signature="numbers")
+    model = import_saved_model(tmp_path / "model", signature="numbers", inputs=["x[-1,1]"])
+    assert answers(model, [np.float32([[3], [4]])])[0].tolist() == [[1.5], [2]]
+
+
 def rewritten(path: Path, tmp_path: Path, change: Callable[[Any], None]) -> Path:
     """A copy of a SavedModel with another message."""
     message = SavedModel.FromString((path / "saved_model.pb").read_bytes())

@@ -14,6 +14,7 @@ from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.tensorflow.conversion import finished
 from onnx_sparse.converters.tensorflow.importing.importer import Importer
+from onnx_sparse.converters.tensorflow.importing.input_shapes import with_ranks, with_shapes, without_shapes
 from onnx_sparse.converters.tensorflow.large_tables import attach
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS, onnx_type
 from onnx_sparse.converters.tensorflow.reading.graph_file import read_graph_file
@@ -42,13 +43,16 @@ def import_saved_model(
         path: Its folder.
         tag: Which of its graphs; that for serving when omitted.
         signature: Which signature; `serving_default`, or the only one, when omitted.
-        inputs, outputs: The chosen inputs and outputs, in order.
+        inputs, outputs: The chosen inputs and outputs, in order. An input whose rank the model leaves open may have a
+            shape behind its name, `"x[-1,3]"`.
         tables: Receives the embedding tables of a model larger than 1 GiB.
 
     Raises:
         ConversionError: It cannot be read, or has nodes that cannot be converted, all of which are listed.
     """
-    return import_model(read_saved_model(path, tag=tag, signature=signature, inputs=inputs, outputs=outputs), tables)
+    names, shapes = without_shapes(inputs)
+    model = read_saved_model(path, tag=tag, signature=signature, inputs=names, outputs=outputs)
+    return import_model(with_shapes(model, shapes), tables)
 
 
 def import_graph(
@@ -60,8 +64,9 @@ def import_graph(
     tables: MutableMapping[str, Array] | None = None,
 ) -> ModelProto:
     """Convert a frozen GraphDef, or a checkpoint of TensorFlow 1 by its `.meta` file; see `import_saved_model`."""
-    model = read_graph_file(path, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
-    return import_model(model, tables)
+    names, shapes = without_shapes(inputs)
+    model = read_graph_file(path, inputs=names, outputs=outputs, lookup_tables=lookup_tables)
+    return import_model(with_shapes(model, shapes), tables)
 
 
 def import_model(model: Model, tables: MutableMapping[str, Array] | None = None) -> ModelProto:
@@ -77,14 +82,20 @@ def import_model(model: Model, tables: MutableMapping[str, Array] | None = None)
     refuse_huge(model.inputs)
     refuse_what_onnx_lacks(model.inputs, "input")
     refuse_what_onnx_lacks(model.outputs, "output")
+    made, set_aside = _converted(with_ranks(model, _converted))
+    attach(made, set_aside, tables)
+    record_features(made, model.specs)
+    return made
+
+
+def _converted(model: Model) -> tuple[ModelProto, dict[str, Array]]:
+    """The finished model, and its tables, which are inputs of it."""
     try:
         made, set_aside = to_onnx(model)
     except Unsupported as reason:
         raise ConversionError(f"{model.name} cannot be converted: {reason}") from None
     made, _, _ = finished(made, model.specs)
-    attach(made, set_aside, tables)
-    record_features(made, model.specs)
-    return made
+    return made, set_aside
 
 
 def to_onnx(model: Model) -> tuple[ModelProto, dict[str, Array]]:

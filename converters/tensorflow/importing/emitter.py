@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,8 @@ from onnx_sparse.converters.ort_kernels import computed_in, operands
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
+#: The most elements of a tensor that is filled while a model is converted.
+_SMALL = 4096
 #: Operators that move the elements of tensors and do not change them.
 _MOVING = frozenset({"Concat", "Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze"})
 #: Sizes that stand for unknown ones; where the two lead to one result, it has no unknown size.
@@ -79,6 +82,17 @@ class Emitter(InferringEmitter):
         if tensor.name in self._sizes:
             self._sizes[made.name] = self._sizes[tensor.name]
         return made
+
+    def domain_op(
+        self, op_type: str, inputs: Mapping[str, Tensor | None], attributes: Mapping[str, str] | None = None
+    ) -> tuple[Tensor, ...]:
+        """Add a node of the domain in canonical form; see `Emitter`. A small tensor of one constant is a constant."""
+        dims, value = inputs.get("dims"), inputs.get("value")
+        if op_type == "Fill" and dims is not None and value is not None and is_small(dims) and value.value is not None:
+            shape = tuple(int(size) for size in dims.integers("dims"))
+            if 0 <= math.prod(shape) <= _SMALL and min(shape, default=0) >= 0 and value.value.size == 1:
+                return (self.constant(np.full(shape, value.value.reshape(()), value.value.dtype), value.dtype),)
+        return super().domain_op(op_type, inputs, attributes)
 
     def known_sizes(self, tensor: Tensor) -> Shape | None:
         """What is known of the elements of a vector of sizes."""

@@ -23,6 +23,7 @@ from onnx_sparse.converters.tensorflow.importing.nodes import (
 from onnx_sparse.converters.tensorflow.importing.values import ListOfTensors, Value
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
+from onnx_sparse.schemas.declaration import dtype_name
 
 #: The most nodes that are converted, those of a function anew for each call.
 MOST_NODES = 1_000_000
@@ -163,7 +164,7 @@ class Importer(Context):
         finished = []
         for k, (result, dtype) in enumerate(zip(results, dtypes, strict=False)):
             if result.dtype != dtype:
-                raise AssertionError(f"{node.op} makes {result}, not type {dtype}")
+                raise Unsupported(f"it makes {result}, not {dtype_name(dtype)} as it says")
             shape = joined(result.shape, declared[k] if k < len(declared) else None)
             finished.append(result if result.value is not None else replace(result, shape=shape))
         return tuple(finished)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,11 @@ class Model:
     assets: Mapping[str, Path] = field(default_factory=dict)
     lookup_tables: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
     specs: CompositeSpecs = field(default_factory=CompositeSpecs)
+
+    def fresh(self) -> Model:
+        """The model as it was read, of which nothing has been converted yet."""
+        graph = Scope(list(self.graph.nodes.values()), Library(self.graph.library.functions, [0]))
+        return replace(self, graph=graph, variables=self.variables.of(graph))
 
 
 def graph_of(graph_def: Any, nodes: Sequence[Any] | None = None) -> Scope:

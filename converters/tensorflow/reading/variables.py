@@ -37,6 +37,10 @@ class Variables:
         self._keys: dict[str, tuple[str, str]] | None = None
         self._by_name: dict[str, str] = {}
 
+    def of(self, graph: Scope) -> Variables:
+        """The variables of another graph with the same nodes."""
+        return Variables(graph, self._checkpoint, self._objects)
+
     def value(self, node: Any) -> Array:
         """The value of the variable that a node is.
 
