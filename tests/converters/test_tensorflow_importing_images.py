@@ -36,6 +36,7 @@ def resizing() -> list[Row]:
     rows += [
         ("ResizeArea", lambda x: [RAW.ResizeArea(images=x, size=size) for size in SIZES], [IMAGES]),
         ("size that is fed", lambda x, n: RAW.ResizeBilinear(images=x, size=n), [IMAGES, np.int32([4, 9])]),
+        ("AdjustContrastv2", lambda x: RAW.AdjustContrastv2(images=x, contrast_factor=1.5), [IMAGES]),
         ("bytes", lambda x: RAW.ResizeNearestNeighbor(images=x, size=[3, 3]), [IMAGES.astype(np.uint8)]),
     ]
     for method in ("bilinear", "nearest"):

@@ -325,6 +325,12 @@ def products() -> list[Row]:
             (f"MatMul {np.dtype(dtype).name}", lambda x, y: RAW.MatMul(a=x, b=y), [a.astype(dtype), b.T.astype(dtype)])
         )
     rows += [
+        (
+            "MatrixDeterminant",
+            lambda x: RAW.MatrixDeterminant(input=x),
+            [np.float32([[[1, 2], [3, 4]], [[0, 2], [5, 1]]])],
+        ),
+        ("CheckNumerics", lambda x: RAW.CheckNumerics(tensor=x, message="not finite"), [X]),
         ("MatMul of nothing", lambda x, y: RAW.MatMul(a=x, b=y), [NONE, np.float32(np.ones((3, 2)))]),
         ("MatMul over nothing", lambda x, y: RAW.MatMul(a=x, b=y), [NONE.T, NONE]),
         ("BatchMatMulV2 broadcast", lambda x, y: RAW.BatchMatMulV2(x=x, y=y), [CUBE, b.T]),

@@ -263,3 +263,16 @@ def shift(node: Node, emit: Emitter) -> Tensor:
     bits = np.iinfo(numpy_dtype(x.dtype)).bits
     y = emit.op("Min", y, emit.like(bits - 1, y))  # as TensorFlow limits it
     return emit.op("BitShift", x, y, direction="LEFT" if node.op_type == "LeftShift" else "RIGHT")
+
+
+@handles(
+    "CheckNumerics",
+    inputs=("tensor",),
+    to="Identity",
+    dtypes=_FLOAT_NAMES,
+    notes="numbers that are not finite are not an error",
+    ignored=("message",),
+)
+def check_numerics(node: Node, emit: Emitter) -> Tensor:
+    """The same tensor; TensorFlow raises where it has numbers that are not finite."""
+    return node["tensor"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from onnx import TensorProto
+
 from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import handles
@@ -34,3 +37,11 @@ def _adjoint(x: Tensor, emit: Emitter) -> Tensor:
     """The matrices transposed; they are real."""
     rank = x.rank
     return emit.op("Transpose", x, perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
+@handles("MatrixDeterminant", inputs=("input",), to="Det", dtypes=("float",))
+def determinant(node: Node, emit: Emitter) -> Tensor:
+    """The determinants of matrices."""
+    if node["input"].dtype != TensorProto.FLOAT:
+        raise Unsupported("ONNX Runtime has determinants of float only")
+    return emit.op("Det", node["input"])
