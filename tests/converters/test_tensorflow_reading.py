@@ -22,6 +22,7 @@ from torture.mutations import mutate_message, mutated_bytes
 
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow.importing import import_graph, import_saved_model
+from onnx_sparse.converters.tensorflow.reading.checksum import crc32c
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef, SavedModel
 
 V1 = tf.compat.v1
@@ -224,6 +225,32 @@ def rewritten(path: Path, tmp_path: Path, change: Callable[[Any], None]) -> Path
     for name in ("variables", "assets"):
         (tmp_path / name).symlink_to(path / name)
     return tmp_path
+
+
+def test_damaged_variable(saved, tmp_path):
+    for file in saved[0].rglob("*.*"):
+        copy = tmp_path / file.relative_to(saved[0])
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_bytes(file.read_bytes())
+    shard = tmp_path / "variables" / "variables.data-00000-of-00001"
+    content = bytearray(shard.read_bytes())
+    content[7] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(ConversionError, match=r"is damaged: rows.* does not have its checksum"):
+        import_saved_model(tmp_path)
+
+
+@pytest.mark.parametrize("size", [0, 1, 9, 511, 512, 1024, 1025, 5000])
+def test_checksum(size):
+    """Of many lanes and of one byte after the other."""
+    data = np.random.default_rng(size).bytes(size)
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    assert crc32c(data) == crc ^ 0xFFFFFFFF
+    assert crc32c(b"123456789") == 0xE3069283  # the check value of CRC-32C
 
 
 def test_functions_that_call_themselves(saved, tmp_path):

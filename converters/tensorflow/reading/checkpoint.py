@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx_sparse.converters.errors import ConversionError, Unsupported
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.reading import sorted_table
+from onnx_sparse.converters.tensorflow.reading.checksum import masked_crc32c
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS, onnx_type, type_name
 from onnx_sparse.converters.tensorflow.reading.messages import BundleEntryProto, BundleHeaderProto, TrackableObjectGraph
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
@@ -21,8 +22,8 @@ from onnx_sparse.schemas.declaration import numpy_dtype
 
 _STRING = NUMBERS["string"]
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-#: Arrays of more bytes stay on disk until they are used.
-_MAPPED = 1 << 20
+#: Arrays of more bytes stay on disk until they are used, and are not checked.
+_CHECKED = 1 << 22
 
 
 class Checkpoint:
@@ -116,8 +117,14 @@ class Checkpoint:
                 )
             if not entry.size:
                 return np.zeros(dims, dtype)
-            mapped = np.memmap(shard, dtype.newbyteorder("<"), "r", entry.offset, dims)
-            return mapped if entry.size > _MAPPED else np.array(mapped)
+            if entry.size > _CHECKED:
+                return np.memmap(shard, dtype.newbyteorder("<"), "r", entry.offset, dims)
+            with shard.open("rb") as file:
+                file.seek(entry.offset)
+                content = file.read(entry.size)
+            if entry.crc32c and masked_crc32c(content) != entry.crc32c:
+                raise Unsupported(f"{shard.name} is damaged: {key} does not have its checksum")
+            return np.frombuffer(content, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(dims)
         except OSError as error:
             raise Unsupported(f"{shard.name} cannot be read: {error.strerror or error}") from error
 
