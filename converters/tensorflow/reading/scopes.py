@@ -133,7 +133,7 @@ class Scope:
             if (id(scope), tensor) in seen:
                 raise Unsupported(f"the tensor {tensor} is made from itself")
             seen.add((id(scope), tensor))
-            node_name, output, index = _parts(tensor)
+            node_name, output, index = parts_of(tensor)
             if scope.arguments is not None and not output and node_name in scope.arguments:
                 given = scope.arguments[node_name]
                 if not isinstance(given, tuple) or isinstance(given, Origin):
@@ -270,7 +270,7 @@ class Scope:
         return self, self.returned[position]
 
 
-def _parts(tensor: str) -> tuple[str, str, int]:
+def parts_of(tensor: str) -> tuple[str, str, int]:
     """The node, the output argument (empty if not named) and the number of a tensor."""
     node, *rest = tensor.split(":")
     output = rest[0] if len(rest) == 2 else ""

@@ -24,7 +24,7 @@ from onnx_sparse.converters.tensorflow.importing.handlers.branches import (
 from onnx_sparse.converters.tensorflow.importing.handlers.loops import Source, converted_loop
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
 from onnx_sparse.converters.tensorflow.importing.values import Value
-from onnx_sparse.converters.tensorflow.reading.scopes import Scope
+from onnx_sparse.converters.tensorflow.reading.scopes import Scope, parts_of
 
 _SWITCHES = ("Switch", "RefSwitch")
 _ENTERS = ("Enter", "RefEnter")
@@ -41,10 +41,17 @@ def _node(scope: Scope, tensor: str) -> Any:
     return scope.nodes[name]
 
 
+def _maker(scope: Scope, tensor: str) -> Any:
+    """The node that makes a tensor; None if it is an argument of the function."""
+    is_argument = scope.arguments is not None and tensor.partition(":")[0] in scope.arguments
+    return None if is_argument else _node(scope, tensor)
+
+
 def _is_of_loop(scope: Scope, node: Any) -> bool:
     """Whether a Switch or Merge passes on a variable of a loop."""
     kind = "LoopCond" if node.op in _SWITCHES else "NextIteration"
-    return any(_node(scope, tensor).op == kind for tensor in _data(node))
+    makers = (_maker(scope, tensor) for tensor in _data(node))
+    return any(maker is not None and maker.op == kind for maker in makers)
 
 
 def _predicate(scope: Scope, switch: Any) -> str:
@@ -53,9 +60,9 @@ def _predicate(scope: Scope, switch: Any) -> str:
         raise Unsupported(f"{switch.name} has {len(_data(switch))} inputs; a Switch has two")
     tensor = _data(switch)[1]
     for _ in range(len(scope.nodes)):
-        node = _node(scope, tensor)
-        if node.op != "Identity" or not _data(node):
-            return tensor.removesuffix(":0")
+        node = _maker(scope, tensor)
+        if node is None or node.op != "Identity" or not _data(node):
+            return tensor if tensor.count(":") > 1 else tensor.removesuffix(":0")
         tensor = _data(node)[0]
     raise Unsupported(f"the tensor {tensor} is made from itself")
 
@@ -76,10 +83,13 @@ def _guards(scope: Scope, start: str, merges: frozenset[str]) -> set[tuple[str, 
         if tensor in seen:
             continue
         seen.add(tensor)
-        node = _node(scope, tensor)
+        node = _maker(scope, tensor)
+        if node is None:
+            continue
         if node.op in _SWITCHES and not _is_of_loop(scope, node):
             if not tensor.startswith("^"):
-                found.add((_predicate(scope, node), 1 if tensor.endswith(":1") else 0))
+                _, output, number = parts_of(tensor)
+                found.add((_predicate(scope, node), scope.position(node, output, number)))
         elif node.op == "Merge" and not _is_of_loop(scope, node):  # another condition, within the branch
             predicate, _ = _condition_of(scope, node, merges)
             waiting.append(predicate)
