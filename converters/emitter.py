@@ -10,11 +10,11 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.onnxruntime.kernel_types import computed_in, operands
 from onnx_sparse.converters.operator_types import bound_types, domain_shapes, result_type
-from onnx_sparse.converters.ort_kernels import computed_in, operands
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.schemas import DOMAIN, OPS
-from onnx_sparse.schemas.declaration import DType, dtype_name, element_type, numpy_dtype
+from onnx_sparse.schemas.declaration import FLOATS, DType, dtype_name, element_type, numpy_dtype
 
 #: The most elements of a constant whose value is still known after a Cast.
 _SMALL = 4096
@@ -96,6 +96,9 @@ class Emitter(ABC):
         wide = computed_in(op_type, first)
         if wide == first:
             return self.node(op_type, inputs, [dtype], [shape], **attrs)[0]
+        if op_type == "Relu" and first not in FLOATS:  # floats do not hold all integers
+            (x,) = (t for t in inputs if t is not None)
+            return self.extreme("Max", x, self.like(0, x), shape)
         given = list(inputs)
         given[span] = [self.cast(t, wide) if t is not None and t.dtype == first else t for t in inputs[span]]
         made = result_type(op_type, self.opset, [None if t is None else t.dtype for t in given], attrs)

@@ -60,12 +60,14 @@ class CoverageRow:
         target: The ONNX operators that it becomes.
         notes: What is not supported, or where the result differs.
         dtypes: The element types, where the handlers of the source say them.
+        state: `have`, `partly` or `not`, where the source's list has all its operators.
     """
 
     source: str
     target: str
     notes: str
     dtypes: tuple[str, ...] = ()
+    state: str = ""
 
 
 class Registry(dict[str, HandlerType], Generic[HandlerType]):

@@ -51,25 +51,26 @@ def scattered(
         start: What the updates are reduced into; when omitted, what the reduction of nothing is: zeros for `add`.
 
     Raises:
-        Unsupported: The depth is not known, or 0.
+        Unsupported: The depth is 0.
     """
     depth = _depth(indices)
-    at = emit.constant([depth])
+    end = emit.constant([np.iinfo(np.int64).max])
+    at = emit.op("Slice", emit.shape_of(indices), emit.constant([-1]), end) if depth is None else emit.constant([depth])
     sizes = emit.op("Slice", shape, emit.constant([0]), at)
     count = emit.op("ReduceProd", sizes, keepdims=0, shape=())
     # The number of each place, which GatherND finds as ScatterND does: it refuses what is out of range.
     places = emit.op("Range", emit.constant(0), count, emit.constant(1))
-    if depth > 1:
+    if depth != 1:
         places = emit.op("Reshape", places, sizes, allowzero=1)
     vector, rank = emit.constant([-1]), None if indices.shape is None else len(indices.shape)
     ids = emit.op("Reshape", emit.op("GatherND", places, indices), vector, shape=(None,))
     rows = updates
     if rank != 2:
-        inner = emit.op("Slice", shape, at, emit.constant([np.iinfo(np.int64).max]))
+        inner = emit.op("Slice", shape, at, end)
         rows = emit.op("Reshape", updates, emit.op("Concat", emit.shape_of(ids), inner, axis=0), allowzero=1)
     kind, merge = SCATTERED[reduction]
     reduced = reduced_by_segment(emit, kind, rows, ids, count)
-    if depth > 1:
+    if depth != 1:
         reduced = emit.op("Reshape", reduced, shape, shape=None if start is None else start.shape, allowzero=1)
     return reduced if start is None else merged(emit, merge, start, reduced)
 
@@ -81,8 +82,9 @@ def merged(emit: Emitter, merge: str, start: Tensor, reduced: Tensor) -> Tensor:
     return emit.op(merge, start, reduced, shape=start.shape)
 
 
-def _depth(indices: Tensor) -> int:
-    depth = None if not indices.shape else indices.shape[-1]
-    if not isinstance(depth, int) or depth == 0:
-        raise Unsupported("the number of coordinates of a position is not known, or 0")
+def _depth(indices: Tensor) -> int | None:
+    """The number of coordinates of a position; None if it is not known."""
+    depth = indices.shape[-1] if indices.shape else None
+    if depth == 0:
+        raise Unsupported("positions have no coordinates")
     return depth

@@ -5,13 +5,16 @@ These are pages of the documentation, the README's table of operators, and the C
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from pathlib import Path
 
 from onnx_sparse.converters import openvino, torch
 from onnx_sparse.converters.ascend import coverage as ascend_coverage
+from onnx_sparse.converters.onnxruntime.guards import GUARDS
 from onnx_sparse.converters.tensorflow import coverage
+from onnx_sparse.converters.tensorflow.accepted_input import ACCEPTED
 from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS
 from onnx_sparse.schemas import FAMILIES, OPS, cpp_table
 from onnx_sparse.schemas.pages import index, overview, page, table
@@ -27,7 +30,9 @@ def files() -> dict[Path, str]:
     """Every generated file by its path, and the README with its generated part renewed."""
     return {
         **pages(),
+        FOLDER / "malformed_input.md": _malformed_input(),
         FOLDER / "measurements.md": record_page.page(),
+        FOLDER / "onnxruntime_faults.md": _onnxruntime_faults(),
         ROOT / "README.md": _readme(),
         ROOT / "onnx_sparse" / "native" / "declarations.inc": cpp_table.table(),
     }
@@ -74,6 +79,47 @@ def _tensorflow_coverage() -> str:
     )
 
 
+def _malformed_input() -> str:
+    head = ("functions", "malformed input", "the model's answer", "reason")
+    rows = [
+        (", ".join(f"`{name}`" for name in listed.functions), ", ".join(listed.inputs), listed.answer, listed.reason)
+        for listed in ACCEPTED
+    ]
+    return (
+        "# Malformed input\n\n"
+        "A model that is converted from TensorFlow refuses malformed input that TensorFlow refuses on a CPU: "
+        "coordinates of sparse tensors out of range, in another order or twice where TensorFlow checks that, row "
+        "splits that fall or do not begin with 0, segment ids that are not sorted, ids out of range. The native and "
+        "the Python kernels and onnx's evaluator raise an error that names the operator, the input, the position and "
+        "the value. "
+        "[ValidateSparseIndices](operators/ValidateSparseIndices.md) and "
+        "[ValidateRowSplits](operators/ValidateRowSplits.md) check what nothing else in the model does.\n\n"
+        "Two forms of a model do not check values: function bodies (`--portable`), and OpenVINO, which runs the "
+        "operators as subgraphs.\n\n"
+        "## What is not refused\n\n"
+        "A test tries every kind of malformed input with every function. This list of what TensorFlow refuses and a "
+        "model answers is complete for these functions and inputs:\n\n" + table(head, rows)
+    )
+
+
+def _onnxruntime_faults() -> str:
+    rows = []
+    for kind in sorted(GUARDS, key=lambda guard: (guard.effect, guard.name)):
+        fault, _, cure = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")
+        versions = " to ".join(kind.seen) + (", by processor, threads or memory" if kind.varies else "")
+        operators = ", ".join(kind.anchors)
+        rows.append((operators, " ".join(fault.split()), kind.effect, versions, " ".join(cure.split())))
+    return (
+        "# Faults of ONNX Runtime\n\n"
+        "Every converter, and `fuse`, replaces nodes of which ONNX Runtime's result would be wrong or which would end "
+        "the process. A node stays as it is where its types, shapes and constants show that the fault cannot occur, so "
+        "known sizes make smaller models. The versions are those in which the smallest model that shows a fault was "
+        "run; 1.21 is the oldest supported one. Generated from the guards in `converters/onnxruntime`.\n\n"
+        + table(("operators", "fault", "effect", "seen in", "what is written"), rows)
+        + "\nNot guarded: division by 0 ends the process up to ONNX Runtime 1.24; later versions raise an error.\n"
+    )
+
+
 def _torch_coverage() -> str:
     operators = re.compile(rf"\b({'|'.join(OPS)})\b")
     rows = [
@@ -91,14 +137,24 @@ def _torch_coverage() -> str:
 def _ascend_coverage() -> str:
     text = (
         "# Ascend operations converted here\n\n"
-        "Generated from the registries of handlers. Operations without a handler are refused in one error, or kept "
-        "as nodes of a foreign domain with `--keep-unknown`. [MaskedFill](../operators/MaskedFill.md) and "
-        "[Fill](../operators/Fill.md) are operators of this project's domain; all others are standard ONNX of opset 17."
+        "Generated from the registries of handlers. `convert` refuses operations without a handler in one error, or "
+        "keeps them as nodes of a foreign domain with `--keep-unknown`; `replay` takes their results from the dump. "
+        "[MaskedFill](../operators/MaskedFill.md), [Fill](../operators/Fill.md) and the operators of sparse features "
+        "are this project's domain; all others are standard ONNX of opset 17."
         "\n\n"
         "Half floats are computed in float32 and rounded after each operation. Nothing here has been compared with an "
         "NPU: the definitions come from public sources and specifications.\n"
     )
     for title, rows in ascend_coverage().items():
+        if title == "ATB":
+            counts = {state: sum(row.state == state for row in rows) for state in ("have", "partly", "not")}
+            text += (
+                f"\n## {title}\n\nAll {len(rows)} inference operations of ATB: {counts['have']} are converted, "
+                f"{counts['partly']} partly, {counts['not']} not.\n\n"
+            )
+            states = [(f"`{row.source}`", row.state, row.target, row.notes) for row in rows]
+            text += table((f"{title} operation", "state", "becomes", "notes"), states) + "\n"
+            continue
         cells = [(f"`{row.source}`", row.target, row.notes) for row in rows]
         text += f"\n## {title}\n\n" + table((f"{title} operation", "becomes", "notes"), cells) + "\n"
     return text

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from onnx import ModelProto
 
 from onnx_sparse.converters.onnx.rules import PHASES
+from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED, guard
 from onnx_sparse.converters.rewriting import Rewriting, rewrite
 from onnx_sparse.converters.rewriting.explanation import count_nodes
 from onnx_sparse.function_bodies import embed_functions
@@ -22,6 +23,8 @@ _INNER_CONSTANTS_IR_VERSION = 4
 
 def fuse(model: ModelProto, *, explain: Callable[[Rewriting], None] | None = None) -> ModelProto:
     """Replace the subgraphs of standard operators that are operators of the domain, with the same answers.
+
+    Nodes of which ONNX Runtime's result is wrong, or ends the process, are replaced, too.
 
     Args:
         model: A model that tf2onnx, torch's exporters or others have made; it is not changed.
@@ -41,6 +44,7 @@ def fuse(model: ModelProto, *, explain: Callable[[Rewriting], None] | None = Non
         before = count_nodes(result)
         with as_value_errors(whole):
             attempts = rewrite(result, PHASES)
+            attempts += guard(result, omitted=UNSPECIFIED)
         has_fired = any(attempt.fired for attempt in attempts)
         if not has_fired:
             result.CopyFrom(whole)

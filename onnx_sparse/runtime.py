@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import io
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 import onnxruntime as ort
@@ -58,6 +59,8 @@ _TENSORS_ENTRY = "onnx_sparse.tensors"
 #: The entry with the folder of a model's external data, and the one that says that it is of this class, not the caller.
 _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 _OUR_FOLDER_ENTRY = "onnx_sparse.folder"
+#: A folder that is nowhere, for external data of a model in memory: a file cannot hold a folder.
+_NO_FOLDER = os.path.join(os.path.abspath(__file__), "no_folder")
 
 
 def get_library_path() -> str:
@@ -154,6 +157,8 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         model: A path, the bytes of a model, a ModelProto, or an onnx_ir.Model.
         sess_options: Session options; the backend is registered with them.
         providers: As ONNX Runtime's.
+        provider_options: As ONNX Runtime's.
+        path_or_bytes: The model, by ONNX Runtime's name of the argument.
         backend: "auto", "native" or "python"; see `onnx_sparse.register`.
         random_access: For a model file with tables beside it that are larger than memory: rows are read alone, not with
             those around them. Only Linux is told so.
@@ -170,16 +175,22 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
 
     def __init__(
         self,
-        model: str | os.PathLike[str] | bytes | ModelProto | onnx_ir.Model,
+        model: str | os.PathLike[str] | bytes | ModelProto | onnx_ir.Model | None = None,
         sess_options: ort.SessionOptions | None = None,
         providers: Sequence[Any] | None = None,
+        provider_options: Sequence[dict[Any, Any]] | None = None,
         *,
+        path_or_bytes: str | os.PathLike[str] | bytes | None = None,
         backend: str = "auto",
         random_access: bool = False,
         **kwargs: Any,
     ) -> None:
+        if model is not None and path_or_bytes is not None:
+            raise TypeError("InferenceSession takes one model; both model and path_or_bytes are given")
+        model = path_or_bytes if model is None else model
+        kwargs |= {} if provider_options is None else {"provider_options": provider_options}
         self._opened_with: tuple[Any, ...] | None = None
-        given: Any = model if isinstance(model, (str, os.PathLike, bytes)) else model_of(model)
+        given: Any = model if isinstance(model, (str, os.PathLike, bytes)) else model_of(cast(Any, model))
         if sess_options is None and not isinstance(given, ModelProto):
             origin = given if isinstance(given, bytes) else os.path.abspath(given)
             self._opened_with = (origin, providers, {"backend": backend, "random_access": random_access, **kwargs})
@@ -216,7 +227,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
 
                 source, self._run_input = guarded_model(source)
             serialized = source.SerializeToString()
-        with _errors_explained():
+        with _errors_explained(options):
             try:
                 super().__init__(serialized, options, providers, **kwargs)
             except Exception as error:
@@ -405,12 +416,10 @@ def _source(
     refuse_later_opset(proto.opset_import)
     external = next(filter(uses_external_data, all_tensors(proto)), None)
     if external is not None and not _callers_folder(options):
-        # ONNX Runtime would take what lies in the current directory.
-        raise ValueError(
-            f"the data of tensor {external.name!r} are in another file, and a model in memory has no folder: give the "
-            f"model's path, load the data into it (onnx.load_external_data_for_model), or name their folder in the "
-            f"session option {_FOLDER_ENTRY}"
-        )
+        # The options may hold the data, which they do not tell. ONNX Runtime would take what lies in the current
+        # directory.
+        for entry in (_FOLDER_ENTRY, _OUR_FOLDER_ENTRY):
+            options.add_session_config_entry(entry, _NO_FOLDER)
     return model if is_native and not has_renamed_bodies(proto.functions) else proto
 
 
@@ -433,17 +442,29 @@ def _take_external_data_from(folder: Path, options: ort.SessionOptions) -> None:
 
 
 @contextmanager
-def _errors_explained() -> Iterator[None]:
+def _errors_explained(options: ort.SessionOptions) -> Iterator[None]:
     """Raise errors at the start of a session in the words of their causes."""
     try:
         yield
     except Exception as error:
         raise_kernel_error(error)
+        if _config_entry(options, _FOLDER_ENTRY) == _NO_FOLDER and _NO_FOLDER in str(error):
+            raise ValueError(
+                "tensors of this model have their data in another file, and a model in memory has no folder: give the "
+                "model's path, load the data into it (onnx.load_external_data_for_model), add them to the session "
+                f"options (add_external_initializers), or name their folder in the session option {_FOLDER_ENTRY}"
+            ) from error
         for symptom, library in (
             ("Conflicting with a registered kernel", "the library of onnxruntime-extensions"),
             ("Domain already set in registry", "a library with the domain's kernels"),
         ):
             if symptom in str(error):
+                if "onnx_sparse.python.kernels" in sys.modules and "Domain" in symptom:
+                    raise ValueError(
+                        "these session options had a library with the domain's kernels registered already; the Python "
+                        "backend was used in this process, so that the library of onnxruntime-extensions is one, too: "
+                        'use backend="python", or register onnxruntime-extensions in a process without that backend'
+                    ) from error
                 raise ValueError(
                     f"these session options had {library} registered already; onnx_sparse registers it itself"
                 ) from error

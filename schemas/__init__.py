@@ -12,6 +12,7 @@ from onnx_sparse.schemas import (
     example_parsing,
     fill,
     hashing,
+    invariants,
     quantized_embedding,
     segment,
     sparse,
@@ -41,6 +42,7 @@ FAMILIES: tuple[Family, ...] = tuple(
     module.FAMILY
     for module in (
         sparse,
+        invariants,
         embedding,
         embedding_bag,
         quantized_embedding,

@@ -85,13 +85,14 @@ class Values:
     - ``offsets``: integers in [0, of] that do not decrease, the first of them 0.
     - ``size``: integers >= low that count something: sizes of the output, buckets.
     - ``coordinates``: column c of each row is in [0, of[c]).
+    - ``row_major``: coordinates in row-major order, none of them twice.
     - ``flags``: 0 and 1.
     - ``reshape``: integers >= -1, at most one of them -1, with the product of the input `of`.
     - ``distinct``: strings, no two of them equal.
     - ``element_type``: element types of the features of a tf.Example.
     - ``message``: serialized tf.Example messages.
     - ``default``: values for messages without a feature.
-    - ``row_splits``: integers that begin with 0, do not decrease and end with the size of the dimension `of`.
+    - ``row_splits``: integers that begin with 0, do not decrease and end with `of`, a dimension or a scalar input.
     - ``position``: positions in the strings of the input `of`; negative ones count from the end.
 
     Illegal values are reported, and a test draws some for every input, unless they are not `checked`.

@@ -10,6 +10,7 @@ from typing import Any
 import onnxruntime
 import pytest
 from hypothesis import HealthCheck, settings
+from listed_skips import UnlistedSkips
 
 # Every run draws the same inputs. `--hypothesis-profile=few` is for runs that repeat on another build or on other
 # versions what a full run has tested.
@@ -28,8 +29,16 @@ if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--listed-skips", action="store_true", help="fail on skips that tests/listed_skips.py does not list"
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Several workers take tests from each other at the end, where one would have the long ones left."""
+    if config.getoption("listed_skips"):
+        config.pluginmanager.register(UnlistedSkips())
     if getattr(config.option, "dist", "no") == "load":
         config.option.dist = "worksteal"
 

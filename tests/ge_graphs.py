@@ -27,12 +27,13 @@ GE_NUMBERS = {
     "float64": 12,
     "bfloat16": 27,
 }
+_STRING = 13
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 def described(desc: Any, dtype: object, shape: tuple[int, ...], layout: str = "ND") -> None:
     """Fill in a TensorDescriptor."""
-    desc.dtype, desc.layout = GE_NUMBERS[str(np.dtype(dtype))], layout
+    desc.dtype, desc.layout = _STRING if np.dtype(dtype).kind == "O" else GE_NUMBERS[str(np.dtype(dtype))], layout
     desc.shape.dim.extend(shape)
 
 

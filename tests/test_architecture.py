@@ -16,7 +16,7 @@ ROOT = Path(onnx_sparse.__file__).parent
 #: What converters import from the package that runs models: its version, and the session in which `verify` and `replay`
 #: run a model that has been converted.
 FROM_CONVERTERS = {
-    "onnx_sparse.converters.ascend.atb.replay": {"onnx_sparse"},
+    "onnx_sparse.converters.ascend.atb.operation": {"onnx_sparse"},
     "onnx_sparse.converters.graph_emitter": {"onnx_sparse"},
     "onnx_sparse.converters.onnx.verify": {"onnx_sparse"},
     "onnx_sparse.converters.openvino.verify": {"onnx_sparse"},

@@ -5,7 +5,7 @@ Written from public sources; nothing here has been compared with an NPU.
 
 from __future__ import annotations
 
-from onnx_sparse.converters.ascend.atb.handlers import HANDLERS as ATB
+from onnx_sparse.converters.ascend.atb.operations import coverage as atb_coverage
 from onnx_sparse.converters.ascend.conversion import convert
 from onnx_sparse.converters.ascend.emitter import notes
 from onnx_sparse.converters.registry import CoverageRow
@@ -14,9 +14,12 @@ __all__ = ["CoverageRow", "convert", "coverage", "notes"]
 
 
 def coverage() -> dict[str, list[CoverageRow]]:
-    """The operations with a handler, sorted by name, for each kind of file."""
+    """The operations, sorted by name, for each kind of file: all of ATB, and those of others that have a handler.
+
+    The `state` of a row of ATB says whether all of it, a part of it or nothing is converted.
+    """
     # imported only here, because the import builds protobuf descriptors, which ATB graphs do not need
     from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE
     from onnx_sparse.converters.ascend.npu import HANDLERS as NPU
 
-    return {"ATB": ATB.coverage("{}Operation"), "GE": GE.coverage(), "torch_npu": NPU.coverage("npu::{}")}
+    return {"ATB": atb_coverage(), "GE": GE.coverage(), "torch_npu": NPU.coverage("npu::{}")}

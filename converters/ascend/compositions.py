@@ -30,6 +30,12 @@ def swapped(emit: Emitter, tensor: Tensor) -> Tensor:
     return emit.transpose(tensor, [*range(last - 1), last, last - 1])
 
 
+def sigmoid(emit: Emitter, x: Tensor) -> Tensor:
+    """1 / (1 + exp(-x)); ONNX Runtime's Sigmoid is 0 where this is small but not 0, and its sums are divided by."""
+    one = emit.like(1.0, x)
+    return emit.op("Div", one, emit.op("Add", one, emit.op("Exp", emit.op("Neg", x))))
+
+
 def swish(emit: Emitter, x: Tensor, scale: float = 1.0) -> Tensor:
     """X / (1 + exp(-scale * x))."""
     inner = x if scale == 1.0 else emit.op("Mul", x, emit.like(scale, x))
@@ -56,9 +62,11 @@ def fast_gelu(emit: Emitter, x: Tensor) -> Tensor:
     return emit.op("Mul", emit.op("Mul", x, decay), gate)
 
 
-def rms_normalized(emit: Emitter, x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-    """The float32 x normalised over its last axis and scaled, and 1 / sqrt(mean(x^2) + epsilon)."""
-    mean = emit.reduce("ReduceMean", emit.op("Mul", x, x), [x.rank - 1], keepdims=True)
+def rms_normalized(emit: Emitter, x: Tensor, gamma: Tensor, epsilon: float, axes: int = 1) -> tuple[Tensor, Tensor]:
+    """The float32 x normalised over its last axes and scaled, and 1 / sqrt(mean(x^2) + epsilon)."""
+    if not 0 < axes <= x.rank:
+        raise Unsupported(f"{x} is not normalised over {axes} axes")
+    mean = emit.reduce("ReduceMean", emit.op("Mul", x, x), [*range(x.rank - axes, x.rank)], keepdims=True)
     root = emit.op("Sqrt", emit.op("Add", mean, emit.like(epsilon, x)))
     scaled = emit.op("Mul", emit.op("Div", x, root), gamma)
     return scaled, emit.op("Reciprocal", root)
@@ -199,3 +207,45 @@ def range_filled(emit: Emitter, x: Tensor, start: Tensor, end: Tensor, value: Te
         one = emit.scalar(emit.cast(emit.slice(value, [i], [i + 1], [0]), x.dtype))
         (x,) = emit.domain_op("MaskedFill", {"x": x, "mask": mask, "value": one})
     return x
+
+
+def strided_view(emit: Emitter, x: Tensor, size: list[int], stride: list[int], offset: int) -> Tensor:
+    """Element i of the result is element offset + sum(i * stride) of the contiguous x."""
+    if len(size) != len(stride) or not size or min(size) <= 0:
+        raise Unsupported(f"size {size} and stride {stride} do not fit together")
+    ends = [(dim - 1) * step for dim, step in zip(size, stride, strict=True)]
+    lowest, highest = offset + sum(min(e, 0) for e in ends), offset + sum(max(e, 0) for e in ends)
+    count = math.prod(x.dims)
+    if lowest < 0 or highest >= count:
+        raise Unsupported(f"it reads elements {lowest} to {highest} of {count}")
+    emit.spend(math.prod(size))
+    positions = np.full(size, offset, np.int64)
+    for axis, step in enumerate(stride):
+        positions += (np.arange(size[axis]) * step).reshape([-1] + [1] * (len(size) - axis - 1))
+    return emit.op("Gather", emit.reshape(x, [count]), emit.constant(positions), shape=tuple(size), axis=0)
+
+
+def rotated_by_halves(emit: Emitter, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """X * cos + rotated(x) * sin, where the second half of the last axis, negated, comes before the first."""
+    size = (x.shape or (None,))[-1]
+    if size is None or size % 2:
+        raise Unsupported(f"the last axis of {x} does not split into two halves")
+    first, second = emit.split(x, x.rank - 1, [size // 2, size // 2])
+    turned = emit.concat([emit.op("Neg", second), first], x.rank - 1)
+    return emit.op("Add", emit.op("Mul", x, cos), emit.op("Mul", turned, sin))
+
+
+def scaled_masked_softmax(
+    emit: Emitter, x: Tensor, mask: Tensor | None, scale: float, *, upper_triangle: bool = False
+) -> Tensor:
+    """Softmax over the last axis of x * scale, with -10000 where the mask is true, or above the diagonal."""
+    wide = emit.wide(x)
+    scores = emit.op("Mul", wide, emit.like(scale, wide))
+    masked = emit.like(-10000.0, wide)
+    if upper_triangle:
+        rows, columns = x.dims[-2:]
+        emit.spend(rows * columns)
+        mask = emit.constant(np.triu(np.ones((rows, columns), bool), 1), TensorProto.BOOL)
+    if mask is not None:
+        scores = emit.op("Where", emit.cast(mask, TensorProto.BOOL), masked, scores)
+    return emit.cast(emit.op("Softmax", scores, axis=x.rank - 1, shape=scores.shape), x.dtype)

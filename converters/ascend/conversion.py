@@ -17,6 +17,7 @@ from onnx_sparse.converters.ascend.atb.viewer_onnx import is_viewer_onnx, read_v
 from onnx_sparse.converters.ascend.given_inputs import Given, InputSpec, parse_inputs
 from onnx_sparse.converters.ascend.source import is_ge_onnx, read_json, read_onnx
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED, guarded
 
 Overflow = Literal["saturate", "ieee"]
 
@@ -27,7 +28,7 @@ def convert(
     inputs: Sequence[str] | Mapping[str, InputSpec] | None = None,
     tensors: str | os.PathLike[str] | None = None,
     fill_value: float | None = None,
-    fp16_overflow: Overflow = "saturate",
+    fp16_overflow: Overflow | None = None,
     keep_unknown: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> ModelProto:
@@ -42,8 +43,9 @@ def convert(
         tensors: A dump's records of the tensors: a csv, a dump's folder, or the folder of the layer's tensors. When
             omitted, the dump is looked for beside the graph, where the tools put it.
         fill_value: The value of FillOperations whose own value, an infinity or NaN, was lost as null in the dump.
-        fp16_overflow: How FillOperation converts values beyond float16: `saturate` (Atlas A2, A3) or `ieee`
-            (Ascend 950).
+        fp16_overflow: What becomes of values beyond float16: `saturate`: the largest float16, in every operation
+            (310P, 910A); `ieee`: an infinity (Ascend 950). When omitted, FillOperation's value saturates and all that
+            is computed becomes an infinity (Atlas A2, A3).
         keep_unknown: Keep operations that are not supported as nodes of the domain `ascend.atb`.
         progress: Called with `"converting"` when the file has been read.
 
@@ -55,7 +57,7 @@ def convert(
         ConversionError: The file cannot be read, an input's type is not known, or operations cannot be converted; all
             of these are listed.
     """
-    if fp16_overflow not in ("saturate", "ieee"):
+    if fp16_overflow not in (None, "saturate", "ieee"):
         raise ValueError(f"fp16_overflow {fp16_overflow!r} is neither 'saturate' nor 'ieee'")
     source = Path(path)
     if source.is_dir():
@@ -66,23 +68,35 @@ def convert(
     if source.suffix.lower() == ".om":
         raise ConversionError(f"{source} is compiled for an NPU and cannot be converted; convert the graph before that")
     tell = progress or (lambda stage: None)
+    model = _converted(source, given, tensors, Choices(fill_value, fp16_overflow), keep_unknown=keep_unknown, tell=tell)
+    return guarded(model, omitted=UNSPECIFIED)
+
+
+def _converted(
+    source: Path,
+    given: Mapping[str, Given],
+    tensors: str | os.PathLike[str] | None,
+    choices: Choices,
+    *,
+    keep_unknown: bool,
+    tell: Callable[[str], None],
+) -> ModelProto:
     if source.suffix.lower() in (".air", ".pbtxt", ".txt"):
-        return _convert_ge(source, given, keep_unknown=keep_unknown, tell=tell)
+        return _convert_ge(source, given, keep_unknown=keep_unknown, saturate=fp16_overflow == "saturate", tell=tell)
     if source.suffix.lower() == ".onnx":
         model = read_onnx(source)
         if not is_viewer_onnx(model):
-            return _convert_npu(source, model, tell=tell)
+            return _convert_npu(source, model, saturate=fp16_overflow == "saturate", tell=tell)
         graph = read_viewer_onnx(model)
     else:
         graph = read_graph(read_json(source), source)
     tell("converting")
     records = find_records(graph, source, None if tensors is None else Path(tensors))
-    choices = Choices(fill_value, fp16_overflow)
     return convert_graph(graph, given=given, records=records, choices=choices, keep_unknown=keep_unknown).model
 
 
 def _convert_ge(
-    source: Path, given: Mapping[str, Given], *, keep_unknown: bool, tell: Callable[[str], None]
+    source: Path, given: Mapping[str, Given], *, keep_unknown: bool, saturate: bool, tell: Callable[[str], None]
 ) -> ModelProto:
     # imported only here, because the import builds protobuf descriptors, which ATB graphs do not need
     from onnx_sparse.converters.ascend.ge.conversion import convert_ge
@@ -91,13 +105,13 @@ def _convert_ge(
 
     graph = read_ge_onnx(source) if is_ge_onnx(source) else read_ge_graph(source)
     tell("converting")
-    return convert_ge(graph, source.parent, given=given, keep_unknown=keep_unknown)
+    return convert_ge(graph, source.parent, given=given, keep_unknown=keep_unknown, saturate=saturate)
 
 
-def _convert_npu(source: Path, model: ModelProto, *, tell: Callable[[str], None]) -> ModelProto:
+def _convert_npu(source: Path, model: ModelProto, *, saturate: bool, tell: Callable[[str], None]) -> ModelProto:
     from onnx_sparse.converters.ascend.npu import convert_npu, has_npu_nodes
 
     if not has_npu_nodes(model):
         raise ConversionError(f"{source} is an ONNX file, but neither msit's of an ATB graph nor one of torch_npu")
     tell("converting")
-    return convert_npu(source)
+    return convert_npu(source, saturate=saturate)

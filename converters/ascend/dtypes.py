@@ -37,6 +37,7 @@ GE_PROTO: dict[int, DType] = {
     10: TensorProto.UINT64,
     11: TensorProto.BOOL,
     12: TensorProto.DOUBLE,
+    13: TensorProto.STRING,
     27: TensorProto.BFLOAT16,
 }
 

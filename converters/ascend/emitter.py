@@ -17,6 +17,7 @@ from onnx_sparse.schemas.declaration import HALF_FLOATS, DType
 
 #: The most elements in all constants that handlers compute: a small file must not become a large model.
 _MOST_COMPUTED = 2**25
+_FLOAT16_RANGE = (-65504.0, 65504.0)
 #: Stands for "broadcast from the inputs", because None means unknown.
 _BROADCAST: Any = object()
 #: The key in a model's metadata for notes on the conversion, line by line.
@@ -28,6 +29,7 @@ class Emitter(GraphEmitter):
 
     Args:
         taken: Names that belong to the source's own tensors.
+        saturate: Whether values beyond float16 become the largest float16 of their sign, as on 310P and 910A.
 
     Attributes:
         notes: Notes for the user: a hidden Reshape that was inserted, an assumption that was made.
@@ -35,8 +37,9 @@ class Emitter(GraphEmitter):
 
     opset = 17  # the first with LayerNormalization; reductions take their axes as attributes
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
+    def __init__(self, taken: Iterable[str] = (), *, saturate: bool = False) -> None:
         super().__init__(Names(taken))
+        self._saturate = saturate
         self.notes: list[str] = []
         self._computed = 0
 
@@ -91,6 +94,20 @@ class Emitter(GraphEmitter):
         self._computed += elements
         if self._computed > _MOST_COMPUTED:
             raise Unsupported(f"computed constants have {self._computed} elements; up to {_MOST_COMPUTED} are made")
+
+    def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
+        """Cast a tensor; it is returned as it is if it has that element type.
+
+        Every half float that an operation computes is a cast from float32, so this is the one place of overflow.
+        """
+        if self._saturate and dtype == TensorProto.FLOAT16 and tensor.dtype not in (dtype, TensorProto.BOOL):
+            wide = super().cast(tensor, TensorProto.FLOAT)
+            tensor = self.op("Clip", wide, *(self.like(bound, wide) for bound in _FLOAT16_RANGE), shape=wide.shape)
+        return super().cast(tensor, dtype)
+
+    def extreme(self, op_type: str, one: Tensor, other: Tensor, shape: Shape | None = None) -> Tensor:
+        """Max or Min of two tensors of one element type, by default of the shape to which both broadcast."""
+        return super().extreme(op_type, one, other, broadcast(one.shape, other.shape) if shape is None else shape)
 
     def wide(self, tensor: Tensor) -> Tensor:
         """Half floats as float32, in which the NPU computes; other types as they are."""

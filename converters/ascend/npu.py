@@ -11,10 +11,11 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
-from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, one_hot, range_filled
+from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, one_hot, range_filled, swapped
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE_HANDLERS
 from onnx_sparse.converters.ascend.ge.handlers import Node as GeNode
+from onnx_sparse.converters.ascend.ge.handlers.activation import halves
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNode, UnsupportedNodes, first_line
 from onnx_sparse.converters.graph_emitter import IR_VERSION, value_info
 from onnx_sparse.converters.graphs import graphs
@@ -74,8 +75,12 @@ def has_npu_nodes(model: ModelProto) -> bool:
     return any(node.domain == DOMAIN for graph in graphs(model.graph) for node in graph.node)
 
 
-def convert_npu(path: Path) -> ModelProto:
+def convert_npu(path: Path, *, saturate: bool = False) -> ModelProto:
     """Rewrite the operators of torch_npu in an ONNX file.
+
+    Args:
+        path: The file.
+        saturate: Whether values beyond float16 in these operators become the largest float16.
 
     Raises:
         ConversionError: Some have no handler, or an input's type cannot be inferred; all are listed.
@@ -110,7 +115,7 @@ def convert_npu(path: Path) -> ModelProto:
             model = onnx.shape_inference.infer_shapes(model)
         except onnx.shape_inference.InferenceError as error:
             raise ConversionError(f"{path} is not a valid model: {first_line(error)}") from error
-        failures = _rewrite(model)
+        failures = _rewrite(model, saturate=saturate)
     imports = [entry for entry in model.opset_import if entry.domain != DOMAIN]
     del model.opset_import[:]
     model.opset_import.extend(imports)
@@ -125,13 +130,14 @@ def _label(node: NodeProto) -> str:
     return node.name or next(iter(node.output), "?")
 
 
-def _rewrite(model: ModelProto) -> UnsupportedNodes:
+def _rewrite(model: ModelProto, *, saturate: bool) -> UnsupportedNodes:
     """Rewrite the nodes that can be rewritten now; returns the others."""
     graph = model.graph
     types = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
     known = {name: tensor for name, value in types.items() if (tensor := _tensor(value)) is not None}
     known |= {t.name: Tensor(t.name, t.data_type, tuple(t.dims)) for t in graph.initializer}
-    emit = Emitter(sorted({*known, *(name for node in graph.node for name in (*node.input, *node.output))}))
+    names = {*known, *(name for node in graph.node for name in (*node.input, *node.output))}
+    emit = Emitter(sorted(names), saturate=saturate)
     failures = UnsupportedNodes()
     nodes: list[NodeProto] = []
     for node in graph.node:
@@ -245,6 +251,48 @@ def _mish(node: Node, emit: Emitter) -> Results:
 @handles("NPURmsNorm", to="Mul, ReduceMean, Sqrt, Div")
 def _rms_norm(node: Node, emit: Emitter) -> Results:
     return _as_ge("RmsNorm", node.take(2), emit, epsilon=float(node.number("epsilon", 1e-6)))
+
+
+@handles("NPURotaryMul", to="Split, Neg, Concat, Mul, Add")
+def _rotary_mul(node: Node, emit: Emitter) -> Results:
+    """X * cos + rotated(x) * sin, by halves of the last axis."""
+    return _as_ge("RotaryMul", node.take(3), emit)
+
+
+@handles("NPUScaledMaskedSoftmax", to="Mul, Where, Softmax")
+def _scaled_masked_softmax(node: Node, emit: Emitter) -> Results:
+    """Softmax of x * scale, with -10000 where the mask is true; fixed_triu_mask is the mask above the diagonal."""
+    scale, triangle = float(node.number("scale", 1.0)), node.integer("fixed_triu_mask", 0)
+    return _as_ge("ScaledMaskedSoftmax", node.take(2), emit, scale=scale, fixed_triu_mask=triangle)
+
+
+@handles("NPUGeGlu", to="Split, Erf, Tanh, Mul")
+def _geglu(node: Node, emit: Emitter) -> Results:
+    """One half of x times gelu of the other, the right one unless activate_left; and gelu of that half."""
+    (x,) = node.take(1)
+    left, right = halves(emit, x, node.integer("dim", -1))
+    other, active = (right, left) if node.integer("activate_left", 0) else (left, right)
+    curve = gelu(emit, active, exact=node.integer("approximate", 1) == 0)
+    return (emit.cast(emit.op("Mul", other, curve), x.dtype), emit.cast(curve, x.dtype))
+
+
+@handles("NPUFusedAttentionScore", to="MatMul, Softmax, Transpose", notes="inference: keep_prob = 1")
+def _fused_attention_score(node: Node, emit: Emitter) -> Results:
+    """Softmax(query key^T * scale + mask) @ value, with the heads of a token side by side: [tokens, hidden]."""
+    query, key, value, mask = node.take(4)
+    if node.number("keep_prob", 1.0) != 1.0:
+        raise Unsupported("keep_prob is not 1: what is dropped is random")
+    flags = ("query_transpose", "key_transpose", "bmm_score_transpose_a", "bmm_score_transpose_b", "value_transpose")
+    if turned := [name for name in flags if node.integer(name, 0)]:
+        raise Unsupported(f"{turned[0]} is not supported")
+    q, k, v, addend = map(emit.wide, (query, key, value, mask))
+    scores = emit.matmul(q, swapped(emit, k))
+    scores = emit.op("Mul", scores, emit.like(float(node.number("scale", 1.0)), scores))
+    weights = emit.op("Softmax", emit.op("Add", scores, addend), axis=3, shape=scores.shape)
+    attended = emit.matmul(weights, v)
+    batch, heads, length, size = attended.dims
+    result = emit.transpose(attended, [0, 2, 1, 3])
+    return (emit.cast(emit.reshape(result, [batch * length, heads * size]), query.dtype),)
 
 
 @handles("NPUFormatCast", to="Identity")

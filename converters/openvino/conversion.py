@@ -14,6 +14,8 @@ from onnx import ModelProto, TensorProto
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNodes, first_line
 from onnx_sparse.converters.graph_emitter import value_info
+from onnx_sparse.converters.onnxruntime.gathers import PlacesInScalar
+from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED, guard
 from onnx_sparse.converters.openvino import compression
 from onnx_sparse.converters.openvino.compressed_weight import Weight
 from onnx_sparse.converters.openvino.element_types import CARRIED, MOVING, ONNX_TYPES
@@ -196,6 +198,8 @@ def _checked(model: ModelProto) -> ModelProto:
     if model.ByteSize() >= _LARGEST_PROTO:
         return model
     try:
+        model = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+        guard(model, omitted=(*UNSPECIFIED, PlacesInScalar))  # OpenVINO gives a scalar a coordinate, too
         model = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
         for kind, values in (("input", model.graph.input), ("output", model.graph.output)):
             for value in values:

@@ -15,7 +15,6 @@ from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.graphs import graphs, read_names, rename
-from onnx_sparse.converters.ragged.rows import checked_splits
 from onnx_sparse.converters.ragged.rules import PHASE
 from onnx_sparse.converters.rewriting.engine import Phase, rewrite
 from onnx_sparse.converters.rewriting.graph import Graph, names_of
@@ -135,7 +134,7 @@ def _with_splits(
         before = {node.name for node in graph.nodes}
         emit = graph.emitter(graph.nodes[0])
         values = graph.tensor(feature.inputs["values"])
-        partition = of_splits(checked_splits(Tensor(splits, SPLITS_TYPE, (None,)), values, emit), emit)
+        partition = of_splits(Tensor(splits, SPLITS_TYPE, (None,)), emit, emit.size(values, 0))
         renamed[coordinates_of([partition], emit).name] = feature.inputs["indices"]
         renamed[dense_shape_of([partition], emit).name] = feature.inputs["dense_shape"]
         positions = [graph.producer(tensor.name) for tensor in (partition.place, partition.longest)]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-from onnx import NodeProto, TensorProto, numpy_helper
+from onnx import NodeProto, TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.rewriting.entries import FAR, column, is_same
@@ -16,8 +15,6 @@ from onnx_sparse.converters.tensor import Tensor
 
 #: The attributes of EmbeddingBagOffsets by which offsets are row splits.
 ROW_SPLITS = {"include_last_offset": "exact"}
-
-_ZERO = numpy_helper.from_array(np.zeros(1, np.int64))
 
 
 @dataclass(frozen=True)
@@ -96,34 +93,53 @@ def is_row_count(graph: Graph, name: str, splits: str) -> bool:
     rows = measured(symbols[0])
     if rows is not None:
         of_rows = splits_between(graph, rows[0])
-        return of_rows is not None and is_same(graph, of_rows, splits)
+        return of_rows is not None and _are_same(graph, of_rows, splits)
     less = graph.producer(symbols[0][0], "Sub")
     length = sizes(graph, less.input[0]) if less is not None and graph.integers(less.input[1]) == [1] else None
     counted = measured(length[0][1][0]) if length is not None and len(length[0][1]) == 1 else None
-    return counted is not None and is_same(graph, counted[0], splits)
+    return counted is not None and _are_same(graph, counted[0], splits)
 
 
-def checked_splits(splits: Tensor, values: Tensor, emit: Emitter) -> Tensor:
-    """The same splits as int64, if they begin with 0, do not decrease and end with the number of values.
+def is_longest_row(graph: Graph, name: str, splits: str) -> bool:
+    """Whether a number is that of the values in the longest row between splits, or 0 without rows."""
+    largest = graph.producer(name, "ReduceMax")
+    joined = graph.producer(largest.input[0], "Concat") if largest is not None else None
+    if joined is None or len(joined.input) != 2 or graph.integers(joined.input[0]) != [0]:
+        return False
+    of_rows = splits_between(graph, joined.input[1])
+    return of_rows is not None and _are_same(graph, of_rows, splits)
 
-    Anything else is an error of the operator that counts the values of each row: it sums ones, looked up in a table.
+
+def is_place_in_row(graph: Graph, name: str, rows: RowIds) -> bool:
+    """Whether a vector counts the values of each row: the number of each less that of the first of its row."""
+    less = graph.producer(name, "Sub")
+    numbers, first = (graph.producer(given) for given in less.input) if less is not None else (None, None)
+    if numbers is None or first is None or (numbers.op_type, first.op_type) != ("Range", "Gather"):
+        return False
+    start, _, step = (graph.integers(given) for given in numbers.input)
+    of_rows = row_ids(graph, first.input[1])
+    return (start, step) == ([0], [1]) and is_same(graph, first.input[0], rows.splits) and of_rows == rows
+
+
+def checked_splits(splits: Tensor, count: Tensor, emit: Emitter) -> Tensor:
+    """The same splits as int64; the model refuses those that do not begin with 0, decrease or end with another count.
+
+    Args:
+        splits: The row splits.
+        count: The number of values, a scalar or a vector of one element.
+        emit: Receives the nodes.
     """
-    zeros = emit.op("ConstantOfShape", emit.shape_of(values), shape=(None,), value=_ZERO)
-    inputs = {"emb_table": emit.constant([1]), "indices": zeros, "offsets": emit.cast(splits, TensorProto.INT64)}
-    (lengths,) = emit.domain_op("EmbeddingBagOffsetsSum", inputs, ROW_SPLITS)
-    ends = emit.op("CumSum", lengths, emit.constant(0), shape=(None,))
-    return emit.op("Concat", emit.constant([0]), ends, shape=(None,), axis=0)
+    number = emit.op("Reshape", emit.cast(count, TensorProto.INT64), emit.constant([]), shape=())
+    inputs = {"row_splits": emit.cast(splits, TensorProto.INT64), "num_values": number}
+    (checked,) = emit.domain_op("ValidateRowSplits", inputs)
+    return checked
 
 
 def before_checking(graph: Graph, splits: str) -> str:
     """The splits that `checked_splits` was given, if it made these; any others themselves."""
-    joined = graph.producer(splits, "Concat")
-    summed = graph.producer(joined.input[1], "CumSum") if joined is not None and len(joined.input) == 2 else None
-    lengths = graph.producer(summed.input[0], "EmbeddingBagOffsetsSum") if summed is not None else None
-    if lengths is None or graph.integers(lengths.input[0]) != [1]:
-        return splits
-    checked: str = lengths.input[2]
-    return checked
+    check = graph.producer(graph.without_casts(splits), "ValidateRowSplits")
+    given: str = splits if check is None else check.input[0]
+    return given
 
 
 def _splits_of_rows(graph: Graph, name: str) -> str | None:
@@ -154,6 +170,11 @@ def _splits_of_rows(graph: Graph, name: str) -> str | None:
         and graph.rank(splits) == 1
     )
     return splits if is_count else None
+
+
+def _are_same(graph: Graph, one: str, other: str) -> bool:
+    """Whether two vectors of splits are the same, checked or not."""
+    return is_same(graph, before_checking(graph, one), before_checking(graph, other))
 
 
 def _bounds(graph: Graph, cut: NodeProto) -> tuple[int, int] | None:

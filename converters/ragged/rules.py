@@ -10,6 +10,8 @@ from onnx_sparse.converters.ragged.rows import (
     RowIds,
     before_checking,
     columns_of,
+    is_longest_row,
+    is_place_in_row,
     is_row_count,
     part_of_column,
     row_ids,
@@ -64,6 +66,38 @@ class ShapeOfCoordinates(Rule[Graph]):
         emit = graph.emitter(node)
         (rows,) = vectors_of(graph, joined[:1])
         graph.replace(node, "Concat", [emit.shape_of(graph.tensor(rows)), emit.constant([len(joined)])], axis=0)
+
+
+class ValidCoordinates(Rule[Graph]):
+    """Coordinates that were made of row splits are passed on without a check: it is the splits that are checked.
+
+    Equal: they are in range, and in row-major order.
+    """
+
+    name = "valid-coordinates"
+    anchors = ("ValidateSparseIndices",)
+
+    def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
+        """Rows between checked splits, joined with a column of positions in them."""
+        joined = columns_of(graph, node.input[0])
+        columns = vectors_of(graph, joined) if joined is not None else []
+        rows = row_ids(graph, columns[0]) if len(columns) == 2 else None
+        if rows is None or rows.kept is not None or before_checking(graph, rows.splits) == rows.splits:
+            return None
+        return {"rows": rows, "place": columns[1]}
+
+    def check(self, graph: Graph, node: NodeProto, rows: RowIds, place: str) -> str | None:
+        """The positions and the shape must be those of the same rows."""
+        shape = graph.producer(node.input[1], "Concat")
+        if shape is None or len(shape.input) != 2 or not is_row_count(graph, shape.input[0], rows.splits):
+            return "the dense shape is not that of the rows"
+        if not is_longest_row(graph, shape.input[1], rows.splits) or not is_place_in_row(graph, place, rows):
+            return "it is not known that the second coordinates are positions in the rows"
+        return None
+
+    def rewrite(self, graph: Graph, node: NodeProto, **_: object) -> None:
+        """Pass the coordinates on."""
+        graph.bypass(node, node.input[0])
 
 
 class ElementOfShape(Rule[Graph]):
@@ -264,6 +298,7 @@ class LengthsOfRows(Rule[Graph]):
 
 #: The rules that apply together to lookups of ragged tensors.
 PHASE: tuple[Rule[Graph], ...] = (
+    ValidCoordinates(),
     ColumnOfCoordinates(),
     ShapeOfCoordinates(),
     ElementOfShape(),

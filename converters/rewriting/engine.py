@@ -10,6 +10,7 @@ from onnx_sparse.converters.graphs import graphs, subgraphs
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.converters.rewriting.graph import KNOWN_DOMAINS, Graph, names_of
 from onnx_sparse.converters.rewriting.rule import Rule
+from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 
 #: Rules that are applied together until none fires.
 Phase = Sequence[Rule[Graph]]
@@ -21,24 +22,43 @@ def rewrite(model: ModelProto, phases: Sequence[Phase]) -> list[Attempt]:
     Returns:
         The rules that fired, in order, and then, node by node, those that did not.
     """
-    taken = names_of(graphs(model.graph))
-    return _rewrite(Graph(model.graph, names=taken), phases)
+    return _applied(model, phases, repeated=True)
 
 
-def _rewrite(graph: Graph, phases: Sequence[Phase]) -> list[Attempt]:
+def rewrite_once(model: ModelProto, phases: Sequence[Phase]) -> list[Attempt]:
+    """As `rewrite`, but each phase offers each node once: for rules that match what they write themselves.
+
+    Returns:
+        The rules that fired, in order, and then, node by node, those that did not.
+    """
+    return _applied(model, phases, repeated=False)
+
+
+def _applied(model: ModelProto, phases: Sequence[Phase], *, repeated: bool) -> list[Attempt]:
+    opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=1)
+    graph = Graph(model.graph, names=names_of(graphs(model.graph)), opset=opset)
+    attempts = _rewrite(graph, phases, repeated=repeated)
+    uses_domain = any(node.domain == DOMAIN for inner in graphs(model.graph) for node in inner.node)
+    if uses_domain and all(entry.domain != DOMAIN for entry in model.opset_import):
+        model.opset_import.add(domain=DOMAIN, version=OPSET_VERSION)
+    return attempts
+
+
+def _rewrite(graph: Graph, phases: Sequence[Phase], *, repeated: bool) -> list[Attempt]:
     inner = [graph.inner(body) for node in graph.nodes for body in subgraphs(node)]
-    attempts = [attempt for body in inner for attempt in _rewrite(body, phases)]
+    attempts = [attempt for body in inner for attempt in _rewrite(body, phases, repeated=repeated)]
     if inner:
         graph.index()  # what they read has changed
     declined: dict[tuple[str, str], Attempt] = {}
     for phase in phases:
         while True:
             tried = [*_sweep(graph, phase)]
-            graph.tidy()
             fired = [attempt for attempt in tried if attempt.fired]
-            if not fired:
-                break
             attempts += fired
+            if fired or repeated:
+                graph.tidy()
+            if not fired or not repeated:
+                break
         declined |= {(attempt.rule, attempt.node): attempt for attempt in tried}
     graph.write_back()
     left = {node.name for node in graph.nodes}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, TensorShapeProto, helper, numpy_helper
 
 from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.graphs import read_names, rename
 from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
@@ -40,12 +41,16 @@ class Graph:
     Args:
         proto: The graph.
         names: The names of the model.
+        opset: The default opset of the model.
         outer: The graph around it, whose constants it sees.
     """
 
-    def __init__(self, proto: GraphProto, *, names: Names, outer: Graph | None = None) -> None:
+    def __init__(self, proto: GraphProto, *, names: Names, opset: int = 18, outer: Graph | None = None) -> None:
         self.proto = proto
-        self.nodes = list(proto.node)
+        self.opset = opset
+        self._nodes = list(proto.node)
+        #: Nodes that are to be inserted before another one, by its id: a list is written anew once for all of them.
+        self._inserted: dict[int, list[NodeProto]] = {}
         self.outputs = {value.name for value in proto.output}
         self._names = names
         self._shared: dict[tuple[Any, ...], str] = {}
@@ -65,6 +70,26 @@ class Graph:
         for node in self.nodes:
             node.name = node.name or names.fresh(f"{node.op_type}_{next(filter(None, node.output), '')}")
 
+    @property
+    def nodes(self) -> list[NodeProto]:
+        """The nodes, in order."""
+        if self._inserted:
+            waiting, placed = self._nodes[::-1], []
+            while waiting:
+                node = waiting.pop()
+                before = self._inserted.pop(id(node), None)
+                if before is None:
+                    placed.append(node)
+                else:
+                    waiting += [node, *reversed(before)]
+            self._nodes = placed
+            self._inserted.clear()
+        return self._nodes
+
+    @nodes.setter
+    def nodes(self, nodes: list[NodeProto]) -> None:
+        self._nodes = nodes
+
     def index(self) -> None:
         """Find out which nodes make and read each tensor, also in the graphs inside them."""
         self._producers = {name: node for node in self.nodes for name in node.output if name}
@@ -79,7 +104,7 @@ class Graph:
 
     def inner(self, body: GraphProto) -> Graph:
         """The graph of a body inside this one."""
-        return Graph(body, names=self._names, outer=self)
+        return Graph(body, names=self._names, opset=self.opset, outer=self)
 
     def producer(self, name: str, *op_types: str) -> NodeProto | None:
         """The node that makes a tensor; None if it has none of the given types or is not in this graph.
@@ -161,7 +186,7 @@ class Graph:
 
     def insert(self, before: NodeProto, node: NodeProto, results: Iterable[Tensor]) -> None:
         """Insert a node before another."""
-        self.nodes.insert(next(k for k, other in enumerate(self.nodes) if other is before), node)
+        self._inserted.setdefault(id(before), []).append(node)
         self._note_reads(node)
         for result in results:
             self._producers[result.name] = node
@@ -188,6 +213,8 @@ class Graph:
         names = [tensor if isinstance(tensor, str) else tensor.name for tensor in inputs]
         op = OPS.get(op_type)
         domain, written = ("", attributes) if op is None else (DOMAIN, op.with_defaults(attributes))
+        if op is None:
+            names, written = in_opset(self.opset, op_type, names, attributes, self.integers)
         node.CopyFrom(helper.make_node(op_type, names, list(node.output), node.name, domain=domain, **written))
         self._note_reads(node)
 
@@ -362,6 +389,8 @@ class _Emitter(Emitter):
         read = ["" if tensor is None else tensor.name for tensor in inputs]
         made = [result.name for result in results]
         written = {name: value for name, value in attributes.items() if value is not None}
+        if not domain:
+            read, written = in_opset(self._graph.opset, op_type, read, written, self._graph.integers)
         # An empty domain is omitted, as in other nodes: equal nodes are merged.
         node = helper.make_node(op_type, read, made, name=label, domain=domain or None, **written)
         self._graph.insert(self._before, node, results)
@@ -369,6 +398,60 @@ class _Emitter(Emitter):
 
     def _add_constant(self, array: Array, dtype: DType, name: str) -> str:
         return self._graph.add_constant(array, dtype, name, self._before)
+
+
+#: The opset from which on an operator takes as its second input what was an attribute, and the attribute.
+_INPUT_SINCE: dict[str, tuple[int, str]] = {
+    **{f"Reduce{kind}": (18, "axes") for kind in ("Max", "Min", "Mean", "Prod", "L1", "L2", "SumSquare")},
+    **dict.fromkeys(("ReduceSum", "Squeeze", "Unsqueeze"), (13, "axes")),
+    "Split": (13, "split"),
+}
+
+
+def in_opset(
+    opset: int,
+    op_type: str,
+    inputs: Sequence[str],
+    written: Mapping[str, Any],
+    integers: Callable[[str], list[int] | None],
+) -> tuple[list[str], dict[str, Any]]:
+    """The inputs and attributes of a node of opset 18 in an earlier one.
+
+    Args:
+        opset: The opset of the model.
+        op_type: The operator.
+        inputs: The names of the node's inputs in opset 18.
+        written: Its attributes there.
+        integers: Gives the elements of a constant.
+
+    Raises:
+        Unsupported: The operator has no such form in that opset.
+    """
+    names, changed = list(inputs), dict(written)
+    since, moved = _INPUT_SINCE.get(op_type, (0, ""))
+    if opset < since:
+        changed.pop("noop_with_empty_axes", None)
+        if len(names) > 1 and names[1]:
+            values = integers(names[1])
+            if not values:
+                raise Unsupported(f"{op_type} of opset {opset} takes no computed {moved}")
+            changed[moved] = values
+        del names[1:]
+    if op_type == "Reshape" and opset < 14 and changed.pop("allowzero", 0):
+        raise Unsupported(f"Reshape of opset {opset} has no allowzero")
+    if opset < _SINCE.get(op_type, 0):
+        raise Unsupported(f"opset {opset} has no {op_type}")
+    return names, changed
+
+
+#: The opsets from which on there are the operators that rules write, beyond the first ones.
+_SINCE = {
+    **dict.fromkeys(("Equal", "IsNaN", "Where", "Scan", "OneHot", "ConstantOfShape"), 9),
+    **dict.fromkeys(("Mod", "Slice", "Resize"), 10),
+    **dict.fromkeys(("Range", "ScatterND", "ScatterElements", "GatherND", "Pad", "CumSum", "Unique"), 11),
+    **dict.fromkeys(("GreaterOrEqual", "LessOrEqual"), 12),
+    "BitwiseAnd": 18,
+}
 
 
 def attributes(node: NodeProto) -> dict[str, Any]:

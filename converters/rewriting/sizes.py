@@ -19,6 +19,9 @@ _NUM_SEGMENTS = {"EmbeddingSegments": 3, "UnsortedSegment": 2}
 #: What precedes the name of a tensor in the symbols of its sizes.
 _SHAPE_OF = "the shape of "
 
+#: Operators that pass their first input on.
+_CHECKS = ("ValidateRowSplits", "ValidateSparseIndices")
+
 _TRANSPARENT = ("Cast", "Identity", "Squeeze", "Unsqueeze")
 
 
@@ -63,6 +66,8 @@ def _dimension(graph: Graph, name: str, axis: int, size: int | None) -> Size:
     if size is not None:
         return size_of(size)
     node = graph.producer(name) if axis == 0 else None
+    if node is not None and node.op_type in _CHECKS:
+        return _dimension(graph, node.input[0], axis, size)
     if node is not None:
         for family, position in _NUM_SEGMENTS.items():
             count = sizes(graph, node.input[position]) if node.op_type.startswith(family) else None

@@ -13,19 +13,18 @@ from onnx_sparse.converters.arrays_on_disk import NoRoomError
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
 from onnx_sparse.converters.feature_record import record_features
 from onnx_sparse.converters.graphs import graphs
+from onnx_sparse.converters.onnxruntime.bfloat16 import compute_in_float
+from onnx_sparse.converters.onnxruntime.guards import guard
+from onnx_sparse.converters.onnxruntime.layouts import carry_transpositions
+from onnx_sparse.converters.onnxruntime.not_a_number import PlaceOfNaN
 from onnx_sparse.converters.rewriting.explanation import Attempt, count_nodes
 from onnx_sparse.converters.tensor import Array
-from onnx_sparse.converters.tensorflow.bfloat16 import compute_in_float
 from onnx_sparse.converters.tensorflow.explanation import Explanation, count_source_nodes
-from onnx_sparse.converters.tensorflow.layouts import carry_transpositions
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.tensorflow.naming import name_inputs_and_outputs
 from onnx_sparse.converters.tensorflow.rewriting import rewrite
-from onnx_sparse.converters.tensorflow.runtime_guards import guard
 from onnx_sparse.converters.tensorflow.simplification import simplify
 from onnx_sparse.converters.tensorflow.source import Frozen, Source
-from onnx_sparse.converters.tensorflow.wide_integers import keep_wide_integers
-from onnx_sparse.converters.verification.input_roles import find_roles
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
 from onnx_sparse.schemas import DOMAIN, OPS
 
@@ -33,6 +32,9 @@ from onnx_sparse.schemas import DOMAIN, OPS
 _LARGEST_PROTO = 2**31 - 1
 
 _IR_VERSION = 10
+
+#: TensorFlow's ArgMax passes over NaN as ONNX Runtime's does.
+_NOT_NEEDED = (PlaceOfNaN,)
 
 #: The opsets from which on there are some operators on strings.
 _STRING_OPERATORS = {"StringConcat": 20, "RegexFullMatch": 20}
@@ -141,9 +143,8 @@ def finished(
     nodes_before = count_nodes(model)
     attempts = rewrite(model)
     model = _inferred(model)
-    guard(model)
-    splits = {name for ragged in specs.ragged for name in ragged.splits} | find_roles(model).splits
-    keep_wide_integers(model, splits)
+    splits = {name for ragged in specs.ragged for name in ragged.splits}
+    guard(model, positions=splits, omitted=_NOT_NEEDED)
     tell("checking")
     model = _inferred(model, strict=True)
     _admit_equal_strings(model)

@@ -14,6 +14,7 @@ from onnx import ModelProto
 
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, causes, first_line
 from onnx_sparse.converters.graphs import graphs
+from onnx_sparse.converters.onnxruntime.guards import guard
 from onnx_sparse.converters.rewriting.engine import rewrite
 from onnx_sparse.converters.rewriting.stacks import StackByReshape
 from onnx_sparse.converters.torch.handlers import HANDLERS
@@ -147,6 +148,7 @@ def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[
         for node in graph.node:
             del node.metadata_props[:]  # traces of the stack, with the paths of whoever exported
     rewrite(model, _PHASES)
+    guard(model)
     return model
 
 

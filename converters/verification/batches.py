@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from onnx import ModelProto
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.verification.comparison import Record, Verdict, compare, dtype_name, merge
 from onnx_sparse.converters.verification.isolation import EndedError
-from onnx_sparse.converters.verification.layout import GUESSED, Layout
+from onnx_sparse.converters.verification.layout import GUESSED, Axis, Layout
 from onnx_sparse.converters.verification.sample_inputs import KINDS, NOTHING_SAID, Batch, CompositeSpecs, Sampler
 from onnx_sparse.converters.verification.solving import solve
 
@@ -20,6 +20,10 @@ Array = np.ndarray[Any, Any]
 
 #: Runs the source on the inputs of a batch.
 SourceRun = Callable[[str, Mapping[str, Array]], Sequence[Array]]
+
+
+#: The most dimensions that are narrowed one by one.
+_MOST_NARROWED = 8
 
 
 class Refused(Exception):  # noqa: N818 - a verdict on a batch, not a failure of the program
@@ -58,7 +62,8 @@ def attempt_batches(
 ) -> list[Attempt]:
     """Run the source on the given inputs, or on as many generated batches as `count`, of `KINDS` in turn.
 
-    If the source refuses generated batches that have rows, the sizes of the inputs are solved for.
+    If the source refuses generated batches that have rows, the sizes of the inputs are solved for. Then each dimension
+    of no known size is tried at 0 and at 1; of these batches, those that the source refuses do not count.
 
     Args:
         model: The model whose operators say what the inputs are for.
@@ -80,6 +85,10 @@ def attempt_batches(
         except Refused as refusal:
             return Attempt(batch, refusal=refusal)
 
+    def refusal(batch: Batch) -> str | None:
+        refused = attempt(batch).refusal
+        return None if refused is None else f"{refused} {{{{{refused.place}}}}}"
+
     if feeds is not None:
         if missing := [name for name in inputs if name not in feeds]:
             raise ConversionError(f"no value is given for input {', '.join(missing)}")
@@ -87,18 +96,34 @@ def attempt_batches(
     kinds = [(seed + k, KINDS[k % len(KINDS)]) for k in range(count)]
     sampler = Sampler(model, specs)
     attempts = [attempt(sampler.batch(kind, seed, layout)) for seed, kind in kinds]
-    if _compared(attempts) == sum(entry.batch.has_rows for entry in attempts):
-        return attempts
+    found: Layout | None = layout
+    if _compared(attempts) < sum(entry.batch.has_rows for entry in attempts):
+        found = solve(sampler, seed, refusal, layout)
+        if found is not None:
+            solved = [attempt(sampler.batch(kind, seed, found)) for seed, kind in kinds]
+            attempts = max(attempts, solved, key=_compared)
+    narrow = map(attempt, _narrow_batches(sampler, seed, found or layout)) if count >= len(KINDS) else ()
+    return attempts + [entry for entry in narrow if entry.refusal is None]
 
-    def refusal(batch: Batch) -> str | None:
-        refused = attempt(batch).refusal
-        return None if refused is None else f"{refused} {{{{{refused.place}}}}}"
 
-    found = solve(sampler, seed, refusal, layout)
-    if found is None:
-        return attempts
-    solved = [attempt(sampler.batch(kind, seed, found)) for seed, kind in kinds]
-    return max(attempts, solved, key=_compared)
+def _narrow_batches(sampler: Sampler, seed: int, layout: Layout) -> Iterator[Batch]:
+    """Ordinary batches but for one dimension, of size 0 or 1; of many dimensions, all of them together."""
+    ordinary = sampler.batch(KINDS[0], seed, layout)
+    groups: dict[object, list[Axis]] = {}
+    for axis in ordinary.sizes or {}:
+        if not sampler.is_of_rows(axis):
+            groups.setdefault(sampler.symbol(axis) or axis, []).append(axis)
+    axes = [*groups.values()]
+    if len(axes) > _MOST_NARROWED:
+        axes = [[axis for group in axes for axis in group]]
+    for group in axes:
+        name, place = group[0]
+        where = f"dimension {place} of {name}" if len(axes) > 1 or len(group) == 1 else "its dimensions"
+        for size in (0, 1):
+            narrowed = layout
+            for each in group:
+                narrowed = narrowed.with_size(each, size)
+            yield replace(sampler.batch(KINDS[0], seed, narrowed), kind=f"ordinary, {where} of size {size}")
 
 
 def _compared(attempts: Sequence[Attempt]) -> int:

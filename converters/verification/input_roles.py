@@ -15,7 +15,10 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.verification.tf_examples import ParsedFeature, merged
-from onnx_sparse.schemas import OPS
+from onnx_sparse.schemas import DOMAIN, OPS
+
+#: The sets of operators that are known here.
+_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", DOMAIN)
 
 #: The number of rows of a table that is an input of unknown size.
 TABLE_ROWS = 7
@@ -98,9 +101,22 @@ class Roles:
             self.most_segments = count if self.most_segments is None else min(count, self.most_segments)
 
 
+def _with_every_input(node: NodeProto) -> NodeProto:
+    """A node of the domain with its omitted optional inputs, which have no name."""
+    op = OPS.get(node.op_type) if node.domain == DOMAIN else None
+    missing = 0 if op is None else len(op.inputs) - len(node.input)
+    if missing <= 0:
+        return node
+    whole = NodeProto()
+    whole.CopyFrom(node)
+    whole.input.extend([""] * missing)
+    return whole
+
+
 def find_roles(model: ModelProto) -> Roles:
     """What each input of a model is for."""
-    nodes = [node for graph in graphs(model.graph) for node in graph.node]
+    every = (node for graph in graphs(model.graph) for node in graph.node)
+    nodes = [_with_every_input(node) for node in every if node.domain in _DOMAINS]
     trace = _Trace(model.graph, nodes)
     roles = Roles({}, set(), set(), set(), set(), set(), {})
     counted = {node.input[0] for node in nodes if node.op_type == "CumSum"}
@@ -181,7 +197,7 @@ class _Trace:
 
     def __init__(self, graph: GraphProto, nodes: list[NodeProto]) -> None:
         self._inputs = {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
-        self._producers = {name: (node, k) for node in nodes for k, name in enumerate(node.output)}
+        self._producers = {name: (node, k) for node in nodes for k, name in enumerate(node.output) if name}
         self._shapes: dict[str, list[int | None]] = {
             tensor.name: list(tensor.dims) for inner in graphs(graph) for tensor in inner.initializer
         }
@@ -218,7 +234,11 @@ class _Trace:
 
     def origin(self, name: str) -> str | None:
         """The graph input that a tensor's elements are taken from; None when there is no single one."""
+        passed: set[str] = set()  # so that a cycle ends
         while name not in self._inputs:
+            if name in passed:
+                return None
+            passed.add(name)
             node, position = self._producers.get(name, (None, 0))
             carried = _CARRIERS.get(node.op_type) if node is not None else None
             if node is not None and node.op_type == "Where" and self._counts_from_the_front(node):
@@ -242,15 +262,16 @@ class _Trace:
         node, _ = self._producers.get(name, (None, 0))
         return self.origin(node.input[0] if node is not None and node.op_type == "Expand" else name)
 
-    def sources(self, name: str) -> set[str]:
+    def sources(self, name: str, passed: frozenset[str] = frozenset()) -> set[str]:
         """The graph inputs that a tensor is computed from element by element; in rows * weights also the weights."""
         origin = self.origin(name)
         if origin is not None:
             return {origin}
-        while name in self._producers:
+        while name in self._producers and name not in passed:
+            passed |= {name}
             node, _ = self._producers[name]
             if node.op_type in _ELEMENTWISE:
-                return set().union(*(self.sources(taken) for taken in node.input))
+                return set().union(*(self.sources(taken, passed) for taken in node.input))
             if not isinstance(_CARRIERS.get(node.op_type), int):
                 break
             name = node.input[0]

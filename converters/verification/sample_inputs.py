@@ -169,6 +169,16 @@ class Sampler:
         dims = self.values[name].type.tensor_type.shape.dim
         return dims[axis].dim_value if axis < len(dims) and dims[axis].HasField("dim_value") else None
 
+    def is_of_rows(self, axis: Axis) -> bool:
+        """Whether a dimension is that of the rows of the batch, or of their entries."""
+        name, position = axis
+        return axis == ROWS or name in self.roles.shapes or (position == 0 and name not in self.roles.tables)
+
+    def symbol(self, axis: Axis) -> str:
+        """The name that the model gives to the size of a dimension; empty if it has none."""
+        name, position = axis
+        return str(self.values[name].type.tensor_type.shape.dim[position].dim_param)
+
     def known_rows(self) -> Iterator[int | None]:
         """The numbers of rows of the batch that the inputs state."""
         roles = self.roles

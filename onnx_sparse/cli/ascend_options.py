@@ -13,7 +13,7 @@ _DEFAULTS: dict[str, Any] = {
     "input_spec": [],
     "tensors": None,
     "fill_value": None,
-    "fp16_overflow": "saturate",
+    "fp16_overflow": None,
     "keep_unknown": False,
 }
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_fill_arguments(group: argparse._ActionsContainer) -> None:
-    """Declare the options of FillOperation."""
+    """Declare the options about values that a dump loses and that float16 cannot hold."""
     group.add_argument(
         "--fill-value",
         type=float,
@@ -53,9 +53,8 @@ def add_fill_arguments(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--fp16-overflow",
         choices=("saturate", "ieee"),
-        default="saturate",
-        help="how fill values beyond float16 are converted: saturate (Atlas A2, A3) or ieee (Ascend 950); "
-        "default: %(default)s",
+        help="what becomes of values beyond float16: saturate to 65504 in every operation (310P, 910A), or an "
+        "infinity, ieee (Ascend 950); default: fill values saturate, computed ones become infinite (Atlas A2, A3)",
     )
 
 

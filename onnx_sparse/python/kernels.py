@@ -105,9 +105,9 @@ def _public_kernel(op: Op, binding: Mapping[str, DType]) -> Callable[..., Any]:
             outputs = evaluate(op, inputs, attributes)
             _assert_dtypes(op, binding, outputs)
             _require_text(op, outputs)
+            return _results(outputs)
         except BaseException as error:
             _end_process(op, error)
-        return _results(outputs)
 
     return kernel
 

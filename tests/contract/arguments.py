@@ -142,7 +142,7 @@ class _Draw:
         for legal in self.legal.values():
             if legal.kind == "index" and legal.low == 0 and self.bound(legal.of) == 0:
                 return True
-            if legal.kind == "coordinates" and 0 in self.values[legal.of]:
+            if legal.kind in ("coordinates", "row_major") and 0 in self.values[legal.of]:
                 return True
         return False
 
@@ -170,12 +170,16 @@ class _Draw:
             offsets = np.sort(self.random.integers(0, self.bound(of), shape, endpoint=True))
             offsets[:1] = 0
             return offsets.astype(dtype)
-        if kind == "coordinates":
+        if kind in ("coordinates", "row_major"):
             columns = [self.integers(0, int(d), shape[:1], dtype) for d in self.values[of]]
-            return np.stack(columns, axis=1) if columns else np.zeros(shape, dtype)
+            coordinates = np.stack(columns, axis=1) if columns else np.zeros(shape, dtype)
+            # Those that are drawn twice are left out; without columns, all entries are the same one.
+            return (
+                coordinates if kind == "coordinates" else np.unique(coordinates, axis=0) if columns else coordinates[:1]
+            )
         if kind == "row_splits":
-            inner = np.sort(self.integers(0, self.size(of) + 1, (shape[0] - 2,), dtype))
-            return np.concatenate([[0], inner, [self.size(of)]]).astype(dtype)
+            inner = np.sort(self.integers(0, self.bound(of) + 1, (shape[0] - 2,), dtype))
+            return np.concatenate([[0], inner, [self.bound(of)]]).astype(dtype)
         if kind == "position":
             sizes = [len(text) for text in self.values[of].reshape(-1)]
             return np.array([self.random.integers(-n, n + 1) for n in sizes], dtype).reshape(shape)

@@ -203,6 +203,22 @@ def _outside_the_shape(op: Op, declared: Input, values: Values) -> Iterator[Chan
     yield Change(f"{name} negative", lambda draw, inputs: outside(draw, inputs, lambda size: -1))
 
 
+def _not_in_row_major_order(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def exchanged(draw: st.DrawFn, inputs: Arguments, of: int) -> str:
+        entries = inputs[name]
+        assume(len(entries) > 1)
+        k = draw(st.integers(1, len(entries) - 1))
+        entries[[k - 1, k]] = entries[[k, k - of]]
+        entry, before = (f"{name}[{j}] = {entries[j].tolist()}" for j in (k, k - 1))
+        return f"{entry} is not after {before}; entries must be in row-major order, none of them twice"
+
+    yield from _outside_the_shape(op, declared, values)
+    yield Change(f"{name} in another order", lambda draw, inputs: exchanged(draw, inputs, 1))
+    yield Change(f"{name} twice", lambda draw, inputs: exchanged(draw, inputs, 0))
+
+
 def _not_a_flag(op: Op, declared: Input, values: Values) -> Iterator[Change]:
     def not_a_flag(draw: st.DrawFn, inputs: Arguments) -> str:
         flags = inputs[declared.name]
@@ -324,6 +340,7 @@ _VALUE_CHANGES: dict[str, Callable[[Op, Input, Values], Iterator[Change]]] = {
     "offsets": _wrong_offsets,
     "size": _illegal_size,
     "coordinates": _outside_the_shape,
+    "row_major": _not_in_row_major_order,
     "flags": _not_a_flag,
     "reshape": _another_product,
     "distinct": _a_duplicate,

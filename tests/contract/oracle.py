@@ -315,6 +315,16 @@ def sparse_reshape(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, E
     }
 
 
+def validate_sparse_indices(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+    indices = inputs["indices"]
+    return {"output": Expected.exactly(indices.dtype, indices.shape, [int(c) for entry in indices for c in entry])}
+
+
+def validate_row_splits(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+    splits = inputs["row_splits"]
+    return {"output": Expected.exactly(splits.dtype, splits.shape, [int(split) for split in splits])}
+
+
 def fill(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
     dims = [int(d) for d in inputs["dims"]]
     value = python_value(inputs["value"][()])
@@ -336,6 +346,8 @@ ORACLES: dict[str, Oracle] = {
     "SparseFillEmptyRows": sparse_fill_empty_rows,
     "RaggedFillEmptyRows": ragged_fill_empty_rows,
     "SparseReshape": sparse_reshape,
+    "ValidateSparseIndices": validate_sparse_indices,
+    "ValidateRowSplits": validate_row_splits,
     "EmbeddingSegmentsSum": embedding_segments("sum"),
     "EmbeddingSegmentsMean": embedding_segments("mean"),
     "EmbeddingSegmentsSqrtN": embedding_segments("sqrtn"),

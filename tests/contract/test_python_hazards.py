@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,144 @@ def test_ctrl_c_during_a_kernel_is_raised_after_it_even_if_it_fails(
             session.run(None, feeds)
     assert session.run(None, feeds)[0].tolist() == [[0, 0]]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def _reached(where: str, monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Have `act` called where onnxruntime-extensions enters, runs or leaves a kernel."""
+
+    def acting(original: Callable[..., Any]) -> Callable[..., Any]:
+        def replacement(*args: Any, **kwargs: Any) -> Any:
+            act()
+            return original(*args, **kwargs)
+
+        return replacement
+
+    if where == "before the kernel":
+        from onnxruntime_extensions._ocos import Opdef
+
+        monkeypatch.setattr(Opdef, "cast_attributes", acting(Opdef.cast_attributes))
+    elif where == "in the function":
+        monkeypatch.setitem(FUNCTIONS, "SegmentSum", acting(FUNCTIONS["SegmentSum"]))
+    elif where == "in the handling of its error":
+        monkeypatch.setitem(FUNCTIONS, "SegmentSum", lambda *_, **__: 1 / 0)
+        monkeypatch.setattr(kernels, "_placeholders", acting(kernels._placeholders))
+    else:
+        monkeypatch.setattr(kernels._ArrayResult, "flatten", acting(kernels._ArrayResult.flatten))
+
+
+class TooLateError(Exception):
+    """What the handler of a timeout raises."""
+
+
+@pytest.mark.parametrize(
+    "where", ["before the kernel", "in the function", "in the handling of its error", "after the kernel"]
+)
+@pytest.mark.parametrize("raised", [TooLateError, SystemExit, KeyboardInterrupt])
+def test_what_a_signal_handler_raises_is_raised_after_the_run(
+    where: str, raised: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def handler(*_: object) -> None:
+        raise raised
+
+    session = InferenceSession(SEGMENT_SUM, backend="python")
+    feeds = {"data": np.zeros((1, 2), np.float32), "ids": np.zeros(1, np.int64)}
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with monkeypatch.context() as patched:
+            _reached(where, patched, lambda: signal.raise_signal(signal.SIGINT))
+            with pytest.raises(raised):
+                session.run(None, feeds)
+        assert session.run(None, feeds)[0].tolist() == [[0, 0]]
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_signal_handler_may_return_set_another_and_run_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = InferenceSession(SEGMENT_SUM, backend="python")
+    feeds = {"data": np.ones((2, 2), np.float32), "ids": np.zeros(2, np.int64)}
+    seen: list[Any] = []
+
+    def another(*_: object) -> None: ...
+
+    def handler(*_: object) -> None:
+        signal.signal(signal.SIGINT, another)
+        seen.append(session.run(None, feeds)[0].tolist())
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with monkeypatch.context() as patched:
+            _reached("before the kernel", patched, lambda: None if seen else signal.raise_signal(signal.SIGINT))
+            assert session.run(None, feeds)[0].tolist() == [[2, 2]]
+        assert seen == [[[2, 2]]]
+        assert signal.getsignal(signal.SIGINT) is another
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that send signals")
+@pytest.mark.parametrize("threads", [0, 2])
+def test_timers_that_raise_at_any_place_do_not_end_the_process(threads: int) -> None:
+    done = run_program(
+        f"""
+        import random, signal, threading
+
+        class TooLateError(Exception): ...
+
+        def too_late(*_):
+            raise TooLateError
+
+        def runs(count, counts):
+            for k in range(count):
+                try:
+                    counts["runs"] += session.run(None, legal)[0].tolist() == [3]
+                except TooLateError:
+                    counts["late"] += 1
+            stop.set()
+
+        session = onnx_sparse.InferenceSession(model, backend="python")
+        stop, counts = threading.Event(), {{"runs": 0, "late": 0}}
+        others = [threading.Thread(target=runs, args=(2000, {{"runs": 0, "late": 0}})) for _ in range({threads})]
+        for other in others:
+            other.start()
+        signal.signal(signal.SIGALRM, too_late)
+        random.seed(1)
+        while counts["late"] < 1000:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(5e-5, 4e-4))
+                runs(10, counts)
+            except TooLateError:
+                counts["late"] += 1
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        for other in others:
+            other.join()
+        print(session.run(None, legal)[0].tolist(), counts["runs"] > 100)
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[3.0] True\n"
+
+
+def test_a_run_without_room_on_the_stack_raises() -> None:
+    done = run_program(
+        """
+        def deep(count):
+            return deep(count - 1) if count else session.run(None, legal)[0].tolist()
+
+        session = onnx_sparse.InferenceSession(model, backend="python")
+        answers = []
+        for count in range(850, 1000):
+            try:
+                answers.append(deep(count))
+            except RecursionError:
+                answers.append("no room")
+        assert answers[0] == [3.0] and answers[-1] == "no room", answers
+        print("all right")
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "all right\n"
 
 
 @pytest.mark.parametrize(

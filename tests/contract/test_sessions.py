@@ -58,6 +58,7 @@ _HOLDS_A_TABLE = """
 import gc, os
 import numpy as np, onnx
 from onnx import helper, numpy_helper
+import onnxruntime_extensions  # which imports torch where that is installed
 import onnx_sparse
 from onnx_sparse import large_models
 
@@ -171,6 +172,14 @@ class TestWaysIn:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
         assert 0.9 < float(done.stdout) < 1.5
 
+    def test_arguments_by_their_names_in_onnx_runtime(self, opened: Open) -> None:
+        given = {"path_or_bytes": SEGMENT_SUM.SerializeToString(), "sess_options": ort.SessionOptions()}
+        session = opened(**given, providers=["CPUExecutionProvider"], provider_options=[{}])
+        assert session.run(None, feeds())[0].tolist() == SUMS
+        assert opened(SEGMENT_SUM, None, ["CPUExecutionProvider"], [{}]).get_inputs()
+        with pytest.raises(TypeError, match="takes one model"):
+            opened(SEGMENT_SUM, path_or_bytes=b"")
+
     def test_functions_that_call_the_domain(self, opened: Open) -> None:
         inputs = {"x": np.array([1, 2], np.float32), "z": np.array([3, 4], np.int32), "ids": np.array([1, 1])}
         assert [a.tolist() for a in opened(FUNCTIONS).run(None, inputs)] == [[0, 3], [0, 7]]
@@ -185,6 +194,29 @@ class TestWaysIn:
         inputs = {"x": np.array([1, 2], np.float32), "z": np.array([3, 4], np.int32), "ids": np.array([1, 1])}
         for source in (untyped, untyped.SerializeToString(), tmp_path / "m.onnx"):
             assert [a.tolist() for a in opened(source).run(None, inputs)] == [[0, 3], [0, 7]]
+
+    def test_external_data_from_the_session_options(self, opened: Open, tmp_path: Path) -> None:
+        """As values, and as a file's content, of a model without a folder."""
+        path = model_with_external_data(tmp_path)
+        light = onnx.load(path, load_external_data=False)
+        table = np.arange(400, dtype=np.float32).reshape(100, 4)
+        content = table.tobytes()  # ONNX Runtime keeps a pointer
+        ids = {"i": np.array([0, 99]), "s": np.array([0, 0]), "n": np.array(1)}
+        for source in (light, light.SerializeToString()):
+            values = ort.SessionOptions()
+            values.add_external_initializers(["t"], [ort.OrtValue.ortvalue_from_numpy(table)])
+            files = ort.SessionOptions()
+            files.add_external_initializers_from_files_in_memory(["table.bin"], [content], [len(content)])
+            for options in (values, files):
+                assert opened(source, options).run(None, ids)[0].tolist() == [[396, 398, 400, 402]]
+
+    def test_external_data_are_not_taken_from_the_current_directory(
+        self, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        content = onnx.load(model_with_external_data(tmp_path), load_external_data=False).SerializeToString()
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(ValueError, match="a model in memory has no folder"):
+            opened(content, ort.SessionOptions())
 
     def test_external_data_of_a_model_whose_functions_are_inlined(self, opened: Open, tmp_path: Path) -> None:
         m = onnx.load(model_with_external_data(tmp_path), load_external_data=False)

@@ -132,7 +132,48 @@ class TestElewise:
         np.testing.assert_array_equal(q, [[64, -127, 32, 0], [0, 0, 0, 0]])
         close(scale, np.array([2 / 127, 0]), F32)
 
-    @pytest.mark.parametrize("number", [0, 6, 99])
+    def test_dynamic_quant_asymmetric(self, tmp_path):
+        """The range of a row fills the int8s; a row of equal values has a range of nothing."""
+        x = np.array([[1, -2, 0.5, 3], [0, 0, 0, 0]], F16)
+        param = {"elewiseType": 19, "quantParam": {"asymmetric": True}}
+        q, scale, offset = evaluate(tmp_path, "ElewiseOperation", param, x, results=3)
+        np.testing.assert_array_equal(q[0], [26, -128, 0, 127])
+        np.testing.assert_array_equal(q[1], 0)
+        close(scale, np.array([5 / 255, 0]), F32)
+        close(offset, np.array([-25.5, 0]), F32)
+
+    def test_quant(self, tmp_path):
+        x = np.array([1.0, -2.5, 300.0], F16)
+        param = {"elewiseType": 6, "quantParam": {"inputScale": 2.0, "inputOffset": 1}}
+        (q,) = evaluate(tmp_path, "ElewiseOperation", param, x)
+        np.testing.assert_array_equal(q, np.array([3, -4, 127], np.int8))
+
+    def test_an_offset_of_no_elements(self, tmp_path):
+        x, scale, offset = np.array([1.0, -2.5], F16), np.array([0.5], F16), np.zeros(0, np.int8)
+        (q,) = evaluate(tmp_path, "ElewiseOperation", {"elewiseType": 17}, x, scale, offset)
+        np.testing.assert_array_equal(q, np.array([2, -5], np.int8))
+
+    def test_quant_per_channel_rounds_to_its_type_after_each_step(self, tmp_path):
+        """100.6 / 0.2001 + 1 as the NPU's own steps give it: in float32 it would be one more or less."""
+        rng = np.random.default_rng(5)
+        x, scale = random(rng, F16, (512,), 30.0), np.array([0.3], F16)
+        offset = np.array([7], np.int8)
+        (q,) = evaluate(tmp_path, "ElewiseOperation", {"elewiseType": 17}, x, scale, offset)
+        stepwise = (x / scale).astype(F16) + offset.astype(F16)
+        np.testing.assert_array_equal(q, np.clip(np.rint(stepwise), -128, 127).astype(np.int8))
+
+    @pytest.mark.parametrize("option", ["saturate", "ieee", None])
+    def test_overflow(self, tmp_path, option):
+        """On 310P and 910A every result beyond float16 is 65504; on others it is an infinity."""
+        x = np.array([60000, -60000, 1], F16)
+        options = {} if option is None else {"fp16_overflow": option}
+        for param in ({"elewiseType": 8}, {"elewiseType": 9}):
+            (y,) = evaluate(tmp_path, "ElewiseOperation", param, x, np.abs(x) * np.sign(x), **options)
+            extreme = 65504 if option == "saturate" else np.inf
+            np.testing.assert_array_equal(y[:2], [extreme, -extreme] if param["elewiseType"] == 8 else [extreme] * 2)
+            assert np.isfinite(y[2])
+
+    @pytest.mark.parametrize("number", [0, 99])
     def test_what_is_refused(self, tmp_path, number):
         with pytest.raises(ConversionError, match="elewiseType"):
             evaluate(tmp_path, "ElewiseOperation", {"elewiseType": number}, np.zeros((1,), F16))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from ascend_graphs import random, run
@@ -153,8 +155,9 @@ def test_operator(tmp_path, op_type, inputs, options, expected):
 
 
 def test_every_operator_has_a_case():
-    fills = {"Fill", "FillD", "Fills", "FillV2", "FillV2D", "MaskedFill", "MaskedFillRange", "ZerosLike", "OnesLike"}
-    assert set(HANDLERS) - fills - {"Empty", "StridedSlice"} == {case[0] for case in CASES}
+    """Those that are frequent and those of fills have modules of their own."""
+    texts = [path.read_text() for path in Path(__file__).parent.glob("test_ascend_ge*.py")]
+    assert [name for name in HANDLERS if not any(f'"{name}"' in text for text in texts)] == []
 
 
 @pytest.mark.parametrize("dtype", [F16, BFLOAT16])

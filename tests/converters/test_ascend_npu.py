@@ -38,6 +38,9 @@ def npu(op_type, count=1, results=1, **attributes):
 
 
 X = RNG.standard_normal((2, 3, 4)).astype(F32)
+Q, MASK = RNG.standard_normal((2, 2, 3, 4)).astype(F32), np.triu(np.full((3, 3), -10000, F32), 1)[None, None]
+SCORES = np.exp(Q @ Q[:, ::-1].swapaxes(2, 3) * 0.5 + MASK)
+ATTENDED = (SCORES / SCORES.sum(-1, keepdims=True) @ (Q * 2)).transpose(0, 2, 1, 3).reshape(6, 8)
 SCATTERED = X[0, :2, :2].copy()
 SCATTERED[[0, 1], [0, 1]] = [7, 8]
 
@@ -59,6 +62,15 @@ SCATTERED[[0, 1], [0, 1]] = [7, 8]
         (npu("NPURmsNorm", 2, 2, epsilon=1e-3), [X, X[0, 0]],
          X * X[0, 0] / np.sqrt((X**2).mean(-1, keepdims=True) + 1e-3)),
         (npu("NPUFormatCast", acl_format=29), [X], X),
+        (npu("NPURotaryMul", 3), [X, X[:, :1], X[:, 1:2]],
+         X * X[:, :1] + np.concatenate([-X[..., 2:], X[..., :2]], -1) * X[:, 1:2]),
+        (npu("NPUScaledMaskedSoftmax", 2, scale=0.5, fixed_triu_mask=0), [X, X > 1],
+         np.exp(np.where(X > 1, -10000, X / 2)) / np.exp(np.where(X > 1, -10000, X / 2)).sum(-1, keepdims=True)),
+        (npu("NPUFusedAttentionScore", 4, scale=0.5, keep_prob=1.0), [Q, Q[:, ::-1].copy(), Q * 2, MASK], ATTENDED),
+        (npu("NPUGeGlu", 1, 2, dim=-1, approximate=1, activate_left=0), [X],
+         X[..., :2] * 0.5 * X[..., 2:] * (1 + np.tanh(np.sqrt(2 / np.pi) * (X[..., 2:] + 0.044715 * X[..., 2:] ** 3)))),
+        (npu("NPUGeGlu", 1, 2, dim=-1, approximate=1, activate_left=1), [X],
+         X[..., 2:] * 0.5 * X[..., :2] * (1 + np.tanh(np.sqrt(2 / np.pi) * (X[..., :2] + 0.044715 * X[..., :2] ** 3)))),
         (npu("NPUDtypeCast", dtype=6), [np.array([1, 2], F16)], [1, 2]),
         (npu("NPUScatterOP", 3, dim=0), [X[0, :2, :2], np.array([0, 1], np.int32), np.array([7, 8], F32)], SCATTERED),
     ],

@@ -84,6 +84,17 @@ class TestNormalization:
         _, rstd = evaluate(tmp_path, "RmsNormOperation", param, x, gamma, results=2)
         close(rstd, 1 / root, F32)
 
+    @pytest.mark.parametrize("shape", [(8,), (2, 8), (3, 2, 8)])
+    def test_rms_norm_with_a_gamma_of_several_axes(self, tmp_path, shape):
+        """With rstd, the mean is over as many axes as gamma has; rstd keeps them."""
+        x, gamma = random(RNG, F16, (3, 2, 8)), random(RNG, F16, shape)
+        axes = tuple(range(3 - len(shape), 3))
+        root = np.sqrt(np.mean(wide(x) ** 2, axes, keepdims=True) + 1e-5)
+        param = {"layerType": 1, "normParam": {"rstd": True}}
+        y, rstd = evaluate(tmp_path, "RmsNormOperation", param, x, gamma, results=2)
+        close(y, wide(x) * wide(gamma) / root, F16)
+        close(rstd, 1 / root, F32)
+
     @pytest.mark.parametrize("has_bias", [False, True])
     def test_rms_norm_with_residual(self, tmp_path, has_bias):
         x, residual, gamma = random(RNG, F16, (3, 8)), random(RNG, F16, (3, 8)), random(RNG, F16, (1, 8))
@@ -155,11 +166,28 @@ class TestLinear:
         (y,) = evaluate(tmp_path, "LinearOperation", {"hasBias": False, "transposeB": transpose_b}, x, blocks)
         close(y, wide(x) @ (wide(matrix).T if transpose_b else wide(matrix)), F16)
 
-    def test_quantised_is_refused(self, tmp_path):
-        with pytest.raises(ConversionError, match="quantised"):
-            one_operation(
-                tmp_path, "LinearOperation", {"hasBias": False, "outDataType": 1}, [np.zeros((2, 2), F16)] * 2
-            )
+    @pytest.mark.parametrize("transpose_b", [True, False])
+    def test_fractal_weight_that_is_filled_up(self, tmp_path, transpose_b):
+        """Blocks are 16 by 16: rows and columns behind those of x and of the result are not the weight's."""
+        x, matrix = random(RNG, F16, (4, 20)), random(RNG, F16, (20, 18))
+        whole = np.full((32, 32), np.nan, F16)
+        own = matrix.T if transpose_b else matrix
+        whole[: own.shape[0], : own.shape[1]] = own
+        blocks = whole.reshape(32, 2, 16).transpose(1, 0, 2)[None].copy()
+        head = "OpName|InDType|InFormat|InShape|OutDType|OutFormat|OutShape"
+        row = "LinearOperation_0_out0|float16;float16|nd;fractal_nz|4,20;1,2,32,16|float16|nd|4,18"
+        table = tmp_path / "table.csv"
+        table.write_text(f"{head}\n{row}\n")
+        param = {"hasBias": False, "transposeB": transpose_b}
+        (y,) = evaluate(tmp_path, "LinearOperation", param, x, blocks, tensors=table)
+        close(y, wide(x) @ wide(matrix), F16)
+
+    @pytest.mark.parametrize("dtype", FLOATS)
+    def test_a_bias_for_each_batch(self, tmp_path, dtype):
+        """Three rows of a bias and three rows of x: row i of the bias is for batch i, not for row i of each batch."""
+        x, weight, bias = random(RNG, dtype, (3, 3, 4)), random(RNG, dtype, (3, 5, 4)), random(RNG, dtype, (3, 5))
+        (y,) = evaluate(tmp_path, "LinearOperation", {"hasBias": True}, x, weight, bias)
+        close(y, wide(x) @ wide(weight).transpose(0, 2, 1) + wide(bias)[:, None], dtype)
 
 
 class TestAttention:

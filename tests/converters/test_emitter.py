@@ -10,8 +10,8 @@ from onnx import TensorProto, helper
 from onnx_sparse.converters.errors import ConversionError, UnknownShape, Unsupported, UnsupportedNodes
 from onnx_sparse.converters.graph_emitter import GraphEmitter, value_info
 from onnx_sparse.converters.names import Names
+from onnx_sparse.converters.onnxruntime.kernel_types import KERNELS, operands
 from onnx_sparse.converters.operator_types import result_type
-from onnx_sparse.converters.ort_kernels import KERNELS, operands
 from onnx_sparse.converters.registry import Handler, Registry
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas import DOMAIN, OPS

@@ -289,10 +289,10 @@ def test_bad_splits_are_errors(function, splits, said):
 @pytest.mark.parametrize(
     ("splits", "said"),
     [
-        ([1, 2, 3], "offsets[0] = 1 must be 0"),
-        ([0, 3, 2, 3], "offsets[2] = 2 is less than offsets[1] = 3"),
-        ([0, 2], "offsets[1] = 2 must be 3, the number of values"),
-        ([], "offsets has 0 elements"),
+        ([1, 2, 3], "row_splits[0] = 1 must be 0"),
+        ([0, 3, 2, 3], "row_splits[2] = 2 is less than row_splits[1] = 3"),
+        ([0, 2], "row_splits[1] = 2 must be 3, the number of values"),
+        ([], "row_splits has 0 elements"),
     ],
 )
 def test_bad_splits_are_errors_where_nothing_is_looked_up(splits, said):

@@ -296,7 +296,6 @@ def test_variable_that_the_checkpoint_lacks(saved, tmp_path):
     def change(meta_graph: Any) -> None:
         meta_graph.ClearField("object_graph_def")
         meta_graph.ClearField("saver_def")
-        del meta_graph.graph_def.library.function[0].node_def[:]
         for node in meta_graph.graph_def.node:
             if node.op == "VarHandleOp":
                 node.attr["shared_name"].s = b"another"

@@ -294,3 +294,43 @@ class TestIsolation:
             gc.set_threshold(*thresholds)
         assert log.read_text().split() == [str(os.getpid())]
         assert gc.isenabled()
+
+
+class TestNarrowDimensions:
+    """Each dimension of no known size is tried at 0 and at 1, wherever it stands."""
+
+    @staticmethod
+    def seen(shape, refuses=lambda shape: False, **more):
+        """The shapes of an input on which a source was run, and those that count."""
+        inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
+        outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+        graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "narrow", inputs, outputs)
+        shapes = []
+
+        def run(kind, feeds):
+            shapes.append(feeds["x"].shape)
+            if refuses(feeds["x"].shape):
+                raise Refused("the source", "it does not fit")
+            return [-feeds["x"]]
+
+        model = helper.make_model(graph)
+        attempts = attempt_batches(model, ["x"], run, feeds=None, seed=0, count=len(KINDS), **more)
+        return shapes, [attempt.batch.feeds["x"].shape for attempt in attempts if attempt.refusal is None]
+
+    def test_every_free_dimension(self):
+        shapes, _ = self.seen(["rows", None, 4, "length"])
+        for axis in (0, 1, 3):
+            sizes = {shape[axis] for shape in shapes}
+            assert {0, 1} < sizes
+        assert {shape[2] for shape in shapes} == {4}
+
+    def test_refused_ones_do_not_count(self):
+        shapes, counted = self.seen([None, None], refuses=lambda shape: shape[1] == 0)
+        assert any(shape[1] == 0 for shape in shapes)
+        assert counted
+        assert all(shape[1] for shape in counted)
+
+    def test_many_dimensions_together(self):
+        shapes, _ = self.seen([None] * 12)
+        assert any(shape[1:] == (0,) * 11 for shape in shapes)
+        assert any(shape[1:] == (1,) * 11 for shape in shapes)

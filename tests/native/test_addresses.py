@@ -16,7 +16,7 @@ from contract.arguments import Arguments, calls
 from contract.models import SEGMENT_SUM
 from hypothesis import given
 from native.sessions import Array, run, session_for
-from native.test_allocations import segment
+from native.sized_inputs import segment
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.schemas import OPS, Op

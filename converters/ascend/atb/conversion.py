@@ -10,6 +10,7 @@ from onnx import ModelProto, ValueInfoProto
 
 from onnx_sparse.converters.ascend.atb.graph import AtbGraph, AtbNode, with_unique_writes
 from onnx_sparse.converters.ascend.atb.handlers import HANDLERS, Choices, Node
+from onnx_sparse.converters.ascend.atb.operations import why_not
 from onnx_sparse.converters.ascend.atb.parameters import Parameters
 from onnx_sparse.converters.ascend.atb.records import OperationRecord, Records, TensorRecord
 from onnx_sparse.converters.ascend.atb.tensor_file import read_tensor
@@ -72,14 +73,15 @@ def convert_graph(
     Raises:
         ConversionError: Operations cannot be converted (all are listed), or the types of inputs are not known.
     """
-    graph = with_unique_writes(source, _written)
+    graph = with_unique_writes(source, written)
     if not graph.outputs:
         raise ConversionError(f"{graph.name} lists no outputs (outTensors) and writes onto none of its inputs")
     unknown = [name for name in given if name not in graph.inputs]
     if unknown:
         raise ConversionError(f"{graph.name} has no input {unknown[0]}; its inputs are {', '.join(graph.inputs)}")
     every_name = {*graph.inputs, *(name for node in graph.nodes for name in node.outputs)}
-    state = _State(Emitter(sorted(every_name)), records, choices, keep_unknown)
+    emit = Emitter(sorted(every_name), saturate=choices.saturates)
+    state = _State(emit, records, choices, keep_unknown)
     inputs, untyped = _place_inputs(graph, given, state, weights_from_dump=weights_from_dump)
     for node in graph.nodes:
         _convert_node(node, state)
@@ -89,11 +91,12 @@ def convert_graph(
     return Conversion(model, graph, state.tensors)
 
 
-def _written(node: AtbNode) -> tuple[str, ...]:
+def written(node: AtbNode) -> tuple[str, ...]:
+    """The names that a node writes; some operations have no outputs and write an input."""
     handler = HANDLERS.get(node.kind)
-    if node.outputs or handler is None or handler.writes is None or handler.writes >= len(node.inputs):
+    if node.outputs or handler is None or max(handler.writes, default=0) >= len(node.inputs):
         return node.outputs
-    return (node.inputs[handler.writes],)
+    return tuple(node.inputs[place] for place in handler.writes)
 
 
 def _raise_for(untyped: list[str], unsupported: list[UnsupportedNode]) -> None:
@@ -198,7 +201,7 @@ def _convert_node(node: AtbNode, state: _State) -> None:
     state.emit.begin(node.name)
     with state.unsupported.collecting(node.name, node.op_type or "?"):
         if handler is None and not (state.keep_unknown and node.op_type):
-            reason = "this operation is not supported"
+            reason = why_not(node.kind)
             if not node.op_type:
                 reason = "a plugin operation: the dump holds its name only, neither its type nor its parameters"
             raise Unsupported(reason)
@@ -209,7 +212,8 @@ def _convert_node(node: AtbNode, state: _State) -> None:
         if handler is None:
             results = _kept(node, inputs, record, param, state)
         else:
-            seen = Node(node.name, node.op_type, Parameters(param), inputs, record, state.choices)
+            count = len(node.outputs)
+            seen = Node(node.name, node.op_type, Parameters(param), inputs, record, state.choices, count)
             results = handler.convert(seen, state.emit)
         if len(results) != len(node.outputs):
             raise Unsupported(f"it has {len(node.outputs)} outputs, {len(results)} expected")

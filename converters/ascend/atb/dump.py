@@ -23,13 +23,15 @@ from onnx_sparse.converters.ascend.atb.tensor_file import read_record
 from onnx_sparse.converters.ascend.source import inside
 from onnx_sparse.converters.errors import ConversionError
 
-_DATA_FOLDERS = ("tensors", "data")
-_MARKS = (*_DATA_FOLDERS, "operation_io_tensors", "statistic.csv")
+#: The folders of tensors, of msit and of msprobe.
+DATA_FOLDERS = ("tensors", "data")
+_MARKS = (*DATA_FOLDERS, "operation_io_tensors", "statistic.csv")
 _LEVELS_UP = 5
 _LEVELS_DOWN = 4
 _MOST_FOLDERS = 20_000
 _MOST_PARAM_BYTES = 2**20
-_FOLDER = re.compile(r"(?:\d+_)*?(\d+)_(\D.*)")
+#: The folder of a layer or operation: `<id>_<Type>`.
+FOLDER = re.compile(r"(?:\d+_)*?(\d+)_(\D.*)")
 _TENSOR = re.compile(r"(in|out)tensor(\d+)\.bin")
 
 
@@ -81,37 +83,45 @@ def _process(source: Path) -> str:
 
 def _from_folder(graph: AtbGraph, root: Path, process: str) -> Records:
     records = Records(root=root)
-    tables = [
-        *sorted(root.glob("operation_io_tensors/*/operation_tensors_*.csv")),
-        *sorted(root.glob("statistic*.csv")),
-    ]
-    tables += [*sorted(root.glob("operation_tensors_*.csv")), *sorted(root.glob("*/statistic*.csv"))]
+    tables = tables_of(root)
     own = [table for table in tables if table.parent.name.rpartition("_")[2] == process]
     for table in own or tables:
         for name, record in read_table(table, root).items():
             records.by_name.setdefault(name, record)
     folder = _graph_folder(graph, root, process)
     if folder is not None:
-        children: dict[NodePath, set[tuple[int, str]]] = {}
-        for node in graph.nodes:
-            for depth in range(len(node.path)):
-                children.setdefault(node.path[:depth], set()).add(node.path[depth])
-        _read_folder(folder, (), children, records)
+        folder_records(folder, graph, records)
     return records
+
+
+def tables_of(root: Path) -> list[Path]:
+    """The tables in a dump's folder."""
+    patterns = ("operation_io_tensors/*/operation_tensors_*.csv", "statistic*.csv", "operation_tensors_*.csv",
+                "*/statistic*.csv", "*/*/statistic*.csv")  # fmt: skip
+    return list(dict.fromkeys(path for pattern in patterns for path in sorted(root.glob(pattern))))
+
+
+def folder_records(folder: Path, graph: AtbGraph, records: Records) -> None:
+    """Add the tensors in the folder of a layer and in those of its operations."""
+    children: dict[NodePath, set[tuple[int, str]]] = {}
+    for node in graph.nodes:
+        for depth in range(len(node.path)):
+            children.setdefault(node.path[:depth], set()).add(node.path[depth])
+    _read_folder(folder, (), children, records)
 
 
 def _graph_folder(graph: AtbGraph, root: Path, process: str) -> Path | None:
     """The folder with the tensors of a layer; for a model, the folder with those of its layers."""
-    bases = [root / name for name in _DATA_FOLDERS if (root / name).is_dir()] or [root]
+    bases = [root / name for name in DATA_FOLDERS if (root / name).is_dir()] or [root]
     found: list[tuple[bool, Path]] = []
     # A model has no type: its folder is the one that contains its layers' folders.
     wanted = {graph.op_type, graph.name} - {""}
     layers = {node.path[0][1] for node in graph.nodes} - {""}
     for folder in (f for base in bases for f in _folders(base, root)):
-        match = _FOLDER.fullmatch(folder.name)
+        match = FOLDER.fullmatch(folder.name)
         if graph.op_type and match and match[2] in wanted:
             found.append((graph.name.endswith(f"_{match[1]}"), folder))
-        elif not graph.op_type and any((m := _FOLDER.fullmatch(f.name)) and m[2] in layers for f in folder.iterdir()):
+        elif not graph.op_type and any((m := FOLDER.fullmatch(f.name)) and m[2] in layers for f in folder.iterdir()):
             found.append((True, folder))
     if not found and (root / "before").is_dir():
         return root
@@ -125,14 +135,15 @@ def _folders(base: Path, root: Path) -> Iterator[Path]:
     level, count = [base], 0
     for _ in range(_LEVELS_DOWN):
         yield from level
-        deeper = [f for folder in level for f in sorted(folder.iterdir(), key=_by_number) if f.is_dir()]
+        deeper = [f for folder in level for f in sorted(folder.iterdir(), key=by_number) if f.is_dir()]
         level = [folder for folder in deeper if inside(folder, root)]
         count += len(level)
         if count > _MOST_FOLDERS:
             raise ConversionError(f"{base} has more than {_MOST_FOLDERS} folders; give the layer's own with --tensors")
 
 
-def _by_number(path: Path) -> tuple[list[int], str]:
+def by_number(path: Path) -> tuple[list[int], str]:
+    """Sorts names by the numbers in them."""
     return [int(number) for number in re.findall(r"\d{1,18}", path.name)], path.name
 
 
@@ -144,7 +155,7 @@ def _read_folder(
         records.by_path[path] = record
     by_type: dict[str, list[tuple[int, Path]]] = {}
     for child in folder.iterdir():
-        match = _FOLDER.fullmatch(child.name)
+        match = FOLDER.fullmatch(child.name)
         if match and child.is_dir() and inside(child, records.root):
             by_type.setdefault(match[2], []).append((int(match[1]), child))
     for op_type, found in by_type.items():
@@ -161,7 +172,8 @@ def _read_folder(
 
 
 def _record(folder: Path, root: Path | None) -> OperationRecord:
-    inputs, outputs = (_tensors(folder / when, side, root) for when, side in (("before", "in"), ("after", "out")))
+    sides = (("before", "in"), ("after", "out"), ("after", "in"))
+    inputs, outputs, updated = (_tensors(folder / when, side, root) for when, side in sides)
     param_file = folder / "op_param.json"
     param = None
     if param_file.is_file() and inside(param_file, root) and param_file.stat().st_size <= _MOST_PARAM_BYTES:
@@ -169,7 +181,7 @@ def _record(folder: Path, root: Path | None) -> OperationRecord:
             param = json.loads(param_file.read_text("utf-8"))
         except (ValueError, RecursionError) as error:
             raise ConversionError(f"{param_file} is not JSON: {error}") from error
-    return OperationRecord(inputs, outputs, "", param)
+    return OperationRecord(inputs, outputs, "", param, updated)
 
 
 def _tensors(folder: Path, side: str, root: Path | None) -> tuple[TensorRecord | None, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +43,23 @@ class AtbNode:
 
 
 @dataclass(frozen=True)
+class AtbGroup:
+    """A graph within a graph, whose operations are among the outer graph's nodes.
+
+    Attributes:
+        name: `opName`.
+        op_type: `opType`.
+        outputs: Names of the tensors of the whole graph that it writes.
+        path: Its position.
+    """
+
+    name: str
+    op_type: str
+    outputs: tuple[str, ...]
+    path: NodePath
+
+
+@dataclass(frozen=True)
 class AtbGraph:
     """A graph.
 
@@ -55,6 +72,7 @@ class AtbGraph:
         weights: The inputs that are weights according to the file.
         open: Whether the file does not list inputs and outputs. Then tensors that are read but not written before are
             inputs, and tensors that are never read are outputs.
+        groups: The graphs within it, outer ones first.
     """
 
     name: str
@@ -64,6 +82,7 @@ class AtbGraph:
     nodes: tuple[AtbNode, ...]
     weights: frozenset[str] = frozenset()
     open: bool = False
+    groups: tuple[AtbGroup, ...] = ()
 
 
 @dataclass
@@ -100,6 +119,7 @@ def with_unique_writes(graph: AtbGraph, written: Callable[[AtbNode], tuple[str, 
     kept = set(graph.outputs) - set(graph.inputs)
     versions = _Versions({name: name for name in graph.inputs})
     nodes = []
+    groups = _Ends(graph)
     for node, targets in zip(graph.nodes, writes, strict=True):
         for name in node.inputs:
             if name not in versions.current:
@@ -118,6 +138,7 @@ def with_unique_writes(graph: AtbGraph, written: Callable[[AtbNode], tuple[str, 
         for name, output in zip(targets, outputs, strict=True):
             versions.current[name], versions.writer[output] = output, node
         nodes.append(replace(node, inputs=inputs, outputs=tuple(outputs)))
+        groups.resolve(node, versions.current)
     missing = [name for name in graph.outputs if name not in versions.current]
     if missing:
         raise ConversionError(f"{graph.name}: no operation writes the graph's output {missing[0]}")
@@ -126,9 +147,25 @@ def with_unique_writes(graph: AtbGraph, written: Callable[[AtbNode], tuple[str, 
         for name in graph.inputs
         if name not in graph.outputs and name in later and versions.current[name] not in versions.read
     ]
-    return replace(
-        graph, nodes=tuple(nodes), outputs=(*(versions.current[name] for name in graph.outputs), *updated), open=False
-    )
+    outputs_now = (*(versions.current[name] for name in graph.outputs), *updated)
+    return replace(graph, nodes=tuple(nodes), outputs=outputs_now, open=False, groups=tuple(groups.resolved))
+
+
+class _Ends:
+    """Finds what the outputs of each group denote after the last of its operations."""
+
+    def __init__(self, graph: AtbGraph) -> None:
+        self.resolved: list[AtbGroup] = []
+        last = {node.path[:depth]: node.path for node in graph.nodes for depth in range(1, len(node.path))}
+        self._ending: dict[NodePath, list[AtbGroup]] = {}
+        for group in graph.groups:
+            if group.path in last:
+                self._ending.setdefault(last[group.path], []).append(group)
+
+    def resolve(self, node: AtbNode, current: Mapping[str, str]) -> None:
+        """Resolve the groups that end with an operation."""
+        for group in self._ending.get(node.path, ()):
+            self.resolved.append(replace(group, outputs=tuple(current.get(name, name) for name in group.outputs)))
 
 
 def _with_interface(graph: AtbGraph, written: Callable[[AtbNode], tuple[str, ...]]) -> AtbGraph:

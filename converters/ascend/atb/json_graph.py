@@ -7,9 +7,10 @@ graphs are flattened.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from onnx_sparse.converters.ascend.atb.graph import AtbGraph, AtbNode, NodePath, strings
+from onnx_sparse.converters.ascend.atb.graph import AtbGraph, AtbGroup, AtbNode, NodePath, strings
 from onnx_sparse.converters.errors import ConversionError
 
 #: ATB does not nest graphs more deeply.
@@ -68,6 +69,14 @@ def _has_ids(graph: Mapping[str, Any]) -> bool:
     return "inTensorNum" in graph or any(isinstance(n, Mapping) and "inTensorIds" in n for n in graph["nodes"])
 
 
+@dataclass
+class _Flat:
+    """What a graph holds, its inner graphs taken apart."""
+
+    nodes: list[AtbNode] = field(default_factory=list)
+    groups: list[AtbGroup] = field(default_factory=list)
+
+
 # --- with tensor ids -------------------------------------------------------------------------------------------------
 
 
@@ -75,12 +84,12 @@ def _read_ids(document: Mapping[str, Any], name: str, op_type: str) -> AtbGraph:
     ins, outs = _count(document, "inTensorNum"), _count(document, "outTensorNum")
     inputs = [f"{name}_input_{i}" for i in range(ins)]
     outputs = [f"{name}_output_{i}" for i in range(outs)]
-    nodes: list[AtbNode] = []
-    _collect_ids(document, name, [*inputs, *outputs], (), nodes)
-    return AtbGraph(name, op_type, tuple(inputs), tuple(outputs), tuple(nodes))
+    found = _Flat()
+    _collect_ids(document, name, [*inputs, *outputs], (), found)
+    return AtbGraph(name, op_type, tuple(inputs), tuple(outputs), tuple(found.nodes), groups=tuple(found.groups))
 
 
-def _collect_ids(graph: Mapping[str, Any], scope: str, known: list[str], path: NodePath, nodes: list[AtbNode]) -> None:
+def _collect_ids(graph: Mapping[str, Any], scope: str, known: list[str], path: NodePath, found: _Flat) -> None:
     """Append the operations of a graph; `known` are the names of its inputs and outputs."""
     _check_depth(path, scope)
     inner = _count(graph, "internalTensorNum")
@@ -92,9 +101,12 @@ def _collect_ids(graph: Mapping[str, Any], scope: str, known: list[str], path: N
             ports = (_count(node, "inTensorNum"), _count(node, "outTensorNum"))
             if ports != (len(inputs), len(outputs)):
                 raise ValueError(f"{label} has {len(inputs)} inputs and {len(outputs)} outputs, but declares {ports}")
-            _collect_ids(node, f"{scope}/{label}", [*inputs, *outputs], here, nodes)
+            found.groups.append(AtbGroup(label, _text(node, "opType"), tuple(outputs), here))
+            _collect_ids(node, f"{scope}/{label}", [*inputs, *outputs], here, found)
         else:
-            nodes.append(AtbNode(label, _text(node, "opType"), node.get("param"), tuple(inputs), tuple(outputs), here))
+            found.nodes.append(
+                AtbNode(label, _text(node, "opType"), node.get("param"), tuple(inputs), tuple(outputs), here)
+            )
 
 
 def _by_id(node: Mapping[str, Any], key: str, label: str, known: list[str], scope: str, inner: int) -> list[str]:
@@ -117,16 +129,17 @@ def _by_id(node: Mapping[str, Any], key: str, label: str, known: list[str], scop
 
 def _read_names(document: Mapping[str, Any], name: str, op_type: str) -> AtbGraph:
     inputs = [tensor for key in _MODEL_INPUTS for tensor in strings(document.get(key))]
-    nodes: list[AtbNode] = []
-    _collect_names(document, name, {}, (), nodes)
+    found = _Flat()
+    _collect_names(document, name, {}, (), found)
     return AtbGraph(
         name,
         op_type,
         tuple(inputs),
         tuple(strings(document.get("outTensors"))),
-        tuple(nodes),
+        tuple(found.nodes),
         frozenset(strings(document.get("weightTensors"))),
         open="modelName" in document and not any(key in document for key in (*_MODEL_INPUTS, "outTensors")),
+        groups=tuple(found.groups),
     )
 
 
@@ -135,7 +148,7 @@ def _collect_names(
     scope: str,
     alias: Mapping[str, str],
     path: NodePath,
-    nodes: list[AtbNode],
+    found: _Flat,
 ) -> None:
     """Append the operations of a graph. Nested graphs use the outer graph's names, or own names for their ports."""
     _check_depth(path, scope)
@@ -148,9 +161,12 @@ def _collect_names(
         if isinstance(node.get("nodes"), list):
             ports = {f"{label}_input_{i}": outer for i, outer in enumerate(inputs)}
             ports |= {f"{label}_output_{i}": outer for i, outer in enumerate(outputs)}
-            _collect_names(node, label, {**alias, **ports}, here, nodes)
+            found.groups.append(AtbGroup(label, _text(node, "opType"), tuple(outputs), here))
+            _collect_names(node, label, {**alias, **ports}, here, found)
         else:
-            nodes.append(AtbNode(label, _text(node, "opType"), node.get("param"), tuple(inputs), tuple(outputs), here))
+            found.nodes.append(
+                AtbNode(label, _text(node, "opType"), node.get("param"), tuple(inputs), tuple(outputs), here)
+            )
 
 
 # --- pieces ----------------------------------------------------------------------------------------------------------

@@ -36,12 +36,14 @@ class OperationRecord:
         outputs: The tensors it wrote, after it ran.
         soc: The chip, from `SocVersion` in a csv.
         param: Its parameters from op_param.json.
+        updated: The tensors it read, after it ran; some tools write them for operations that write in place.
     """
 
     inputs: tuple[TensorRecord | None, ...] = ()
     outputs: tuple[TensorRecord | None, ...] = ()
     soc: str = ""
     param: object = None
+    updated: tuple[TensorRecord | None, ...] = ()
 
 
 @dataclass
@@ -66,6 +68,7 @@ class Records:
             _merged(there.outputs, listed.outputs),
             there.soc or listed.soc,
             there.param if there.param is not None else listed.param,
+            there.updated,
         )
 
 

@@ -17,8 +17,25 @@ _MOST_BYTES = 256 * 2**20
 _MOST_TENSORS = 10_000
 
 
-def read_table(path: Path, root: Path | None) -> dict[str, OperationRecord]:
+#: The operations of a table by `opName`.
+Operations = dict[str, OperationRecord]
+
+
+def read_table(path: Path, root: Path | None) -> Operations:
     """The operations of a table by `opName`, each with its first run.
+
+    Raises:
+        ConversionError: The file is neither of the two tables.
+    """
+    first: Operations = {}
+    for operations in read_runs(path, root).values():
+        for name, record in operations.items():
+            first.setdefault(name, record)
+    return first
+
+
+def read_runs(path: Path, root: Path | None) -> dict[tuple[str, str], Operations]:
+    """The operations of a table by device and round, both "" if the table does not say them.
 
     Raises:
         ConversionError: The file is neither of the two tables.
@@ -33,7 +50,7 @@ def read_table(path: Path, root: Path | None) -> dict[str, OperationRecord]:
     head = lines[0] if lines else ""
     try:
         if "OpName" in head and "|" in head:
-            return dict(_operations(lines))
+            return {("", ""): dict(_operations(lines))}
         if "Op Name" in head and "Input/Output" in head:
             return _statistic(lines, path, root)
     except (ValueError, csv.Error) as error:
@@ -79,23 +96,25 @@ def _param(text: str | None) -> object:
         return None  # a second copy of the parameters, which the graph has
 
 
-def _statistic(lines: list[str], path: Path, root: Path | None) -> dict[str, OperationRecord]:
+def _statistic(lines: list[str], path: Path, root: Path | None) -> dict[tuple[str, str], Operations]:
     """One line per tensor: `Op Name`, `Input/Output`, `Index`, `Dtype`, `Format`, `Shape` as 36x128, `Tensor Path`."""
-    first_run: dict[str, tuple[str, str]] = {}
-    sides: dict[str, tuple[dict[int, TensorRecord], dict[int, TensorRecord]]] = {}
+    runs: dict[tuple[str, str], dict[str, tuple[dict[int, TensorRecord], dict[int, TensorRecord]]]] = {}
     for row in csv.DictReader(lines):
         cells = {(key or "").strip(): (value or "").strip() for key, value in row.items() if isinstance(value, str)}
         name = cells.get("Op Name", "")
-        run = (cells.get("Device and PID", ""), cells.get("Execution Count", ""))
-        if not name or first_run.setdefault(name, run) != run:
+        if not name:
             continue
         index = int(cells.get("Index", "0"))
         file = path.parent / cells["Tensor Path"] if cells.get("Tensor Path") else None
         if file is not None and not is_file_inside(file, root):
             file = None
+        sides = runs.setdefault((cells.get("Device and PID", ""), cells.get("Execution Count", "")), {})
         side = sides.setdefault(name, ({}, {}))[0 if cells.get("Input/Output", "").lower().startswith("in") else 1]
         side[index] = _tensor(cells.get("Dtype", ""), cells.get("Format", ""), cells.get("Shape", "").split("x"), file)
-    return {name: OperationRecord(_in_order(inputs), _in_order(outputs)) for name, (inputs, outputs) in sides.items()}
+    return {
+        run: {name: OperationRecord(_in_order(ins), _in_order(outs)) for name, (ins, outs) in sides.items()}
+        for run, sides in runs.items()
+    }
 
 
 def _in_order(side: dict[int, TensorRecord]) -> tuple[TensorRecord | None, ...]:

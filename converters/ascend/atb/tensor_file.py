@@ -35,9 +35,10 @@ class _Header:
 
 
 def read_record(file: Path, root: Path | None) -> TensorRecord:
-    """The record in the header of a file."""
+    """The record in the header of a file; a tool can be told to write headers without data."""
     header = _header(file, root)
-    return TensorRecord(header.dtype, header.format, header.shape, file)
+    without_data = header.data is not None and header.data[1] > 0 and file.stat().st_size <= header.start
+    return TensorRecord(header.dtype, header.format, header.shape, None if without_data else file)
 
 
 def read_tensor(file: Path, root: Path | None) -> np.ndarray[Any, Any]:

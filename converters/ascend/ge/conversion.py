@@ -30,9 +30,11 @@ _CALLS = frozenset({"If", "StatelessIf", "While", "StatelessWhile", "Case", "For
 class _Conversion:
     """The state of one conversion."""
 
-    def __init__(self, graph: GeGraph, folder: Path, given: Mapping[str, Given], *, keep_unknown: bool) -> None:
+    def __init__(
+        self, graph: GeGraph, folder: Path, given: Mapping[str, Given], *, keep_unknown: bool, saturate: bool
+    ) -> None:
         self.graph, self.folder, self.given, self.keep_unknown = graph, folder, given, keep_unknown
-        self.emit = Emitter(node.name for node in graph.nodes)
+        self.emit = Emitter((node.name for node in graph.nodes), saturate=saturate)
         self.results: dict[str, tuple[Tensor, ...]] = {}
         self.unsupported = UnsupportedNodes(HOW_TO_GIVE_SHAPES)
         self.inputs: dict[str, Tensor] = {}
@@ -148,7 +150,14 @@ class _Conversion:
         return [Source(node.name, 0) for node in makers if node.name not in read and node.name in self.results]
 
 
-def convert_ge(graph: GeGraph, folder: Path, *, given: Mapping[str, Given], keep_unknown: bool = False) -> ModelProto:
+def convert_ge(
+    graph: GeGraph,
+    folder: Path,
+    *,
+    given: Mapping[str, Given],
+    keep_unknown: bool = False,
+    saturate: bool = False,
+) -> ModelProto:
     """Convert a GE graph.
 
     Args:
@@ -156,6 +165,7 @@ def convert_ge(graph: GeGraph, folder: Path, *, given: Mapping[str, Given], keep
         folder: The folder of its file, which also has the files of weights.
         given: The types and shapes that the user gives for its inputs.
         keep_unknown: Keep operators without a handler as nodes of the domain `ascend.ge`.
+        saturate: Whether values beyond float16 become the largest float16.
 
     Raises:
         ConversionError: Its weights are not in the file, its tensors are in the NPU's own formats, or operators cannot
@@ -167,7 +177,7 @@ def convert_ge(graph: GeGraph, folder: Path, *, given: Mapping[str, Given], keep
     unknown = [name for name in given if name not in names]
     if unknown:
         raise ConversionError(f"{graph.name} has no input {unknown[0]}; its inputs are {', '.join(names)}")
-    return _Conversion(graph, folder, given, keep_unknown=keep_unknown).run()
+    return _Conversion(graph, folder, given, keep_unknown=keep_unknown, saturate=saturate).run()
 
 
 def _index(node: GeNode, last: int) -> int:

@@ -1,4 +1,4 @@
-"""SparseFillEmptyRows, RaggedFillEmptyRows and SparseReshape.
+"""SparseFillEmptyRows, RaggedFillEmptyRows, SparseReshape, ValidateSparseIndices and ValidateRowSplits.
 
 Of OpenVINO's operators, only its own SparseFillEmptyRows sorts quickly (TopK is quadratic). It is unstable, takes two
 columns and fails without entries. So it is used to sort keys: distinct pairs, with an extra first one that is removed
@@ -165,8 +165,15 @@ def _sparse_reshape(b: Subgraph) -> list[Value]:
     return [ops.subtract(whole, ops.multiply(carried, shape)), shape]
 
 
+def _passed_on(name: str) -> Write:
+    """OpenVINO reports no illegal values."""
+    return lambda b: [b.ops.convert_like(b.input(name), b.input(name))]
+
+
 WRITERS: dict[str, Write] = {
     "SparseFillEmptyRows": _sparse_fill_empty_rows,
     "RaggedFillEmptyRows": _ragged_fill_empty_rows,
     "SparseReshape": _sparse_reshape,
+    "ValidateSparseIndices": _passed_on("indices"),
+    "ValidateRowSplits": _passed_on("row_splits"),
 }

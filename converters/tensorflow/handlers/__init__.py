@@ -17,6 +17,7 @@ from onnx_sparse.converters.tensorflow.handlers import (  # noqa: F401 - importe
     quantization,
     ragged,
     random,
+    ranges,
     reductions,
     scatter,
     segment,

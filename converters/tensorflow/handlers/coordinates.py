@@ -23,6 +23,20 @@ def sparse_rank(indices: Tensor, shape: Tensor) -> int:
     return known[0]
 
 
+def valid_indices(indices: Tensor, shape: Tensor, emit: Emitter, order: str = "any") -> Tensor:
+    """The coordinates [N, R], of which the model refuses those outside the sizes [R], as int64.
+
+    Args:
+        indices: The coordinates.
+        shape: The sizes.
+        emit: Receives the nodes.
+        order: `row_major` if the model also refuses entries in another order, or twice.
+    """
+    inputs = {"indices": emit.cast(indices, TensorProto.INT64), "dense_shape": emit.cast(shape, TensorProto.INT64)}
+    (valid,) = emit.domain_op("ValidateSparseIndices", inputs, {"order": order})
+    return valid
+
+
 def positions(indices: Tensor, shape: Tensor, rank: int, emit: Emitter) -> Tensor:
     """The position of each entry in the flattened dense tensor, from coordinates [N, R] and sizes [R]."""
     # Row k of the mask picks the sizes after dimension k, whose product is the stride of that dimension.

@@ -131,7 +131,7 @@ def ragged_cross(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     else:
         rows = emit.size(dense[0], 0)
     columns = {
-        "R": [(of_splits(each, emit), v) for each, v in zip(splits, ragged_values, strict=True)],
+        "R": [(of_splits(each, emit, emit.size(v, 0)), v) for each, v in zip(splits, ragged_values, strict=True)],
         "S": [
             (of_rowids(column(where, 0, emit), rows, emit), one_for_each(v, where, emit))
             for where, v in zip(indices, sparse_values, strict=True)

@@ -8,8 +8,15 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.ragged.rows import checked_splits
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.coordinates import column, element, one_for_each, sparse_rank
+from onnx_sparse.converters.tensorflow.handlers.coordinates import (
+    column,
+    element,
+    one_for_each,
+    sparse_rank,
+    valid_indices,
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,8 @@ def rows_of_dense(values: Tensor, emit: Emitter) -> Rows:
 
 
 def rows_of_sparse(indices: Tensor, values: Tensor, dense_shape: Tensor, emit: Emitter) -> Rows:
-    """The rows of a sparse vector or matrix."""
+    """The rows of a sparse vector or matrix, whose coordinates the model checks."""
+    indices = valid_indices(indices, dense_shape, emit)
     values = one_for_each(values, indices, emit)
     if sparse_rank(indices, dense_shape) < 2:
         return Rows(values)
@@ -67,7 +75,7 @@ def rows_of_sparse(indices: Tensor, values: Tensor, dense_shape: Tensor, emit: E
 
 def rows_of_ragged(splits: Tensor, values: Tensor, emit: Emitter) -> Rows:
     """The rows of a ragged tensor."""
-    partition = of_splits(splits, emit)
+    partition = of_splits(splits, emit, emit.size(values, 0))
     return Rows(values, partition.row, element(partition.rows, 0, emit))
 
 
@@ -76,9 +84,22 @@ def splits_of(lengths: Tensor, emit: Emitter) -> Tensor:
     return emit.op("Concat", emit.constant([0]), emit.op("CumSum", lengths, emit.constant(0)), axis=0)
 
 
-def of_splits(splits: Tensor, emit: Emitter) -> Partition:
-    """A Partition from row splits. The row of a value is one less than the number of splits up to it."""
-    splits = emit.cast(splits, TensorProto.INT64)
+def of_nested_splits(nested: list[Tensor], values: Tensor, emit: Emitter) -> list[Partition]:
+    """A Partition from each of the row splits of a ragged tensor, the outermost first; the model checks them."""
+    rows = [emit.op("Sub", emit.shape_of(inner), emit.constant([1])) for inner in nested[1:]]
+    counts = [*rows, emit.size(values, 0)]
+    return [of_splits(splits, emit, count) for splits, count in zip(nested, counts, strict=True)]
+
+
+def of_splits(splits: Tensor, emit: Emitter, count: Tensor | None = None) -> Partition:
+    """A Partition from row splits. The row of a value is one less than the number of splits up to it.
+
+    Args:
+        splits: The row splits.
+        emit: Receives the nodes.
+        count: The number of values, for splits that the model must check: those that it is given.
+    """
+    splits = emit.cast(splits, TensorProto.INT64) if count is None else checked_splits(splits, count, emit)
     total = emit.op("Gather", splits, emit.constant([-1]), shape=(1,))
     # Empty rows at the end begin after the last value, so there is one position more than there are values.
     zeros = emit.op("Expand", emit.constant(0), emit.op("Add", total, emit.constant(1)))

@@ -8,9 +8,11 @@ from onnx import TensorProto
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.coordinates import valid_indices
 from onnx_sparse.converters.tensorflow.handlers.partitions import (
     coordinates_of,
     dense_shape_of,
+    of_nested_splits,
     of_rowids,
     of_splits,
     splits_of,
@@ -33,7 +35,7 @@ def ragged_tensor_to_tensor(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     kinds = [kind.decode() for kind in node.attributes["row_partition_types"]]
     tensors = node.all("row_partition_tensors")
     if set(kinds) == {"ROW_SPLITS"}:
-        partitions = [of_splits(splits, emit) for splits in tensors]
+        partitions = of_nested_splits(tensors, values, emit)
     elif kinds[0] == "FIRST_DIM_SIZE" and set(kinds[1:]) == {"VALUE_ROWIDS"}:
         rows = emit.op("Reshape", emit.cast(tensors[0], TensorProto.INT64), emit.constant([1]))
         partitions = []
@@ -65,7 +67,7 @@ def ragged_tensor_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     # An unknown rank is that of gathered rows, of which tf2onnx converts only those of vectors.
     if values.shape is not None and not _is_vector(values):
         raise Unsupported("values of more than one dimension")
-    partitions = [of_splits(splits, emit) for splits in node.all("rt_nested_splits")]
+    partitions = of_nested_splits(node.all("rt_nested_splits"), values, emit)
     return coordinates_of(partitions, emit), values, dense_shape_of(partitions, emit)
 
 
@@ -74,20 +76,21 @@ def ragged_tensor_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("params_nested_splits*", "params_dense_values", "indices"),
     to="Gather",
     dtypes=_ANYTHING,
-    notes="negative indices count from the end, while TensorFlow raises",
 )
 def ragged_gather(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Rows of a ragged tensor, which may be nested; each dimension of the indices but the last is one of the result."""
     indices, nested = emit.cast(node["indices"], TensorProto.INT64), node.all("params_nested_splits")
     shape = emit.shape_of(indices)
-    taken, splits = emit.op("Reshape", indices, emit.constant([-1])), []
+    partitions = of_nested_splits(nested, node["params_dense_values"], emit)
+    places = emit.op("Reshape", indices, emit.constant([-1, 1]), shape=(None, 1))
+    places = valid_indices(places, partitions[0].rows, emit)
+    taken, splits = emit.op("Reshape", places, emit.constant([-1])), []
     for depth in range(1, node["indices"].rank):
         outer = emit.op("Slice", shape, emit.constant([0]), emit.constant([depth]))
         count = emit.op("ReduceProd", outer, emit.constant([0]), keepdims=0)
         numbers = emit.op("Range", emit.constant(0), emit.op("Add", count, emit.constant(1)), emit.constant(1))
         splits.append(emit.op("Mul", numbers, emit.op("Gather", shape, emit.constant(depth))))
-    for given in nested:
-        rows = of_splits(given, emit)
+    for rows in partitions:
         partition = of_splits(splits_of(emit.op("Gather", rows.lengths, taken), emit), emit)
         splits.append(partition.splits)
         starts = emit.op("Gather", emit.op("Slice", rows.splits, emit.constant([0]), emit.constant([-1])), taken)

@@ -16,8 +16,7 @@ from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.schemas.declaration import HALF_FLOATS, NUMBERS
 
 _NUMBERS = ("all numbers",)
-_NEGATIVE = "negative coordinates count from the end, while TensorFlow raises, unless it is told to ignore them"
-_HALF_FLOATS = f"{_NEGATIVE}; half floats are summed as float32"
+_HALF_FLOATS = "half floats are summed as float32"
 _END = np.iinfo(np.int64).max
 
 
@@ -36,16 +35,18 @@ def scatter_nd(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     dtype = _summed_in(updates)
     shape = emit.cast(node["shape"], TensorProto.INT64)
     indices, rows = _kept(shape, emit.cast(updates, dtype), node, emit)
+    indices = _without_negative(indices, emit)
     return (emit.cast(scattered(emit, "add", shape, indices, rows), updates.dtype),)
 
 
 _SCATTERED = ("tensor", "indices", "updates")
 
 
-@handles("TensorScatterUpdate", inputs=_SCATTERED, to="ScatterND", dtypes=("every type",), notes=_NEGATIVE)
+@handles("TensorScatterUpdate", inputs=_SCATTERED, to="ScatterND", dtypes=("every type",))
 def tensor_scatter_update(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The tensor with the updates in their places; of several for one place any, as TensorFlow says."""
     indices, updates = _kept(emit.shape_of(node["tensor"]), node["updates"], node, emit)
+    indices = _without_negative(indices, emit)
     return (emit.op("ScatterND", node["tensor"], indices, updates),)
 
 
@@ -57,8 +58,8 @@ def tensor_scatter_update(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     dtypes=_NUMBERS,
     notes=_HALF_FLOATS,
 )
-@handles("TensorScatterMax", inputs=_SCATTERED, to="UnsortedSegmentMax", dtypes=_NUMBERS, notes=_NEGATIVE)
-@handles("TensorScatterMin", inputs=_SCATTERED, to="UnsortedSegmentMin", dtypes=_NUMBERS, notes=_NEGATIVE)
+@handles("TensorScatterMax", inputs=_SCATTERED, to="UnsortedSegmentMax", dtypes=_NUMBERS)
+@handles("TensorScatterMin", inputs=_SCATTERED, to="UnsortedSegmentMin", dtypes=_NUMBERS)
 def tensor_scatter(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The tensor combined with the updates at their positions."""
     tensor = node["tensor"]
@@ -70,15 +71,16 @@ def tensor_scatter(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         kind, updates = "add", emit.op("Sub", emit.constant(0, dtype), updates)
     shape = emit.shape_of(tensor)
     indices, updates = _kept(shape, updates, node, emit)
+    indices = _without_negative(indices, emit)
     return (emit.cast(scattered(emit, kind, shape, indices, updates, emit.cast(tensor, dtype)), tensor.dtype),)
 
 
-@handles("GatherNd", inputs=("params", "indices"), to="GatherND", dtypes=("every type",), notes=_NEGATIVE)
+@handles("GatherNd", inputs=("params", "indices"), to="GatherND", dtypes=("every type",))
 def gather_nd(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The slices at the positions; zeros at those that are out of range, if these are ignored."""
     params, indices = node["params"], emit.cast(node["indices"], TensorProto.INT64)
     if not _ignores_bad_indices(node):
-        return (emit.op("GatherND", params, indices),)
+        return (emit.op("GatherND", params, _without_negative(indices, emit)),)
     depth = _depth(indices)
     shape = emit.shape_of(params)
     sizes, rest = _parted(shape, depth, emit)
@@ -107,6 +109,12 @@ def _kept(shape: Tensor, updates: Tensor, node: Node, emit: Emitter) -> tuple[Te
     indices = emit.op("Compress", emit.op("Reshape", indices, flat, allowzero=1), kept, axis=0, shape=(None, depth))
     flat = emit.op("Concat", count, rest, axis=0)
     return indices, emit.op("Compress", emit.op("Reshape", updates, flat, allowzero=1), kept, axis=0)
+
+
+def _without_negative(indices: Tensor, emit: Emitter) -> Tensor:
+    """The indices with negative ones, which count from the end in ONNX, out of range: these are refused."""
+    negative = emit.op("Less", indices, emit.constant(0))
+    return emit.op("Where", negative, emit.constant(_END), indices, shape=indices.shape)
 
 
 def _ignores_bad_indices(node: Node) -> bool:

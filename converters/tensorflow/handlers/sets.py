@@ -10,7 +10,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.coordinates import one_for_each, positions, sparse_rank
+from onnx_sparse.converters.tensorflow.handlers.coordinates import one_for_each, positions, sparse_rank, valid_indices
 from onnx_sparse.converters.tensorflow.handlers.partitions import of_rowids
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, SIGNED_INTEGERS, UNSIGNED_INTEGERS, dtype_name
@@ -74,7 +74,6 @@ def _comparable(x: Tensor, emit: Emitter) -> Tensor:
     return emit.op("Reshape", emit.op("Where", is_number, code, others), emit.shape_of(x), allowzero=1)
 
 
-_SET_NOTES = "indices are not validated: coordinates in any order are taken, TensorFlow refuses them"
 _SPARSE_1, _SPARSE_2 = (tuple(f"set{k}_{part}" for part in ("indices", "values", "shape")) for k in (1, 2))
 _IN_SETS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "string")
 
@@ -102,7 +101,6 @@ def dense_to_dense(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("set1", *_SPARSE_2),
     to="Unique",
     dtypes=_IN_SETS,
-    notes=_SET_NOTES,
     ignored=("validate_indices",),
 )
 def dense_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
@@ -115,7 +113,6 @@ def dense_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=(*_SPARSE_1, *_SPARSE_2),
     to="Unique",
     dtypes=_IN_SETS,
-    notes=_SET_NOTES,
     ignored=("validate_indices",),
 )
 def sparse_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
@@ -128,7 +125,6 @@ def sparse_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("set_indices", "set_values", "set_shape"),
     to="Unique",
     dtypes=_IN_SETS,
-    notes=_SET_NOTES,
     ignored=("validate_indices",),
 )
 def set_size(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
@@ -200,8 +196,10 @@ def _rows(dense: Tensor, emit: Emitter) -> _Sets:
 
 def _entries(node: Node, names: tuple[str, ...], emit: Emitter) -> _Sets:
     """Each row of the last dimension of a sparse tensor as a set."""
-    indices, values, shape = (node[name] for name in names)
-    rank = sparse_rank(indices, shape) - 1
+    given, values, shape = (node[name] for name in names)
+    rank = sparse_rank(given, shape) - 1
+    order = "row_major" if node.attributes.get("validate_indices", True) else "any"
+    indices = valid_indices(given, shape, emit, order)
     start, end = emit.constant([0]), emit.constant([rank])
     sizes = emit.op("Slice", shape, start, end)
     leading = emit.op("Slice", indices, start, end, emit.constant([1]))

@@ -9,7 +9,12 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.coordinates import in_row_major_order, one_for_each, sparse_rank
+from onnx_sparse.converters.tensorflow.handlers.coordinates import (
+    in_row_major_order,
+    one_for_each,
+    sparse_rank,
+    valid_indices,
+)
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 
 _ANYTHING = ("every type",)
@@ -29,7 +34,6 @@ def sparse_reorder(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("sparse_indices", "output_shape", "sparse_values", "default_value"),
     to="ScatterND",
     dtypes=_ANYTHING,
-    notes="negative coordinates count from the end, and repeated or unsorted ones are not an error; TensorFlow raises",
     ignored=("validate_indices",),
 )
 def sparse_to_dense(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
@@ -39,7 +43,9 @@ def sparse_to_dense(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     values, default = node["sparse_values"], node["default_value"]
     rank = node["sparse_indices"].rank
     if rank < 2:
-        indices = emit.op("Reshape", indices, emit.constant([-1, 1]))
+        indices = emit.op("Reshape", indices, emit.constant([-1, 1]), shape=(None, 1))
+    order = "row_major" if node.attributes.get("validate_indices", True) else "any"
+    indices = valid_indices(indices, shape, emit, order)
     if values.rank == 0:
         entries = emit.size(indices, 0)
         values = emit.op("Expand", values, entries)
@@ -71,7 +77,8 @@ def sparse_slice(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 )
 def sparse_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries of each part, with coordinates from its start; the first parts are longer by 1 if there is a rest."""
-    indices, shape, count = node["indices"], node["shape"], int(node.attributes["num_split"])
+    shape, count = node["shape"], int(node.attributes["num_split"])
+    indices = valid_indices(node["indices"], shape, emit)
     values = one_for_each(node["values"], indices, emit)
     rank = emit.constant(sparse_rank(indices, shape))
     numbers = emit.op("Range", emit.constant(0), rank, emit.constant(1))

@@ -17,6 +17,7 @@ from onnx_sparse.converters.tensorflow.handlers.coordinates import (
     one_for_each,
     positions,
     sparse_rank,
+    valid_indices,
 )
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 
@@ -35,7 +36,7 @@ def sparse_tensor_dense_mat_mul(node: Node, emit: Emitter) -> tuple[Tensor, ...]
     dense = node["b"]
     if node.attributes.get("adjoint_b"):
         dense = emit.op("Transpose", dense, perm=[1, 0])
-    indices = emit.cast(node["a_indices"], TensorProto.INT64)
+    indices = valid_indices(node["a_indices"], node["a_shape"], emit)
     taken = emit.op("Gather", dense, column(indices, inner, emit), axis=0)
     weights = emit.op("Unsqueeze", one_for_each(node["a_values"], indices, emit), emit.constant([1]))
     ids, count = column(indices, row, emit), element(node["a_shape"], row, emit)
@@ -50,13 +51,13 @@ _REDUCED = ("input_indices", "input_values", "input_shape", "reduction_axes")
 @handles("SparseReduceMax", inputs=_REDUCED, to="UnsortedSegmentMax", notes="NaN propagates")
 def sparse_reduce(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The values, reduced by their coordinates in the remaining dimensions; 0 where there are none."""
-    indices, shape, given = node["input_indices"], node["input_shape"], node["reduction_axes"].value
-    rank = sparse_rank(indices, shape)
+    shape, given = node["input_shape"], node["reduction_axes"].value
+    rank = sparse_rank(node["input_indices"], shape)
     if given is None:
         raise Unsupported("reduction_axes is not a constant")
     axes = {int(axis) % rank for axis in np.ravel(given)} or {*range(rank)}
     stay = [axis for axis in range(rank) if axis not in axes]
-    group = _groups(indices, shape, stay, emit)
+    group = _groups(node["input_indices"], shape, stay, emit)
     kind, (data, ids, count) = node.op_type.removeprefix("SparseReduce"), group(node["input_values"]).values()
     reduced = reduced_by_segment(emit, kind, data, ids, count)
     if kind == "Max":
@@ -95,15 +96,15 @@ def sparse_softmax(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 )
 def sparse_dense_elementwise(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Each value combined with the dense tensor's element at its position; dimensions of 1 are broadcast."""
-    dense, indices = node["dense"], node["sp_indices"]
-    rank, width = sparse_rank(indices, node["sp_shape"]), dense.rank
+    dense, rank = node["dense"], sparse_rank(node["sp_indices"], node["sp_shape"])
+    width = dense.rank
     if width > rank:
         raise Unsupported("dense has more dimensions than the sparse tensor")
-    taken = dense
+    indices, taken = valid_indices(node["sp_indices"], node["sp_shape"], emit), dense
     if width:
         columns = emit.op("Gather", indices, emit.constant([*range(rank - width, rank)]), axis=1)
-        last = emit.op("Sub", emit.shape_of(dense), emit.constant(1))
-        taken = emit.op("GatherND", dense, emit.op("Min", columns, last))
+        is_broadcast = emit.op("Equal", emit.shape_of(dense), emit.constant(1))
+        taken = emit.op("GatherND", dense, emit.op("Where", is_broadcast, emit.constant(0), columns))
     values = one_for_each(node["sp_values"], indices, emit)
     return (emit.op(node.op_type.removeprefix("SparseDenseCwise"), values, taken),)
 
@@ -115,7 +116,8 @@ def _groups(indices: Tensor, shape: Tensor, stay: list[int], emit: Emitter) -> _
     """A function from data, one per entry, to the inputs of a reduction by position in some dimensions."""
     sizes = emit.op("Gather", shape, emit.constant([*stay]), axis=0)
     if stay:
-        places = positions(emit.op("Gather", indices, emit.constant([*stay]), axis=1), sizes, len(stay), emit)
+        columns = emit.op("Gather", indices, emit.constant([*stay]), axis=1, shape=(None, len(stay)))
+        places = positions(valid_indices(columns, sizes, emit), sizes, len(stay), emit)
     else:
         places = emit.op("Mul", column(indices, 0, emit), emit.constant(0))
     count = emit.op("ReduceProd", sizes, emit.constant([0]), keepdims=0)

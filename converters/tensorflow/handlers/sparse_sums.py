@@ -8,7 +8,7 @@ from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.segment_reductions import reduced_by_segment, scattered
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.coordinates import positions, sparse_rank
+from onnx_sparse.converters.tensorflow.handlers.coordinates import positions, sparse_rank, valid_indices
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.schemas.declaration import HALF_FLOATS
 
@@ -20,13 +20,13 @@ _BOTH = ("a_indices", "a_values", "a_shape", "b_indices", "b_values", "b_shape")
     inputs=("a_indices", "a_values", "a_shape", "b"),
     to="UnsortedSegmentSum",
     dtypes=("all numbers",),
-    notes="negative coordinates count from the end, while TensorFlow raises; half floats are summed as float32",
+    notes="half floats are summed as float32",
 )
 def sparse_tensor_dense_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The dense tensor with each entry added to the element at its position."""
     dense = node["b"]
     dtype = TensorProto.FLOAT if dense.dtype in HALF_FLOATS else dense.dtype
-    indices, values = emit.cast(node["a_indices"], TensorProto.INT64), emit.cast(node["a_values"], dtype)
+    indices, values = valid_indices(node["a_indices"], node["a_shape"], emit), emit.cast(node["a_values"], dtype)
     start = emit.cast(dense, dtype)
     return (emit.cast(scattered(emit, "add", emit.shape_of(start), indices, values, start), dense.dtype),)
 
@@ -34,7 +34,7 @@ def sparse_tensor_dense_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 @handles("SparseAdd", inputs=(*_BOTH, "thresh"), to="UnsortedSegmentSum", notes="entries that are NaN are kept")
 def sparse_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries of both, summed if they have equal coordinates, without sums closer to 0 than the threshold."""
-    indices, sums, counts = _combined("Sum", node, emit)
+    indices, sums, counts = _combined("Sum", node, [node["a_indices"], node["b_indices"]], emit)
     limit = node["thresh"]
     if limit.value is None or limit.value > 0:
         near = emit.op("Less", emit.op("Abs", sums), limit)
@@ -49,7 +49,8 @@ def sparse_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 def sparse_extreme(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The larger or smaller of two entries with equal coordinates; a lone entry is compared with 0."""
     kind = node.op_type.removeprefix("SparseSparse")[:3]
-    indices, extremes, counts = _combined(kind, node, emit)
+    valid = [valid_indices(node[f"{x}_indices"], node[f"{x}_shape"], emit) for x in "ab"]
+    indices, extremes, counts = _combined(kind, node, valid, emit)
     alone = emit.op("Less", counts, emit.constant(2))
     zero = emit.like(0, extremes)
     # ONNX Runtime's Max and Min lack some integers.
@@ -57,13 +58,13 @@ def sparse_extreme(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return indices, emit.op("Where", emit.op("And", alone, passed), zero, extremes)
 
 
-def _combined(kind: str, node: Node, emit: Emitter) -> tuple[Tensor, Tensor, Tensor]:
+def _combined(kind: str, node: Node, coordinates: list[Tensor], emit: Emitter) -> tuple[Tensor, Tensor, Tensor]:
     """Distinct coordinates in row-major order, the reduced value at each, and how many entries it has."""
     shape = node["a_shape"]
     rank = sparse_rank(node["a_indices"], shape)
     if not rank:
         raise Unsupported("sparse tensors without dimensions")
-    indices = emit.op("Concat", node["a_indices"], node["b_indices"], axis=0)
+    indices = emit.op("Concat", *coordinates, axis=0)
     values = emit.op("Concat", node["a_values"], node["b_values"], axis=0)
     place = positions(indices, shape, rank, emit)
     found = emit.node("Unique", [place], [TensorProto.INT64] * 4, sorted=1)

@@ -10,6 +10,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.coordinates import one_for_each
 from onnx_sparse.converters.tensorflow.handlers.partitions import coordinates_of, dense_shape_of, of_rowids, of_splits
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.tensorflow.patterns import CharacterPattern, LiteralPattern, pattern_of, rewrite_of
@@ -111,7 +112,7 @@ def unsorted_segment_join(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         raise Unsupported("strings and ids must be vectors")
     by_id, order = emit.node("TopK", [ids, emit.shape_of(ids)], [TensorProto.INT64] * 2, largest=0, axis=0)
     rows = emit.op("Reshape", emit.cast(node["num_segments"], TensorProto.INT64), emit.constant([1]))
-    words, separator = emit.op("Gather", words, order), node.attributes.get("separator", b"")
+    words, separator = emit.op("Gather", one_for_each(words, ids, emit), order), node.attributes.get("separator", b"")
     partition = of_rowids(by_id, rows, emit)
     if separator:
         has_text = emit.op("Not", _is_empty(words, emit))

@@ -14,7 +14,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.inference import computed_value, is_small
 from onnx_sparse.converters.inferring_emitter import InferringEmitter
 from onnx_sparse.converters.names import Names
-from onnx_sparse.converters.ort_kernels import computed_in, operands
+from onnx_sparse.converters.onnxruntime.kernel_types import computed_in, operands
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 

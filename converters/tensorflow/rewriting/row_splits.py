@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from onnx import NodeProto, TensorProto, numpy_helper
 
-from onnx_sparse.converters.ragged.rows import splits_between
+from onnx_sparse.converters.ragged.rows import checked_splits, splits_between
 from onnx_sparse.converters.rewriting.graph import Graph, attribute
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.rewriting.sizes import shape_sizes, size_of, sizes
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 
@@ -16,8 +17,8 @@ class RowsOfSplits(Rule[Graph]):
     """The row of each value of a ragged tensor becomes the number of splits up to it, counted by a running sum.
 
     TensorFlow repeats each row's number by its length: it expands the numbers to a matrix of rows x longest row and
-    keeps those under a mask, so every row takes the time and memory of the longest. Equal for the splits of a valid
-    RaggedTensor, which begin with 0 and do not decrease.
+    keeps those under a mask, so every row takes the time and memory of the longest. Equal for splits that begin with 0
+    and do not decrease; the model refuses others.
     """
 
     name = "rows-of-splits"
@@ -43,9 +44,13 @@ class RowsOfSplits(Rule[Graph]):
 
     def rewrite(self, graph: Graph, node: NodeProto, splits: str, **_: object) -> None:
         """Count splits where rows begin."""
-        emit, ends = graph.emitter(node), graph.tensor(splits)
-        one = emit.constant([1], ends.dtype)
+        emit, given = graph.emitter(node), graph.tensor(splits)
         first, last = (emit.constant([at]) for at in (0, -1))
+        values = _reduced_by(graph, node)
+        # Where the values are not known here, what takes them with their rows refuses another number of them.
+        count = emit.op("Gather", given, emit.constant(-1), shape=()) if values is None else emit.size(values, 0)
+        ends = emit.cast(checked_splits(given, count, emit), given.dtype)
+        one = emit.constant([1], ends.dtype)
         total = emit.op("Gather", ends, last, shape=(1,))
         # Empty rows at the end begin after the last value, so there is one position more than there are values.
         shape = emit.cast(emit.op("Add", total, one, shape=(1,)), TensorProto.INT64)
@@ -56,6 +61,23 @@ class RowsOfSplits(Rule[Graph]):
         counted = emit.op("CumSum", begun, emit.constant(0), shape=(None,))
         counts = emit.op("Slice", counted, first, emit.cast(total, TensorProto.INT64), shape=(None,))
         graph.replace(node, "Sub", [counts, one])
+
+
+def _reduced_by(graph: Graph, node: NodeProto) -> Tensor | None:
+    """The values that are reduced by the rows that a node computes, if they are there before it."""
+    earlier = set[str]()
+    for other in graph.nodes:
+        if other is node:
+            break
+        earlier.update(other.output)
+    for user in graph.users(node.output[0]):
+        if user.op_type.startswith("UnsortedSegment") and user.input[1] == node.output[0]:
+            values: str = user.input[0]
+            while values not in earlier and (cast := graph.producer(values, "Cast")) is not None:
+                values = cast.input[0]
+            if graph.producer(values) is None or values in earlier:
+                return graph.tensor(values)
+    return None
 
 
 def _repeated(graph: Graph, node: NodeProto) -> tuple[str | None, str | None]:

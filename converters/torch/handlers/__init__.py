@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnx_sparse.converters.torch.handlers import (  # noqa: F401 - imported for what they register
     counting,
+    division,
     embedding_bag,
     indexing,
     logarithms,

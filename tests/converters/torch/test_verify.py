@@ -12,6 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
 
+from onnx_sparse import InferenceSession  # noqa: E402
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.torch import convert, export, load, verify  # noqa: E402
 
@@ -151,3 +152,24 @@ def test_all_operators_without_translation_are_named() -> None:
     ]
     assert "is bool" in failed[0][1]
     assert "No ONNX function found" in failed[1][1]
+
+
+class TestBatchOnTheSecondAxis:
+    """torch's recurrent layers take [steps, rows, features] unless told otherwise."""
+
+    @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+    @pytest.mark.parametrize("batch_first", [False, True])
+    def test_layers_of_no_rows(self, kind, batch_first):
+        layer = getattr(torch.nn, kind)(4, 5, batch_first=batch_first).eval()
+        rows = 0 if batch_first else 1
+        shape = (2, 3, 4) if batch_first else (3, 2, 4)
+        model = export(layer, (torch.randn(shape),), dynamic_shapes=({rows: MANY},), verify=True)
+        empty = [0 if axis == rows else size for axis, size in enumerate(shape)]
+        (output, *_) = InferenceSession(model).run(None, {model.graph.input[0].name: np.zeros(empty, np.float32)})
+        assert output.shape == (*empty[:2], 5)
+
+    def test_what_ends_the_process_is_found(self, monkeypatch):
+        """Without its guard, the model of an LSTM ends the process on a batch of no rows."""
+        monkeypatch.setattr("onnx_sparse.converters.torch.conversion.guard", lambda model: [])
+        with pytest.raises(ConversionError, match="ends on the batch 'ordinary, dimension 1 of"):
+            export(torch.nn.LSTM(4, 5).eval(), (torch.randn(3, 2, 4),), dynamic_shapes=({1: MANY},), verify=True)

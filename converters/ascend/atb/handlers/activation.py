@@ -28,12 +28,15 @@ _GELU_MODES = {"TANH_MODE": 0, "NONE_MODE": 1}
 @handles(
     "Activation",
     to="Relu, Tanh, Erf, Exp, Sigmoid, Log, Split, Mul",
-    notes="dumps do not say geluMode: tanh is assumed; SWIGLU_BACKWARD is not supported",
+    notes="dumps do not say geluMode: tanh is assumed",
 )
 def activation(node: Node, emit: Emitter) -> Results:
     """ActivationOperation of type `activationType`."""
-    (x,) = node.take(1)
     kind = node.params.enum("activationType", _TYPES, 0)
+    if kind == _TYPES["SWIGLU_BACKWARD"]:
+        grad, x = node.take(2)
+        return (_swiglu_backward(emit, grad, x, node.params.integer("dim", -1)),)
+    (x,) = node.take(1)
     if kind == _TYPES["SWIGLU_FORWARD"]:
         return (_swiglu(emit, x, node.params.integer("dim", -1)),)
     function = _function(node, emit, kind)
@@ -55,8 +58,6 @@ def _function(node: Node, emit: Emitter, kind: int) -> Callable[[Tensor], Tensor
         return lambda x: emit.op("Log", x)
     if kind == _TYPES["SIGMOID"]:
         return lambda x: emit.op("Sigmoid", x)
-    if kind == _TYPES["SWIGLU_BACKWARD"]:
-        raise Unsupported("SWIGLU_BACKWARD is for training")
     refuse("ERROR_INVALID_PARAM", f"activationType {kind} is not one of ATB's")
 
 
@@ -67,3 +68,18 @@ def _swiglu(emit: Emitter, x: Tensor, dim: int) -> Tensor:
         raise Unsupported(f"axis {axis} of {x} does not split into two halves")
     gate, value = emit.split(emit.wide(x), axis, [size // 2, size // 2])
     return emit.cast(emit.op("Mul", swish(emit, gate), value), x.dtype)
+
+
+def _swiglu_backward(emit: Emitter, grad: Tensor, x: Tensor, dim: int) -> Tensor:
+    """The gradient of SWIGLU_FORWARD: that of the gate, then that of the value."""
+    axis = x.axis(dim)
+    size = (x.shape or ())[axis]
+    if size is None or size % 2:
+        raise Unsupported(f"axis {axis} of {x} does not split into two halves")
+    gate, value = emit.split(emit.wide(x), axis, [size // 2, size // 2])
+    wide, sigmoid = emit.wide(grad), emit.op("Sigmoid", gate)
+    rest = emit.op("Sub", emit.like(1.0, gate), sigmoid)
+    slope = emit.op("Add", sigmoid, emit.op("Mul", emit.op("Mul", gate, rest), sigmoid))
+    to_gate = emit.op("Mul", emit.op("Mul", value, wide), slope)
+    to_value = emit.op("Mul", wide, swish(emit, gate))
+    return emit.cast(emit.concat([to_gate, to_value], axis), x.dtype)

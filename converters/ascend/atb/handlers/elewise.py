@@ -10,6 +10,7 @@ from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, h
 from onnx_sparse.converters.ascend.compositions import select
 from onnx_sparse.converters.ascend.dtypes import ACL, dtype_of_name
 from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.quantization import dynamic_asymmetric, dynamic_symmetric, rounded_int8
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import DType
@@ -37,7 +38,11 @@ _TYPES = {
     "TANH": 20,
 }
 _FLOAT16_MAX = 65504.0
-_INT8_MIN, _INT8_MAX = -128.0, 127.0
+
+#: The types whose results are decisions.
+_DECISIONS = frozenset(
+    _TYPES[name] for name in ("LOGICAL_NOT", "LOGICAL_AND", "LOGICAL_OR", "LESS", "GREATER", "EQUAL")
+)
 
 _Function = Callable[[Node, Emitter], Results]
 
@@ -45,7 +50,8 @@ _Function = Callable[[Node, Emitter], Results]
 @handles(
     "Elewise",
     to="Cast, Mul, Cos, Sin, Neg, Tanh, Not, And, Or, Add, Sub, Div, Less, Greater, Equal, Round, Clip",
-    notes="QUANT is not supported; DYNAMIC_QUANT symmetric only; MUL gives inf where old chips give 65504",
+    notes="QUANT by the parameters' scale and offset, which no public test proves",
+    exact=lambda params: params.enum("elewiseType", _TYPES, 0) in _DECISIONS,
 )
 def elewise(node: Node, emit: Emitter) -> Results:
     """ElewiseOperation of type `elewiseType`."""
@@ -59,7 +65,7 @@ def elewise(node: Node, emit: Emitter) -> Results:
     return function(node, emit)
 
 
-@handles("Where", to="Where")
+@handles("Where", to="Where", exact=True)
 def where(node: Node, emit: Emitter) -> Results:
     """WhereOperation: x where the int8 condition is not 0, else y."""
     condition, x, y = node.take(3)
@@ -120,41 +126,46 @@ def _logical(op_type: str, inputs: int) -> _Function:
     return convert
 
 
+def _quant(node: Node, emit: Emitter) -> Results:
+    """round(x * inputScale + inputOffset), clamped to int8."""
+    (x,) = node.take(1)
+    params = node.params.group("quantParam")
+    wide = emit.cast(x, TensorProto.FLOAT)
+    scale, offset = params.number("inputScale", 1.0), params.number("inputOffset", 0.0)
+    product = emit.op("Mul", wide, emit.like(scale, wide))
+    return (rounded_int8(emit, emit.op("Add", product, emit.like(offset, wide))),)
+
+
 def _quant_per_channel(node: Node, emit: Emitter) -> Results:
-    """Clamp(round(x / scale + offset), -128, 127); the offset may be omitted."""
-    x, scale, *offset = (emit.cast(tensor, TensorProto.FLOAT) for tensor in node.take(2, 3))
-    scaled = emit.op("Div", x, scale)
-    shifted = emit.op("Add", scaled, offset[0]) if offset else scaled
-    return (_int8(emit, emit.op("Round", shifted)),)
+    """Clamp(round(x / scale + offset), -128, 127), rounded to x's type after each step; the offset may be omitted."""
+    x, scale, *offset = node.take(2, 3)
+
+    def narrowed(tensor: Tensor) -> Tensor:
+        return emit.cast(emit.cast(tensor, x.dtype), TensorProto.FLOAT)
+
+    wide, divisor = (emit.cast(tensor, TensorProto.FLOAT) for tensor in (x, scale))
+    y = narrowed(emit.op("Div", wide, divisor))
+    for shift in offset:
+        if 0 not in (shift.shape or ()):
+            y = narrowed(emit.op("Add", y, emit.cast(shift, TensorProto.FLOAT)))
+    return (rounded_int8(emit, y),)
 
 
 def _dequant_per_channel(node: Node, emit: Emitter) -> Results:
     """Clip((y - offset) * scale) to float16."""
     y, scale, *offset = (emit.cast(tensor, TensorProto.FLOAT) for tensor in node.take(2, 3))
-    centred = emit.op("Sub", y, offset[0]) if offset else y
+    centred = emit.op("Sub", y, offset[0]) if offset and 0 not in (offset[0].shape or ()) else y
     product = emit.op("Mul", centred, scale)
     return (emit.cast(_clip(emit, product, -_FLOAT16_MAX, _FLOAT16_MAX), TensorProto.FLOAT16),)
 
 
 def _dynamic_quant(node: Node, emit: Emitter) -> Results:
-    """The rows as int8, and the scale of each, max|x| / 127."""
+    """The rows as int8, the scale of each and, if asymmetric, its offset."""
     (x,) = node.take(1)
-    if node.params.group("quantParam").flag("asymmetric", False):
-        raise Unsupported("asymmetric DYNAMIC_QUANT has no definition that is known")
     wide = emit.cast(x, TensorProto.FLOAT)
-    last = [x.rank - 1]
-    largest = emit.reduce("ReduceMax", emit.op("Abs", wide), last, keepdims=True)
-    scale = emit.op("Div", largest, emit.constant(_INT8_MAX, TensorProto.FLOAT))
-    # A row of zeros has scale 0; dividing it by a tiny number instead gives 0, not NaN.
-    divisor = emit.op("Max", scale, emit.constant(1e-38, TensorProto.FLOAT))
-    quantised = _int8(emit, emit.op("Round", emit.op("Div", wide, divisor)))
-    shape = x.shape or ()
-    flat = emit.op("Squeeze", scale, emit.constant(last), shape=shape[:-1])
-    return (quantised, flat)
-
-
-def _int8(emit: Emitter, rounded: Tensor) -> Tensor:
-    return emit.cast(_clip(emit, rounded, _INT8_MIN, _INT8_MAX), TensorProto.INT8)
+    if node.params.group("quantParam").flag("asymmetric", False):
+        return dynamic_asymmetric(emit, wide)
+    return dynamic_symmetric(emit, wide)
 
 
 def _clip(emit: Emitter, tensor: Tensor, low: float, high: float) -> Tensor:
@@ -181,6 +192,7 @@ _FUNCTIONS: dict[int, _Function] = {
         "LESS": _comparison("Less"),
         "GREATER": _comparison("Greater"),
         "EQUAL": _comparison("Equal"),
+        "QUANT": _quant,
         "QUANT_PER_CHANNEL": _quant_per_channel,
         "DEQUANT_PER_CHANNEL": _dequant_per_channel,
         "DYNAMIC_QUANT": _dynamic_quant,

@@ -29,7 +29,9 @@ _MASK_TYPES = (TensorProto.INT8, TensorProto.BOOL)
 _WITHOUT_BFLOAT16 = re.compile(r"ascend(310.*|910|910a.*|910pro[ab].*)", re.IGNORECASE)
 
 
-@handles("Fill", to="MaskedFill, Fill", notes="float16 values saturate; --fp16-overflow ieee for Ascend 950")
+@handles(
+    "Fill", to="MaskedFill, Fill", notes="float16 values saturate; --fp16-overflow ieee for Ascend 950", exact=True
+)
 def fill(node: Node, emit: Emitter) -> Results:
     """FillOperation: `x` where `mask` is 0, else the value; or a tensor of shape `outDim` filled with it."""
     # The default of withMask is true in ATB's struct and false in the JSON of MindIE's atb_torch.
@@ -70,7 +72,7 @@ def fill_value(node: Node, dtype: DType) -> np.generic:
         if not -_INT32_RANGE <= float(np.trunc(value)) < _INT32_RANGE:
             raise Unsupported(f"value {value} is outside of int32: what the NPU fills with depends on its host")
         return np.int32(np.trunc(value))
-    if dtype == TensorProto.FLOAT16 and node.choices.fp16_overflow == "saturate":
+    if dtype == TensorProto.FLOAT16 and node.choices.fp16_overflow != "ieee":
         if np.isnan(value):
             value = np.float32(-_FLOAT16_MAX if np.signbit(value) else _FLOAT16_MAX)
         value = np.clip(value, np.float32(-_FLOAT16_MAX), np.float32(_FLOAT16_MAX))

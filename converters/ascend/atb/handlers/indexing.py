@@ -7,15 +7,16 @@ import math
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
+from onnx_sparse.converters.ascend.attention import numbers
 from onnx_sparse.converters.ascend.compositions import batched_gather, one_hot
 from onnx_sparse.converters.ascend.emitter import Emitter
-from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.segment_reductions import scattered
 
+_REDUCTIONS = {"NONE": 0, "ADD": 1}
 _INDEX_TYPES = {"UNDEFINED": 0, "INDEX_ADD": 1, "INDEX_ADD_VALID": 2}
 
 
-@handles("Gather", to="Gather")
+@handles("Gather", to="Gather", exact=True)
 def gather(node: Node, emit: Emitter) -> Results:
     """GatherOperation: slices of x along `axis` by indices; the first `batchDims` axes of both correspond."""
     x, indices = node.take(2)
@@ -25,7 +26,7 @@ def gather(node: Node, emit: Emitter) -> Results:
     return (batched_gather(emit, x, indices, axis, batch),)
 
 
-@handles("Onehot", to="OneHot")
+@handles("Onehot", to="OneHot", exact=True)
 def onehot(node: Node, emit: Emitter) -> Results:
     """OnehotOperation: `one` at the index along a new axis of size `depth`, `zero` elsewhere."""
     x, one, zero = node.take(3)
@@ -35,7 +36,7 @@ def onehot(node: Node, emit: Emitter) -> Results:
     return (one_hot(emit, x, one, zero, depth, node.params.integer("axis", 0)),)
 
 
-@handles("Nonzero", to="NonZero, Pad")
+@handles("Nonzero", to="NonZero, Pad", exact=True)
 def nonzero(node: Node, emit: Emitter) -> Results:
     """NonzeroOperation: the coordinates [rank, elements], followed by zeros; and their number."""
     (x,) = node.take(1)
@@ -53,18 +54,40 @@ def nonzero(node: Node, emit: Emitter) -> Results:
     return (emit.op("Pad", found, pads, shape=(x.rank, total)), count)
 
 
-@handles("IndexAdd", to="Mul, UnsortedSegmentSum", writes=0, notes="INDEX_ADD_VALID is not supported")
+@handles("ScatterElementsV2", to="ScatterElements", writes=(0,))
+def scatter_elements(node: Node, emit: Emitter) -> Results:
+    """ScatterElementsV2Operation: updates are put, or added with reduction ADD, along `axis`, in place."""
+    x, indices, updates = node.take(3)
+    axis = x.axis(node.params.integer("axis", -1))
+    wide = [emit.wide(x), indices, emit.wide(updates)]
+    reduction = "add" if node.params.enum("reduction", _REDUCTIONS, 0) else "none"
+    result = emit.op("ScatterElements", *wide, shape=x.shape, axis=axis, reduction=reduction)
+    return (emit.cast(result, x.dtype),)
+
+
+@handles("IndexAdd", to="Mul, UnsortedSegmentSum", writes=(0,))
 def index_add(node: Node, emit: Emitter) -> Results:
-    """IndexAddOperation: var[indices] += alpha * updates along `axis`, in place."""
-    var, indices, updates, alpha = node.take(4)
-    if node.params.enum("indexType", _INDEX_TYPES, 0) != 1:
-        raise Unsupported("only indexType INDEX_ADD has a definition that is known")
+    """IndexAddOperation: var[indices] += alpha * updates along `axis`, in place.
+
+    INDEX_ADD_VALID has the number of valid indices and updates in place of alpha, which is then 1.
+    """
+    var, indices, updates, last = node.take(4)
+    kind = node.params.enum("indexType", _INDEX_TYPES, 0)
+    if kind not in (_INDEX_TYPES["INDEX_ADD"], _INDEX_TYPES["INDEX_ADD_VALID"]):
+        refuse("ERROR_INVALID_PARAM", f"indexType {kind} is not one of ATB's")
     axis = var.axis(node.params.integer("axis", 0))
     perm = [axis, *(i for i in range(var.rank) if i != axis)]
     back = [perm.index(i) for i in range(var.rank)]
     rows = emit.transpose(emit.wide(var), perm)
-    factor = emit.reshape(emit.cast(alpha, rows.dtype), [])
-    added = emit.op("Mul", emit.transpose(emit.cast(updates, rows.dtype), perm), factor)
-    where = emit.reshape(emit.cast(indices, TensorProto.INT64), [math.prod(indices.dims), 1])
-    summed = scattered(emit, "add", emit.shape_of(rows), where, added, rows)
+    added = emit.transpose(emit.cast(updates, rows.dtype), perm)
+    count = math.prod(indices.dims)
+    where = emit.reshape(emit.cast(indices, TensorProto.INT64), [count])
+    if kind == _INDEX_TYPES["INDEX_ADD"]:
+        added = emit.op("Mul", added, emit.reshape(emit.cast(last, rows.dtype), []))
+    else:  # what is behind the valid ones is undefined
+        valid = emit.op("Less", numbers(emit, count), emit.scalar(emit.cast(last, TensorProto.INT64)))
+        where = emit.op("Where", valid, where, emit.constant(0))
+        by_row = emit.reshape(valid, [count, *[1] * (added.rank - 1)])
+        added = emit.op("Where", by_row, added, emit.like(0, added))
+    summed = scattered(emit, "add", emit.shape_of(rows), emit.reshape(where, [count, 1]), added, rows)
     return (emit.cast(emit.transpose(summed, back), var.dtype),)

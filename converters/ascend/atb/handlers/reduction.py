@@ -45,7 +45,7 @@ def cumsum(node: Node, emit: Emitter) -> Results:
     return (emit.in_float32(lambda wide: emit.op("CumSum", wide, axis, shape=x.shape, exclusive=exclusive), x),)
 
 
-@handles("Sort", to="TopK")
+@handles("Sort", to="TopK", exact=True)
 def sort(node: Node, emit: Emitter) -> Results:
     """SortOperation: the `num` largest of the last axis in descending order, and their int32 positions."""
     (x,) = node.take(1)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
+from onnx_sparse.converters.ascend.compositions import strided_view
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 
 
-@handles("Transpose", to="Transpose")
+@handles("Transpose", to="Transpose", exact=True)
 def transpose(node: Node, emit: Emitter) -> Results:
     """TransposeOperation: axis i of the result is axis perm[i] of x."""
     (x,) = node.take(1)
@@ -22,14 +19,14 @@ def transpose(node: Node, emit: Emitter) -> Results:
     return (emit.transpose(x, perm),)
 
 
-@handles("Concat", to="Concat")
+@handles("Concat", to="Concat", exact=True)
 def concat(node: Node, emit: Emitter) -> Results:
     """ConcatOperation of two tensors along concatDim."""
     x, y = node.take(2)
     return (emit.concat([x, y], x.axis(node.params.integer("concatDim", 0))),)
 
 
-@handles("Split", to="Split")
+@handles("Split", to="Split", exact=True)
 def split(node: Node, emit: Emitter) -> Results:
     """SplitOperation into 2 or 3 parts along splitDim; equal parts if splitSizes is empty."""
     (x,) = node.take(1)
@@ -48,7 +45,7 @@ def split(node: Node, emit: Emitter) -> Results:
     return emit.split(x, axis, sizes)
 
 
-@handles("Slice", to="Slice")
+@handles("Slice", to="Slice", exact=True)
 def slice_(node: Node, emit: Emitter) -> Results:
     """SliceOperation: `size` elements from `offsets` on, per axis; size -1 is the rest, negative offsets count back."""
     (x,) = node.take(1)
@@ -70,7 +67,7 @@ def slice_(node: Node, emit: Emitter) -> Results:
     return (emit.slice(x, starts, ends, axes) if axes else x,)
 
 
-@handles("Repeat", to="Tile")
+@handles("Repeat", to="Tile", exact=True)
 def repeat(node: Node, emit: Emitter) -> Results:
     """RepeatOperation, equal to torch's repeat: `multiples` may have more axes than x."""
     (x,) = node.take(1)
@@ -84,28 +81,20 @@ def repeat(node: Node, emit: Emitter) -> Results:
     return (emit.cast(emit.op("Tile", emit.wide(x), emit.constant(multiples), shape=shape), x.dtype),)
 
 
-@handles("AsStrided", to="Reshape, Gather", notes="up to 2^25 elements in a graph")
+@handles("AsStrided", to="Reshape, Gather", notes="up to 2^25 elements in a graph", exact=True)
 def as_strided(node: Node, emit: Emitter) -> Results:
     """AsStridedOperation of a contiguous tensor: element i is at offset + sum(i * stride)."""
     (x,) = node.take(1)
     size, stride, offset = (node.params.integers(key) for key in ("size", "stride", "offset"))
     if len(size) != len(stride) or len(offset) > 1 or not size or min(size) <= 0:
         refuse("ERROR_INVALID_PARAM", f"size {size}, stride {stride} and offset {offset} do not fit together")
-    first = offset[0] if offset else 0
-    ends = [(dim - 1) * step for dim, step in zip(size, stride, strict=True)]
-    lowest, highest = first + sum(min(e, 0) for e in ends), first + sum(max(e, 0) for e in ends)
-    count = math.prod(x.dims)
-    if lowest < 0 or highest >= count:
-        refuse("ERROR_INVALID_PARAM", f"it reads elements {lowest} to {highest} of {count}")
-    emit.spend(math.prod(size))
-    positions = np.full(size, first, np.int64)
-    for axis, step in enumerate(stride):
-        positions += (np.arange(size[axis]) * step).reshape([-1] + [1] * (len(size) - axis - 1))
-    flat = emit.reshape(x, [count])
-    return (emit.op("Gather", flat, emit.constant(positions), shape=tuple(size), axis=0),)
+    try:
+        return (strided_view(emit, x, size, stride, offset[0] if offset else 0),)
+    except Unsupported as reason:
+        refuse("ERROR_INVALID_PARAM", str(reason))
 
 
-@handles("SetValue", to="Slice, Concat", writes=0)
+@handles("SetValue", to="Slice, Concat", writes=(0,), exact=True)
 def set_value(node: Node, emit: Emitter) -> Results:
     """SetValueOperation: writes src into dst[starts:ends] in place; it has no output of its own."""
     dst, src = node.take(2)

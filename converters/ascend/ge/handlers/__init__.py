@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
-from onnx_sparse.converters.ascend.ge.handlers import elementwise, fill, indexing, reduction, shaping
+from onnx_sparse.converters.ascend.ge.handlers import (
+    activation,
+    elementwise,
+    fill,
+    indexing,
+    reduction,
+    segments,
+    shaping,
+    transformers,
+)
 from onnx_sparse.converters.ascend.ge.handlers.registry import HANDLERS, Node
 
-__all__ = ["HANDLERS", "Node", "elementwise", "fill", "indexing", "reduction", "shaping"]
+__all__ = [
+    "HANDLERS",
+    "Node",
+    "activation",
+    "elementwise",
+    "fill",
+    "indexing",
+    "reduction",
+    "segments",
+    "shaping",
+    "transformers",
+]

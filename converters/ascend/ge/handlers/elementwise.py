@@ -10,8 +10,10 @@ from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.fill import constant_of
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles, handles_each
+from onnx_sparse.converters.ascend.quantization import dequantisation_scale
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.schemas.declaration import FLOATS
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.schemas.declaration import FLOATS, numpy_dtype
 
 _BINARY = {
     "Add": "Add",
@@ -31,12 +33,17 @@ _COMPARISONS = {
     "GreaterEqual": "GreaterOrEqual",
     "Equal": "Equal",
 }
-_UNARY = ("Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Erf", "Sin", "Cos", "Reciprocal")
+_UNARY = ("Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Erf", "Sin", "Cos", "Tan", "Reciprocal")
+#: Functions that leave an integer as it is.
+_ROUNDING = ("Floor", "Ceil", "Round")
+#: Element types of one width, between which a cast keeps the bits.
+_SAME_BITS = ({TensorProto.INT8, TensorProto.UINT8}, {TensorProto.INT16, TensorProto.UINT16},
+              {TensorProto.INT32, TensorProto.UINT32}, {TensorProto.INT64, TensorProto.UINT64})  # fmt: skip
 
 
-@handles("Identity", to="Identity")
+@handles("Identity", "TensorMove", to="Identity")
 def identity(node: Node, emit: Emitter) -> Results:
-    """Identity(x)."""
+    """Identity(x), TensorMove(x)."""
     return node.take(1)
 
 
@@ -76,8 +83,9 @@ def logical_not(node: Node, emit: Emitter) -> Results:
 
 @handles("LogicalAnd", to="And")
 @handles("LogicalOr", to="Or")
+@handles("LogicalXor", to="Xor")
 def logical(node: Node, emit: Emitter) -> Results:
-    """LogicalAnd(x1, x2), LogicalOr(x1, x2)."""
+    """LogicalAnd(x1, x2), LogicalOr(x1, x2), LogicalXor(x1, x2)."""
     return (emit.op(node.op_type.removeprefix("Logical"), *node.take(2)),)
 
 
@@ -128,8 +136,143 @@ def gelu(node: Node, emit: Emitter) -> Results:
     return (emit.in_float32(lambda wide: gelu_of(emit, wide, exact=False), *node.take(1)),)
 
 
-@handles("ClipByValue", to="Max, Min")
+@handles("ClipByValue", "ClipByValueV2", to="Max, Min")
 def clip_by_value(node: Node, emit: Emitter) -> Results:
     """ClipByValue(x, clip_value_min, clip_value_max)."""
     x, low, high = node.take(3)
     return (emit.arithmetic("Min", emit.arithmetic("Max", x, low), high),)
+
+
+@handles_each({name: name for name in _ROUNDING})
+def rounding(node: Node, emit: Emitter) -> Results:
+    """Floor(x), Ceil(x), Round(x), to even; integers stay as they are."""
+    (x,) = node.take(1)
+    return (x if x.dtype not in FLOATS else emit.in_float32(lambda wide: emit.op(node.op_type, wide), x),)
+
+
+@handles("Rint", to="Round")
+def rint(node: Node, emit: Emitter) -> Results:
+    """Rint(x)."""
+    return (emit.in_float32(lambda wide: emit.op("Round", wide), *node.take(1)),)
+
+
+@handles("Trunc", to="Abs, Floor, Sign, Mul")
+def trunc(node: Node, emit: Emitter) -> Results:
+    """Trunc(x): toward zero."""
+    (x,) = node.take(1)
+
+    def compute(wide: Tensor) -> Tensor:
+        return emit.op("Mul", emit.op("Floor", emit.op("Abs", wide)), emit.op("Sign", wide))
+
+    return (x if x.dtype not in FLOATS else emit.in_float32(compute, x),)
+
+
+@handles("Sign", to="Sign")
+def sign(node: Node, emit: Emitter) -> Results:
+    """Sign(x)."""
+    return (emit.in_float32(lambda wide: emit.op("Sign", wide), *node.take(1)),)
+
+
+@handles("IsNan", "IsInf", to="IsNaN, IsInf")
+def is_not_finite(node: Node, emit: Emitter) -> Results:
+    """IsNan(x), IsInf(x)."""
+    (x,) = node.take(1)
+    return (emit.op({"IsNan": "IsNaN"}.get(node.op_type, "IsInf"), emit.wide(x), dtype=TensorProto.BOOL),)
+
+
+@handles("Square", to="Mul")
+def square(node: Node, emit: Emitter) -> Results:
+    """Square(x)."""
+    (x,) = node.take(1)
+    return (emit.arithmetic("Mul", x, x),)
+
+
+@handles("SquaredDifference", to="Sub, Mul")
+def squared_difference(node: Node, emit: Emitter) -> Results:
+    """SquaredDifference(x1, x2)."""
+
+    def compute(x: Tensor, y: Tensor) -> Tensor:
+        difference = emit.op("Sub", x, y)
+        return emit.op("Mul", difference, difference)
+
+    return (emit.in_float32(compute, *node.take(2)),)
+
+
+@handles("FloorMod", to="Mod, Div, Floor, Mul, Sub")
+def floor_mod(node: Node, emit: Emitter) -> Results:
+    """FloorMod(x1, x2): what is left, of the divisor's sign."""
+    x, y = node.take(2)
+    return (emit.in_float32(lambda a, b: _floor_mod(emit, a, b), x, y),)
+
+
+def _floor_mod(emit: Emitter, x: Tensor, y: Tensor) -> Tensor:
+    if x.dtype not in FLOATS:
+        return emit.op("Mod", x, y)
+    # The remainder of the division is exact, which x - floor(x / y) * y is not.
+    rest = emit.op("Mod", x, y, fmod=1)
+    zero = emit.like(0.0, x)
+    crosses = emit.op("Xor", emit.op("Less", rest, zero), emit.op("Less", y, zero))
+    moved = emit.op("And", crosses, emit.op("Not", emit.op("Equal", rest, zero)))
+    return emit.op("Where", moved, emit.op("Add", rest, y), rest)
+
+
+@handles("FloorDiv", to="Mod, Sub, Div, Floor")
+def floor_div(node: Node, emit: Emitter) -> Results:
+    """FloorDiv(x1, x2), rounded toward negative infinity."""
+
+    def compute(x: Tensor, y: Tensor) -> Tensor:
+        if x.dtype in FLOATS:
+            return emit.op("Floor", emit.op("Div", x, y))
+        return emit.op("Div", emit.op("Sub", x, emit.op("Mod", x, y)), y)
+
+    return (emit.in_float32(compute, *node.take(2)),)
+
+
+@handles("AxpyV2", to="Mul, Add")
+@handles("Axpy", to="Mul, Add")
+def axpy(node: Node, emit: Emitter) -> Results:
+    """AxpyV2(x1, x2, alpha), Axpy(x1, x2 | alpha): x1 + alpha * x2."""
+    x, y, *given = node.take(2, 3)
+    wide = emit.wide(x)
+    factor = emit.cast(given[0], wide.dtype) if given else emit.like(node.number("alpha"), wide)
+    return (emit.cast(emit.op("Add", wide, emit.op("Mul", emit.cast(y, wide.dtype), factor)), x.dtype),)
+
+
+@handles("AddN", to="Add")
+def add_n(node: Node, emit: Emitter) -> Results:
+    """AddN(x...): the sum of all."""
+    first, *rest = node.take(1, max(len(node.inputs), 1))
+    total = emit.wide(first)
+    for tensor in rest:
+        total = emit.op("Add", total, emit.cast(tensor, total.dtype))
+    return (emit.cast(total, first.dtype),)
+
+
+@handles("BiasAdd", to="Add")
+def bias_add(node: Node, emit: Emitter) -> Results:
+    """BiasAdd(x, bias | data_format): the bias is along the last axis, of NCHW along the second."""
+    x, bias = node.take(2)
+    if str(node.attributes.get("data_format", "NHWC")) in ("NCHW", "NCDHW"):
+        bias = emit.reshape(bias, [*bias.dims, *[1] * (x.rank - 2)])
+    return (emit.arithmetic("Add", x, bias),)
+
+
+@handles("Bitcast", to="Cast, Identity", notes="of constants, between integers of one width, and of bits to float32")
+def bitcast(node: Node, emit: Emitter) -> Results:
+    """Bitcast(x | type): the same bits as another element type."""
+    (x,) = node.take(1)
+    number = node.integer("type")
+    dtype = ACL.get(number)
+    if dtype is None:
+        raise Unsupported(f"type {number} is not an element type that ONNX has")
+    if dtype == x.dtype:
+        return (x,)
+    if x.value is not None:
+        width, wanted = x.value.dtype.itemsize, numpy_dtype(dtype).itemsize
+        if width == wanted or (x.value.ndim and x.value.shape[-1] * width % wanted == 0):
+            return (emit.constant(x.value.copy().view(numpy_dtype(dtype)), dtype),)
+    if any({dtype, x.dtype} <= kinds for kinds in _SAME_BITS):
+        return (emit.cast(x, dtype),)
+    if dtype == TensorProto.FLOAT and x.dtype in (TensorProto.INT32, TensorProto.UINT32):
+        return (dequantisation_scale(emit, emit.cast(x, TensorProto.INT64)),)
+    raise Unsupported(f"the bits of {x} as another type: standard ONNX of this opset has no operator for it")

@@ -8,6 +8,7 @@ from typing import Any
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.compositions import batched_gather, one_hot, select, top_k
+from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.errors import Unsupported
@@ -18,6 +19,85 @@ def gather_v2(node: Node, emit: Emitter) -> Results:
     """GatherV2(x, indices, axis | batch_dims)."""
     x, indices, axis = node.take(3)
     return (batched_gather(emit, x, indices, x.axis(axis.integer("axis")), node.integer("batch_dims", 0)),)
+
+
+@handles("Gather", to="Gather")
+def gather(node: Node, emit: Emitter) -> Results:
+    """Gather(x, indices | batch_dims): along the axis behind the batch's."""
+    x, indices = node.take(2)
+    batch = node.integer("batch_dims", 0)
+    return (batched_gather(emit, x, indices, x.axis(batch), batch),)
+
+
+@handles("GatherNd", to="GatherND")
+def gather_nd(node: Node, emit: Emitter) -> Results:
+    """GatherNd(x, indices): the last axis of the indices is a position in x."""
+    x, indices = node.take(2)
+    depth = (indices.shape or (None,))[-1]
+    if depth is None or not 0 < depth <= x.rank:
+        raise Unsupported(f"{indices} holds no positions in {x}")
+    shape = (*(indices.shape or ())[:-1], *(x.shape or ())[depth:])
+    return (emit.op("GatherND", x, emit.cast(indices, TensorProto.INT64), shape=shape),)
+
+
+#: The reductions of ScatterElements that ONNX has.
+_REDUCTIONS = {"none": "none", "": "none", "add": "add", "mul": "mul"}
+
+
+@handles("ScatterElements", to="ScatterElements")
+def scatter_elements(node: Node, emit: Emitter) -> Results:
+    """ScatterElements(data, indices, updates | axis, reduction)."""
+    data, indices, updates = node.take(3)
+    reduction = str(node.attributes.get("reduction", "none"))
+    if reduction not in _REDUCTIONS:
+        raise Unsupported(f"reduction {reduction} is none of none, add, mul")
+    axis = data.axis(node.integer("axis", 0))
+    name = _REDUCTIONS[reduction]
+    if name == "none":
+        return (emit.op("ScatterElements", data, indices, updates, shape=data.shape, axis=axis),)
+    wide = [emit.wide(data), indices, emit.wide(updates)]
+    made = emit.op("ScatterElements", *wide, shape=data.shape, axis=axis, reduction=name)
+    return (emit.cast(made, data.dtype),)
+
+
+@handles("ScatterNdUpdate", "TensorScatterUpdate", to="ScatterND")
+def scatter_nd_update(node: Node, emit: Emitter) -> Results:
+    """ScatterNdUpdate(var, indices, updates): the result is var with the updates in it."""
+    var, indices, updates = node.take(3)
+    return (emit.op("ScatterND", var, emit.cast(indices, TensorProto.INT64), updates, shape=var.shape),)
+
+
+@handles("ScatterUpdate", to="Unsqueeze, ScatterND")
+def scatter_update(node: Node, emit: Emitter) -> Results:
+    """ScatterUpdate(var, indices, updates): rows of var are replaced."""
+    var, indices, updates = node.take(3)
+    wide = emit.cast(indices, TensorProto.INT64)
+    where = emit.op("Unsqueeze", wide, emit.constant([indices.rank]), shape=(*(indices.shape or ()), 1))
+    return (emit.op("ScatterND", var, where, updates, shape=var.shape),)
+
+
+@handles("ArgMaxV2", "ArgMaxD", to="ArgMax")
+@handles("ArgMin", "ArgMinD", to="ArgMin")
+def extreme_position(node: Node, emit: Emitter) -> Results:
+    """ArgMaxV2(x, dimension | dtype), ArgMin(x, dimension | dtype): the first position."""
+    x, *given = node.take(1, 2)
+    axis = x.axis(given[0].integer("dimension") if given else node.integer("dimension"))
+    default = 3 if node.op_type.endswith("D") else 9
+    dims = x.shape or ()
+    name = "ArgMax" if "Max" in node.op_type else "ArgMin"
+    wide = emit.wide(x)
+    shape = (*dims[:axis], *dims[axis + 1 :])
+    (found,) = emit.node(name, [wide], [TensorProto.INT64], [shape], axis=axis, keepdims=0)
+    return (emit.cast(found, ACL.get(node.integer("dtype", default), TensorProto.INT64)),)
+
+
+@handles("Sort", to="TopK")
+def sort(node: Node, emit: Emitter) -> Results:
+    """Sort(x | axis, descending): values and int32 positions; equal values in the order of their positions."""
+    (x,) = node.take(1)
+    axis = x.axis(node.integer("axis", -1))
+    values, places = top_k(emit, x, x.dims[axis], axis=axis, largest=node.flag("descending"))
+    return (values, emit.cast(places, TensorProto.INT32))
 
 
 @handles("GatherElements", to="GatherElements")
@@ -65,9 +145,9 @@ def where(node: Node, emit: Emitter) -> Results:
     return (emit.transpose(found, [1, 0]),)
 
 
-@handles("TopKV2", to="TopK", notes="equal values in the order of their positions")
+@handles("TopKV2", "TopK", to="TopK", notes="equal values in the order of their positions")
 def top_k_v2(node: Node, emit: Emitter) -> Results:
-    """TopKV2(x, k | dim, largest): values and int32 positions."""
+    """TopKV2(x, k | dim, largest), TopK: values and int32 positions."""
     x, k = node.take(2)
     count, axis, largest = k.integer("k"), node.integer("dim", -1), node.flag("largest", True)
     values, positions = top_k(emit, x, count, axis=axis, largest=largest)

@@ -7,6 +7,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.ascend.compositions import layer_normalized, rms_normalized, softmax_over, swapped
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
+from onnx_sparse.converters.errors import Unsupported
 
 
 @handles("ReduceSum", "ReduceSumD", to="ReduceSum")
@@ -23,6 +24,44 @@ def reduce(node: Node, emit: Emitter) -> Results:
         return (x,)
     name, keep = node.op_type.removesuffix("D"), node.flag("keep_dims")
     return (emit.in_float32(lambda wide: emit.reduce(name, wide, places, keepdims=keep), x),)
+
+
+@handles("ReduceAll", "ReduceAllD", to="ReduceMin")
+@handles("ReduceAny", "ReduceAnyD", to="ReduceMax")
+def reduce_flags(node: Node, emit: Emitter) -> Results:
+    """ReduceAll(x, axes | keep_dims), ReduceAny(x, axes | keep_dims), of bools."""
+    x, *given = node.take(1, 2)
+    axes = given[0].integers("axes") if given else node.integers("axes")
+    places = sorted({x.axis(axis) for axis in axes})
+    if not places:
+        return (x,)
+    name = "ReduceMin" if node.op_type.startswith("ReduceAll") else "ReduceMax"
+    flags = emit.cast(x, TensorProto.INT32)
+    return (emit.cast(emit.reduce(name, flags, places, keepdims=node.flag("keep_dims")), x.dtype),)
+
+
+@handles("LogSoftmaxV2", to="LogSoftmax")
+def log_softmax(node: Node, emit: Emitter) -> Results:
+    """LogSoftmaxV2(x | axes), over one axis."""
+    (x,) = node.take(1)
+    axes = node.integers("axes") or [-1]
+    if len(axes) != 1:
+        raise Unsupported(f"axes {axes} are not one axis")
+    return (emit.in_float32(lambda wide: emit.op("LogSoftmax", wide, axis=x.axis(axes[0])), x),)
+
+
+@handles("BatchNormV3", to="BatchNormalization", notes="inference: is_training = false")
+def batch_norm(node: Node, emit: Emitter) -> Results:
+    """BatchNormV3(x, weight, bias, mean, var | epsilon, is_training): y, mean, var, mean and 1 / deviation."""
+    if node.flag("is_training", True):
+        raise Unsupported("is_training is true: the statistics are those of the batch")
+    x, *rest = node.take(5)
+    wide = [emit.cast(tensor, TensorProto.FLOAT) for tensor in (x, *rest)]
+    epsilon = node.number("epsilon", 1e-5)
+    y = emit.op("BatchNormalization", *wide, shape=x.shape, epsilon=epsilon)
+    *_, mean, variance = rest
+    deviation = emit.op("Sqrt", emit.op("Add", wide[4], emit.like(epsilon, wide[4])))
+    return (emit.cast(y, x.dtype), mean, variance, mean, emit.op("Reciprocal", deviation))
 
 
 @handles("Cumsum", to="CumSum")

@@ -41,6 +41,15 @@ class Node:
             raise Unsupported("an optional input in the middle is omitted")
         return found
 
+    def optional(self, least: int, most: int) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]]:
+        """The first `least` inputs, which must be given, and those after them up to `most`; None is one omitted."""
+        if len(self.inputs) > most:
+            raise Unsupported(f"it has {len(self.inputs)} inputs, {least} to {most} expected")
+        first = tuple(tensor for tensor in self.inputs[:least] if tensor is not None)
+        if len(first) < least:
+            raise Unsupported(f"it has {len(first)} of the first {least} inputs")
+        return first, (self.inputs + (None,) * most)[least:most]
+
     def integer(self, name: str, default: int | None = None) -> int:
         """An attribute that is a whole number."""
         value = self._number(name, default)
@@ -80,12 +89,12 @@ HANDLERS = Registry(Handler)
 handles = HANDLERS.handles
 
 
-def handles_each(targets: Mapping[str, str]) -> Callable[[Function], Function]:
+def handles_each(targets: Mapping[str, str], notes: str = "") -> Callable[[Function], Function]:
     """Register the decorated function as the handler of operators by the ONNX operators that they become."""
 
     def register(function: Function) -> Function:
         for op_type, target in targets.items():
-            handles(op_type, to=target)(function)
+            handles(op_type, to=target, notes=notes)(function)
         return function
 
     return register

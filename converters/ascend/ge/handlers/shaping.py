@@ -6,6 +6,7 @@ import math
 
 from onnx import TensorProto
 
+from onnx_sparse.converters.ascend.compositions import strided_view
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
@@ -17,11 +18,12 @@ from onnx_sparse.converters.tensor import Shape, Tensor
 _MOST_PARTS = 65536
 
 
-@handles("Transpose", "TransposeD", to="Transpose")
+@handles("Transpose", "TransposeD", "Permute", to="Transpose")
 def transpose(node: Node, emit: Emitter) -> Results:
-    """Transpose(x, perm), TransposeD(x | perm)."""
+    """Transpose(x, perm), TransposeD(x | perm), Permute(x | order)."""
     x, *more = node.take(1, 2)
-    perm = more[0].integers("perm") if more else node.integers("perm")
+    name = "order" if node.op_type == "Permute" else "perm"
+    perm = more[0].integers(name) if more else node.integers(name)
     if sorted(p % max(x.rank, 1) for p in perm) != list(range(x.rank)):
         raise Unsupported(f"perm {perm} is not a permutation of the axes of {x}")
     return (emit.transpose(x, [p % x.rank for p in perm]),)
@@ -144,9 +146,46 @@ def strided_slice(node: Node, emit: Emitter) -> Results:
     x, *rest = node.take(3, 4)
     begin, end = (t.integers(what) for t, what in zip(rest, ("begin", "end"), strict=False))
     strides = rest[2].integers("strides") if len(rest) == 3 else [1] * len(begin)
+    return _strided(node, emit, x, begin, end, strides)
+
+
+@handles("StridedSliceD", to="Slice, Squeeze, Unsqueeze")
+def strided_slice_d(node: Node, emit: Emitter) -> Results:
+    """StridedSliceD(x | begin, end, strides and StridedSlice's masks)."""
+    (x,) = node.take(1)
+    begin, end = node.integers("begin"), node.integers("end")
+    return _strided(node, emit, x, begin, end, node.integers("strides") or [1] * len(begin))
+
+
+@handles("StridedSliceV2", to="Slice, Squeeze, Unsqueeze", notes="begin, end, axes and strides are constants")
+def strided_slice_v2(node: Node, emit: Emitter) -> Results:
+    """StridedSliceV2(x, begin, end, axes, strides and StridedSlice's masks)."""
+    (x, first, last), (given, steps) = node.optional(3, 5)
+    begin, end = first.integers("begin"), last.integers("end")
+    strides = [1] * len(begin) if steps is None else steps.integers("strides")
+    if given is None:
+        return _strided(node, emit, x, begin, end, strides)
+    axes = [x.axis(axis) for axis in given.integers("axes")]
+    if not len(axes) == len(begin) == len(end) == len(strides) or len(set(axes)) < len(axes):
+        raise Unsupported(f"axes {axes} do not fit begin {begin}, end {end} and strides {strides}")
+    # By axis; begin and end of other axes are masked out, which no mask of the node's own can do.
+    if any(node.integer(f"{name}_mask", 0) for name in _SLICE_MASKS):
+        raise Unsupported("axes and masks together are not supported")
+    spans = dict(zip(axes, zip(begin, end, strides, strict=True), strict=True))
+    whole = [spans.get(axis, (0, size, 1)) for axis, size in enumerate(x.dims)]
+    starts, ends, steps_ = (list(values) for values in zip(*whole, strict=True))
+    return _strided(node, emit, x, starts, ends, steps_)
+
+
+_SLICE_MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+
+
+def _strided(
+    node: Node, emit: Emitter, x: Tensor, begin: list[int], end: list[int], strides: list[int]
+) -> tuple[Tensor, ...]:
     if not len(begin) == len(end) == len(strides) or 0 in strides:
         raise Unsupported(f"begin {begin}, end {end} and strides {strides} do not fit together")
-    masks = {name: node.integer(f"{name}_mask", 0) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    masks = {name: node.integer(f"{name}_mask", 0) for name in _SLICE_MASKS}
 
     def masked(name: str, position: int) -> bool:
         return bool(masks[name] >> position & 1)
@@ -220,9 +259,54 @@ def pack(node: Node, emit: Emitter) -> Results:
     return (emit.concat(widened, axis),)
 
 
-@handles("BroadcastTo", to="Expand")
+@handles("Unpack", to="Split, Squeeze")
+def unpack(node: Node, emit: Emitter) -> Results:
+    """Unpack(x | num, axis): the parts of x along an axis, which they do not have."""
+    (x,) = node.take(1)
+    axis = x.axis(node.integer("axis", 0))
+    count = x.dims[axis]
+    if node.integer("num", count) != count or not 0 < count <= _MOST_PARTS:
+        raise Unsupported(f"axis {axis} of {x} has not {node.integer('num', count)} parts (at most {_MOST_PARTS})")
+    parts = emit.split(x, axis, [1] * count) if count > 1 else (x,)
+    return tuple(squeezed(emit, part, [axis]) for part in parts)
+
+
+@handles("FlattenV2", "Flatten", to="Reshape")
+def flatten(node: Node, emit: Emitter) -> Results:
+    """FlattenV2(x | axis, end_axis), Flatten(x | axis): the axes between as one."""
+    (x,) = node.take(1)
+    if x.rank == 0:
+        return (emit.reshape(x, [1]),)
+    first, last = x.axis(node.integer("axis", 1)), x.axis(node.integer("end_axis", -1))
+    if first > last:
+        raise Unsupported(f"axis {first} is behind end_axis {last}")
+    dims = x.dims
+    return (emit.reshape(x, [*dims[:first], math.prod(dims[first : last + 1]), *dims[last + 1 :]]),)
+
+
+@handles("AsStrided", to="Reshape, Gather", notes="size, stride and storage_offset are constants")
+def as_strided(node: Node, emit: Emitter) -> Results:
+    """AsStrided(x, size, stride, storage_offset) of a contiguous tensor."""
+    x, size, stride, *offset = node.take(3, 4)
+    dims, steps = size.integers("size"), stride.integers("stride")
+    return (strided_view(emit, x, dims, steps, offset[0].integer("storage_offset") if offset else 0),)
+
+
+@handles("ReverseV2", to="Slice")
+def reverse(node: Node, emit: Emitter) -> Results:
+    """ReverseV2(x, axis)."""
+    x, given = node.take(2)
+    axes = sorted({x.axis(axis) for axis in given.integers("axis")})
+    if not axes:
+        return (x,)
+    count = len(axes)
+    bounds = (emit.constant(v) for v in ([-1] * count, [-(2**62)] * count, axes, [-1] * count))
+    return (emit.op("Slice", x, *bounds, shape=x.shape),)
+
+
+@handles("BroadcastTo", "Expand", to="Expand")
 def broadcast_to(node: Node, emit: Emitter) -> Results:
-    """BroadcastTo(x, shape)."""
+    """BroadcastTo(x, shape), Expand(x, shape)."""
     x, shape = node.take(2)
     known = node.results[0].shape if node.results else None
     if shape.shape is not None and len(shape.shape) != 1:

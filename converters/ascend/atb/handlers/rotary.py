@@ -1,4 +1,4 @@
-"""ATB's attention operations that standard ONNX can express: RopeOperation and FaUpdateOperation."""
+"""ATB's rotary embeddings, alone and fused, and FaUpdateOperation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import math
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.caches import written_slots
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, dims_of, handles, refuse
+from onnx_sparse.converters.ascend.compositions import rms_normalized
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
@@ -55,3 +57,29 @@ def fa_update(node: Node, emit: Emitter) -> Results:
     column = emit.op("Unsqueeze", weights, emit.constant([2]), shape=(*(lse.shape or ()), 1))
     weighted = emit.op("Mul", emit.cast(parts, TensorProto.FLOAT), column)
     return (emit.cast(emit.reduce("ReduceSum", weighted, [0], keepdims=False), parts.dtype),)
+
+
+@handles("RopeQConcat", to="Split, Neg, Concat, Mul, Add")
+def rope_q_concat(node: Node, emit: Emitter) -> Results:
+    """RopeQConcatOperation: q [tokens, heads * size] rotated by halves, each head behind that of another tensor."""
+    q, cos, sin, other = node.take(4)
+    _, heads, _ = dims_of(other, "tokens, heads, size")
+    turned = _rotated(emit, q, cos, sin, 2)
+    tokens, size = dims_of(cos, "tokens, head size")
+    parts = emit.reshape(emit.cast(turned, other.dtype), [tokens, heads, size])
+    return (emit.concat([parts, other], 2),)
+
+
+@handles("NormRopeReshape", to="Mul, ReduceMean, Sqrt, Concat, ScatterND")
+def norm_rope_reshape(node: Node, emit: Emitter) -> Results:
+    """NormRopeReshapeOperation: x normalised, and a key rotated, are written together into slots of a cache."""
+    x, gamma, key, cos, sin, slots, cache = node.take(7)
+    wide, scale = (emit.cast(tensor, TensorProto.FLOAT) for tensor in (x, gamma))
+    y, _ = rms_normalized(emit, wide, scale, node.params.number("epsilon", 1e-5))
+    tokens, size = dims_of(cos, "tokens, head size")
+    turned = emit.reshape(_rotated(emit, key, cos, sin, 2), [tokens, math.prod(key.dims) // (tokens * size), size])
+    normed = emit.reshape(
+        emit.cast(y, x.dtype), [tokens, turned.dims[1], math.prod(x.dims) // (tokens * turned.dims[1])]
+    )
+    rows = emit.cast(emit.concat([normed, turned], 2), cache.dtype)
+    return (written_slots(emit, cache, rows, slots),)

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_sparse.converters.tensorflow.runtime_guards import guard
+from onnx_sparse.converters.onnxruntime.guards import guard
 
 SIZES = (0, 1, 2)
 

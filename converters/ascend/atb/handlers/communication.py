@@ -1,0 +1,37 @@
+"""ATB's operations between ranks, where there is only one: nothing is exchanged."""
+
+from __future__ import annotations
+
+from onnx_sparse.converters.ascend.atb.handlers.linear import linear_of_one_rank
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles
+from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
+
+_RANKS = "several ranks: a dump has the tensors of one"
+
+
+@handles("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AllToAll", to="Identity", exact=True, lacks=_RANKS)
+def exchange(node: Node, emit: Emitter) -> Results:
+    """AllReduce and similar, of one rank: x."""
+    _check_alone(node)
+    if node.params.integer("quantType", 0) > 0:
+        raise Unsupported("quantType: quantised communication is not supported")
+    (x,) = node.take(1)
+    if node.op_type.startswith("AllGather"):  # a new first axis for the ranks
+        return (emit.reshape(x, [1, *x.dims]),)
+    return (x,)
+
+
+@handles("LinearParallel", to="MatMul, Add", weights=(1,), sums=True, lacks=f"{_RANKS}; quantised")
+def linear_parallel(node: Node, emit: Emitter) -> Results:
+    """LinearParallelOperation of one rank: x @ weight, and a residual."""
+    _check_alone(node)
+    if node.params.integer("quantType", -1) not in (-1, 0):
+        raise Unsupported("quantType: quantised LinearParallel is not supported")
+    return (linear_of_one_rank(node, emit),)
+
+
+def _check_alone(node: Node) -> None:
+    ranks = node.params.integer("rankSize", 0)
+    if ranks != 1:
+        raise Unsupported(f"it exchanges tensors between {ranks} ranks, of which a dump has one")

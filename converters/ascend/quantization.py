@@ -1,0 +1,97 @@
+"""Quantisation as the NPU's operations do it: int8 values with scales and offsets."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+
+_INT8_MIN, _INT8_MAX = -128.0, 127.0
+#: Divides a row of zeros, whose scale is 0: the result is then 0, not NaN.
+_TINY = 1e-38
+#: float32 holds every whole number up to 2^24, so it sums this many products of two int8s without rounding.
+_EXACT_TERMS = 2**24 // 128**2
+
+
+def rounded_int8(emit: Emitter, x: Tensor) -> Tensor:
+    """A float32 rounded to even and clamped to int8."""
+    bounds = (emit.constant(bound, TensorProto.FLOAT) for bound in (_INT8_MIN, _INT8_MAX))
+    return emit.cast(emit.op("Clip", emit.op("Round", x), *bounds, shape=x.shape), TensorProto.INT8)
+
+
+def dynamic_symmetric(emit: Emitter, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows of a float32 tensor as int8, and the scale of each, max|x| / 127."""
+    last = [x.rank - 1]
+    largest = emit.reduce("ReduceMax", emit.op("Abs", x), last, keepdims=True)
+    scale = emit.op("Div", largest, emit.constant(_INT8_MAX, TensorProto.FLOAT))
+    divisor = emit.op("Max", scale, emit.constant(_TINY, TensorProto.FLOAT))
+    quantised = rounded_int8(emit, emit.op("Div", x, divisor))
+    return quantised, _flat(emit, scale)
+
+
+def dynamic_asymmetric(emit: Emitter, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The rows of a float32 tensor as int8, and the scale and offset of each, by which its range fills -128 to 127."""
+    last = [x.rank - 1]
+    high, low = (emit.reduce(name, x, last, keepdims=True) for name in ("ReduceMax", "ReduceMin"))
+    scale = emit.op("Div", emit.op("Sub", high, low), emit.constant(255.0, TensorProto.FLOAT))
+    divisor = emit.op("Max", scale, emit.constant(_TINY, TensorProto.FLOAT))
+    middle = emit.op("Div", emit.op("Add", high, low), emit.op("Mul", divisor, emit.constant(2.0, TensorProto.FLOAT)))
+    offset = emit.op("Neg", middle)
+    quantised = rounded_int8(emit, emit.op("Add", emit.op("Div", x, divisor), offset))
+    return quantised, _flat(emit, scale), _flat(emit, offset)
+
+
+def _flat(emit: Emitter, rows: Tensor) -> Tensor:
+    return emit.op("Squeeze", rows, emit.constant([rows.rank - 1]), shape=(rows.shape or ())[:-1])
+
+
+def integer_matmul(emit: Emitter, left: Tensor, right: Tensor) -> Tensor:
+    """The int32 product of two int8 matrices, exactly.
+
+    It is computed in float32, in which BLAS is fast, in parts that float32 sums without rounding.
+    """
+    if left.dtype != TensorProto.INT8 or right.dtype != TensorProto.INT8:
+        raise Unsupported(f"{left} and {right}: int8 expected")
+    if left.rank < 2 or right.rank < 2:
+        raise Unsupported(f"{left} and {right} are not matrices")
+    terms = left.dims[-1]
+    a, b = (emit.cast(tensor, TensorProto.FLOAT) for tensor in (left, right))
+    if right.dims[-2] != terms:
+        raise Unsupported(f"{left} and {right} cannot be multiplied")
+    total: Tensor | None = None
+    for start in range(0, terms, _EXACT_TERMS):
+        end = min(start + _EXACT_TERMS, terms)
+        part = emit.matmul(
+            emit.slice(a, [start], [end], [left.rank - 1]), emit.slice(b, [start], [end], [right.rank - 2])
+        )
+        whole = emit.cast(part, TensorProto.INT32)
+        total = whole if total is None else emit.op("Add", total, whole)
+    if total is None:
+        raise Unsupported(f"{left} has no columns")
+    return total
+
+
+def dequantisation_scale(emit: Emitter, scale: Tensor) -> Tensor:
+    """A scale as float32; int64 and uint64 hold the bits of a float32 in their lower half.
+
+    Standard ONNX of this opset has no bit cast, so the bits are taken apart by division.
+    """
+    if scale.dtype == TensorProto.FLOAT:
+        return scale
+    if scale.dtype not in (TensorProto.INT64, TensorProto.UINT64):
+        raise Unsupported(f"the scale is {scale}; float32, or its bits in int64, expected")
+    bits = emit.op("Mod", emit.cast(scale, TensorProto.INT64), emit.constant(2**32), shape=scale.shape)
+    exponent = emit.op("Mod", emit.op("Div", bits, emit.constant(2**23)), emit.constant(256))
+    fraction = emit.cast(emit.op("Mod", bits, emit.constant(2**23)), TensorProto.FLOAT)
+    exponents = np.maximum(np.arange(255), 1) - 127
+    powers = np.append(np.ldexp(np.float32(1), exponents), np.float32(np.inf)).astype(np.float32)
+    power = emit.op("Gather", emit.constant(powers), exponent, shape=scale.shape, axis=0)
+    # Numbers below the smallest normal one have no leading 1.
+    leading = emit.cast(emit.op("Greater", exponent, emit.constant(0)), TensorProto.FLOAT)
+    significand = emit.op("Add", leading, emit.op("Mul", fraction, emit.constant(2.0**-23, TensorProto.FLOAT)))
+    magnitude = emit.op("Mul", significand, power)
+    is_negative = emit.op("GreaterOrEqual", bits, emit.constant(2**31))
+    return emit.op("Where", is_negative, emit.op("Neg", magnitude), magnitude)

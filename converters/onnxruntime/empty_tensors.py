@@ -1,0 +1,313 @@
+"""Tensors without elements: shapes that are wrong, sizes that are refused, and means of nothing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from onnx import NodeProto, TensorProto, helper
+
+from onnx_sparse.converters.onnxruntime.examples import of_nodes, one_node
+from onnx_sparse.converters.onnxruntime.guard import Guard, may_be_empty
+from onnx_sparse.converters.rewriting.graph import Graph, attribute, attributes
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.schemas.declaration import FLOATS
+
+_NODE = helper.make_node
+_NONE = np.zeros((0, 4), np.float32)
+
+
+class NegativeAxes(Guard):
+    """A reduction along a negative axis keeps that axis: the sum of a [0, 4] along -1 has shape [0, 4], not [0].
+
+    Axes are counted from the front.
+    """
+
+    name = "negative axes"
+    anchors = (
+        *(f"Reduce{kind}" for kind in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp")),
+        *("ReduceSumSquare", "ArgMax", "ArgMin"),
+    )
+    seen, effect = ("1.21", "1.31"), "wrong result"
+    example = one_node("ReduceSum", _NONE, axes=[-1], keepdims=0, expected=np.zeros(0, np.float32))
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """Axes that may be negative, of what may be empty."""
+        if not may_be_empty(graph, node.input[0]):
+            return False
+        if len(node.input) > 1 and node.input[1]:
+            axes = graph.integers(node.input[1])
+            return axes is None or min(axes, default=0) < 0
+        given = attribute(node, "axis" if node.op_type.startswith("Arg") else "axes")
+        rank = graph.rank(node.input[0])
+        return given is not None and rank is not None and np.min(given, initial=0) < 0
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Count them from the front."""
+        emit, rank = graph.emitter(node), graph.rank(node.input[0])
+        if len(node.input) > 1 and node.input[1]:
+            axes = graph.integers(node.input[1])
+            if axes is not None and rank is not None:
+                counted = emit.constant([axis % rank for axis in axes])
+            else:
+                ranks = emit.op("Shape", emit.op("Shape", graph.tensor(node.input[0])))
+                counted = emit.op("Mod", graph.tensor(node.input[1]), ranks)
+            graph.set_input(node, 1, counted.name)
+            return
+        assert rank is not None
+        for given in node.attribute:
+            if given.name == "axis":
+                given.i %= rank
+            elif given.name == "axes":
+                given.ints[:] = [axis % rank for axis in given.ints]
+
+
+class MeanOfNothing(Guard):
+    """The mean of no floats is 0 instead of NaN.
+
+    NaN is chosen if there are no elements.
+    """
+
+    name = "mean of nothing"
+    anchors = ("ReduceMean",)
+    seen, effect = ("1.21", "1.32"), "wrong result"
+    example = one_node("ReduceMean", _NONE, axes=[0], keepdims=0, expected=np.full(4, np.nan, np.float32))
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """Floats of which a reduced dimension may have no size."""
+        shape, axes = graph.shape(node.input[0]), attribute(node, "axes")
+        if graph.dtype(node.input[0]) not in (0, *FLOATS):
+            return False
+        if len(node.input) > 1 and node.input[1]:
+            axes = graph.integers(node.input[1])
+            if axes is None:
+                return True
+        if shape is None:
+            return True
+        if axes is not None and not len(axes) and attribute(node, "noop_with_empty_axes", 0):
+            return False
+        reduced = range(len(shape)) if axes is None or not len(axes) else axes
+        return not all(shape[axis] for axis in reduced)
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Add 0 divided by the number of elements of the data, or by 1 if the mean has none itself."""
+        emit = graph.emitter(node)
+        data = graph.tensor(node.input[0])
+        mean = emit.node("ReduceMean", [graph.tensor(name) for name in node.input], [data.dtype], **attributes(node))[0]
+        is_nothing = emit.op("Equal", emit.op("Size", data, shape=()), emit.constant(0))
+        graph.replace(node, "Where", [is_nothing, emit.like(np.nan, mean), mean])
+
+
+class InferredSize(Guard):
+    """A Reshape of an empty tensor to a shape with a 0 and a -1 fails.
+
+    The size that -1 stands for is computed as TensorFlow does: from the sizes that are not 0.
+    """
+
+    name = "size to be inferred"
+    anchors = ("Reshape",)
+    seen, effect = ("1.21", "1.32"), "refused"
+    example = of_nodes(
+        [_NODE("Reshape", ["x", "target"], ["y"])],
+        {"x": np.zeros((0, 6), np.float32)},
+        np.zeros((0, 3, 2), np.float32),
+        constants={"target": [0, 3, -1]},
+    )
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """A size to be inferred beside one that may be 0."""
+        shape, target = graph.shape(node.input[0]), self._target(graph, node)
+        if target is None or -1 not in target or not may_be_empty(graph, node.input[0]):
+            return False
+        known = math.prod(size for size in target if isinstance(size, int) and size > 0)
+        copies = not attribute(node, "allowzero", 0)
+        for place, size in enumerate(target):
+            if size == 0 and copies:
+                size = shape[place] if shape is not None and place < len(shape) else None
+            if not size:
+                return True
+        return math.prod(filter(None, shape or ())) % known != 0
+
+    @staticmethod
+    def _target(graph: Graph, node: NodeProto) -> list[int | None] | None:
+        """The sizes of the new shape that are known; None unless the parts of it are."""
+        constant = graph.integers(node.input[1])
+        if constant is not None:
+            return [*constant]
+        maker = graph.producer(graph.without_casts(node.input[1]), "Concat")
+        if maker is None:
+            return None
+        target: list[int | None] = []
+        for name in maker.input:
+            part = graph.integers(name)
+            if part is not None:
+                target += part
+            else:
+                shape = graph.shape(name)
+                target += [None] * (shape[0] if shape and shape[0] is not None else 1)
+        return target
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Write the size, where it follows from those that are known, else compute it."""
+        emit = graph.emitter(node)
+        data, target = graph.tensor(node.input[0]), graph.tensor(node.input[1])
+        copies = not attribute(node, "allowzero", 0)
+        written = self._written(data, target) if copies else None
+        if written is not None:
+            graph.set_input(node, 1, emit.constant(written).name)
+            return
+        one, zero, all_axes = emit.constant([1]), emit.constant([0]), emit.constant([0])
+        shape = emit.shape_of(data)
+        sizes = target
+        if copies:
+            count = emit.op("Shape", target)
+            own = emit.op("Slice", shape, zero, count)
+            missing = emit.op("Sub", count, emit.op("Shape", own))
+            own = emit.op("Concat", own, emit.op("Expand", zero, missing), axis=0)
+            sizes = emit.op("Where", emit.op("Equal", target, zero), own, target)
+        products = [
+            emit.op("ReduceProd", emit.op("Where", emit.op("Greater", given, zero), given, one), all_axes, keepdims=1)
+            for given in (shape, sizes)
+        ]
+        has_zero = emit.op("Equal", emit.op("ReduceProd", sizes, all_axes, keepdims=1), zero)
+        is_inferred = emit.op("And", emit.op("Equal", sizes, emit.constant([-1])), has_zero)
+        sizes = emit.op("Where", is_inferred, emit.op("Div", *products), sizes)
+        graph.replace(node, "Reshape", [data, sizes], allowzero=1)
+
+    @staticmethod
+    def _written(data: Tensor, target: Tensor) -> list[int] | None:
+        """The new shape with its inferred size, if all sizes that are not copied are known."""
+        if data.shape is None or target.value is None:
+            return None
+        sizes = [int(size) for size in target.value]
+        copied = [place for place, size in enumerate(sizes) if size == 0]
+        rest = [size for place, size in enumerate(data.shape) if place not in copied]
+        if None in rest or 0 in rest or any(place >= len(data.shape) for place in copied):
+            return None
+        others = math.prod(size for size in sizes if size > 0)
+        total = math.prod(size for size in rest if size is not None)
+        return [total // others if size == -1 else size for size in sizes] if total % others == 0 else None
+
+
+class EqualParts(Guard):
+    """A Split into a number of parts refuses a dimension of size 0.
+
+    It gets explicit sizes.
+    """
+
+    name = "equal parts"
+    anchors = ("Split",)
+    seen, effect = ("1.21", "1.31"), "refused"
+    example = of_nodes([_NODE("Split", ["x"], ["y", "z"], num_outputs=2)], {"x": _NONE}, _NONE)
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """A split without sizes of a dimension that may be 0."""
+        if len(node.input) > 1 or attribute(node, "split"):
+            return False
+        shape = graph.shape(node.input[0])
+        return shape is None or not shape[attribute(node, "axis", 0)]
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Write the sizes: all parts have that of the first one, but perhaps the last."""
+        emit, axis, count = graph.emitter(node), attribute(node, "axis", 0), len(node.output)
+        total = emit.op("Gather", emit.shape_of(graph.tensor(node.input[0])), emit.constant([axis]))
+        number, one = emit.constant([count]), emit.constant([1])
+        if graph.opset < 18:  # parts of one size, or none
+            graph.replace(
+                node, "Split", [node.input[0], emit.op("Expand", emit.op("Div", total, number), number)], axis=axis
+            )
+            return
+        first = emit.op("Div", emit.op("Sub", emit.op("Add", total, number), one), number)
+        before = emit.op("Expand", first, emit.constant([count - 1]))
+        last = emit.op("Sub", total, emit.op("Mul", first, emit.constant([count - 1])))
+        sizes = emit.op("Concat", before, last, axis=0) if count > 1 else total
+        graph.replace(node, "Split", [node.input[0], sizes], axis=axis)
+
+
+class EmptySlices(Guard):
+    """Unique along an axis ends the process if the slices have no elements.
+
+    Each slice gets a zero, which is taken off the result.
+    """
+
+    name = "unique slices of nothing"
+    anchors = ("Unique",)
+    seen, effect = ("1.21", "1.32"), "process death"
+    example = one_node("Unique", np.zeros((3, 0), np.float32), axis=0, expected=np.zeros((1, 0), np.float32))
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """Slices that may be empty."""
+        axis, shape = attribute(node, "axis"), graph.shape(node.input[0])
+        if axis is None:
+            return False
+        return shape is None or not all(size for k, size in enumerate(shape) if k != axis % len(shape))
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Put a zero before each slice, and take it off the result."""
+        emit, data = graph.emitter(node), graph.tensor(node.input[0])
+        axis, rank = data.axis(attribute(node, "axis")), data.rank
+        shape = emit.shape_of(data)
+        rest = [k for k in range(rank) if k != axis]
+        order = [axis, *rest]
+        rows = emit.op("Transpose", data, perm=order, shape=None) if axis else data
+        count = emit.op("Gather", shape, emit.constant([axis]))
+        width = emit.op("ReduceProd", emit.op("Gather", shape, emit.constant(rest)), emit.constant([0]), keepdims=1)
+        rows = emit.op("Reshape", rows, emit.op("Concat", count, width, axis=0), allowzero=1)
+        empty = "" if data.dtype == TensorProto.STRING else 0
+        blank = emit.constant(np.array([[empty]], object if empty == "" else None), data.dtype)
+        column = emit.op("Expand", blank, emit.op("Concat", count, emit.constant([1]), axis=0))
+        wide = emit.op("Concat", column, rows, axis=1)
+        places = [TensorProto.INT64] * (len(node.output) - 1)
+        found, *positions = emit.node(
+            "Unique", [wide], [data.dtype, *places], axis=0, sorted=attribute(node, "sorted", 1)
+        )
+        for k, tensor in enumerate(positions, 1):
+            if node.output[k]:
+                graph.bypass(node, tensor.name, k)
+        narrow = emit.op(
+            "Slice", found, emit.constant([1]), emit.constant([np.iinfo(np.int64).max]), emit.constant([1])
+        )
+        number = emit.op("Slice", emit.shape_of(found), emit.constant([0]), emit.constant([1]))
+        whole = emit.op(
+            "Reshape",
+            narrow,
+            emit.op("Concat", number, emit.op("Gather", shape, emit.constant(rest)), axis=0),
+            allowzero=1,
+        )
+        inverse = [order.index(k) for k in range(rank)]
+        result = emit.op("Transpose", whole, perm=inverse) if axis else whole
+        graph.bypass(node, result.name)
+
+
+class DepthOfZero(Guard):
+    """OneHot refuses a depth of 0.
+
+    A depth of 1 is asked for, and taken off the result.
+    """
+
+    name = "depth of 0"
+    anchors = ("OneHot",)
+    seen, effect = ("1.21", "1.32"), "refused"
+    example = one_node(
+        "OneHot",
+        np.zeros(2, np.int64),
+        np.array(0),
+        np.array([0, 1], np.float32),
+        expected=np.zeros((2, 0), np.float32),
+    )
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """A depth that may be 0."""
+        depth = graph.constant(node.input[1])
+        return depth is None or not depth.all()
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Make one, and take it off again. A negative depth stays an error."""
+        emit = graph.emitter(node)
+        indices, given, values = map(graph.tensor, node.input)
+        depth = emit.op("Reshape", emit.cast(given, TensorProto.INT64), emit.constant([1]))
+        is_none = emit.op("Equal", depth, emit.constant([0]))
+        some = emit.op("Where", is_none, emit.constant([1]), depth)
+        (made,) = emit.node("OneHot", [indices, some, values], [values.dtype], **attributes(node))
+        axis = emit.constant([attribute(node, "axis", -1)])
+        graph.replace(node, "Slice", [made, emit.constant([0]), depth, axis])

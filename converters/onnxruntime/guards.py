@@ -1,0 +1,125 @@
+"""Every known fault of ONNX Runtime with its cure.
+
+A fault is a class in a module of this package. One test runs its example in ONNX Runtime as it is, which tells whether
+the fault is still there, and guarded; others draw models of every road around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from onnx import ModelProto, shape_inference
+
+from onnx_sparse.converters.onnxruntime.empty_tensors import (
+    DepthOfZero,
+    EmptySlices,
+    EqualParts,
+    InferredSize,
+    MeanOfNothing,
+    NegativeAxes,
+)
+from onnx_sparse.converters.onnxruntime.gathers import (
+    GatherOfRange,
+    GatherOfStrings,
+    OutputOfBranch,
+    PlacesInScalar,
+    ReducingScatter,
+)
+from onnx_sparse.converters.onnxruntime.guard import Example, Guard, Known
+from onnx_sparse.converters.onnxruntime.integer_ranges import integer_ranges
+from onnx_sparse.converters.onnxruntime.integers import (
+    DivisionByMinusOne,
+    IntegerProduct,
+    IntegerSum,
+    WideComparison,
+    WideExtreme,
+)
+from onnx_sparse.converters.onnxruntime.not_a_number import ExtremeOfNaN, PlaceOfNaN, SignOfNaN
+from onnx_sparse.converters.onnxruntime.products import (
+    EmptyBatch,
+    EmptyEinsum,
+    EmptyIntegerProduct,
+    TransposedProduct,
+    moved_transpositions,
+)
+from onnx_sparse.converters.onnxruntime.recurrent import NoRows
+from onnx_sparse.converters.rewriting.engine import rewrite_once
+from onnx_sparse.converters.rewriting.explanation import Attempt
+from onnx_sparse.converters.verification.input_roles import find_roles
+
+__all__ = ["GUARDS", "Example", "Guard", "guard"]
+
+#: The limit of protocol buffers, beyond which onnx cannot infer types.
+_LARGEST_PROTO = 2**31 - 1
+
+#: What writes operators that have faults of their own.
+_FIRST: tuple[type[Guard], ...] = (OutputOfBranch, EmptyEinsum, ReducingScatter)
+
+#: Guards of numbers, then those of shapes: the first write reductions.
+_NUMBERS: tuple[type[Guard], ...] = (
+    DivisionByMinusOne,
+    WideComparison,
+    WideExtreme,
+    IntegerSum,
+    IntegerProduct,
+    ExtremeOfNaN,
+    PlaceOfNaN,
+    SignOfNaN,
+    MeanOfNothing,
+)
+_SHAPES: tuple[type[Guard], ...] = (
+    NegativeAxes,
+    InferredSize,
+    EqualParts,
+    EmptySlices,
+    DepthOfZero,
+    TransposedProduct,
+    EmptyBatch,
+    EmptyIntegerProduct,
+    GatherOfRange,
+    GatherOfStrings,
+    PlacesInScalar,
+    NoRows,
+)
+
+#: Every known fault.
+GUARDS = (*_FIRST, *_NUMBERS, *_SHAPES)
+
+#: What OpenVINO and ONNX leave open: NaN among numbers, and means of nothing. OpenVINO's answers are ONNX Runtime's.
+UNSPECIFIED = (ExtremeOfNaN, PlaceOfNaN, MeanOfNothing)
+
+
+def guarded(model: ModelProto, *, omitted: Sequence[type[Guard]] = ()) -> ModelProto:
+    """The model with inferred types, guarded; one of operators that onnx does not know stays as it is."""
+    try:
+        typed = shape_inference.infer_shapes(model) if model.ByteSize() < _LARGEST_PROTO else model
+    except shape_inference.InferenceError:
+        return model
+    guard(typed, omitted=omitted)
+    return typed
+
+
+def guard(model: ModelProto, *, positions: Collection[str] = (), omitted: Sequence[type[Guard]] = ()) -> list[Attempt]:
+    """Replace, in place, every node of which ONNX Runtime's result may be wrong, or end the process.
+
+    Args:
+        model: A model whose types have been inferred; the more shapes are known, the fewer nodes are replaced.
+        positions: Inputs whose integers are positions or sizes, beside those that operators take as such.
+        omitted: Guards that the source's own answers do not need.
+
+    Returns:
+        The guards that replaced a node, and those whose cure the model's opset has not.
+    """
+    attempts = _applied(model, _FIRST, Known(), omitted)
+    if any(attempt.fired for attempt in attempts) and model.ByteSize() < _LARGEST_PROTO:
+        model.CopyFrom(shape_inference.infer_shapes(model))
+    roles = find_roles(model)
+    sizes = {*positions, *roles.splits, *roles.shapes, *roles.counts, *roles.starts}
+    known = Known(integer_ranges(model, sizes), moved_transpositions(model))
+    return attempts + _applied(model, _NUMBERS, known, omitted) + _applied(model, _SHAPES, known, omitted)
+
+
+def _applied(
+    model: ModelProto, guards: Sequence[type[Guard]], known: Known, omitted: Sequence[type[Guard]]
+) -> list[Attempt]:
+    return rewrite_once(model, [[kind(known)] for kind in guards if kind not in omitted])

@@ -1,0 +1,215 @@
+"""Products of matrices of which some have no elements, and einsums, which end the process on those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
+
+from onnx_sparse.converters.einsum import einsum
+from onnx_sparse.converters.graphs import subgraphs
+from onnx_sparse.converters.onnxruntime.examples import of_nodes, one_node
+from onnx_sparse.converters.onnxruntime.guard import Guard, may_be_empty
+from onnx_sparse.converters.rewriting.graph import Graph, attribute
+
+_NODE = helper.make_node
+
+#: Operators past which ONNX Runtime does not move a Transpose.
+_NOT_PASSED = frozenset(
+    ("Conv", "Einsum", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Gemm", "If", "Loop", "MatMul")
+) | {"NonZero", "Reshape", "Scan", "ScatterElements", "ScatterND", "Shape", "Size"}
+
+
+def _ones(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    return np.ones(shape, np.float32)
+
+
+class EmptyEinsum(Guard):
+    """An Einsum of nothing ends the process, and of an ellipsis of one tensor only it is refused.
+
+    Products of rearranged matrices are written.
+    """
+
+    name = "einsum"
+    anchors = ("Einsum",)
+    seen, effect = ("1.21", "1.32"), "process death"
+    example = one_node("Einsum", _ones(0, 3, 4), _ones(0, 2, 4), equation="bhd,bmd->bhmd", expected=_ones(0, 3, 2, 4))
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """Operands of unknown sizes, or of none."""
+        return any(may_be_empty(graph, name) for name in node.input)
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Multiply matrices."""
+        emit = graph.emitter(node)
+        equation = attribute(node, "equation").decode()
+        graph.replace(node, "Identity", [einsum(equation, [graph.tensor(name) for name in node.input], emit)])
+
+
+class TransposedProduct(Guard):
+    """A Transpose before a MatMul is fused with it, and the fused operator fails, gives what is in memory, or ends the
+    process if there is nothing to multiply.
+
+    A Reshape that changes nothing between the two prevents that, unless sizes are known, where it is removed: zeros
+    are written.
+    """
+
+    name = "product of a transposed matrix"
+    anchors = ("MatMul",)
+    seen, effect = ("1.21", "1.31"), "wrong result"
+    example = of_nodes(
+        [_NODE("Transpose", ["a"], ["t"], perm=[1, 0, 2]), _NODE("MatMul", ["t", "b"], ["y"])],
+        {"a": _ones(0, 3, 4), "b": _ones(3, 4, 6)},
+        _ones(3, 0, 6),
+    )
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """Operands that may be empty."""
+        return any(may_be_empty(graph, name) for name in node.input)
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Write zeros, or separate the two."""
+        emit = graph.emitter(node)
+        shapes = [graph.shape(name) for name in node.input]
+        one, other = (shape or () for shape in shapes)
+        if len(one) >= 2 and len(other) >= 2 and 0 in (one[-1], other[-2]):
+            left, right = map(graph.tensor, node.input)
+            sums = emit.op("ReduceSum", left, emit.constant([len(one) - 1]), keepdims=1)
+            sizes = emit.shape_of(right)
+            batch = emit.op("Slice", sizes, emit.constant([0]), emit.constant([-2]))
+            columns = emit.op("Slice", sizes, emit.constant([-1]), emit.constant([len(other)]))
+            graph.replace(node, "Expand", [sums, emit.op("Concat", batch, emit.constant([1]), columns, axis=0)])
+            return
+        for k, name in enumerate(node.input):
+            maker = graph.producer(name, "Transpose")
+            order = attribute(maker, "perm") if maker is not None else None
+            rank = len(order or shapes[k] or ())
+            if rank and name in self.known.transposed and (order is None or _is_fused(order)):
+                same = emit.op("Reshape", graph.tensor(name), emit.constant(np.zeros(rank, np.int64)), shape=shapes[k])
+                graph.set_input(node, k, same.name)
+
+
+class EmptyBatch(Guard):
+    """A MatMul does not broadcast a batch of one matrix to none, and if there is nothing to multiply its result has the
+    batch of the first operand, or what is in memory.
+
+    Operands are broadcast before.
+    """
+
+    name = "product of no batch"
+    anchors = ("MatMul",)
+    seen, effect = ("1.21", "1.31"), "wrong result"
+    example = one_node("MatMul", _ones(1, 2, 0), _ones(3, 0, 4), expected=np.zeros((3, 2, 4), np.float32))
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """Operands that may be empty, one of which has a batch."""
+        shapes = [graph.shape(name) for name in node.input]
+        ranks = [len(shape) for shape in shapes if shape is not None]
+        is_matrix = len(ranks) == 2 and min(ranks) >= 2 < max(ranks)
+        return is_matrix and any(may_be_empty(graph, name) for name in node.input)
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Broadcast what is not broadcast."""
+        one, other = (graph.shape(name) or () for name in node.input)
+        rank = max(len(one), len(other))
+        first, second = ((1,) * (rank - len(shape)) + shape[:-2] for shape in (one, other))
+        pairs = [*zip(first, second, strict=True)]
+        if len(one) > 2 and any(a == 1 and not b for a, b in pairs):
+            self._spread(graph, node, 0)
+        elif not one[-1] and not other[-2] and any(self._may_differ(graph, node, axis) for axis in range(2 - rank, 0)):
+            self._share_batch(graph, node, rank - len(one))
+        if len(other) > 2 and any(b == 1 and not a for a, b in pairs):
+            self._spread(graph, node, 1)
+
+    @staticmethod
+    def _may_differ(graph: Graph, node: NodeProto, axis: int) -> bool:
+        """Whether the first operand may have a smaller size than the second in a dimension of the batch."""
+        one, other = (graph.shape(name) or () for name in node.input)
+        place = axis - 2  # from the end
+        first, second = (shape[place] if len(shape) >= -place else 1 for shape in (one, other))
+        if first not in (1, None) or second == 1:
+            return False
+        is_in_both = min(len(one), len(other)) >= -place
+        return not (is_in_both and graph.same_size(node.input[0], place, node.input[1], place))
+
+    @staticmethod
+    def _spread(graph: Graph, node: NodeProto, position: int) -> None:
+        """Broadcast the batch of one operand to that of the other."""
+        emit = graph.emitter(node)
+        given, other = graph.tensor(node.input[position]), graph.tensor(node.input[1 - position])
+        batch = emit.op("Slice", emit.shape_of(other), emit.constant([0]), emit.constant([-2]))
+        target = emit.op("Concat", batch, emit.constant([1, 1]), axis=0)
+        graph.set_input(node, position, emit.op("Expand", given, target).name)
+
+    @staticmethod
+    def _share_batch(graph: Graph, node: NodeProto, missing: int) -> None:
+        """Give the first operand the batch of both, but only where it has no elements: nothing is copied."""
+        emit = graph.emitter(node)
+        given, other = map(graph.tensor, node.input)
+        zero, last = emit.constant([0]), emit.constant([-1])
+        batch = emit.op("Slice", emit.shape_of(other), zero, emit.constant([-2]))
+        target = emit.op("Concat", batch, emit.constant([1, 1]), axis=0)
+        nothing = emit.op("Expand", emit.op("Slice", given, zero, zero, last), target)
+        sizes = emit.shape_of(given)
+        own = emit.op("Concat", emit.constant([1] * missing), sizes, axis=0) if missing else sizes
+        is_empty = emit.op("Equal", emit.op("Gather", sizes, last), zero)
+        shape = emit.op("Where", is_empty, emit.shape_of(nothing), own)
+        graph.set_input(node, 0, emit.op("Reshape", given, shape, allowzero=1).name)
+
+
+class EmptyIntegerProduct(Guard):
+    """A MatMulInteger of rows without elements gives what is in memory.
+
+    Zeros are chosen.
+    """
+
+    name = "integer product of nothing"
+    anchors = ("MatMulInteger",)
+    seen, effect = ("1.21", "1.32"), "wrong result"
+    example = of_nodes(
+        [_NODE("MatMulInteger", ["a", "b"], ["y"])],
+        {"a": np.ones((20, 0), np.uint8), "b": np.ones((0, 30), np.uint8)},
+        np.zeros((20, 30), np.int32),
+        before={"a": np.ones((20, 7), np.uint8), "b": np.ones((7, 30), np.uint8)},
+    )
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """Rows that may be empty, as far as both operands tell."""
+        shapes = [graph.shape(name) for name in node.input[:2]]
+        sizes = [shape[max(-2 * k - 1, -2, -len(shape))] for k, shape in enumerate(shapes) if shape]
+        return not any(sizes)
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Choose zeros."""
+        emit = graph.emitter(node)
+        given = [graph.tensor(name) if name else None for name in node.input]
+        (product,) = emit.node("MatMulInteger", given, [TensorProto.INT32])
+        assert given[0] is not None
+        size = emit.op("Gather", emit.shape_of(given[0]), emit.constant(-1), shape=())
+        graph.replace(node, "Where", [emit.op("Equal", size, emit.constant(0)), emit.like(0, product), product])
+
+
+def moved_transpositions(model: ModelProto) -> set[str]:
+    """The tensors before which ONNX Runtime may put a Transpose: what transposed tensors lead to."""
+    found: set[str] = set()
+    _follow(model.graph, found)
+    return found
+
+
+def _follow(graph: GraphProto, found: set[str]) -> None:
+    for node in graph.node:
+        passes = node.domain == "" and node.op_type not in _NOT_PASSED and not found.isdisjoint(node.input)
+        if node.op_type == "Transpose" or passes:
+            found.update(node.output)
+        for body in subgraphs(node):
+            _follow(body, found)
+
+
+def _is_fused(order: Iterable[int]) -> bool:
+    """Whether ONNX Runtime fuses a Transpose with a MatMul: of matrices, with their batch or its first dimension."""
+    given = [*order]
+    rank = len(given)
+    if given[:-2] == [*range(rank - 2)]:
+        return True
+    return given in ([*range(1, rank - 1), 0, rank - 1], [*range(1, rank), 0])

@@ -1,0 +1,67 @@
+"""Every known fault of ONNX Runtime: its smallest model as it is, and guarded."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from onnx_sparse import InferenceSession
+from onnx_sparse.converters.onnxruntime.guards import GUARDS, guard
+
+VERSION = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
+
+#: Runs a model in a process of its own, which may end.
+_CHILD = """
+import pickle, sys
+import onnxruntime
+onnxruntime.set_default_logger_severity(4)
+model, runs = pickle.load(sys.stdin.buffer)
+session = onnxruntime.InferenceSession(model)
+for inputs in runs:
+    (answer,) = session.run(["y"], inputs)
+sys.stdout.buffer.write(pickle.dumps(answer))
+"""
+
+
+def shows(kind):
+    """Whether ONNX Runtime, as it is, does not give the right answer."""
+    example = kind.example()
+    runs = [dict(inputs) for inputs in (example.before, example.before, example.inputs) if inputs is not None]
+    given = pickle.dumps((example.model.SerializeToString(), runs))
+    done = subprocess.run([sys.executable, "-c", _CHILD], input=given, capture_output=True, check=False)
+    if done.returncode:
+        return True
+    answer = pickle.loads(done.stdout)
+    is_float = answer.dtype.kind == "f"
+    return not np.array_equal(answer, example.expected, equal_nan=is_float)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", GUARDS, ids=lambda kind: kind.__name__)
+def test_what_is_said_of_versions(kind):
+    """A fault that has gone, or come, is to be said where it is described."""
+    first, last = (tuple(map(int, version.split("."))) for version in kind.seen)
+    is_known = first <= VERSION <= last
+    if not (is_known and kind.varies):
+        assert shows(kind) == is_known
+
+
+@pytest.mark.parametrize("kind", GUARDS, ids=lambda kind: kind.__name__)
+def test_guarded(kind):
+    example = kind.example()
+    model = onnx.shape_inference.infer_shapes(example.model)
+    attempts = guard(model)
+    assert kind.name in {attempt.rule for attempt in attempts if attempt.fired}
+    onnx.checker.check_model(model, full_check=True)
+    session = InferenceSession(model)
+    for inputs in filter(None, (example.before, example.inputs)):
+        (got,) = session.run(None, dict(inputs))
+    assert got.dtype == example.expected.dtype
+    assert got.shape == example.expected.shape
+    np.testing.assert_array_equal(got, example.expected)
