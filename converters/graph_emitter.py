@@ -17,6 +17,8 @@ from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType
 
 IR_VERSION = 10
+#: The operator sets beside the default one: LabelEncoder has its lists of each type since version 2.
+_VERSIONS = {DOMAIN: OPSET_VERSION, "ai.onnx.ml": 2}
 #: The most elements of a constant that is shared with equal ones.
 _MOST_SHARED = 64
 
@@ -63,7 +65,7 @@ class GraphEmitter(Emitter):
         while given and given[-1] is None:  # ONNX Runtime's Squeeze fails on an axes input with an empty name
             given.pop()
         if domain:
-            self.domains[domain] = OPSET_VERSION if domain == DOMAIN else 1
+            self.domains[domain] = _VERSIONS.get(domain, 1)
         label = self.names.fresh(f"{self._prefix}/{op_type}")
         outputs = [self.names.fresh(f"{label}:{k}") if k else label for k in range(len(dtypes))]
         written = {name: value for name, value in attributes.items() if value is not None}

@@ -6,7 +6,6 @@ It is a sorted table of LevelDB's format, whose values are BundleEntryProto mess
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +15,7 @@ import numpy as np
 
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.lazy_imports import require
-from onnx_sparse.converters.varint import read_varint
-
-_FOOTER = 48
-_MAGIC = 0xDB4775248B80FB57
-#: After each block: how it is compressed, and its checksum.
-_TRAILER = 5
+from onnx_sparse.converters.tensorflow.reading import sorted_table
 
 
 @dataclass(frozen=True)
@@ -62,7 +56,7 @@ def large_tensors(prefix: Path, least: int) -> dict[str, StoredTensor]:
     """
     try:
         content = prefix.with_name(f"{prefix.name}.index").read_bytes()
-        entries = dict(_table(content))
+        entries = dict(sorted_table.entries(content))
         return dict(_large(entries, prefix, least))
     except Exception:  # whatever a damaged index leads to: TensorFlow reads it then, and says what is wrong
         return {}
@@ -87,41 +81,3 @@ def _large(entries: dict[bytes, bytes], prefix: Path, least: int) -> Iterator[tu
         is_whole = tensor.nbytes == entry.size and entry.offset >= 0 and min(shape, default=0) > 0
         if is_whole and shard.stat().st_size >= entry.offset + entry.size:
             yield key.decode(), tensor
-
-
-def _table(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The keys and values of a sorted table.
-
-    Raises:
-        ValueError: It is none, or compressed.
-    """
-    footer = content[-_FOOTER:]
-    if len(footer) < _FOOTER or struct.unpack("<Q", footer[-8:])[0] != _MAGIC:
-        raise ValueError("not a sorted table")
-    position = 0
-    handle = []
-    for _ in range(4):  # the offsets and sizes of two blocks, of which the second is the index
-        number, position = read_varint(footer, position)
-        handle.append(number)
-    for _, block in _entries(content, handle[2], handle[3]):
-        offset, position = read_varint(block, 0)
-        size, _ = read_varint(block, position)
-        yield from _entries(content, offset, size)
-
-
-def _entries(content: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
-    """The keys and values of a block. A key begins as the one before it, which is not repeated."""
-    block = content[offset : offset + size]
-    if len(content) < offset + size + _TRAILER or content[offset + size] != 0:
-        raise ValueError("a block is cut off or compressed")
-    (restarts,) = struct.unpack("<I", block[-4:])
-    end = size - 4 * (restarts + 1)
-    position, key = 0, b""
-    while position < end:
-        shared, position = read_varint(block, position)
-        own, position = read_varint(block, position)
-        length, position = read_varint(block, position)
-        key = key[:shared] + block[position : position + own]
-        position += own
-        yield key, block[position : position + length]
-        position += length

@@ -13,16 +13,19 @@ from onnx_sparse.converters.arrays_on_disk import NoRoomError
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
 from onnx_sparse.converters.feature_record import record_features
 from onnx_sparse.converters.graphs import graphs
+from onnx_sparse.converters.onnxruntime.bfloat16 import compute_in_float
 from onnx_sparse.converters.onnxruntime.guards import guard
 from onnx_sparse.converters.onnxruntime.layouts import carry_transpositions
 from onnx_sparse.converters.onnxruntime.not_a_number import PlaceOfNaN
-from onnx_sparse.converters.rewriting.explanation import count_nodes
+from onnx_sparse.converters.rewriting.explanation import Attempt, count_nodes
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.explanation import Explanation, count_source_nodes
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.tensorflow.naming import name_inputs_and_outputs
+from onnx_sparse.converters.tensorflow.rewriting import rewrite
 from onnx_sparse.converters.tensorflow.simplification import simplify
 from onnx_sparse.converters.tensorflow.source import Frozen, Source
+from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
 from onnx_sparse.schemas import DOMAIN, OPS
 
 #: The limit of protocol buffers; the tools of the onnx package refuse larger models.
@@ -81,11 +84,9 @@ def convert(
     require("tensorflow")
     require("tf2onnx")
     # These modules import packages that come with TensorFlow, so they are imported once it is known to be installed.
-    from onnx_sparse.converters.onnxruntime.bfloat16 import compute_in_float
     from onnx_sparse.converters.tensorflow.input_ranks import with_ranks
     from onnx_sparse.converters.tensorflow.large_tables import attach
     from onnx_sparse.converters.tensorflow.load import load
-    from onnx_sparse.converters.tensorflow.rewriting import rewrite
     from onnx_sparse.converters.tensorflow.tf2onnx_bridge import to_onnx
 
     with _ONE_AT_A_TIME, quietly():
@@ -96,26 +97,8 @@ def convert(
         model = to_onnx(frozen)
         renamed = name_inputs_and_outputs(model, frozen)
         tell("rewriting")
-        model.ir_version = _IR_VERSION
-        model.producer_name, model.producer_version = "onnx_sparse", ""
-        model.graph.name, model.graph.doc_string = frozen.name, ""
-        _drop_unused_imports(model)
-        _admit_string_operators(model)
-        model = _inferred(model)
-        simplify(model)
-        model = _inferred(model)  # more is known now that constants are folded
-        carry_transpositions(model)
-        simplify(model)
-        nodes_before = count_nodes(model)
-        attempts = rewrite(model)
-        model = _inferred(model)
-        splits = {name for ragged in loaded.specs.ragged for name in ragged.splits}
-        guard(model, positions=splits, omitted=_NOT_NEEDED)
-        tell("checking")
-        model = _inferred(model, strict=True)
-        _admit_equal_strings(model)
-        compute_in_float(model)
-        _check(model)
+        model.graph.name = frozen.name
+        model, nodes_before, attempts = finished(model, loaded.specs, tell)
         set_aside = {f"{name}:0": array for name, array in frozen.embedding_tables.items()}
         attach(model, {renamed.get(name, name): array for name, array in set_aside.items()}, tables)
         record_features(model, loaded.specs)
@@ -129,6 +112,45 @@ def convert(
                 )
             )
     return model
+
+
+def finished(
+    model: ModelProto, specs: CompositeSpecs, tell: Callable[[str], None] = lambda stage: None
+) -> tuple[ModelProto, int, list[Attempt]]:
+    """What is done with a model once its nodes are converted: simplified, rewritten, guarded and checked.
+
+    Args:
+        model: The model; it is changed.
+        specs: What is known of its inputs.
+        tell: Called with `"checking"` as that begins.
+
+    Returns:
+        The model; the number of its nodes before it was rewritten; the outcome of each rule.
+
+    Raises:
+        ConversionError: It is not valid.
+    """
+    model.ir_version = _IR_VERSION
+    model.producer_name, model.producer_version = "onnx_sparse", ""
+    model.graph.doc_string = ""
+    _drop_unused_imports(model)
+    _admit_string_operators(model)
+    model = _inferred(model)
+    simplify(model)
+    model = _inferred(model)  # more is known now that constants are folded
+    carry_transpositions(model)
+    simplify(model)
+    nodes_before = count_nodes(model)
+    attempts = rewrite(model)
+    model = _inferred(model)
+    splits = {name for ragged in specs.ragged for name in ragged.splits}
+    guard(model, positions=splits, omitted=_NOT_NEEDED)
+    tell("checking")
+    model = _inferred(model, strict=True)
+    _admit_equal_strings(model)
+    compute_in_float(model)
+    _check(model)
+    return model, nodes_before, attempts
 
 
 def _frozen(source: Source) -> Frozen:

@@ -18,7 +18,7 @@ _PROGRAMS = {
     "models": 1,
     "messages": 1,
     "files": 7,
-    "readers": 11,
+    "readers": 12,
     "memory": 3,
     "concurrency": 1,
     "writers": 1,

@@ -102,6 +102,12 @@ def _lookup_tables() -> Callable[[Path], object]:
     return lambda path: read([f"words={path}"])
 
 
+def _tensorflow() -> Callable[[Path], object]:
+    from onnx_sparse.converters.tensorflow.importing import import_graph
+
+    return import_graph
+
+
 # --- Sound files ------------------------------------------------------------------------------------------------------
 
 
@@ -129,6 +135,31 @@ def _npy_files() -> Iterable[bytes]:
             yield Path(folder, "array.npy").read_bytes()
 
 
+def _tensorflow_graphs() -> Iterable[bytes]:
+    """A product with a constant, and a loop that calls functions, without TensorFlow."""
+    from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
+
+    graph = GraphDef()
+    graph.node.add(name="x", op="Placeholder").attr["dtype"].type = 1
+    constant = graph.node.add(name="weight", op="Const")
+    tensor = constant.attr["value"].tensor
+    constant.attr["dtype"].type = tensor.dtype = 1
+    tensor.tensor_shape.dim.add(size=2)
+    tensor.tensor_content = np.float32([1, 2]).tobytes()
+    graph.node.add(name="y", op="Mul", input=["x", "weight"]).attr["T"].type = 1
+    yield graph.SerializeToString()
+    function = graph.library.function.add()
+    function.signature.name = "double"
+    function.signature.input_arg.add(name="a", type=1)
+    function.signature.output_arg.add(name="b", type=1)
+    function.node_def.add(name="sum", op="AddV2", input=["a", "a"]).attr["T"].type = 1
+    function.ret["b"] = "sum:z:0"
+    call = graph.node.add(name="call", op="PartitionedCall", input=["y"])
+    call.attr["f"].func.name = "double"
+    call.attr["Tout"].list.type.append(1)
+    yield graph.SerializeToString()
+
+
 _TENSOR = b"$Version=1.0\nformat=2\ndtype=1\ndims=2,3\n$Object.Count=1\n$Object.Length=12\n$Object.data=0,12\n$End=1\n"
 _TABLES = (
     b"OpName|OpParam|InNum|InDType|InFormat|InShape|OutNum|OutDType|OutFormat|OutShape|SocVersion\n"
@@ -145,6 +176,7 @@ READERS = {
     "GE's text": Reader(_ascend, ".txt", _ascend_files(".txt", "dynamo.pbtxt")),
     "fields": Reader(_fields, ".onnx", _ascend_files(".onnx", ".air")),
     "OpenVINO": Reader(_openvino, ".xml", _openvino_files),
+    "TensorFlow": Reader(_tensorflow, ".pb", _tensorflow_graphs),
     "archives": Reader(_archives, ".npz", _npz_files),
     "arrays": Reader(_arrays, ".npy", _npy_files),
     "lookup tables": Reader(_lookup_tables, ".npz", _npz_files),

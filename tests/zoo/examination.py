@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,14 @@ class Examined(Outcome):
 
     Attributes:
         convert_seconds: The time of the conversion.
+        front_end: The outcome of the front end that needs no TensorFlow: "equal", or what is wrong.
+        import_seconds: The time of its conversion.
         tensorflow_ms, onnx_ms: The median time of a run of a larger batch.
     """
 
     convert_seconds: float = 0.0
+    front_end: str = ""
+    import_seconds: float = 0.0
     tensorflow_ms: float | None = None
     onnx_ms: float | None = None
 
@@ -105,19 +110,29 @@ def _convert_and_compare(built: Built, saved: Any, folder: str, found: Examined,
     outputs = [value.name for value in session.get_outputs()]
     signature = saved.signatures["serving_default"]
 
-    def run_onnx(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        fed = {name: _as_text(array) for name, array in batch.items() if name in names}
-        return dict(zip(outputs, session.run(outputs, fed), strict=True))
+    def runs(session: Any) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
+        def run(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            fed = {name: _as_text(array) for name, array in batch.items() if name in names}
+            return dict(zip(outputs, session.run(outputs, fed), strict=True))
+
+        return run
+
+    run_onnx = runs(session)
 
     def run_tensorflow(batch: dict[str, np.ndarray]) -> dict[str, Any]:
         taken = signature.structured_input_signature[1]
         return signature(**{name: tf.constant(array) for name, array in batch.items() if name in taken})
 
+    run_imported = _imported(folder, found, runs)
     for kind in KINDS:
         batch = feeds(built.inputs, kind, found.name, built.least)
         found.batches[kind], note = _compare(batch, run_tensorflow, run_onnx)
         if note:
             found.notes.append(f"{kind}: {note}")
+        if run_imported is not None and found.batches[kind] == "equal":
+            verdict, note = _compare(batch, run_tensorflow, run_imported)
+            if verdict != "equal":
+                found.front_end = f"{kind}: {verdict}: {note}"
     verdicts = list(found.batches.values())
     if not any(found.batches[kind] == "equal" for kind in WITH_ROWS):
         found.notes.append("no batch with rows was compared")
@@ -128,6 +143,24 @@ def _convert_and_compare(built: Built, saved: Any, folder: str, found: Examined,
         batch = feeds(built.inputs, TIMED, found.name, built.least)
         found.tensorflow_ms = _milliseconds(run_tensorflow, batch)
         found.onnx_ms = _milliseconds(run_onnx, batch)
+
+
+def _imported(
+    folder: str, found: Examined, runs: Callable[[Any], Callable[..., dict[str, np.ndarray]]]
+) -> Callable[..., dict[str, np.ndarray]] | None:
+    """What runs the model that the front end without TensorFlow makes; None if it makes none."""
+    from onnx_sparse import InferenceSession
+    from onnx_sparse.converters.tensorflow.importing import import_saved_model
+
+    begin = time.perf_counter()
+    try:
+        session = InferenceSession(import_saved_model(Path(folder)))
+    except Exception as error:  # whatever is wrong with it
+        found.front_end = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        return None
+    found.import_seconds = time.perf_counter() - begin
+    found.front_end = "equal"
+    return runs(session)
 
 
 def _verify(folder: str, model: Any, found: Examined) -> None:

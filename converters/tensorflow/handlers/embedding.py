@@ -10,6 +10,7 @@ from onnx_sparse.converters.tensorflow.handlers.partitions import number_of_segm
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 
 _INPUTS = ("data", "indices", "segment_ids")
+_IGNORED = ("sparse_gradient",)
 _SIZED_NOTES = "entries of segments >= num_segments are dropped; TensorFlow raises"
 
 
@@ -24,33 +25,39 @@ def _reduce_by_segment(op_type: str, node: Node, emit: Emitter) -> tuple[Tensor,
     return emit.domain_op(op_type, {"emb_table": node["data"], **index})
 
 
-@handles("SparseSegmentSum", inputs=_INPUTS, to="EmbeddingSegmentsSum")
+@handles("SparseSegmentSum", inputs=_INPUTS, to="EmbeddingSegmentsSum", ignored=_IGNORED)
 @handles(
-    "SparseSegmentSumWithNumSegments", inputs=(*_INPUTS, "num_segments"), to="EmbeddingSegmentsSum", notes=_SIZED_NOTES
+    "SparseSegmentSumWithNumSegments",
+    inputs=(*_INPUTS, "num_segments"),
+    to="EmbeddingSegmentsSum",
+    notes=_SIZED_NOTES,
+    ignored=_IGNORED,
 )
 def sparse_segment_sum(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Unweighted, empty segments are 0."""
     return _reduce_by_segment("EmbeddingSegmentsSum", node, emit)
 
 
-@handles("SparseSegmentMean", inputs=_INPUTS, to="EmbeddingSegmentsMean")
+@handles("SparseSegmentMean", inputs=_INPUTS, to="EmbeddingSegmentsMean", ignored=_IGNORED)
 @handles(
     "SparseSegmentMeanWithNumSegments",
     inputs=(*_INPUTS, "num_segments"),
     to="EmbeddingSegmentsMean",
     notes=_SIZED_NOTES,
+    ignored=_IGNORED,
 )
 def sparse_segment_mean(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Unweighted, empty segments are 0."""
     return _reduce_by_segment("EmbeddingSegmentsMean", node, emit)
 
 
-@handles("SparseSegmentSqrtN", inputs=_INPUTS, to="EmbeddingSegmentsSqrtN")
+@handles("SparseSegmentSqrtN", inputs=_INPUTS, to="EmbeddingSegmentsSqrtN", ignored=_IGNORED)
 @handles(
     "SparseSegmentSqrtNWithNumSegments",
     inputs=(*_INPUTS, "num_segments"),
     to="EmbeddingSegmentsSqrtN",
     notes=_SIZED_NOTES,
+    ignored=_IGNORED,
 )
 def sparse_segment_sqrt_n(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Unweighted, empty segments are 0."""

@@ -121,6 +121,8 @@ def keys_of(tensor: Tensor, what: str) -> list[bytes]:
 
 def with_names(serialized: Tensor, names: Tensor, emit: Emitter) -> Tensor:
     """The messages, which are refused if there are names, but more or fewer."""
+    if serialized.rank > 1:
+        raise Unsupported(f"{serialized} is not a vector of messages")
     if names.shape == (0,) or serialized.rank == 0 == names.rank:
         return serialized
     if serialized.rank != 1 or names.rank != 1:

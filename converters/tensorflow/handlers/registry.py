@@ -43,10 +43,12 @@ class Handler(registry.Handler):
         inputs: TensorFlow's names of its inputs, in order; one that ends in `*` is a list of N tensors.
         dtypes: The element types, where `to` is a standard operator; else those of the domain's operator.
         partial: Whether it takes only nodes whose first input has one of these types; tf2onnx converts the others.
+        ignored: The attributes that say how TensorFlow computes or reports, but not what.
     """
 
     inputs: tuple[str, ...]
     partial: bool = False
+    ignored: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.dtypes:  # the domain's operators without a type variable are on int64

@@ -97,12 +97,17 @@ class _Dense(_Feature):
         return not self.may_be_missing if self.in_lists else self.default is None
 
 
+#: The numbers of features, which their keys say as well.
+_COUNTS = ("Ncontext_sparse", "Ncontext_dense", "Nfeature_list_sparse", "Nfeature_list_dense")
+
+
 @handles(
     "ParseSequenceExample",
     inputs=("serialized", "debug_name", "context_dense_defaults*"),
     to="ParseSequenceExample",
     dtypes=_TYPES,
     notes=NAMES_NOTE,
+    ignored=_COUNTS,
 )
 def parse_sequence_example(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The keys are attributes."""
@@ -122,6 +127,7 @@ def parse_sequence_example(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     to="ParseSequenceExample",
     dtypes=_TYPES,
     notes=NAMES_NOTE,
+    ignored=_COUNTS,
 )
 def parse_sequence_example_v2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The keys are vectors; there are ragged features, too, and `serialized` may be a scalar."""

@@ -88,25 +88,45 @@ class _Sets:
     rank: int
 
 
-@handles("DenseToDenseSetOperation", inputs=("set1", "set2"), to="Unique", dtypes=_IN_SETS)
+@handles(
+    "DenseToDenseSetOperation", inputs=("set1", "set2"), to="Unique", dtypes=_IN_SETS, ignored=("validate_indices",)
+)
 def dense_to_dense(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """A set operation on the rows of two dense tensors."""
     return _combined(node, _rows(node["set1"], emit), _rows(node["set2"], emit), emit)
 
 
-@handles("DenseToSparseSetOperation", inputs=("set1", *_SPARSE_2), to="Unique", dtypes=_IN_SETS)
+@handles(
+    "DenseToSparseSetOperation",
+    inputs=("set1", *_SPARSE_2),
+    to="Unique",
+    dtypes=_IN_SETS,
+    ignored=("validate_indices",),
+)
 def dense_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """A set operation on the rows of a dense and of a sparse tensor."""
     return _combined(node, _rows(node["set1"], emit), _entries(node, _SPARSE_2, emit), emit)
 
 
-@handles("SparseToSparseSetOperation", inputs=(*_SPARSE_1, *_SPARSE_2), to="Unique", dtypes=_IN_SETS)
+@handles(
+    "SparseToSparseSetOperation",
+    inputs=(*_SPARSE_1, *_SPARSE_2),
+    to="Unique",
+    dtypes=_IN_SETS,
+    ignored=("validate_indices",),
+)
 def sparse_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """A set operation on the rows of two sparse tensors."""
     return _combined(node, _entries(node, _SPARSE_1, emit), _entries(node, _SPARSE_2, emit), emit)
 
 
-@handles("SetSize", inputs=("set_indices", "set_values", "set_shape"), to="Unique", dtypes=_IN_SETS)
+@handles(
+    "SetSize",
+    inputs=("set_indices", "set_values", "set_shape"),
+    to="Unique",
+    dtypes=_IN_SETS,
+    ignored=("validate_indices",),
+)
 def set_size(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The number of different values in each row."""
     sets = _entries(node, ("set_indices", "set_values", "set_shape"), emit)

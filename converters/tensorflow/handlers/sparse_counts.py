@@ -51,13 +51,13 @@ def _counts(node: Node, rows: Rows, emit: Emitter) -> tuple[Tensor, Tensor, Tens
     weights = weights_or_ones(node["weights"], values, emit)
     flat = emit.constant([-1])
     weights, numbers = emit.op("Reshape", weights, flat), emit.cast(emit.op("Reshape", values, flat), TensorProto.INT64)
-    longest = int(attributes.get("maxlength", -1))
+    shortest, longest = (int(attributes.get(name, -1)) for name in ("minlength", "maxlength"))
     counted = emit.op("GreaterOrEqual", numbers, emit.constant(0))
     if longest >= 0:
         counted = emit.op("And", counted, emit.op("Less", numbers, emit.constant(longest)))
         width = emit.constant([longest])
     else:
-        least = emit.constant([max(0, int(attributes.get("minlength", -1)) - 1)])
+        least = emit.constant([max(0, shortest - 1)])
         largest = emit.op("ReduceMax", emit.op("Concat", least, numbers, axis=0), emit.constant([0]), keepdims=1)
         width = emit.op("Add", largest, emit.constant([1]))
     numbers, weights = (emit.op("Compress", each, counted, axis=0) for each in (numbers, weights))

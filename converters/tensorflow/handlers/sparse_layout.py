@@ -34,6 +34,7 @@ def sparse_reorder(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("sparse_indices", "output_shape", "sparse_values", "default_value"),
     to="ScatterND",
     dtypes=_ANYTHING,
+    ignored=("validate_indices",),
 )
 def sparse_to_dense(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The default everywhere, with the values scattered into it."""

@@ -56,6 +56,7 @@ def as_string(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     "Equal",
     "NotEqual",
     inputs=("x", "y"),
+    ignored=("incompatible_shape_error",),
     to="Equal",
     dtypes=("string",),
     notes="strings; the model then has opset 19. tf2onnx converts numbers",

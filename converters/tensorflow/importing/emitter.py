@@ -1,0 +1,156 @@
+"""Writes the nodes of a TensorFlow graph, and keeps large constants out of the messages until these are finished."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.inference import computed_value, is_small
+from onnx_sparse.converters.inferring_emitter import InferringEmitter
+from onnx_sparse.converters.names import Names
+from onnx_sparse.converters.onnxruntime.kernel_types import computed_in, operands
+from onnx_sparse.converters.tensor import Array, Shape, Tensor
+from onnx_sparse.schemas.declaration import DType, numpy_dtype
+
+#: The most elements of a tensor that is filled while a model is converted.
+_SMALL = 4096
+#: Operators that move the elements of tensors and do not change them.
+_MOVING = frozenset({"Concat", "Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze"})
+#: Sizes that stand for unknown ones; where the two lead to one result, it has no unknown size.
+_STAND_INS = (100_003, 100_019)
+
+#: Constants of at least so many bytes are not copied into the graph.
+LARGE = 1 << 20
+
+
+class Emitter(InferringEmitter):
+    """The graph, or the body of a control-flow operator, under construction.
+
+    Attributes:
+        large: The large constants by name, of the whole model; they are inputs of its graph until they are attached.
+    """
+
+    def __init__(
+        self,
+        names: Names | None = None,
+        domains: dict[str, int] | None = None,
+        large: dict[str, Array] | None = None,
+    ) -> None:
+        super().__init__(names, domains)
+        self.large: dict[str, Array] = {} if large is None else large
+        self._sizes: dict[str, Shape] = {}  # what is known of tensors of sizes
+
+    def body(self) -> Emitter:
+        """An emitter for a body within this graph."""
+        return Emitter(self.names, self.domains, self.large)
+
+    def _add_constant(self, array: Array, dtype: DType, name: str) -> str:
+        if dtype == TensorProto.STRING:
+            _refuse_other_than_text(array)
+        if array.nbytes < LARGE or dtype == TensorProto.STRING:
+            return super()._add_constant(array, dtype, name)
+        name = name or self.names.fresh("constant")
+        self.large[name] = array
+        return name
+
+    def op(
+        self, op_type: str, *inputs: Tensor | None, dtype: DType | None = None, shape: Shape | None = None, **attrs: Any
+    ) -> Tensor:
+        """Add a standard node with one result; see `Emitter`. Doubles are not computed in float."""
+        first = next((tensor.dtype for tensor in inputs[operands(op_type)] if tensor is not None), None)
+        if op_type != "ReduceProd" and first == TensorProto.DOUBLE and computed_in(op_type, first) == TensorProto.FLOAT:
+            raise Unsupported(f"ONNX Runtime has no {op_type} of double")
+        made = super().op(op_type, *inputs, dtype=dtype, shape=shape, **attrs)
+        return self._with_known_sizes(op_type, inputs, attrs, made) if made.value is None else made
+
+    def shape_of(self, tensor: Tensor, start: int | None = None, end: int | None = None) -> Tensor:
+        """The shape of a tensor, or part of it, as int64; a constant if it is known."""
+        made = super().shape_of(tensor, start, end)
+        if made.value is None and tensor.shape is not None:
+            self._sizes[made.name] = tensor.shape[start:end]
+        return made
+
+    def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
+        """Cast a tensor; it is returned as it is if it has that element type."""
+        made = super().cast(tensor, dtype)
+        if tensor.name in self._sizes:
+            self._sizes[made.name] = self._sizes[tensor.name]
+        return made
+
+    def domain_op(
+        self, op_type: str, inputs: Mapping[str, Tensor | None], attributes: Mapping[str, str] | None = None
+    ) -> tuple[Tensor, ...]:
+        """Add a node of the domain in canonical form; see `Emitter`. A small tensor of one constant is a constant."""
+        dims, value = inputs.get("dims"), inputs.get("value")
+        if op_type == "Fill" and dims is not None and value is not None and is_small(dims) and value.value is not None:
+            shape = tuple(int(size) for size in dims.integers("dims"))
+            if 0 <= math.prod(shape) <= _SMALL and min(shape, default=0) >= 0 and value.value.size == 1:
+                return (self.constant(np.full(shape, value.value.reshape(()), value.value.dtype), value.dtype),)
+        return super().domain_op(op_type, inputs, attributes)
+
+    def known_sizes(self, tensor: Tensor) -> Shape | None:
+        """What is known of the elements of a vector of sizes."""
+        if tensor.value is not None:
+            return tuple(int(size) for size in tensor.value.reshape(-1))
+        return self._sizes.get(tensor.name)
+
+    def _with_known_sizes(
+        self, op_type: str, inputs: Sequence[Tensor | None], attributes: Mapping[str, Any], made: Tensor
+    ) -> Tensor:
+        """The result of an operator that moves sizes of which some are known, as a constant if it has only these."""
+        known = [tensor is not None and tensor.name in self._sizes for tensor in inputs]
+        if op_type not in _MOVING or not any(known):
+            return made
+        computed = []
+        for unknown in _STAND_INS:
+            given = []
+            for tensor, has_sizes in zip(inputs, known, strict=True):
+                if tensor is not None and has_sizes:
+                    sizes = [unknown if size is None else size for size in self._sizes[tensor.name]]
+                    tensor = replace(tensor, value=np.array(sizes, numpy_dtype(tensor.dtype)).reshape(_rank_of(tensor)))
+                given.append(tensor)
+            if not all(tensor is None or is_small(tensor) for tensor in given):
+                return made
+            computed.append(computed_value(op_type, given, attributes, self.domains))
+        one, other = computed
+        if one is None or other is None:
+            return made
+        if np.array_equal(one, other):
+            return self.constant(one, made.dtype)
+        if one.ndim <= 1:
+            moved = zip(one.reshape(-1).tolist(), other.reshape(-1).tolist(), strict=True)
+            self._sizes[made.name] = tuple(a if a == b else None for a, b in moved)
+        return made
+
+    def int64(self, tensor: Tensor) -> Tensor:
+        """The tensor as int64, ONNX's type of shapes, axes and counts."""
+        return self.cast(tensor, TensorProto.INT64)
+
+    def vector(self, tensor: Tensor) -> Tensor:
+        """A scalar or vector of integers as a vector of int64."""
+        if tensor.value is not None:
+            return self.constant(np.reshape(tensor.value, -1), TensorProto.INT64)
+        if tensor.shape is not None and len(tensor.shape) == 1:
+            return self.int64(tensor)
+        return self.op("Reshape", self.int64(tensor), self.constant([-1]))
+
+
+def _refuse_other_than_text(array: Array) -> None:
+    """Refuse strings that ONNX Runtime would not load."""
+    for text in array.reshape(-1):
+        if isinstance(text, bytes):
+            try:
+                text.decode()
+            except UnicodeDecodeError:
+                raise Unsupported("it has strings that are not UTF-8") from None
+
+
+def _rank_of(sizes: Tensor) -> tuple[int, ...]:
+    """The shape to give to known sizes: that of a scalar or a vector."""
+    return () if sizes.shape == () else (-1,)

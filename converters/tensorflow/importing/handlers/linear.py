@@ -1,0 +1,47 @@
+"""tf.raw_ops.MatMul, BatchMatMul, BatchMatMulV2 and V3."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.emitter import Emitter
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.registry import Node
+from onnx_sparse.converters.tensorflow.importing.handlers.registry import handles
+
+_NUMBERS = ("all numbers",)
+
+
+@handles("MatMul", inputs=("a", "b"), to="MatMul", dtypes=_NUMBERS, ignored=("grad_a", "grad_b"))
+def mat_mul(node: Node, emit: Emitter) -> Tensor:
+    """The product of two matrices, either of which may be transposed."""
+    a, b = node["a"], node["b"]
+    if node.attributes["transpose_a"]:
+        a = emit.op("Transpose", a, perm=[1, 0])
+    if node.attributes["transpose_b"]:
+        b = emit.op("Transpose", b, perm=[1, 0])
+    return emit.op("MatMul", a, b)
+
+
+@handles("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", inputs=("x", "y"), to="MatMul", dtypes=_NUMBERS,
+         ignored=("grad_x", "grad_y"))  # fmt: skip
+def batch_mat_mul(node: Node, emit: Emitter) -> Tensor:
+    """The products of matrices, in batches that are broadcast."""
+    x, y = (_adjoint(node[name], emit) if node.attributes[f"adj_{name}"] else node[name] for name in ("x", "y"))
+    dtype = node.dtypes[0]
+    return emit.op("MatMul", emit.cast(x, dtype), emit.cast(y, dtype))
+
+
+def _adjoint(x: Tensor, emit: Emitter) -> Tensor:
+    """The matrices transposed; they are real."""
+    rank = x.rank
+    return emit.op("Transpose", x, perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
+@handles("MatrixDeterminant", inputs=("input",), to="Det", dtypes=("float",))
+def determinant(node: Node, emit: Emitter) -> Tensor:
+    """The determinants of matrices."""
+    if node["input"].dtype != TensorProto.FLOAT:
+        raise Unsupported("ONNX Runtime has determinants of float only")
+    return emit.op("Det", node["input"])

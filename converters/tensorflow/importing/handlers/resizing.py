@@ -1,0 +1,247 @@
+"""tf.raw_ops.ResizeNearestNeighbor, ResizeBilinear, ResizeBicubic, ResizeArea and CropAndResize.
+
+Positions and weights are computed as TensorFlow's kernels compute them; ONNX's Resize rounds positions otherwise.
+"""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.registry import Node
+from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.tensorflow.importing.handlers.registry import handles
+
+_FLOAT = TensorProto.FLOAT
+_IMAGES = ("all numbers",)
+#: The steps into which TensorFlow divides the way from one pixel to the next for its cubic weights.
+_CUBIC_STEPS = 1024
+
+
+class _Axis:
+    """One spatial axis of images: the positions in them from which each pixel of the result comes."""
+
+    def __init__(self, node: Node, images: Tensor, axis: int, emit: Emitter) -> None:
+        self._emit, self.axis = emit, axis
+        self._align, self.centers = (bool(node.attributes[name]) for name in ("align_corners", "half_pixel_centers"))
+        if self._align and self.centers:
+            raise Unsupported("it has align_corners and half_pixel_centers, of which TensorFlow takes one")
+        size = emit.int64(node["size"])
+        self.before = emit.scalar(emit.op("Gather", emit.shape_of(images), emit.constant([axis])))
+        self.after = emit.scalar(emit.op("Gather", size, emit.constant([axis - 1])))
+        self.last = emit.op("Sub", self.before, emit.constant(1))
+        before, after = (emit.cast(count, _FLOAT) for count in (self.before, self.after))
+        self.scale = emit.op("Div", before, after)
+        if self._align:
+            one = emit.constant(1.0, _FLOAT)
+            steps = emit.op("Max", emit.op("Sub", after, one), one)
+            aligned = emit.op("Div", emit.op("Sub", before, one), steps)
+            self.scale = emit.op("Where", emit.op("Greater", after, one), aligned, self.scale)
+        self.numbers = emit.cast(emit.op("Range", emit.constant(0), self.after, emit.constant(1)), _FLOAT)
+
+    def positions(self) -> Tensor:
+        """Where each pixel comes from, with fractions."""
+        emit = self._emit
+        if not self.centers:
+            return emit.op("Mul", self.numbers, self.scale)
+        half = emit.constant(0.5, _FLOAT)
+        return emit.op("Sub", emit.op("Mul", emit.op("Add", self.numbers, half), self.scale), half)
+
+    def nearest(self) -> Tensor:
+        """The pixel from which each comes."""
+        emit, half = self._emit, self._emit.constant(0.5, _FLOAT)
+        numbers = emit.op("Add", self.numbers, half) if self.centers else self.numbers
+        places = emit.op("Mul", numbers, self.scale)
+        if self._align:  # rounded, a half away from zero
+            places = emit.op("Add", places, half)
+        return self.bounded(emit.cast(emit.op("Floor", places), TensorProto.INT64))
+
+    def bounded(self, places: Tensor) -> Tensor:
+        """Places within the images."""
+        emit = self._emit
+        return emit.extreme("Max", emit.extreme("Min", places, self.last), emit.constant(0))
+
+
+@handles("ResizeNearestNeighbor", inputs=("images", "size"), to="Gather", dtypes=_IMAGES)
+def resize_nearest(node: Node, emit: Emitter) -> Tensor:
+    """The nearest pixel for each."""
+    images = node["images"]
+    for axis in (1, 2):
+        images = emit.op("Gather", images, _Axis(node, node["images"], axis, emit).nearest(), axis=axis)
+    return images
+
+
+@handles("ResizeBilinear", inputs=("images", "size"), to="Gather", dtypes=_IMAGES)
+def resize_bilinear(node: Node, emit: Emitter) -> Tensor:
+    """The weighted mean of four pixels for each."""
+    images = emit.cast(node["images"], _FLOAT)
+    for axis in (1, 2):
+        along = _Axis(node, node["images"], axis, emit)
+        places = along.positions()
+        below = emit.op("Floor", places)
+        weight = emit.op("Sub", places, below)
+        lower, upper = (
+            emit.op("Gather", images, along.bounded(emit.cast(each, TensorProto.INT64)), axis=axis)
+            for each in (below, emit.op("Ceil", places))
+        )
+        images = emit.op("Add", lower, emit.op("Mul", emit.op("Sub", upper, lower), _along(weight, axis, emit)))
+    return images
+
+
+@handles("ResizeBicubic", inputs=("images", "size"), to="Gather", dtypes=_IMAGES)
+def resize_bicubic(node: Node, emit: Emitter) -> Tensor:
+    """The weighted mean of sixteen pixels for each, with weights in steps as TensorFlow's table has them."""
+    images = emit.cast(node["images"], _FLOAT)
+    for axis in (1, 2):
+        along = _Axis(node, node["images"], axis, emit)
+        places, steps = along.positions(), emit.constant(float(_CUBIC_STEPS), _FLOAT)
+        below = emit.op("Floor", places)
+        offset = emit.op("Div", emit.op("Round", emit.op("Mul", emit.op("Sub", places, below), steps)), steps)
+        first = emit.cast(below, TensorProto.INT64)
+        one, factor = emit.constant(1.0, _FLOAT), -0.5 if along.centers else -0.75
+        rest = emit.op("Sub", one, offset)
+        weights = [
+            _far_weight(offset, factor, emit),
+            _near_weight(offset, factor, emit),
+            _near_weight(rest, factor, emit),
+            _far_weight(rest, factor, emit),
+        ]
+        taken = [emit.op("Add", first, emit.constant(k)) for k in (-1, 0, 1, 2)]
+        if along.centers:  # pixels outside have no weight
+            zero = emit.constant(0.0, _FLOAT)
+            inside = [emit.op("Equal", along.bounded(place), place) for place in taken]
+            weights = [emit.op("Where", is_in, w, zero) for is_in, w in zip(inside, weights, strict=True)]
+            total = _sum(weights, emit)
+            weights = [emit.op("Div", weight, total) for weight in weights]
+        rows = [emit.op("Gather", images, along.bounded(place), axis=axis) for place in taken]
+        parts = [emit.op("Mul", row, _along(w, axis, emit)) for row, w in zip(rows, weights, strict=True)]
+        images = _sum(parts, emit)
+    return images
+
+
+def _near_weight(x: Tensor, factor: float, emit: Emitter) -> Tensor:
+    """The cubic weight at a distance of up to 1."""
+    two, three, one = (emit.constant(number, _FLOAT) for number in (factor + 2, factor + 3, 1.0))
+    inner = emit.op("Mul", emit.op("Mul", emit.op("Sub", emit.op("Mul", two, x), three), x), x)
+    return emit.op("Add", inner, one)
+
+
+def _far_weight(x: Tensor, factor: float, emit: Emitter) -> Tensor:
+    """The cubic weight at the distance 1 + x."""
+    x = emit.op("Add", x, emit.constant(1.0, _FLOAT))
+    a, five, eight, four = (emit.constant(factor * number, _FLOAT) for number in (1, 5, 8, 4))
+    inner = emit.op("Mul", emit.op("Sub", emit.op("Mul", a, x), five), x)
+    return emit.op("Sub", emit.op("Mul", emit.op("Add", inner, eight), x), four)
+
+
+def _sum(tensors: list[Tensor], emit: Emitter) -> Tensor:
+    total = tensors[0]
+    for tensor in tensors[1:]:
+        total = emit.op("Add", total, tensor)
+    return total
+
+
+def _along(weight: Tensor, axis: int, emit: Emitter) -> Tensor:
+    """Weights of an axis, to be multiplied with images."""
+    return emit.op("Unsqueeze", weight, emit.constant([*range(1, 4 - axis)]))
+
+
+@handles("ResizeArea", inputs=("images", "size"), to="MatMul", dtypes=_IMAGES)
+def resize_area(node: Node, emit: Emitter) -> Tensor:
+    """The mean of the area that each pixel has in the images, as two products with matrices of shares."""
+    if node.attributes["align_corners"]:
+        raise Unsupported("its attribute align_corners = True is not converted")
+    images = emit.cast(node["images"], _FLOAT)
+    rows, columns = (_shares(node, axis, emit) for axis in (1, 2))
+    by_columns = emit.op("MatMul", columns, images)
+    turned = emit.op("MatMul", rows, emit.op("Transpose", by_columns, perm=[0, 2, 1, 3]))
+    return emit.op("Transpose", turned, perm=[0, 2, 1, 3])
+
+
+def _shares(node: Node, axis: int, emit: Emitter) -> Tensor:
+    """Which share of each pixel of the result each one of the images has, along an axis."""
+    shape, size = emit.shape_of(node["images"]), emit.int64(node["size"])
+    before = emit.scalar(emit.op("Gather", shape, emit.constant([axis])))
+    after = emit.scalar(emit.op("Gather", size, emit.constant([axis - 1])))
+    one, zero = emit.constant(1.0, _FLOAT), emit.constant(0.0, _FLOAT)
+    scale = emit.op("Div", emit.cast(before, _FLOAT), emit.cast(after, _FLOAT))
+    old, new = (
+        emit.cast(emit.op("Range", emit.constant(0), count, emit.constant(1)), _FLOAT) for count in (before, after)
+    )
+    new = emit.op("Unsqueeze", new, emit.constant([1]))
+    start = emit.op("Max", old, emit.op("Mul", new, scale))
+    end = emit.op("Min", emit.op("Add", old, one), emit.op("Mul", emit.op("Add", new, one), scale))
+    return emit.op("Div", emit.op("Max", emit.op("Sub", end, start), zero), scale)
+
+
+@handles("CropAndResize", inputs=("image", "boxes", "box_ind", "crop_size"), to="Gather", dtypes=_IMAGES)
+def crop_and_resize(node: Node, emit: Emitter) -> Tensor:
+    """Boxes of images in one size; what a box has outside of the image is the extrapolation value."""
+    method = node.attributes["method"]
+    if method not in (b"bilinear", b"nearest"):
+        raise Unsupported(f"its attribute method = {method.decode('utf-8', 'replace')!r} is not converted")
+    image = emit.cast(node["image"], _FLOAT)
+    shape = emit.shape_of(image)
+    height, width, channels = (emit.op("Gather", shape, emit.constant([k])) for k in (1, 2, 3))
+    pixels = emit.op("Reshape", image, emit.op("Concat", emit.constant([-1]), channels, axis=0))
+    rows = _BoxAxis(node, 0, emit.scalar(height), emit)
+    columns = _BoxAxis(node, 1, emit.scalar(width), emit)
+    first = emit.op("Unsqueeze", emit.int64(node["box_ind"]), emit.constant([1, 2]))
+
+    def taken(row: Tensor, column: Tensor) -> Tensor:
+        across = emit.op("Add", emit.op("Mul", first, height), emit.op("Unsqueeze", row, emit.constant([2])))
+        place = emit.op("Add", emit.op("Mul", across, width), emit.op("Unsqueeze", column, emit.constant([1])))
+        return emit.op("Gather", pixels, place)
+
+    if method == b"nearest":
+        made = taken(rows.nearest, columns.nearest)
+    else:
+        right = emit.op("Unsqueeze", columns.weight, emit.constant([1, 3]))
+        down = emit.op("Unsqueeze", rows.weight, emit.constant([2, 3]))
+        lines = []
+        for row in (rows.below, rows.above):
+            left = taken(row, columns.below)
+            lines.append(emit.op("Add", left, emit.op("Mul", emit.op("Sub", taken(row, columns.above), left), right)))
+        top, bottom = lines
+        made = emit.op("Add", top, emit.op("Mul", emit.op("Sub", bottom, top), down))
+    inside = emit.op(
+        "And",
+        emit.op("Unsqueeze", rows.is_inside, emit.constant([2, 3])),
+        emit.op("Unsqueeze", columns.is_inside, emit.constant([1, 3])),
+    )
+    return emit.op("Where", inside, made, emit.constant(float(node.attributes["extrapolation_value"]), _FLOAT))
+
+
+class _BoxAxis:
+    """One axis of boxes: the pixels from which each one of the result comes, `[boxes, size]`."""
+
+    def __init__(self, node: Node, axis: int, size: Tensor, emit: Emitter) -> None:
+        boxes, one = node["boxes"], emit.constant(1.0, _FLOAT)
+        low, high = (emit.op("Gather", boxes, emit.constant([k]), axis=1) for k in (axis, axis + 2))
+        count = emit.scalar(emit.op("Gather", emit.int64(node["crop_size"]), emit.constant([axis])))
+        last = emit.op("Sub", emit.cast(size, _FLOAT), one)
+        numbers = emit.cast(emit.op("Range", emit.constant(0), count, emit.constant(1)), _FLOAT)
+        steps = emit.op("Max", emit.op("Sub", emit.cast(count, _FLOAT), one), one)
+        scale = emit.op("Div", emit.op("Mul", emit.op("Sub", high, low), last), steps)
+        spread = emit.op("Add", emit.op("Mul", low, last), emit.op("Mul", numbers, scale))
+        middle = emit.op("Mul", emit.op("Mul", emit.op("Add", low, high), emit.constant(0.5, _FLOAT)), last)
+        places = emit.op("Where", emit.op("Greater", count, emit.constant(1)), spread, middle)
+        zero = emit.constant(0.0, _FLOAT)
+        self.is_inside = emit.op("And", emit.op("GreaterOrEqual", places, zero), emit.op("LessOrEqual", places, last))
+        safe = emit.op("Where", self.is_inside, places, zero)
+        below = emit.op("Floor", safe)
+        self.weight = emit.op("Sub", safe, below)
+        self.below = emit.int64(below)
+        self.above = emit.int64(emit.op("Ceil", safe))
+        self.nearest = emit.int64(emit.op("Floor", emit.op("Add", safe, emit.constant(0.5, _FLOAT))))
+
+
+@handles("AdjustContrastv2", inputs=("images", "contrast_factor"), to="ReduceMean", dtypes=("float16", "float"))
+def adjust_contrast(node: Node, emit: Emitter) -> Tensor:
+    """Each pixel's distance from the mean of its channel, times a factor."""
+    images = emit.cast(node["images"], _FLOAT)
+    mean = emit.op("ReduceMean", images, emit.constant([-3, -2]), keepdims=1)
+    factor = emit.cast(node["contrast_factor"], _FLOAT)
+    made = emit.op("Add", emit.op("Mul", emit.op("Sub", images, mean), factor), mean)
+    return emit.cast(made, node["images"].dtype)

@@ -1,0 +1,174 @@
+"""Converts the nodes that a model's outputs need, each after those that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from onnx_sparse.converters.errors import Unsupported, UnsupportedNodes
+from onnx_sparse.converters.tensor import Array, Tensor
+from onnx_sparse.converters.tensorflow.handlers.registry import Handler
+from onnx_sparse.converters.tensorflow.importing.computing import computed
+from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
+from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.tensorflow.importing.handlers import STRUCTURE, find_handler
+from onnx_sparse.converters.tensorflow.importing.nodes import (
+    converted_by,
+    declared_shapes,
+    joined,
+    refuse_inputs,
+    refuse_types,
+)
+from onnx_sparse.converters.tensorflow.importing.values import ListOfTensors, Value
+from onnx_sparse.converters.tensorflow.reading.model import Model
+from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
+from onnx_sparse.schemas.declaration import dtype_name
+
+#: The most nodes that are converted, those of a function anew for each call.
+MOST_NODES = 1_000_000
+
+_ON_UNKNOWN_SHAPE = "; say the shapes of the inputs"
+
+
+class Importer(Context):
+    """The conversion of one model.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.frame = Frame(Emitter())
+        model.graph.frame = self.frame
+        self.unsupported = UnsupportedNodes(_ON_UNKNOWN_SHAPE)
+        self.variables: dict[str, Tensor] = {}
+        self.tables: dict[str, Any] | None = None
+        self.branches: dict[tuple[int, str], list[Scope]] = {}
+        self.loops: dict[tuple[int, str], tuple[Value, ...]] = {}
+        self._values: dict[tuple[int, str], tuple[Value, ...]] = {}
+        self._failed: set[tuple[int, str]] = set()
+        self._open: set[tuple[int, str]] = set()
+        self._scopes: list[Scope] = []  # that none is freed, whose id another would get
+
+    def values(self, origins: Sequence[Any]) -> list[Value]:
+        """See `Context`."""
+        self.convert(origins)
+        return [self._value(origin) for origin in origins]
+
+    def tensors(self, origins: Sequence[Any]) -> list[Tensor]:
+        """See `Context`."""
+        found = []
+        for value in self.values(origins):
+            if not isinstance(value, Tensor):
+                kind = "a list of tensors" if isinstance(value, ListOfTensors) else "a resource"
+                raise Unsupported(f"it takes {kind} as a tensor")
+            found.append(value)
+        return found
+
+    def computed(self, origin: Any, what: str) -> Array:
+        """See `Context`."""
+        (tensor,) = self.tensors([origin])
+        return tensor.value if tensor.value is not None else computed(self.frame.emit, tensor, what)
+
+    def keep(self, scope: Scope) -> Scope:
+        """See `Context`."""
+        self._scopes.append(scope)
+        return scope
+
+    def _value(self, origin: Any) -> Value:
+        if not isinstance(origin, Origin):
+            value: Value = origin
+            return value
+        key = (id(origin.scope), origin.node)
+        if key in self._failed or key not in self._values:
+            raise _NotConvertedError
+        made = self._values[key]
+        if origin.output >= len(made):
+            node = origin.scope.nodes[origin.node]
+            raise Unsupported(f"{origin.node} ({node.op}) has {len(made)} outputs; number {origin.output} is read")
+        return made[origin.output]
+
+    def convert(self, wanted: Sequence[Any]) -> None:
+        """See `Context`."""
+        waiting = [(origin.scope, origin.node) for origin in reversed(wanted) if isinstance(origin, Origin)]
+        opened: list[tuple[int, str]] = []
+        while waiting:
+            scope, name = waiting[-1]
+            key = (id(scope), name)
+            if key in self._values or key in self._failed:
+                waiting.pop()
+                continue
+            if len(self._values) >= MOST_NODES:
+                raise Unsupported(f"the model has more than {MOST_NODES} nodes")
+            node = scope.nodes[name]
+            made: tuple[Value, ...] | None = None
+            with self.unsupported.collecting(f"{scope.name}{name}", node.op):
+                if key not in self._open:
+                    self._open.add(key)
+                    opened.append(key)
+                    before = [origin for origin in self._before(scope, node) if not self._is_done(origin)]
+                    for origin in before:
+                        if (id(origin.scope), origin.node) in self._open:
+                            raise Unsupported("it is made from itself; loops of TensorFlow 1 are not converted")
+                    waiting += [(origin.scope, origin.node) for origin in reversed(before)]
+                    if before:
+                        continue
+                try:
+                    made = self._made(scope, node)
+                except _NotConvertedError:  # which has been recorded; say also whether this node could be converted
+                    if node.op not in STRUCTURE:
+                        find_handler(node.op)
+                        refuse_types(node)
+            waiting.pop()
+            self._open.discard(key)
+            if made is None:
+                self._failed.add(key)
+            else:
+                self._values[key] = made
+        self._open.difference_update(opened)
+
+    def _is_done(self, origin: Origin) -> bool:
+        key = (id(origin.scope), origin.node)
+        return key in self._values or key in self._failed
+
+    def _before(self, scope: Scope, node: Any) -> Iterator[Origin]:
+        """What is converted before a node."""
+        for origin in self.read_by(scope, node):
+            if isinstance(origin, Origin):
+                yield origin
+
+    def read_by(self, scope: Scope, node: Any) -> list[Any]:
+        """See `Context`."""
+        structure = STRUCTURE.get(node.op)
+        if structure is not None and structure.reads is not None:
+            return structure.reads(self, scope, node)
+        return scope.origins(node)
+
+    def _made(self, scope: Scope, node: Any) -> tuple[Value, ...]:
+        emit: Emitter = scope.frame.emit
+        emit.begin(f"{scope.name}{node.name}")
+        if node.op in STRUCTURE:
+            refuse_inputs(node)
+            return STRUCTURE[node.op].convert(self, scope, node)
+        handler = find_handler(node.op)
+        inputs = self.tensors(scope.origins(node))
+        return self._handled(handler, node, f"{scope.name}{node.name}", inputs, emit)
+
+    def _handled(
+        self, handler: Handler, node: Any, name: str, inputs: Sequence[Tensor], emit: Emitter
+    ) -> tuple[Tensor, ...]:
+        results, dtypes = converted_by(handler, node, name, inputs, emit)
+        declared = declared_shapes(node)
+        finished = []
+        for k, (result, dtype) in enumerate(zip(results, dtypes, strict=False)):
+            if result.dtype != dtype:
+                raise Unsupported(f"it makes {result}, not {dtype_name(dtype)} as it says")
+            shape = joined(result.shape, declared[k] if k < len(declared) else None)
+            finished.append(result if result.value is not None else replace(result, shape=shape))
+        return tuple(finished)
+
+
+class _NotConvertedError(Exception):
+    """A node before this one could not be converted, which has been recorded."""

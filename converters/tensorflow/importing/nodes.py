@@ -1,0 +1,83 @@
+"""One node of TensorFlow's graph, converted by its handler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.registry import Handler as AnyHandler
+from onnx_sparse.converters.tensor import Shape, Tensor
+from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS, Handler, Node
+from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
+from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, REFERENCE, type_name
+from onnx_sparse.converters.tensorflow.reading.operators import operators
+from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
+
+
+def converted_by(
+    handler: Handler, node: Any, name: str, inputs: Sequence[Tensor], emit: Emitter, table: Any = None
+) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+    """The results of a node by its handler, and the element types that the operator declares.
+
+    Raises:
+        Unsupported: The node cannot be converted.
+    """
+    operator = operators()[node.op]
+    types = [dtype for listed in operator.outputs_of(node.attr).values() for dtype in listed]
+    for number in types:
+        if number % REFERENCE not in ONNX_TYPES:
+            raise Unsupported(REFUSALS.get(node.op) or f"its result is {type_name(number)}, a type that ONNX lacks")
+    names = handler.names(len(inputs))
+    if len(names) != len(inputs):
+        raise Unsupported(f"it has {len(inputs)} inputs, not {len(names)}")
+    attributes = Attributes(operator, node.attr)
+    dtypes = tuple(int(ONNX_TYPES[number % REFERENCE]) for number in types)
+    seen = Node(name, node.op, dict(zip(names, inputs, strict=True)), attributes, table, dtypes)
+    try:
+        results = AnyHandler.convert(handler, seen, emit)
+    except KeyError as error:
+        raise Unsupported(f"it has no attribute {error.args[0]}") from None
+    attributes.refuse_unread(frozenset(handler.ignored))
+    return results, dtypes
+
+
+def refuse_inputs(node: Any) -> None:
+    """Refuse a node that has not as many inputs as its operator.
+
+    Raises:
+        Unsupported: It has others.
+    """
+    operator = operators().get(node.op)
+    count = sum(not name.startswith("^") for name in node.input)
+    is_open = operator is None or any(name.endswith("*") for name in operator.inputs)
+    if operator is not None and not is_open and count != len(operator.inputs):
+        raise Unsupported(f"it has {count} inputs, not {len(operator.inputs)}")
+
+
+def refuse_types(node: Any) -> None:
+    """Refuse a node with a type that tensors of ONNX Runtime do not have.
+
+    Raises:
+        Unsupported: It has one.
+    """
+    for name, attribute in node.attr.items():
+        types = attribute.list.type if attribute.WhichOneof("value") == "list" else [attribute.type]
+        for number in types:
+            if number and number % REFERENCE not in ONNX_TYPES and not name.startswith("_"):
+                raise Unsupported(f"its {name} is {type_name(number)}, which ONNX Runtime does not compute with")
+
+
+def joined(found: Shape | None, declared: Shape | None) -> Shape | None:
+    """What is known of a shape by what is found, and else by what is declared."""
+    if declared is None or found is None or len(found) != len(declared):
+        return declared if found is None else found
+    return tuple(d if f is None else f for f, d in zip(found, declared, strict=True))
+
+
+def declared_shapes(node: Any) -> list[Shape | None]:
+    """The shapes of a node's outputs, where the graph says them."""
+    if "_output_shapes" not in node.attr:
+        return []
+    return [shape_of(shape) for shape in node.attr["_output_shapes"].list.shape]

@@ -1,0 +1,47 @@
+"""What a tensor of TensorFlow is while its graph is converted: a tensor, or a handle of something that is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from onnx_sparse.converters.tensor import Array, Shape, Tensor
+from onnx_sparse.converters.tensorflow.reading.scopes import Scope
+from onnx_sparse.schemas.declaration import DType
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A variable or a lookup table: the node that makes it.
+
+    Attributes:
+        scope: The scope of the node.
+        node: The node.
+    """
+
+    scope: Scope
+    node: Any
+
+
+@dataclass(frozen=True)
+class ListOfTensors:
+    """A list of tensors of one element type, as a tensor with one row for each.
+
+    Attributes:
+        rows: The elements, `[n, ...]`; None where the list has been reserved only, and all elements are zeros.
+        size: The number of elements, an int64 scalar.
+        dtype: The element type.
+        element_shape: The shape of each element, as far as it is known.
+    """
+
+    rows: Tensor | None
+    size: Tensor
+    dtype: DType
+    element_shape: Shape | None
+
+
+#: What a tensor of TensorFlow is.
+Value = Tensor | Resource | ListOfTensors
+
+#: Keys and values of a lookup table.
+Table = tuple[Array, Array]

@@ -1,0 +1,220 @@
+"""The values of a checkpoint: an index of keys (`.index`) and shards with the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from onnx_sparse.converters.errors import ConversionError, Unsupported
+from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.tensorflow.reading import sorted_table
+from onnx_sparse.converters.tensorflow.reading.checksum import masked_crc32c
+from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS, onnx_type, type_name
+from onnx_sparse.converters.tensorflow.reading.messages import BundleEntryProto, BundleHeaderProto, TrackableObjectGraph
+from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
+from onnx_sparse.converters.varint import read_varint
+from onnx_sparse.schemas.declaration import numpy_dtype
+
+_STRING = NUMBERS["string"]
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+#: Arrays of more bytes stay on disk until they are used, and are not checked.
+_CHECKED = 1 << 22
+
+
+class Checkpoint:
+    """A checkpoint.
+
+    Args:
+        prefix: What its files' names begin with: `.../variables/variables`, `.../model.ckpt`.
+
+    Raises:
+        ConversionError: Its index cannot be read.
+    """
+
+    def __init__(self, prefix: Path) -> None:
+        self.prefix = prefix
+        index = prefix.with_name(f"{prefix.name}.index")
+        try:
+            entries = dict(sorted_table.entries(index.read_bytes()))
+            self._header = BundleHeaderProto.FromString(entries.pop(b"", b""))
+        except OSError as error:
+            raise ConversionError(f"{index} cannot be read: {error.strerror}") from error
+        except (ValueError, IndexError, DecodeError) as error:
+            raise ConversionError(f"{index} is damaged: {error}") from error
+        if self._header.endianness:
+            raise ConversionError(f"{index} is of a machine with the highest byte first")
+        self._entries = entries
+
+    def __contains__(self, key: str) -> bool:
+        return key.encode() in self._entries
+
+    def read(self, key: str, part: str = "") -> Array:
+        """The value of a tensor; large ones are mapped into memory, strings are bytes in an array of objects.
+
+        Args:
+            key: Its key.
+            part: The part of it, as RestoreV2 writes it: `"4 3 0,2:-"`; all when empty.
+
+        Raises:
+            Unsupported: There is no such tensor, or its data are not whole.
+        """
+        entry = self._entry(key.encode(), key)
+        if not part:
+            return self._whole(entry, key)
+        shape, bounds = _bounds(part)
+        for held in entry.slices:
+            if [(e.start, e.length) for e in held.extent] == [
+                (0, 0) if whole else bound for bound, whole in bounds
+            ]:  # a whole dimension has no extent
+                return self._stored(self._entry(_slice_key(key, bounds), key), key)
+        whole = self._whole(entry, key)
+        if whole.shape != tuple(shape):
+            raise Unsupported(f"the checkpoint's {key} is {list(whole.shape)}, not {shape}")
+        return whole[tuple(slice(start, start + length) for (start, length), _ in bounds)]
+
+    def _whole(self, entry: Any, key: str) -> Array:
+        if not entry.slices:
+            return self._stored(entry, key)
+        dims = _dims(entry, key)
+        array = np.zeros(dims, numpy_dtype(onnx_type(entry.dtype)))
+        for held in entry.slices:
+            extents = zip(held.extent, dims, strict=False)
+            bounds = [((e.start, e.length or size), not e.length) for e, size in extents]
+            place = tuple(slice(start, start + length) for (start, length), _ in bounds)
+            part = self._stored(self._entry(_slice_key(key, bounds), key), key)
+            if array[place].shape != part.shape:
+                raise Unsupported(f"a part of {key} in the checkpoint does not fit")
+            array[place] = part
+        return array
+
+    def _entry(self, raw: bytes, key: str) -> Any:
+        try:
+            return BundleEntryProto.FromString(self._entries[raw])
+        except KeyError:
+            raise Unsupported(f"the checkpoint has no value for {key}") from None
+        except DecodeError:
+            raise Unsupported(f"the checkpoint's entry for {key} is damaged") from None
+
+    def _stored(self, entry: Any, key: str) -> Array:
+        shard = self.prefix.with_name(f"{self.prefix.name}.data-{entry.shard_id:05}-of-{self._header.num_shards:05}")
+        dims = _dims(entry, key)
+        try:
+            if shard.stat().st_size < entry.offset + entry.size or min(entry.offset, entry.size) < 0:
+                raise Unsupported(f"{shard.name} is cut off before the end of {key}")
+            if entry.dtype == _STRING:
+                with shard.open("rb") as file:
+                    file.seek(entry.offset)
+                    return _texts(file.read(entry.size), dims, key)
+            dtype = numpy_dtype(onnx_type(entry.dtype))
+            if entry.size != dtype.itemsize * math.prod(dims):
+                raise Unsupported(
+                    f"the checkpoint has {entry.size} bytes for {key} {type_name(entry.dtype)}{list(dims)}"
+                )
+            if not entry.size:
+                return np.zeros(dims, dtype)
+            if entry.size > _CHECKED:
+                return np.memmap(shard, dtype.newbyteorder("<"), "r", entry.offset, dims)
+            with shard.open("rb") as file:
+                file.seek(entry.offset)
+                content = file.read(entry.size)
+            if entry.crc32c and masked_crc32c(content) != entry.crc32c:
+                raise Unsupported(f"{shard.name} is damaged: {key} does not have its checksum")
+            return np.frombuffer(content, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(dims)
+        except OSError as error:
+            raise Unsupported(f"{shard.name} cannot be read: {error.strerror or error}") from error
+
+    def object_keys(self) -> dict[int, str]:
+        """The key of the value of each variable, by its number among the objects of a TensorFlow 2 model."""
+        if _OBJECT_GRAPH not in self:
+            return {}
+        try:
+            graph = TrackableObjectGraph.FromString(bytes(self.read(_OBJECT_GRAPH).item()))
+        except (DecodeError, ValueError) as error:
+            raise Unsupported(f"the checkpoint's objects are damaged: {error}") from error
+        return dict(self._values_of(graph))
+
+    @staticmethod
+    def _values_of(graph: Any) -> Iterator[tuple[int, str]]:
+        for number, node in enumerate(graph.nodes):
+            for attribute in node.attributes:
+                if attribute.name == "VARIABLE_VALUE":
+                    yield number, attribute.checkpoint_key
+
+
+def _dims(entry: Any, key: str) -> tuple[int, ...]:
+    shape = shape_of(entry.shape)
+    if shape is None or None in shape:
+        raise Unsupported(f"the checkpoint does not say the shape of {key}")
+    return tuple(size for size in shape if size is not None)
+
+
+def _texts(data: bytes, dims: tuple[int, ...], key: str) -> Array:
+    """Strings: all lengths, their checksum, the bytes."""
+    count, position, lengths = math.prod(dims), 0, []
+    try:
+        if count > len(data):
+            raise ValueError
+        for _ in range(count):
+            length, position = read_varint(data, position)
+            lengths.append(length)
+    except ValueError:
+        raise Unsupported(f"the strings of {key} in the checkpoint are damaged") from None
+    position += 4
+    texts = np.empty(count, object)
+    for k, length in enumerate(lengths):
+        texts[k] = data[position : position + length]
+        position += length
+    if position != len(data):
+        raise Unsupported(f"the strings of {key} in the checkpoint are damaged")
+    return texts.reshape(dims)
+
+
+Bound = tuple[tuple[int, int], bool]
+
+
+def _bounds(part: str) -> tuple[list[int], list[Bound]]:
+    """The whole shape, and for each dimension start and length, and whether that is all of it."""
+    try:
+        *sizes, bounds = part.split(" ")
+        shape = [int(size) for size in sizes]
+        found: list[Bound] = []
+        for text, size in zip(bounds.split(":"), shape, strict=True):
+            start, _, length = text.partition(",")
+            found.append(((0, size), True) if text == "-" else ((int(start), int(length)), False))
+    except ValueError:
+        raise Unsupported(f"{part[:80]!r} is no part of a variable") from None
+    return shape, found
+
+
+def _slice_key(key: str, bounds: list[Bound]) -> bytes:
+    """The key of a part of a tensor, in the order-preserving code of TensorFlow's checkpoints."""
+    text = key.encode().replace(b"\x00", b"\x00\xff")
+    code = [_natural(0), text, b"\x00\x01", _natural(len(bounds))]
+    for (start, length), whole in bounds:
+        code += [_signed(0), _signed(-1)] if whole else [_signed(start), _signed(length)]
+    return b"".join(code)
+
+
+def _natural(number: int) -> bytes:
+    digits = number.to_bytes((number.bit_length() + 7) // 8, "big")
+    return bytes([len(digits)]) + digits
+
+
+def _signed(number: int) -> bytes:
+    """A number with as many leading ones as bytes, then the sign's complement, then the number in two's complement."""
+    magnitude = ~number if number < 0 else number
+    length = 1
+    while magnitude >= 1 << (7 * length - 1):
+        length += 1
+    bits = 8 * length
+    code = (number & ((1 << bits) - 1)) ^ _header(length, bits)
+    return code.to_bytes(length, "big")
+
+
+def _header(length: int, bits: int) -> int:
+    return ((1 << length) - 1) << (bits - length)

@@ -1,0 +1,168 @@
+"""Graphs without a SavedModel around them: a frozen GraphDef, and a checkpoint of TensorFlow 1 with its `.meta` file.
+
+Inputs and outputs are tensors (`"a:0"`, or `"a"` for short) and keep the names by which they are requested. When
+omitted, the inputs are the placeholders, and the outputs those tensors that no other node consumes, named by their
+nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from onnx_sparse.converters.errors import ConversionError, Unsupported
+from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.tensorflow.reading.checkpoint import Checkpoint
+from onnx_sparse.converters.tensorflow.reading.element_types import type_name
+from onnx_sparse.converters.tensorflow.reading.messages import GraphDef, MetaGraphDef
+from onnx_sparse.converters.tensorflow.reading.model import Model, graph_of
+from onnx_sparse.converters.tensorflow.reading.operators import operators
+from onnx_sparse.converters.tensorflow.reading.saved_model import parsed, read_bytes
+from onnx_sparse.converters.tensorflow.reading.scopes import CALLS, COPIES, Scope
+from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
+from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES, Variables
+from onnx_sparse.converters.tensorflow.source import Port, distinct, refuse_repeated, refuse_unknown
+
+#: Operators whose results are no answers of a model.
+_NO_RESULT = frozenset({"Const", "NoOp", "Assert", "Placeholder", "PlaceholderWithDefault", "VarHandleOp"})
+_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
+
+
+def read_graph_file(
+    path: Path,
+    *,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    lookup_tables: Mapping[str, tuple[Array, Array]] | None = None,
+) -> Model:
+    """Read a GraphDef, binary (`.pb`) or text (`.pbtxt`), or a checkpoint's `.meta` file and the checkpoint.
+
+    Args:
+        path: The file.
+        inputs, outputs: The tensors that are the inputs and outputs.
+        lookup_tables: The keys and values of its lookup tables, by the nodes that make these or their shared names.
+
+    Raises:
+        ConversionError: It cannot be read, or has no such tensor.
+    """
+    content = read_bytes(path)
+    if not content:
+        raise ConversionError(f"{path} is empty")
+    if path.suffix == ".meta":
+        meta_graph = parsed(MetaGraphDef, content, path, is_text=False)
+        checkpoint = Checkpoint(path.with_suffix(""))
+        return read_graph(
+            meta_graph.graph_def,
+            name=path.stem.partition(".")[0],
+            inputs=inputs,
+            outputs=outputs,
+            lookup_tables=lookup_tables,
+            checkpoint=checkpoint,
+        )
+    graph_def = parsed(GraphDef, content, path, is_text=path.suffix == ".pbtxt")
+    if not graph_def.node:
+        raise ConversionError(f"{path} is damaged, or is no GraphDef: it has no nodes")
+    return read_graph(graph_def, name=path.stem, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
+
+
+def read_graph(
+    graph_def: Any,
+    *,
+    name: str,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    lookup_tables: Mapping[str, tuple[Array, Array]] | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Model:
+    """A GraphDef as a model; see `read_graph_file`.
+
+    Args:
+        graph_def: The graph.
+        name: A name for the model.
+        inputs, outputs: The tensors that are the inputs and outputs.
+        lookup_tables: The keys and values of its lookup tables.
+        checkpoint: The values of its variables.
+    """
+    graph = graph_of(graph_def)
+    placeholders = [node.name for node in graph.nodes.values() if node.op in _PLACEHOLDERS]
+    wanted = placeholders if inputs is None else list(inputs)
+    fetched = _unconsumed(graph) if outputs is None else list(outputs)
+    refuse_repeated([_tensor(tensor) for tensor in wanted], "input")
+    refuse_repeated(fetched, "output")
+    given, results = _ports(graph, wanted), _ports(graph, fetched)
+    if not results:
+        raise ConversionError(f"{name} has no outputs")
+    # ONNX requires all names to differ, even where an input is also an output.
+    names = distinct((port.name for port in results), (port.name for port in given))
+    return Model(
+        name=name,
+        graph=graph,
+        inputs=tuple(given),
+        outputs=tuple(replace(port, name=free) for port, free in zip(results, names, strict=True)),
+        variables=Variables(graph, checkpoint),
+        lookup_tables=dict(lookup_tables or {}),
+    )
+
+
+def _tensor(name: str) -> str:
+    return name if ":" in name else f"{name}:0"
+
+
+def _unconsumed(graph: Scope) -> list[str]:
+    consumed = {_tensor(name) for node in graph.nodes.values() for name in node.input if not name.startswith("^")}
+    ends: list[str] = []
+    for node in graph.nodes.values():
+        count = len(_types(graph, node))
+        tensors = [f"{node.name}:{k}" for k in range(count)]
+        if node.op in _NO_RESULT | VARIABLES or not consumed.isdisjoint(tensors):
+            continue
+        ends += [node.name] if count == 1 else tensors
+    return ends
+
+
+def _ports(graph: Scope, names: Sequence[str]) -> list[Port]:
+    known = graph.nodes
+    unknown = [name for name in names if not _exists(graph, name)]
+    refuse_unknown(unknown, known, "tensor")
+    ports = []
+    for name in names:
+        node_name, _, position = _tensor(name).partition(":")
+        node = graph.nodes[node_name]
+        types = _types(graph, node)
+        ports.append(Port(name, _tensor(name), type_name(types[int(position)]), _shape(node, int(position))))
+    return ports
+
+
+def _exists(graph: Scope, name: str) -> bool:
+    node, _, position = _tensor(name).partition(":")
+    return node in graph.nodes and position.isdecimal() and int(position) < len(_types(graph, graph.nodes[node]))
+
+
+def _types(graph: Scope, node: Any) -> list[int]:
+    """The types of a node's outputs; of an unknown operator, one output of the type T is assumed."""
+    if node.op in graph.library.functions:
+        return [argument.type for argument in graph.library[node.op].signature.output_arg]
+    if node.op in CALLS:
+        return list(node.attr["Tout"].list.type)
+    operator = operators().get(node.op)
+    if operator is None or node.op in COPIES:
+        return [node.attr[key].type for key in ("dtype", "T") if key in node.attr][:1] or [0]
+    try:
+        return [dtype for types in operator.outputs_of(node.attr).values() for dtype in types]
+    except Unsupported as reason:
+        raise ConversionError(f"{node.name} ({node.op}): {reason}") from None
+
+
+def _shape(node: Any, position: int) -> tuple[int | None, ...] | None:
+    """The shape of an output, where the graph says it."""
+    if "shape" in node.attr and node.op.startswith("Placeholder"):
+        shape = shape_of(node.attr["shape"].shape)
+        if shape != () or "_output_shapes" not in node.attr:
+            return shape
+    if "_output_shapes" in node.attr:
+        shapes = node.attr["_output_shapes"].list.shape
+        if position < len(shapes):
+            return shape_of(shapes[position])
+    return None

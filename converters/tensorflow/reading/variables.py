@@ -1,0 +1,127 @@
+"""The values of variables: which of a checkpoint's tensors each of a graph's variables has.
+
+Two records say it, and neither knows all: what restores the variables, in the graph or in the function that the saver
+names; and the objects of a TensorFlow 2 model, of which functions say which they capture and variables have names.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.tensorflow.reading.checkpoint import Checkpoint
+from onnx_sparse.converters.tensorflow.reading.scopes import CALLS, Origin, Scope
+from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
+
+#: The nodes that are variables.
+VARIABLES = frozenset({"VarHandleOp", "VariableV2", "Variable"})
+_ASSIGNMENTS = frozenset({"AssignVariableOp", "Assign"})
+
+
+class Variables:
+    """The values of the variables of a graph.
+
+    Args:
+        graph: The graph.
+        checkpoint: Where they are; None if the model has none.
+        objects: The SavedObjectGraph of a TensorFlow 2 model.
+    """
+
+    def __init__(self, graph: Scope, checkpoint: Checkpoint | None, objects: Any = None) -> None:
+        self._graph = graph
+        self._checkpoint = checkpoint
+        self._objects = objects
+        self._keys: dict[str, tuple[str, str]] | None = None
+        self._by_name: dict[str, str] = {}
+
+    def of(self, graph: Scope) -> Variables:
+        """The variables of another graph with the same nodes."""
+        return Variables(graph, self._checkpoint, self._objects)
+
+    def value(self, node: Any) -> Array:
+        """The value of the variable that a node is.
+
+        Raises:
+            Unsupported: It is not known.
+        """
+        if self._checkpoint is None:
+            raise Unsupported(f"the value of the variable {node.name} is not in the model; freeze the graph first")
+        if self._keys is None:
+            self._keys = self._found(self._checkpoint)
+        shared = node.attr["shared_name"].s.decode("utf-8", "replace") if "shared_name" in node.attr else ""
+        if node.name in self._keys:
+            return self._checkpoint.read(*self._keys[node.name])
+        for name in filter(None, (shared, node.name)):
+            for key in (self._by_name.get(name), name):
+                if key is not None and key in self._checkpoint:
+                    return self._checkpoint.read(key)
+        raise Unsupported(f"the checkpoint has no value for the variable {shared or node.name}")
+
+    def restored(self, origin: Origin) -> Array:
+        """The tensor of the checkpoint that an output of RestoreV2 is.
+
+        Raises:
+            Unsupported: It is not known.
+        """
+        _, names, parts = origin.scope.origins(origin.scope.nodes[origin.node])
+        key, part = (_text(each, origin.output) for each in (names, parts))
+        if self._checkpoint is None or key is None:
+            raise Unsupported("it is restored from a checkpoint that is not there")
+        return self._checkpoint.read(key, part or "")
+
+    def _found(self, checkpoint: Checkpoint) -> dict[str, tuple[str, str]]:
+        found = {name: (key, part) for name, key, part in self._restored()}
+        if self._objects is not None:
+            keys = checkpoint.object_keys()
+            found |= {name: (key, "") for name, key in self._captured(keys)}
+            names = Counter(node.variable.name for node in self._objects.nodes if node.HasField("variable"))
+            self._by_name = {
+                node.variable.name: keys[number]
+                for number, node in enumerate(self._objects.nodes)
+                if node.HasField("variable") and names[node.variable.name] == 1 and number in keys
+            }
+        return found
+
+    def _restored(self) -> Iterator[tuple[str, str, str]]:
+        """The variables that the graph or a function of it restores: node, key and part."""
+        for scope, node in self._graph.every():
+            if node.op not in _ASSIGNMENTS:
+                continue
+            try:
+                target, value = scope.origins(node)[:2]
+                is_restored = isinstance(target, Origin) and isinstance(value, Origin)
+                if not is_restored or value.scope.nodes[value.node].op != "RestoreV2":
+                    continue
+                _, names, parts = value.scope.origins(value.scope.nodes[value.node])
+                key, part = (_text(origin, value.output) for origin in (names, parts))
+            except (Unsupported, ValueError):
+                continue
+            if key is not None and target.scope is self._graph:
+                yield target.node, key, part or ""
+
+    def _captured(self, keys: dict[int, str]) -> Iterator[tuple[str, str]]:
+        """The variables that functions capture: node and key."""
+        for node in self._graph.nodes.values():
+            name = node.attr["f"].func.name if node.op in CALLS else ""
+            if name not in self._objects.concrete_functions:
+                continue
+            bound = self._objects.concrete_functions[name].bound_inputs
+            given = [tensor for tensor in node.input if not tensor.startswith("^")]
+            for tensor, number in zip(given[len(given) - len(bound) :], bound, strict=False):
+                if number in keys:
+                    yield tensor.partition(":")[0], keys[number]
+
+
+def _text(origin: Any, position: int) -> str | None:
+    """A string of a constant; None if it is none."""
+    if not isinstance(origin, Origin):
+        return None
+    node = origin.scope.nodes[origin.node]
+    if node.op != "Const":
+        return None
+    texts = array_of(node.attr["value"].tensor).reshape(-1)
+    text = texts[position] if position < len(texts) else None
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else None
