@@ -98,7 +98,7 @@ def _malformed_input() -> str:
         "operators as subgraphs.\n\n"
         "## What is not refused\n\n"
         "A test tries every kind of malformed input with every function. This list of what TensorFlow refuses and a "
-        "model answers is complete for these functions and inputs:\n\n" + table(head, rows)
+        "model answers is complete for these functions and inputs:\n\n" + table(head, rows) + "\n"
     )
 
 

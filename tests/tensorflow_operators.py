@@ -27,7 +27,8 @@ def lines() -> list[str]:
 def _line(op: Any) -> str:
     inputs = [arg.name + "*" * bool(arg.number_attr or arg.type_list_attr) for arg in op.input_arg]
     attributes = [text for attr in op.attr if (text := _attribute(attr))]
-    line = f"{op.name}({', '.join(inputs)}) -> {', '.join(map(_output, op.output_arg))}"
+    outputs = ", ".join(map(_output, op.output_arg))
+    line = f"{op.name}({', '.join(inputs)}) -> {outputs}".rstrip()
     return " | ".join([line, " ".join(attributes)] if attributes else [line])
 
 

@@ -39,6 +39,9 @@ _CONSTANT_SIZE = re.compile(
 )
 _GAVE_UP_AT = re.compile(r"The following call raised this error:\n *File \"(.*?)\", line (\d+).*\n *(.*)")
 
+#: How many lines of torch.export's message make its reason, where the first one only announces it.
+_REASON_LINES = 6
+
 #: How the exporter's errors name a node.
 _NODE = re.compile(r"translating node %(?P<name>\w+) .*?target=(?:torch\.ops\.)?(?P<target>[\w.:<> ]+)\]", re.DOTALL)
 
@@ -99,7 +102,7 @@ def export(
         path: Where to write the model; it is not written when omitted.
         kwargs: Examples of the named arguments.
         dynamic_shapes: As for `torch.export.export`, which see.
-        strict: As for `torch.export.export`.
+        strict: As for `torch.export.export`; the other way is tried where this one fails.
         verify: Whether to run module and model on generated inputs, and to write the model only if they agree.
         opset_version: The default opset of the model.
         masked_fill: Whether `masked_fill` becomes MaskedFill, too.
@@ -113,15 +116,7 @@ def export(
     torch = require("torch")
     source = model
     if not isinstance(model, torch.export.ExportedProgram):
-        from onnx_sparse.converters.torch.sparse_matrices import sparse_matrices_replaced
-
-        try:
-            with quietly(), sparse_matrices_replaced(model):
-                program = torch.export.export(
-                    model, args, dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=strict
-                )
-        except Exception as error:  # whatever torch raises for what it cannot export
-            raise ConversionError(f"torch.export cannot export {type(model).__name__}: {_refusal(error)}") from error
+        program = _program(model, args, dict(kwargs or {}), dynamic_shapes, strict=strict)
         source = Source(program, model, type(model).__name__)
     loaded = load(source)
     converted = convert(loaded, opset_version=opset_version, masked_fill=masked_fill)
@@ -132,6 +127,32 @@ def export(
     if path is not None:
         onnx.save(converted, path, save_as_external_data=converted.ByteSize() >= _LARGEST_PROTO)
     return converted
+
+
+def _program(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, *, strict: bool) -> Any:
+    """What torch.export makes of a module: as asked for, then with sizes of 0 and 1 that are not taken for constants,
+    then the other way of tracing.
+
+    Raises:
+        ConversionError: With the reason for which the first way fails, and that of the last where it is another.
+    """
+    torch = require("torch")
+    from onnx_sparse.converters.torch.sparse_matrices import sparse_matrices_replaced
+
+    errors: list[Exception] = []
+    for is_strict, oblivious in ((strict, False), (strict, True), (not strict, True)):
+        try:
+            with (
+                quietly(),
+                sparse_matrices_replaced(model),
+                torch.fx.experimental._config.patch(backed_size_oblivious=oblivious),
+            ):
+                return torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=is_strict)
+        except Exception as error:  # whatever torch raises for what it cannot export
+            errors.append(error)
+    reasons = dict.fromkeys(_refusal(error) for error in (errors[0], errors[-1]))
+    text = f"; with strict={not strict}: ".join(reasons)
+    raise ConversionError(f"torch.export cannot export {type(model).__name__}: {text}") from errors[0]
 
 
 def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[..., Any]]) -> ModelProto:
@@ -251,6 +272,9 @@ def _refusal(error: Exception) -> str:
             f"{size} is declared dynamic, but its code makes it always {known}" for size, known in constant
         )
     place = _GAVE_UP_AT.search(text)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if lines and lines[0].endswith(":"):  # what follows is the reason
+        return " ".join(lines[:_REASON_LINES])
     return first_line(error) + (f" [{place[1]}:{place[2]}: {place[3]}]" if place else "")
 
 

@@ -24,7 +24,7 @@ from typing import Any
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS
 
-_LINE = re.compile(r"(\w+)\((.*?)\) -> (.*?)(?: \| (.*))?")
+_LINE = re.compile(r"(\w+)\((.*?)\) ->(?: ([^|]+?))?(?: \| (.*))?")
 _OUTPUT = re.compile(r"(\w+):(\w*)(\*{0,2})(\w*)")
 #: The most outputs of a node; a damaged file may claim any number.
 _MOST_OUTPUTS = 1 << 16
@@ -117,7 +117,7 @@ def _parsed(line: str) -> Operator:
         else:
             defaults[key] = None
     made = []
-    for text in filter(None, outputs.split(", ")):
+    for text in outputs.split(", ") if outputs else ():
         output = _OUTPUT.fullmatch(text)
         assert output is not None, line
         made.append(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from onnx_sparse.converters.torch.handlers import (  # noqa: F401 - imported for what they register
     counting,
+    distances,
     division,
     embedding_bag,
     indexing,
     logarithms,
     masking,
+    ordering,
     scatter,
     segment,
 )

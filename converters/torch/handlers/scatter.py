@@ -69,6 +69,18 @@ def scatter(node: Node, emit: TorchEmitter) -> Tensor:
     return _placed(emit, start, ids, src, start.axis(node.integer("dim")))
 
 
+@handles("aten.scatter.value", to="ScatterElements")
+def scatter_value(node: Node, emit: TorchEmitter) -> Tensor:
+    """One number in place of the elements of self at index."""
+    start, ids, value = node.tensor("self"), index(emit, node.tensor("index")), node.number("value")
+    number = value if isinstance(value, Tensor) else emit.constant(value, start.dtype)
+    src = emit.op("Expand", emit.cast(number, start.dtype), emit.shape_of(ids), shape=ids.shape)
+    if start.rank == 0:
+        start, ids, src = (emit.op("Reshape", t, emit.constant([1]), shape=(1,)) for t in (start, ids, src))
+        return emit.scalar(_placed(emit, start, ids, src, 0))
+    return _placed(emit, start, ids, src, start.axis(node.integer("dim")))
+
+
 def _placed(emit: TorchEmitter, start: Tensor, ids: Tensor, src: Tensor, dim: int) -> Tensor:
     ids = never_negative(emit, ids, emit.count(start, dim))
     return emit.op("ScatterElements", start, ids, _cut(emit, src, ids), axis=dim, shape=start.shape)

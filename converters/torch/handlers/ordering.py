@@ -1,0 +1,85 @@
+"""sort.stable and searchsorted: orders in which equal elements keep theirs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.onnxruntime.kernel_types import computed_in
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.torch.handlers.registry import Node, handles
+from onnx_sparse.schemas.declaration import FLOATS, DType
+
+if TYPE_CHECKING:
+    from onnx_sparse.converters.torch.emitter import TorchEmitter
+
+
+@handles("aten.sort.stable", to="TopK")
+def sort(node: Node, emit: TorchEmitter) -> tuple[Tensor, Tensor]:
+    """All elements along a dimension in order, and where each was; NaN is larger than numbers."""
+    x = node.tensor("self")
+    if x.rank == 0:
+        return x, emit.constant(0)
+    return _sorted(emit, x, x.axis(node.integer("dim")), descending=node.flag("descending"))
+
+
+@handles("aten.searchsorted.Tensor", to="TopK, CumSum")
+def search(node: Node, emit: TorchEmitter) -> Tensor:
+    """How many elements of a sorted sequence are before each value: they are sorted together and counted."""
+    sequence, values = node.tensor("sorted_sequence"), node.tensor("self")
+    dtype = _common(sequence.dtype, values.dtype)
+    if node.optional("sorter") is not None:
+        order = emit.int64(node.tensor("sorter"))
+        sequence = emit.op("GatherElements", sequence, order, axis=sequence.rank - 1, shape=sequence.shape)
+    is_right = node.flag("right") or node.text("side") == "right"
+    given = values
+    if sequence.rank == 1 and values.rank != 1:
+        given = emit.op("Reshape", values, emit.constant([-1]), shape=(None,))
+    elif sequence.rank != values.rank:
+        raise Unsupported("a sequence and values of different ranks")
+    places = _places(emit, emit.cast(sequence, dtype), emit.cast(given, dtype), is_right=is_right)
+    if given is not values:
+        places = emit.op("Reshape", places, emit.shape_of(values), shape=values.shape, allowzero=1)
+    return emit.cast(places, TensorProto.INT32 if node.flag("out_int32") else TensorProto.INT64)
+
+
+def _places(emit: TorchEmitter, sequence: Tensor, values: Tensor, *, is_right: bool) -> Tensor:
+    """The places of values in sequences along the last dimension."""
+    axis = sequence.rank - 1
+    # Of equal elements the first stays first: on the left of a place are those before the value.
+    parts = (sequence, values) if is_right else (values, sequence)
+    both = emit.op("Concat", *parts, axis=axis, shape=(*(sequence.shape or ())[:-1], None))
+    _, order = _sorted(emit, both, axis, descending=False)
+    _, back = _sorted(emit, order, axis, descending=False)
+    count = emit.count(sequence if is_right else values, axis)
+    is_first = emit.cast(emit.op("Less", order, count), TensorProto.INT64)
+    is_element = is_first if is_right else emit.op("Sub", emit.constant(1), is_first)
+    before = emit.op("CumSum", is_element, emit.constant(axis))
+    found = emit.op("GatherElements", before, back, axis=axis)
+    start, end = (count, emit.constant([2**62])) if is_right else (emit.constant([0]), count)
+    return emit.op("Slice", found, start, end, emit.constant([axis]), shape=values.shape)
+
+
+def _sorted(emit: TorchEmitter, x: Tensor, axis: int, *, descending: bool) -> tuple[Tensor, Tensor]:
+    wide = computed_in("TopK", x.dtype)
+    values, places = emit.node(
+        "TopK",
+        [emit.cast(x, wide), emit.size(x, axis)],
+        [wide, TensorProto.INT64],
+        [x.shape, x.shape],
+        axis=axis,
+        largest=int(descending),
+    )
+    return emit.cast(values, x.dtype), places
+
+
+def _common(one: DType, other: DType) -> DType:
+    """The type in which sequences and values are compared."""
+    if one == other:
+        return one
+    floats = [dtype for dtype in (one, other) if dtype in FLOATS]
+    if len(floats) == 2 or TensorProto.DOUBLE in floats:
+        return TensorProto.DOUBLE
+    return floats[0] if floats else TensorProto.INT64
