@@ -99,10 +99,23 @@ class Emitter(ABC):
         if op_type == "Relu" and first not in FLOATS:  # floats do not hold all integers
             (x,) = (t for t in inputs if t is not None)
             return self.extreme("Max", x, self.like(0, x), shape)
+        if op_type in ("ReduceMax", "ReduceMin") and first == TensorProto.UINT64:
+            return self._extreme_of_uint64(op_type, inputs, shape, attrs)
         given = list(inputs)
         given[span] = [self.cast(t, wide) if t is not None and t.dtype == first else t for t in inputs[span]]
         made = result_type(op_type, self.opset, [None if t is None else t.dtype for t in given], attrs)
         return self.narrowed(op_type, self.node(op_type, given, [made], [shape], **attrs)[0], dtype)
+
+    def _extreme_of_uint64(
+        self, op_type: str, inputs: Sequence[Tensor | None], shape: Shape | None, attrs: Mapping[str, Any]
+    ) -> Tensor:
+        """ReduceMax or ReduceMin of uint64, in the order of int64, which begins with the upper half."""
+        data, *axes = inputs
+        assert data is not None
+        half = self.constant(np.iinfo(np.int64).min)
+        flipped = self.op("BitwiseXor", self.cast(data, TensorProto.INT64), half, shape=data.shape)
+        extreme = self.op(op_type, flipped, *axes, shape=shape, **attrs)
+        return self.cast(self.op("BitwiseXor", extreme, half, shape=shape), TensorProto.UINT64)
 
     def narrowed(self, op_type: str, tensor: Tensor, dtype: DType) -> Tensor:
         """What an operator computed in a wider type, in its own: a float as an integer is cut off."""

@@ -34,6 +34,7 @@ from onnx_sparse.converters.onnxruntime.integers import (
     WideComparison,
     WideExtreme,
 )
+from onnx_sparse.converters.onnxruntime.missing_kernels import MissingKernel
 from onnx_sparse.converters.onnxruntime.not_a_number import ExtremeOfNaN, PlaceOfNaN, SignOfNaN
 from onnx_sparse.converters.onnxruntime.products import (
     EmptyBatch,
@@ -53,7 +54,7 @@ __all__ = ["GUARDS", "Example", "Guard", "guard"]
 _LARGEST_PROTO = 2**31 - 1
 
 #: What writes operators that have faults of their own.
-_FIRST: tuple[type[Guard], ...] = (OutputOfBranch, EmptyEinsum, ReducingScatter)
+_FIRST: tuple[type[Guard], ...] = (OutputOfBranch, EmptyEinsum, ReducingScatter, MissingKernel)
 
 #: Guards of numbers, then those of shapes: the first write reductions.
 _NUMBERS: tuple[type[Guard], ...] = (

@@ -451,6 +451,7 @@ _SINCE = {
     **dict.fromkeys(("Range", "ScatterND", "ScatterElements", "GatherND", "Pad", "CumSum", "Unique"), 11),
     **dict.fromkeys(("GreaterOrEqual", "LessOrEqual"), 12),
     "BitwiseAnd": 18,
+    "BitwiseXor": 18,
 }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from faults.roads import Array, Body, Specs
 
 _WIDE = (0, 1, -1, 5, 2**31, 3 * 10**9, 2**32 - 1, 2**53 + 1, -(2**53) - 1, 2**62, -(2**63), 2**63 - 1)
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
 _NARROW = (0, 1, -1, 2, 65537, 2**31 - 1, -(2**31), 123456789)
 
 
@@ -50,6 +51,8 @@ def _numbers(rng: np.random.Generator, _: int, dtype: str, shape: tuple[int, ...
     kind = np.dtype(dtype)
     if kind.kind == "f":
         return rng.standard_normal(shape).astype(kind)
+    if kind.kind in "iu" and kind.itemsize < 4:
+        return rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, kind, endpoint=True)
     if kind.kind == "i":
         return rng.choice(np.array(_WIDE if kind.itemsize == 8 else _NARROW, kind), shape)
     return rng.integers(0, 2, shape).astype(kind)
@@ -103,7 +106,7 @@ def _reduction(rng: np.random.Generator, kinds: Sequence[str], dtypes: Sequence[
 
 
 def integer_reduction(rng: np.random.Generator) -> Pattern:
-    return _reduction(rng, ["sum", "prod", "max", "min"], ["int32", "int64"], "reduction of integers", _numbers)
+    return _reduction(rng, ["sum", "prod", "max", "min"], _INTEGERS, "reduction of integers", _numbers)
 
 
 def extremes_of_nan(rng: np.random.Generator) -> Pattern:

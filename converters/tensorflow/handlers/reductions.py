@@ -31,10 +31,6 @@ def reduce(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 def reduce_to_extreme(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same, also of types that ONNX Runtime computes in others: that of nothing is the least or largest number."""
     op_type, data = f"Reduce{node.op_type}", node["input"]
-    if data.dtype == TensorProto.UINT64:  # in the order of int64, which begins with the upper half
-        half = emit.constant(np.iinfo(np.int64).min)
-        flipped = emit.op("BitwiseXor", emit.cast(data, TensorProto.INT64), half)
-        return (emit.cast(emit.op("BitwiseXor", _reduced(op_type, flipped, node, emit), half), data.dtype),)
     if data.dtype == TensorProto.INT16:
         reduced = _reduced(op_type, emit.cast(data, TensorProto.INT32), node, emit)
         limit = emit.like(np.iinfo(np.int16).min if node.op_type == "Max" else np.iinfo(np.int16).max, reduced)

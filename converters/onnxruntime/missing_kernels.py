@@ -1,0 +1,37 @@
+"""Element types for which ONNX Runtime has no kernel: its session does not load."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import NodeProto
+
+from onnx_sparse.converters.onnxruntime.examples import one_node
+from onnx_sparse.converters.onnxruntime.guard import Guard
+from onnx_sparse.converters.onnxruntime.kernel_types import KERNELS, computed_in, operands
+from onnx_sparse.converters.rewriting.graph import Graph, attributes
+
+
+class MissingKernel(Guard):
+    """Many operators have no kernel for short or unsigned integers, some none for double.
+
+    They are computed in a wider type.
+    """
+
+    name = "missing kernel"
+    anchors = tuple(KERNELS)
+    seen, effect = ("1.21", "1.32"), "refused"
+    example = one_node(
+        "Max", np.array([1, -2], np.int16), np.array([0, 3], np.int16), expected=np.array([1, 3], np.int16)
+    )
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """An operator with one result whose operands are of a type that is known to lack a kernel."""
+        dtype = graph.dtype(next(iter(node.input[operands(node.op_type)]), ""))
+        return dtype != 0 and len(node.output) == 1 and computed_in(node.op_type, dtype) != dtype
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Cast, compute, and cast back."""
+        emit = graph.emitter(node)
+        inputs = [graph.tensor(name) if name else None for name in node.input]
+        shape = graph.shape(node.output[0])
+        graph.replace(node, "Identity", [emit.op(node.op_type, *inputs, shape=shape, **attributes(node))])
