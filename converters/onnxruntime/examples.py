@@ -15,15 +15,15 @@ from onnx_sparse.schemas.declaration import element_type
 _OPSET = 18
 
 
-def of_nodes(
+def model_of(
     nodes: Sequence[NodeProto],
     inputs: Mapping[str, Array],
     expected: Array,
     *,
     constants: Mapping[str, Any] | None = None,
     before: Mapping[str, Array] | None = None,
-) -> Callable[[], Example]:
-    """What makes a model of some nodes.
+) -> Example:
+    """A model of some nodes.
 
     Args:
         nodes: The nodes; the last one's first output, `y`, is that of the model.
@@ -32,17 +32,18 @@ def of_nodes(
         constants: Its constants, by name.
         before: What to run it on before.
     """
+    given = [helper.make_tensor_value_info(n, element_type(a.dtype), [None] * a.ndim) for n, a in inputs.items()]
+    output = helper.make_tensor_value_info("y", element_type(expected.dtype), None)
+    tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in (constants or {}).items()]
+    copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    graph = helper.make_graph(copies, "fault", given, [output], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=10)
+    return Example(model, dict(inputs), expected, before)
 
-    def example() -> Example:
-        given = [helper.make_tensor_value_info(n, element_type(a.dtype), [None] * a.ndim) for n, a in inputs.items()]
-        output = helper.make_tensor_value_info("y", element_type(expected.dtype), None)
-        tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in (constants or {}).items()]
-        copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
-        graph = helper.make_graph(copies, "fault", given, [output], tensors)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=10)
-        return Example(model, dict(inputs), expected, before)
 
-    return staticmethod(example)
+def of_nodes(*args: Any, **kwargs: Any) -> Callable[[], Example]:
+    """What makes a model of some nodes; see `model_of`."""
+    return staticmethod(lambda: model_of(*args, **kwargs))
 
 
 def one_node(

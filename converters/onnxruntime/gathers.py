@@ -6,8 +6,8 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
 from onnx_sparse.converters.graphs import subgraphs
-from onnx_sparse.converters.onnxruntime.examples import of_nodes, one_node
-from onnx_sparse.converters.onnxruntime.guard import Guard
+from onnx_sparse.converters.onnxruntime.examples import model_of, of_nodes, one_node
+from onnx_sparse.converters.onnxruntime.guard import Example, Guard
 from onnx_sparse.converters.rewriting.graph import Graph, attribute
 from onnx_sparse.converters.segment_reductions import scattered
 
@@ -106,14 +106,14 @@ class ReducingScatter(Guard):
     anchors = ("ScatterND",)
     seen, effect = ("1.21", "1.32"), "wrong result"
     varies = True
-    example = one_node(
-        "ScatterND",
-        np.zeros((3, 16), np.float64),
-        np.arange(300000).reshape(-1, 1) % 3,
-        np.ones((300000, 16)),
-        reduction="add",
-        expected=np.full((3, 16), 100000.0),
-    )
+
+    @staticmethod
+    def example() -> Example:
+        """Many updates of few places."""
+        ids, updates = np.arange(300000).reshape(-1, 1) % 3, np.ones((300000, 16))
+        start, expected = np.zeros((3, 16)), np.full((3, 16), 100000.0)
+        node = _NODE("ScatterND", ["start", "ids", "updates"], ["y"], reduction="add")
+        return model_of([node], {"start": start, "ids": ids, "updates": updates}, expected)
 
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
         """A reduction of more than one update."""
@@ -140,7 +140,7 @@ class OutputOfBranch(Guard):
     seen, effect = ("1.21", "1.32"), "refused"
 
     @staticmethod
-    def example() -> object:  # type: ignore[override]
+    def example() -> Example:
         """Two outputs that are one."""
         branches = {}
         for name in ("then_branch", "else_branch"):
@@ -148,7 +148,7 @@ class OutputOfBranch(Guard):
             branches[name] = helper.make_graph([_NODE("Neg", ["x"], [f"{name}_y"])], name, [], outputs)
         nodes = [_NODE("If", ["c"], ["p", "q"], **branches), _NODE("Add", ["p", "q"], ["y"])]
         x = np.ones(2, np.float32)
-        return of_nodes(nodes, {"x": x}, -2 * x, constants={"c": np.array(True)}).__func__()  # type: ignore[attr-defined]
+        return model_of(nodes, {"x": x}, -2 * x, constants={"c": np.array(True)})
 
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
         """A branch with two outputs that are one tensor, or one that none of its nodes makes."""

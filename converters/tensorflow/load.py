@@ -12,6 +12,7 @@ from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensorflow.damaged_constants import refuse_damaged_constants
 from onnx_sparse.converters.tensorflow.late_variables import left_on_disk
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
+from onnx_sparse.converters.tensorflow.reading.saved_model import require_signature
 from onnx_sparse.converters.tensorflow.source import Source, refuse_huge, refuse_what_onnx_lacks
 
 
@@ -89,6 +90,8 @@ def _load_path(
 
 
 def _load_saved_model(path: Path, signature: str | None, selected: dict[str, Sequence[str] | None]) -> Source:
+    if signature is not None:
+        require_signature(path, signature)  # before the seconds that TensorFlow takes to import
     from onnx_sparse.converters.tensorflow.function_source import FunctionSource
 
     tf = require("tensorflow")

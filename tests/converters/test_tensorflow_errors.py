@@ -261,6 +261,17 @@ def test_the_file_inside_a_saved_model(saved_model):
 
 
 def test_an_unknown_signature(saved_model):
+    program = f"""
+import sys
+sys.modules["tensorflow"] = None
+from onnx_sparse.converters.tensorflow.load import load
+try:
+    load({str(saved_model)!r}, signature="third")
+except Exception as error:
+    print(error)
+"""
+    without_tensorflow = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert without_tensorflow.stdout == f"{saved_model} has no signature 'third'; it has double, half\n"
     assert line(saved_model, signature="third") == f"{saved_model} has no signature 'third'; it has double, half"
 
 

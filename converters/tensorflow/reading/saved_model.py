@@ -67,6 +67,19 @@ def read_saved_model(
     )
 
 
+def require_signature(path: Path, signature: str) -> None:
+    """Refuse a signature that a SavedModel does not have; what else is wrong with it is said where it is loaded.
+
+    Raises:
+        ConversionError: It has no such signature.
+    """
+    try:
+        meta_graph = _tagged(_parsed(path), None, path)
+    except ConversionError:
+        return
+    _signature(meta_graph.signature_def, signature, path)
+
+
 def _parsed(path: Path) -> Any:
     binary, text = path / "saved_model.pb", path / "saved_model.pbtxt"
     if not binary.exists() and not text.exists():
