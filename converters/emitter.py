@@ -16,6 +16,9 @@ from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import FLOATS, DType, dtype_name, element_type, numpy_dtype
 
+#: Operators whose results depend on the order of numbers.
+_EXTREMES = ("ReduceMax", "ReduceMin", "ArgMax", "ArgMin")
+
 #: The most elements of a constant whose value is still known after a Cast.
 _SMALL = 4096
 
@@ -99,7 +102,7 @@ class Emitter(ABC):
         if op_type == "Relu" and first not in FLOATS:  # floats do not hold all integers
             (x,) = (t for t in inputs if t is not None)
             return self.extreme("Max", x, self.like(0, x), shape)
-        if op_type in ("ReduceMax", "ReduceMin") and first == TensorProto.UINT64:
+        if op_type in _EXTREMES and first == TensorProto.UINT64:
             return self._extreme_of_uint64(op_type, inputs, shape, attrs)
         given = list(inputs)
         given[span] = [self.cast(t, wide) if t is not None and t.dtype == first else t for t in inputs[span]]
@@ -109,12 +112,14 @@ class Emitter(ABC):
     def _extreme_of_uint64(
         self, op_type: str, inputs: Sequence[Tensor | None], shape: Shape | None, attrs: Mapping[str, Any]
     ) -> Tensor:
-        """ReduceMax or ReduceMin of uint64, in the order of int64, which begins with the upper half."""
+        """The extreme of uint64, or its place, in the order of int64, which begins with the upper half."""
         data, *axes = inputs
         assert data is not None
         half = self.constant(np.iinfo(np.int64).min)
         flipped = self.op("BitwiseXor", self.cast(data, TensorProto.INT64), half, shape=data.shape)
         extreme = self.op(op_type, flipped, *axes, shape=shape, **attrs)
+        if op_type.startswith("Arg"):
+            return extreme
         return self.cast(self.op("BitwiseXor", extreme, half, shape=shape), TensorProto.UINT64)
 
     def narrowed(self, op_type: str, tensor: Tensor, dtype: DType) -> Tensor:

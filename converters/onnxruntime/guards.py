@@ -34,7 +34,7 @@ from onnx_sparse.converters.onnxruntime.integers import (
     WideComparison,
     WideExtreme,
 )
-from onnx_sparse.converters.onnxruntime.missing_kernels import MissingKernel
+from onnx_sparse.converters.onnxruntime.missing_kernels import MissingKernel, SumOfIntegers
 from onnx_sparse.converters.onnxruntime.not_a_number import ExtremeOfNaN, PlaceOfNaN, SignOfNaN
 from onnx_sparse.converters.onnxruntime.products import (
     EmptyBatch,
@@ -54,7 +54,7 @@ __all__ = ["GUARDS", "Example", "Guard", "guard"]
 _LARGEST_PROTO = 2**31 - 1
 
 #: What writes operators that have faults of their own.
-_FIRST: tuple[type[Guard], ...] = (OutputOfBranch, EmptyEinsum, ReducingScatter, MissingKernel)
+_FIRST: tuple[type[Guard], ...] = (OutputOfBranch, EmptyEinsum, ReducingScatter, SumOfIntegers, MissingKernel)
 
 #: Guards of numbers, then those of shapes: the first write reductions.
 _NUMBERS: tuple[type[Guard], ...] = (

@@ -25,7 +25,7 @@ _ONLY_FLOAT = frozenset({_F32})
 _BY_KERNELS: tuple[tuple[str, frozenset[DType]], ...] = (
     ("Add Sub Mul Div Less LessOrEqual Greater GreaterOrEqual", _ANY_NUMBER),
     ("Pow CumSum TopK ReduceSum", _ARITHMETIC),
-    ("ReduceMax ReduceMin", _ARITHMETIC | {_I8, _U8}),
+    ("ReduceMax ReduceMin ArgMax ArgMin", _ARITHMETIC | {_I8, _U8}),
     ("Max Min", _ARITHMETIC | {_U32, _U64}),
     ("Abs Sign Mod", _ANY_NUMBER),
     ("Sqrt Exp Log Floor Ceil Round Sin Tanh Sigmoid Reciprocal", _FLOATS),

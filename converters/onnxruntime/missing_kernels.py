@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
+
 import numpy as np
 from onnx import NodeProto
 
@@ -9,6 +11,7 @@ from onnx_sparse.converters.onnxruntime.examples import one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard
 from onnx_sparse.converters.onnxruntime.kernel_types import KERNELS, computed_in, operands
 from onnx_sparse.converters.rewriting.graph import Graph, attributes
+from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS
 
 
 class MissingKernel(Guard):
@@ -35,3 +38,24 @@ class MissingKernel(Guard):
         inputs = [graph.tensor(name) if name else None for name in node.input]
         shape = graph.shape(node.output[0])
         graph.replace(node, "Identity", [emit.op(node.op_type, *inputs, shape=shape, **attributes(node))])
+
+
+class SumOfIntegers(Guard):
+    """Sum takes floats only; tf2onnx writes it for integers, too.
+
+    They are added one after the other.
+    """
+
+    name = "sum of integer tensors"
+    anchors = ("Sum",)
+    seen, effect = ("1.21", "1.32"), "refused"
+    example = one_node("Sum", np.array([1]), np.array([2]), np.array([3]), expected=np.array([6]))
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """Integers."""
+        return graph.dtype(node.input[0]) in (*SIGNED_INTEGERS, *UNSIGNED_INTEGERS)
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Add."""
+        emit = graph.emitter(node)
+        graph.replace(node, "Identity", [reduce(partial(emit.op, "Add"), map(graph.tensor, node.input))])
