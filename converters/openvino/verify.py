@@ -8,8 +8,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 from onnx import ModelProto, TensorProto
 
 from onnx_sparse.converters.errors import ConversionError
@@ -66,7 +68,8 @@ def verify(
 
     openvino = importlib.import_module("openvino")
     names = [value.name for value in model.graph.input]
-    # OpenVINO's arrays of strings have another type for each length, and none if there are no strings.
+    # OpenVINO's arrays of strings have another type for each length, and none if there are no strings. It hands out
+    # bfloat16 as float16 of the same bits.
     is_text = [value.type.tensor_type.elem_type == TensorProto.STRING for value in model.graph.output]
     dtypes = [np.dtype(object) if text else None for text in is_text]
     try:
@@ -86,7 +89,8 @@ def verify(
             # By position: OpenVINO may know a tensor by several names. It takes strings as numpy's, not as objects.
             given = [batch[name].astype(str) if batch[name].dtype == object else batch[name] for name in names]
             results = compiled(given).values()
-            return [np.array(value, dtype) for value, dtype in zip(results, dtypes, strict=True)]
+            ports = zip(results, compiled.outputs, dtypes, strict=True)
+            return [_array(value, port.get_element_type() == openvino.Type.bf16, dtype) for value, port, dtype in ports]
         except RuntimeError as error:
             raise Refused("OpenVINO", _last_line(error) + _shapes_of_node(error)) from error
 
@@ -107,6 +111,10 @@ def verify(
         replace(record, note=record.note + explained) if record.verdict is Verdict.DIFFERENT else record
         for record in records
     ]
+
+
+def _array(value: Any, is_bfloat16: bool, dtype: Any) -> Array:
+    return np.array(value).view(bfloat16) if is_bfloat16 else np.array(value, dtype)
 
 
 def _last_line(error: BaseException) -> str:

@@ -117,3 +117,36 @@ def test_ranks_that_are_refused(tmp_path: Path) -> None:
                 np.zeros((2, 7, 8), F)).save(tmp_path)  # fmt: skip
     with pytest.raises(ConversionError, match="ONNX Runtime has it for the ranks 2 and 4"):
         convert(path)
+
+
+@pytest.mark.parametrize("coordinates", ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"])
+@pytest.mark.parametrize(
+    ("shape", "axes", "size"),
+    [
+        ((1, 8, 8, 3), (1, 2), (4, 4)),
+        ((1, 8, 8, 3), (1, 2), (3, 17)),
+        ((2, 8, 9), (1, 2), (5, 12)),
+        ((1, 2, 6, 7, 8), (2, 3, 4), (3, 9, 4)),
+        ((7,), (0,), (3,)),
+        ((1, 3, 8, 8), (2, 3), (4, 4)),
+    ],
+)
+def test_cubic_of_any_axes(
+    shape: tuple[int, ...], axes: tuple[int, ...], size: tuple[int, ...], coordinates: str, core: Any, tmp_path: Path
+) -> None:
+    """ONNX Runtime's kernel takes matrices and the last two axes of four dimensions only."""
+
+    def by_size(x: Any) -> Any:
+        return ops(11).interpolate(
+            x, c(size), "cubic", "sizes", coordinate_transformation_mode=coordinates, axes=c(axes)
+        )
+
+    def by_scale(x: Any) -> Any:
+        factors = c([0.5, 2.0, 1.5][: len(axes)], F)
+        return ops(11).interpolate(
+            x, factors, "cubic", "scales", coordinate_transformation_mode=coordinates, axes=c(axes)
+        )
+
+    for build in (by_size, by_scale):
+        want, have = results(RNG.standard_normal(shape).astype(F), build, core, tmp_path)
+        np.testing.assert_allclose(have, want, atol=1e-5)

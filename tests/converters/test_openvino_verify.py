@@ -147,3 +147,15 @@ def test_compressed_weights_are_not_rounded_further(tmp_path: Path) -> None:
     (record,) = verify(path, convert(path))
     assert record.ok
     assert record.max_abs < 1e-4
+
+
+def test_bfloat16_agrees(tmp_path: Path) -> None:
+    """OpenVINO hands it out as float16 of the same bits."""
+    import openvino
+
+    x = ops(13).parameter([-1, 4], openvino.Type.bf16, name="x")
+    model = openvino.Model([ops(13).result(ops(13).relu(x))], [x], "m")
+    openvino.save_model(model, tmp_path / "m.xml", compress_to_fp16=False)
+    (record,) = verify(tmp_path / "m.xml", convert(tmp_path / "m.xml"))
+    assert record.ok, record
+    assert record.dtype == "bfloat16"

@@ -91,12 +91,50 @@ def _resized(
         return _simple(node, emit, axes, attributes, sizes=sizes, scales=scales)
     # Of integers, ONNX Runtime cuts off what is rounded here, or does not take them.
     image = node[0] if mode == "nearest" else emit.floats(node[0])
+    if mode == "cubic" and not _is_cubic_kernel(image, axes):
+        made = _axis_by_axis(image, emit, attributes, sizes=sizes, scales=scales)
+        return emit.narrowed("Resize", made, node[0].dtype)
     if sizes is not None:
         made = emit.op("Resize", image, None, None, emit.vector(sizes), **attributes)
     else:
         assert scales is not None
         made = emit.op("Resize", image, None, emit.cast(scales, TensorProto.FLOAT), **attributes)
     return emit.narrowed("Resize", made, node[0].dtype)
+
+
+def _is_cubic_kernel(image: Tensor, axes: Sequence[int] | None) -> bool:
+    """Whether ONNX Runtime's cubic Resize takes it: matrices, and the last two axes of four dimensions."""
+    chosen = range(image.rank) if axes is None else [image.axis(axis) for axis in axes]
+    return image.rank == 2 or (image.rank == 4 and set(chosen) <= {2, 3})
+
+
+def _axis_by_axis(
+    image: Tensor, emit: Emitter, attributes: Mapping[str, Any], *, sizes: Tensor | None, scales: Tensor | None
+) -> Tensor:
+    """A cubic Resize of one axis after the other, each as the last one of a matrix: the weights are products."""
+    rank, axes = image.rank, attributes["axes"]
+    chosen = [*range(rank)] if axes is None else [image.axis(axis) for axis in axes]
+    numbers = emit.vector(sizes) if sizes is not None else None
+    factors = emit.cast(scales, TensorProto.FLOAT) if scales is not None and sizes is None else None
+    for place, axis in enumerate(chosen):
+        order = [*(k for k in range(rank) if k != axis), axis]
+        moved = emit.op("Transpose", image, perm=order, shape=None if axis != rank - 1 else image.shape)
+        shape = emit.op("Shape", moved, shape=(rank,))
+        outer, own = (emit.op("Slice", shape, emit.constant([b]), emit.constant([e])) for b, e in ((0, -1), (-1, rank)))
+        rows = emit.op("ReduceProd", outer, emit.constant([0]), keepdims=1)
+        matrix = emit.op("Reshape", moved, emit.op("Concat", rows, own, axis=0), allowzero=1, shape=(None, None))
+        part = {**attributes, "axes": [1]}
+        picked = emit.constant([place])
+        if numbers is not None:
+            wanted = emit.op("Gather", numbers, picked, axis=0)
+            made = emit.op("Resize", matrix, None, None, wanted, **part)
+        else:
+            assert factors is not None
+            made = emit.op("Resize", matrix, None, emit.op("Gather", factors, picked, axis=0), **part)
+        length = emit.op("Slice", emit.op("Shape", made, shape=(2,)), emit.constant([1]), emit.constant([2]))
+        whole = emit.op("Reshape", made, emit.op("Concat", outer, length, axis=0), allowzero=1, shape=(None,) * rank)
+        image = emit.op("Transpose", whole, perm=[order.index(k) for k in range(rank)], shape=(None,) * rank)
+    return image
 
 
 def _averaged(
