@@ -88,12 +88,15 @@ def _is_passed_on(attribute: AttributeProto | None) -> bool:
 
 
 def _read_type(declared: Input, tensor_type: TypeProto, types: dict[str, DType], shapes: dict[str, Shape]) -> None:
-    if not tensor_type.HasField("tensor_type"):
+    # A sparse initializer is a tensor of a sparse type to onnx, and of a dense one to ONNX Runtime.
+    kind = next((k for k in ("tensor_type", "sparse_tensor_type") if tensor_type.HasField(k)), None)
+    if kind is None:
         raise KernelError(f"input {declared.name} must be a tensor")
-    if tensor_type.tensor_type.elem_type != TensorProto.UNDEFINED:
-        types[declared.name] = tensor_type.tensor_type.elem_type
-    if tensor_type.tensor_type.HasField("shape"):
-        shapes[declared.name] = _dims(tensor_type.tensor_type.shape)
+    tensor = getattr(tensor_type, kind)
+    if tensor.elem_type != TensorProto.UNDEFINED:
+        types[declared.name] = tensor.elem_type
+    if tensor.HasField("shape"):
+        shapes[declared.name] = _dims(tensor.shape)
 
 
 def _dims(shape: TensorShapeProto) -> Shape:

@@ -172,6 +172,21 @@ class TestWaysIn:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
         assert 0.9 < float(done.stdout) < 1.5
 
+    def test_a_table_that_is_a_sparse_initializer(self, opened: Open) -> None:
+        """onnx's form of tables that are mostly 0, in every form of a model."""
+        m = model(
+            "g (int64[k] i, int64[k] s, int64 n) => (float[n,3] y) "
+            "{ y = onnx_sparse.EmbeddingSegmentsSum (t, i, s, n) }"
+        )
+        values = onnx.numpy_helper.from_array(np.array([2, 5], np.float32), "t")
+        places = onnx.numpy_helper.from_array(np.array([4, 11]), "places")
+        m.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [9, 3]))
+        ids = {"i": np.array([1, 3]), "s": np.array([0, 0]), "n": np.array(1)}
+        for form in (m, onnx_sparse.canonicalize(m), onnx_sparse.fuse(m)):
+            assert opened(form).run(None, ids)[0].tolist() == [[0, 2, 5]]
+        for plain in (onnx_sparse.lower(m), onnx_sparse.embed_functions(m)):
+            assert ort.InferenceSession(plain.SerializeToString()).run(None, ids)[0].tolist() == [[0, 2, 5]]
+
     def test_arguments_by_their_names_in_onnx_runtime(self, opened: Open) -> None:
         given = {"path_or_bytes": SEGMENT_SUM.SerializeToString(), "sess_options": ort.SessionOptions()}
         session = opened(**given, providers=["CPUExecutionProvider"], provider_options=[{}])
