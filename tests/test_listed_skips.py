@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -36,8 +37,13 @@ def run(folder: Path, modules: list[str], *options: str) -> subprocess.Completed
     for name in modules:
         (folder / f"{name}.py").write_text(MODULES[name][0])
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml"]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
     return subprocess.run(
-        [*command, "--rootdir", folder, *options, folder], capture_output=True, text=True, timeout=120
+        [*command, "--rootdir", folder, *options, folder],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
 

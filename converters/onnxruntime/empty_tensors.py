@@ -33,7 +33,7 @@ class NegativeAxes(Guard):
 
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
         """Axes that may be negative, of what may be empty."""
-        if not may_be_empty(graph, node.input[0]):
+        if not may_be_empty(graph, node.input[0]) or graph.rank(node.input[0]) == 0:
             return False
         if len(node.input) > 1 and node.input[1]:
             axes = graph.integers(node.input[1])
@@ -240,7 +240,7 @@ class EmptySlices(Guard):
         axis, shape = attribute(node, "axis"), graph.shape(node.input[0])
         if axis is None:
             return False
-        return shape is None or not all(size for k, size in enumerate(shape) if k != axis % len(shape))
+        return not shape or not all(size for k, size in enumerate(shape) if k != axis % len(shape))
 
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
         """Put a zero before each slice, and take it off the result."""

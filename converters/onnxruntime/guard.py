@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto, NodeProto, defs
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.onnxruntime.integer_ranges import IntegerRanges
@@ -68,10 +69,14 @@ class Guard(Rule[Graph]):
 
     def attempt(self, graph: Graph, node: NodeProto) -> Attempt | None:
         """Replace a node, if it has the fault; an opset in which the cure cannot be written is a reason not to."""
+        if not _is_whole(node, graph.opset):
+            return None  # ONNX Runtime refuses it
         try:
             return super().attempt(graph, node)
         except Unsupported as reason:
             return Attempt(self.name, node.name, False, str(reason))
+        except (IndexError, ZeroDivisionError):  # an axis that its input does not have
+            return Attempt(self.name, node.name, False, f"{node.op_type} is malformed")
 
     def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
         """The node, where it may have the fault."""
@@ -80,6 +85,22 @@ class Guard(Rule[Graph]):
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
         """Whether the node may have the fault, as far as its types, shapes and constants tell."""
         raise NotImplementedError
+
+
+def _is_whole(node: NodeProto, opset: int) -> bool:
+    """Whether a node has the inputs and attributes that its operator must have."""
+    least, most, needed = _needs(node.op_type, opset)
+    return least <= len(node.input) <= most and needed <= {attribute.name for attribute in node.attribute}
+
+
+@cache
+def _needs(op_type: str, opset: int) -> tuple[int, int, frozenset[str]]:
+    """How many inputs an operator must and may have, and which attributes."""
+    try:
+        schema = defs.get_schema(op_type, opset)
+    except defs.SchemaError:
+        return 1, 0, frozenset()  # there is no such operator
+    return schema.min_input, schema.max_input, frozenset(name for name, a in schema.attributes.items() if a.required)
 
 
 def may_be_empty(graph: Graph, name: str) -> bool:

@@ -114,9 +114,12 @@ def guard(model: ModelProto, *, positions: Collection[str] = (), omitted: Sequen
     attempts = _applied(model, _FIRST, Known(), omitted)
     if any(attempt.fired for attempt in attempts) and model.ByteSize() < _LARGEST_PROTO:
         model.CopyFrom(shape_inference.infer_shapes(model))
-    roles = find_roles(model)
-    sizes = {*positions, *roles.splits, *roles.shapes, *roles.counts, *roles.starts}
-    known = Known(integer_ranges(model, sizes), moved_transpositions(model))
+    try:
+        roles = find_roles(model)
+        sizes = {*positions, *roles.splits, *roles.shapes, *roles.counts, *roles.starts}
+        known = Known(integer_ranges(model, sizes), moved_transpositions(model))
+    except IndexError:  # a node without the inputs that its operator must have, which ONNX Runtime refuses
+        return attempts
     return attempts + _applied(model, _NUMBERS, known, omitted) + _applied(model, _SHAPES, known, omitted)
 
 

@@ -169,7 +169,7 @@ def find_roles(model: ModelProto) -> Roles:
             roles.splits |= _known(names[1])  # the pattern that the rule `bags-of-splits` writes
         elif node.op_type == "ScatterND" and names[1] is not None and trace.has_rows_of_coordinates(names[1]):
             _add_triple(roles, indices=names[1], values=names[2], shape=trace.shape_of(node.input[0]))
-        elif node.op_type == "Gather" and (chosen := trace.array(node.input[1])) and trace.is_input(node.input[0]):
+        elif node.op_type == "Gather" and (chosen := trace.array(node.input[1])) and trace.has_axes(node.input[0]):
             axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
             at = node.input[0], axis % trace.rank(node.input[0])
             least = max(index + 1 if index >= 0 else -index for index in np.ravel(chosen).tolist())
@@ -220,6 +220,10 @@ class _Trace:
     def is_input(self, name: str) -> bool:
         """Whether a tensor is an input of the graph."""
         return name in self._inputs
+
+    def has_axes(self, name: str) -> bool:
+        """Whether a tensor is an input of the graph, and no scalar."""
+        return self._inputs.get(name, 0) > 0
 
     def rank(self, name: str) -> int:
         """The rank of a graph input."""
@@ -329,7 +333,7 @@ def _index(roles: Roles, trace: _Trace, ids: str | None, table: str, axis: int =
     _bound(roles, ids, rows)
     # What is traced back may have other axes than the input, but has its first one.
     origin = trace.origin(table) if axis == 0 else table if trace.is_input(table) else None
-    if ids is not None and rows is None and origin is not None:
+    if ids is not None and rows is None and origin is not None and trace.rank(origin):
         roles.indexed[ids] = origin, axis % trace.rank(origin)
 
 

@@ -130,7 +130,7 @@ def test_a_model_that_does_not_load_is_refused(monkeypatch):
     def expanded(x):
         return tf.expand_dims(x, 1) * 2.0
 
-    def misplace(model):
+    def misplace(model, **options):
         for initializer in model.graph.initializer:
             if initializer.data_type == onnx.TensorProto.INT64:
                 initializer.CopyFrom(onnx.numpy_helper.from_array(np.array([31]), initializer.name))

@@ -105,8 +105,9 @@ class Fuzzer:
         if kind in ("row_splits", "position"):
             values = np.sort(values.reshape(-1)).reshape(shape)
         if kind == "row_splits" and values.size and self.random.random() < 0.9:
-            values = np.asarray(np.minimum(values, self.sizes[legal.of]))
-            values.reshape(-1)[[0, -1]] = 0, self.sizes[legal.of]
+            end = self.sizes.get(legal.of, self.bound)  # the size of an input, or what another input says
+            values = np.asarray(np.minimum(values, end))
+            values.reshape(-1)[[0, -1]] = 0, end
         if kind == "reshape" and values.size and self.random.random() < 0.7:
             values = values + 1
             values.reshape(-1)[self.random.integers(values.size)] = -1

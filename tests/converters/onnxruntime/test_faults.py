@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters.onnxruntime.guards import GUARDS, guard
@@ -65,3 +66,20 @@ def test_guarded(kind):
     assert got.dtype == example.expected.dtype
     assert got.shape == example.expected.shape
     np.testing.assert_array_equal(got, example.expected)
+
+
+@pytest.mark.parametrize("kind", GUARDS, ids=lambda kind: kind.__name__)
+def test_malformed_nodes_stay(kind):
+    """Of no inputs, of scalars, and with axes that they do not have: ONNX Runtime refuses them itself."""
+    for op_type in kind.anchors:
+        for inputs, attributes in (
+            ([], {}),
+            (["x"], {"axis": 7}),
+            (["x"] * 3, {"axes": [7]}),
+            (["s"] * 3, {"axis": 0}),
+        ):
+            node = helper.make_node(op_type, inputs, ["y"], **attributes)
+            given = [helper.make_tensor_value_info("x", TensorProto.INT64, [None, None])]
+            given.append(helper.make_tensor_value_info("s", TensorProto.INT64, []))
+            output = [helper.make_tensor_value_info("y", TensorProto.INT64, None)]
+            guard(helper.make_model(helper.make_graph([node], "malformed", given, output)))
