@@ -353,7 +353,7 @@ class OpenVino:
         return self.constant(np.array([axis]))
 
     def run(self, body: Body, inputs: Sequence[Array]) -> list[Array]:
-        if all(array.dtype.kind == "i" for array in inputs):
+        if all(array.dtype.kind in "iu" for array in inputs):
             return Numpy().run(body, inputs)
         specs = [(array.dtype.name, array.ndim) for array in inputs]
         options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
