@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
 from onnx import ModelProto, NodeProto, defs
 
 from onnx_sparse.converters.errors import Unsupported
@@ -107,8 +106,3 @@ def may_be_empty(graph: Graph, name: str) -> bool:
     """Whether a tensor may have no elements."""
     shape = graph.shape(name)
     return shape is None or not all(shape)
-
-
-def scalars(value: Any) -> Array:
-    """A constant of int64."""
-    return np.asarray(value, np.int64)

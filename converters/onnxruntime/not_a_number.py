@@ -63,7 +63,6 @@ class ExtremeOfNaN(Guard):
         marks, numbers, largest, has_nan, nan, output = (
             graph.fresh(node, what) for what in ("is_nan", "marks", "mark", "has_nan", "nan", "or_nan")
         )
-        # Marks are compared in uint8: one more operator would lose the axes' form.
         nodes = [
             _NODE("IsNaN", [node.input[0]], [marks], name=marks),
             _NODE("Cast", [marks], [numbers], name=numbers, to=TensorProto.FLOAT),
