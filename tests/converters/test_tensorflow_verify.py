@@ -8,7 +8,6 @@ from onnx import numpy_helper
 
 tf = pytest.importorskip("tensorflow")
 
-import onnx_sparse  # noqa: E402
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, load, verify  # noqa: E402
 from onnx_sparse.converters.verification.comparison import Verdict, compare  # noqa: E402
