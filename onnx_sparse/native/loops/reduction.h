@@ -319,10 +319,20 @@ ONNX_SPARSE_INLINE void reduce_segments(const SegmentBatch& batch, const ReduceR
   }
 }
 
+// Whether to have fewer loops, and so be compiled in a fraction of the time: on a machine that few have, and for
+// integers, which few models sum. The results are the same, because columns are reduced independently.
+#if defined(ONNX_SPARSE_FEW_LOOPS)
+template <class R>
+constexpr bool has_few_loops = true;
+#else
+template <class R>
+constexpr bool has_few_loops = !std::is_floating_point_v<typename R::Compute> && sizeof(typename R::Compute) < 4;
+#endif
+
 // Sums of floating-point numbers, which most lookups are, take eight vectors at a time where they can: a fifth of the
 // time in cache. A compiler would take as long again for the others.
 template <class R>
-constexpr bool is_common = R::is_sum && std::is_floating_point_v<typename R::Compute>;
+constexpr bool is_common = !has_few_loops<R> && R::is_sum && std::is_floating_point_v<typename R::Compute>;
 
 // Reduces segments of rows of so many vectors, the last of which may overlap unless that is exact. Not inlined: a
 // compiler takes longer for one large function.
@@ -346,6 +356,16 @@ __attribute__((noinline)) void reduce_wide(const SegmentBatch& batch) {
       }
       if (column == width) return;
     }
+    if constexpr (has_few_loops<R>) {
+      for (; width - column >= 4 * lanes; column += 4 * lanes) {
+        reduce_columns<R, lanes, 4, true>(batch, begin, end, column, width, row);
+      }
+      for (; width - column > lanes; column += lanes) {
+        reduce_columns<R, lanes, 1, true>(batch, begin, end, column, width, row);
+      }
+      if (column < width) reduce_columns<R, lanes, 1, false>(batch, begin, end, column, width, row);
+      return;
+    }
     for (; width - column > 4 * lanes; column += 4 * lanes) {
       reduce_columns<R, lanes, 4, true>(batch, begin, end, column, width, row);
     }
@@ -368,9 +388,10 @@ template <class R, size_t lanes>
 ONNX_SPARSE_INLINE void reduce_in_vectors(const SegmentBatch& batch) {
   const size_t width = batch.width;
   if (width < lanes) {
-    if constexpr (lanes > 1) reduce_in_vectors<R, lanes / 2>(batch);
+    if constexpr (lanes > 1) reduce_in_vectors<R, has_few_loops<R> && lanes >= 8 ? lanes / 4 : lanes / 2>(batch);
     return;
   }
+  if constexpr (has_few_loops<R>) return reduce_wide<R, lanes>(batch);
   if constexpr (lanes * sizeof(typename R::Compute) == kVectorBytes) {
     if constexpr (is_common<R>) {
       if (width == 8 * lanes) return reduce_narrow<R, lanes, 8, true>(batch);
@@ -412,7 +433,7 @@ __attribute__((noinline)) void sum_prefetched(const SegmentBatch& batch) {
 // Sums segments of narrow rows if they have so many columns. Returns whether they do.
 template <class R, size_t width>
 ONNX_SPARSE_INLINE bool sums_narrow(const SegmentBatch& batch) {
-  if constexpr (is_narrow<R>(width)) {
+  if constexpr (!has_few_loops<R> && is_narrow<R>(width)) {
     if (batch.width != width) return false;
     batch.prefetch_distance > 0 ? sum_prefetched<R, width>(batch) : sum_cached<R, width>(batch);
     return true;
