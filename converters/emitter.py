@@ -78,7 +78,7 @@ class Emitter(ABC):
         if dtype == TensorProto.STRING and np.asarray(value).dtype.kind not in "OSU":
             raise Unsupported("it computes with strings")
         try:
-            array = np.asarray(value).astype(numpy_dtype(dtype), copy=False)
+            array = np.asanyarray(value).astype(numpy_dtype(dtype), copy=False)  # a mapped file stays one
         except OverflowError:
             raise Unsupported(f"a number is too large for {dtype_name(dtype)}") from None
         return Tensor(self._add_constant(array, dtype, name), dtype, array.shape, array)

@@ -14,12 +14,13 @@ import onnx_sparse
 ROOT = Path(onnx_sparse.__file__).parent
 
 #: What converters import from the package that runs models: its version, and the session in which `verify` and `replay`
-#: run a model that has been converted.
+#: run a model that has been converted, and in which derived tables are computed.
 FROM_CONVERTERS = {
     "onnx_sparse.converters.ascend.atb.operation": {"onnx_sparse"},
     "onnx_sparse.converters.graph_emitter": {"onnx_sparse"},
     "onnx_sparse.converters.onnx.verify": {"onnx_sparse"},
     "onnx_sparse.converters.openvino.verify": {"onnx_sparse"},
+    "onnx_sparse.converters.tensorflow.importing.makers": {"onnx_sparse"},
     "onnx_sparse.converters.tensorflow.verify": {"onnx_sparse"},
     "onnx_sparse.converters.torch.verify": {"onnx_sparse"},
 }

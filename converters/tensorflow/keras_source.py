@@ -192,7 +192,6 @@ def from_keras_model(model: Any, *, inputs: Sequence[str] | None, outputs: Seque
     return FunctionSource(
         concrete,
         name=str(model.name),  # a file can give it another type
-        trackable=model,
         inputs=inputs,
         outputs=outputs,
         input_names=input_names,

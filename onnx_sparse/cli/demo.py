@@ -111,7 +111,7 @@ def load_recorded() -> _Demonstration:
 
 
 def _has_tensorflow() -> bool:
-    return all(importlib.util.find_spec(name) for name in ("tensorflow", "tf2onnx"))
+    return importlib.util.find_spec("tensorflow") is not None
 
 
 def _convert_now(saved_model: Path, progress: output.Progress) -> _Demonstration:

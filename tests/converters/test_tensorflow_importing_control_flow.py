@@ -13,8 +13,8 @@ import tensorflow as tf
 from tensorflow_imports import answers, imported, text, traced
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.tensorflow.importing.conversion import import_model
-from onnx_sparse.converters.tensorflow.reading.graph_file import read_graph
+from onnx_sparse.converters.tensorflow import convert
+from onnx_sparse.converters.tensorflow.graph_source import from_graph
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -50,7 +50,7 @@ def agree_on_graph(body: Any, *batches: list[Any]) -> None:
         outputs = [tf.identity(tensor) for tensor in tf.nest.flatten(body(*given))]
         graph_def = GraphDef.FromString(graph.as_graph_def().SerializeToString())
         names = [[tensor.name for tensor in tensors] for tensors in (given, outputs)]
-        model = import_model(read_graph(graph_def, name="graph", inputs=names[0], outputs=names[1]))
+        model = convert(from_graph(graph_def, name="graph", inputs=names[0], outputs=names[1]))
         for batch in batches:
             arrays = [np.asarray(array) for array in batch]
             expected = session.run(outputs, dict(zip(given, arrays, strict=True)))

@@ -397,13 +397,16 @@ def test_keras_outputs_in_a_dictionary():
     assert input_and_output_names(convert(model)) == (["x"], ["early", "late"])
 
 
-def test_a_loaded_model_is_converted_and_verified_without_its_files(tmp_path):
+def test_a_loaded_model_is_converted_and_verified(tmp_path):
+    """Its variables are read when it is converted; so its files must be there until then."""
     lookup = Lookup()
     tf.saved_model.save(lookup, str(tmp_path / "model"), signatures={"sums": lookup.sums, "rows": lookup.rows})
     loaded = load(tmp_path / "model", signature="rows")
-    (tmp_path / "model").rename(tmp_path / "elsewhere")
     model = convert(loaded)
     assert input_and_output_names(model) == (["ids"], ["rows"])
     assert all(record.ok for record in verify(loaded, model))
     with pytest.raises(ConversionError, match="chosen already"):
         convert(loaded, signature="sums")
+    (tmp_path / "model").rename(tmp_path / "elsewhere")
+    with pytest.raises(ConversionError, match=r"variables\.data-00000-of-00001 cannot be read"):
+        convert(loaded)

@@ -7,7 +7,7 @@ names; and the objects of a TensorFlow 2 model, of which functions say which the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
@@ -28,18 +28,26 @@ class Variables:
         graph: The graph.
         checkpoint: Where they are; None if the model has none.
         objects: The SavedObjectGraph of a TensorFlow 2 model.
+        values: The values that are in memory, by node.
     """
 
-    def __init__(self, graph: Scope, checkpoint: Checkpoint | None, objects: Any = None) -> None:
+    def __init__(
+        self,
+        graph: Scope,
+        checkpoint: Checkpoint | None,
+        objects: Any = None,
+        values: Mapping[str, Array] | None = None,
+    ) -> None:
         self._graph = graph
         self._checkpoint = checkpoint
         self._objects = objects
+        self._values = values or {}
         self._keys: dict[str, tuple[str, str]] | None = None
         self._by_name: dict[str, str] = {}
 
     def of(self, graph: Scope) -> Variables:
         """The variables of another graph with the same nodes."""
-        return Variables(graph, self._checkpoint, self._objects)
+        return Variables(graph, self._checkpoint, self._objects, self._values)
 
     def value(self, node: Any) -> Array:
         """The value of the variable that a node is.
@@ -47,6 +55,8 @@ class Variables:
         Raises:
             Unsupported: It is not known.
         """
+        if node.name in self._values:
+            return self._values[node.name]
         if self._checkpoint is None:
             raise Unsupported(f"the value of the variable {node.name} is not in the model; freeze the graph first")
         if self._keys is None:
