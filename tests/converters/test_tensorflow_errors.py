@@ -349,7 +349,7 @@ def test_a_keras_model_that_does_not_know_its_inputs():
         def call(self, x):
             return x
 
-    assert line(Subclassed(name="mine")).startswith("mine does not know its inputs; build it, or convert ")
+    assert line(Subclassed(name="mine")).startswith("mine does not know its inputs; call it on a batch, or convert ")
 
 
 def test_something_else_altogether():
