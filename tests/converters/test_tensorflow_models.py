@@ -334,3 +334,21 @@ def test_stages_are_reported_as_they_begin():
     stages = []
     convert(tf.function(lambda x: x + 1.0, input_signature=[tf.TensorSpec([2])]), progress=stages.append)
     assert stages == ["loading", "converting", "rewriting", "checking"]
+
+
+def test_tables_have_the_names_of_their_variables(tmp_path):
+    """A variable without a name is called by its place in the model's objects."""
+    module = tf.Module()
+    module.items = tf.Variable(np.ones((5, 2), np.float32), name="items")
+    module.users = tf.Variable(np.zeros((6, 2), np.float32))
+    module.more = [tf.Variable(np.full((7, 2), 2, np.float32))]
+    spec = tf.TensorSpec([None], tf.int64, "ids")
+
+    @tf.function(input_signature=[spec])
+    def rows(ids):
+        return {str(k): tf.gather(table, ids) for k, table in enumerate((module.items, module.users, *module.more))}
+
+    module.rows = rows
+    tf.saved_model.save(module, str(tmp_path), signatures=rows)
+    assert {tensor.name for tensor in convert(tmp_path).graph.initializer} == {"items", "users", "more/0"}
+    assert "items" in {tensor.name for tensor in convert(rows).graph.initializer}

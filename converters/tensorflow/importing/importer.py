@@ -25,6 +25,7 @@ from onnx_sparse.converters.tensorflow.importing.nodes import (
 from onnx_sparse.converters.tensorflow.importing.values import ListOfTensors, Value
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
+from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES
 from onnx_sparse.schemas.declaration import dtype_name
 
 #: The most nodes that are converted, those of a function anew for each call.
@@ -190,7 +191,7 @@ class Importer(Context):
             self._operators.setdefault((id(origin.scope), origin.node), origin.scope.nodes[origin.node].op)
         (ids,) = self.tensors([lookup.ids])
         if id(lookup.table) not in self._tables_of:
-            name = self.frame.emit.names.fresh("table")
+            name = self.frame.emit.names.fresh(_name_of_table(lookup, self.model))
             self._tables_of[id(lookup.table)] = self.frame.emit.constant(lookup.table, name=name)
         return gathered(self._tables_of[id(lookup.table)], ids, 0, 0, emit)
 
@@ -207,6 +208,13 @@ class Importer(Context):
             finished.append(result if result.value is not None else replace(result, shape=shape))
         emit.note_shapes(finished)
         return tuple(finished)
+
+
+def _name_of_table(lookup: Lookup, model: Model) -> str:
+    """The name of a derived table: that of the first variable or constant that it was made from."""
+    source = lookup.sources[0]
+    node = source.scope.nodes[source.node]
+    return model.variables.name(node) if node.op in VARIABLES else f"{source.scope.name}{source.node}"
 
 
 class _NotConvertedError(Exception):
