@@ -125,7 +125,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--opset",
         type=int,
         metavar="N",
-        help="with --lower: the opset of ai.onnx, from 18 on (default: the model's, or 18 where that is lower)",
+        help="the opset of ai.onnx, from 18 to the newest that ONNX Runtime takes (default: the lowest from 18 on that "
+        "the model can have)",
     )
     files = parser.add_mutually_exclusive_group()
     files.add_argument(
@@ -285,13 +286,11 @@ def _check_opset(arguments: argparse.Namespace) -> None:
     from onnx_sparse.cli.ort_limits import find_limits
     from onnx_sparse.schemas.function_body import BODY_OPSET
 
-    if not arguments.lower:
-        raise output.UsageError("--opset is for --lower; other forms keep the opset that they need")
     newest = find_limits().opset
     if not BODY_OPSET <= arguments.opset <= newest:
         raise output.UsageError(
-            f"--opset {arguments.opset}: function bodies need {BODY_OPSET}, and the installed onnx and ONNX Runtime "
-            f"take {newest} at most"
+            f"--opset {arguments.opset}: models are written from opset {BODY_OPSET} on, and the installed onnx and ONNX "
+            f"Runtime take {newest} at most"
         )
 
 
@@ -331,10 +330,13 @@ def _begins_like_a_saved_model(path: Path) -> bool:
 
 def _in_form(model: ModelProto, arguments: argparse.Namespace) -> ModelProto:
     import onnx_sparse
+    from onnx_sparse.opsets import in_opset
 
     try:
         if arguments.lower:
             return onnx_sparse.lower(model, opset=arguments.opset)
+        if arguments.opset is not None:
+            model = in_opset(model, arguments.opset)
         return onnx_sparse.embed_functions(model) if arguments.portable else model
     except ValueError as error:
         raise output.CommandError(error) from error
