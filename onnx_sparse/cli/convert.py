@@ -289,8 +289,8 @@ def _check_opset(arguments: argparse.Namespace) -> None:
     newest = find_limits().opset
     if not BODY_OPSET <= arguments.opset <= newest:
         raise output.UsageError(
-            f"--opset {arguments.opset}: models are written from opset {BODY_OPSET} on, and the installed onnx and ONNX "
-            f"Runtime take {newest} at most"
+            f"--opset {arguments.opset}: models are written in opsets from {BODY_OPSET} on, and the installed "
+            f"onnx and ONNX Runtime take {newest} at most"
         )
 
 
