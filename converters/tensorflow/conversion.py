@@ -1,4 +1,4 @@
-"""`convert`: loads, freezes, converts, rewrites and checks a TensorFlow model."""
+"""`convert`: reads, converts, rewrites and checks a TensorFlow model."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto, defs
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNode, first_line
-from onnx_sparse.converters.feature_record import record_features
-from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.onnxruntime.bfloat16 import compute_in_float
 from onnx_sparse.converters.onnxruntime.guards import guard
 from onnx_sparse.converters.onnxruntime.layouts import carry_transpositions
 from onnx_sparse.converters.onnxruntime.not_a_number import PlaceOfNaN
 from onnx_sparse.converters.rewriting.explanation import Attempt, count_nodes
-from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.explanation import Explanation
+from onnx_sparse.converters.tensorflow.feature_record import record_features
 from onnx_sparse.converters.tensorflow.importing.conversion import Imported, to_onnx
 from onnx_sparse.converters.tensorflow.importing.input_shapes import with_ranks
 from onnx_sparse.converters.tensorflow.large_tables import attach
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly
 from onnx_sparse.converters.tensorflow.load import load
+from onnx_sparse.converters.tensorflow.phases import rewrite
 from onnx_sparse.converters.tensorflow.reading.model import Model
-from onnx_sparse.converters.tensorflow.rewriting import rewrite
 from onnx_sparse.converters.tensorflow.simplification import simplify
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
+from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.models.graphs import graphs
 from onnx_sparse.schemas import DOMAIN, OPS
 
 #: The limit of protocol buffers; the tools of the onnx package refuse larger models.

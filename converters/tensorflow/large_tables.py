@@ -11,9 +11,8 @@ from collections.abc import Mapping, MutableMapping
 import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from onnx_sparse.converters.graphs import graphs
-from onnx_sparse.converters.rewriting.graph import names_of
-from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.models.graphs import names_of
 
 #: A model with more bytes of tables is near or beyond the limit of a protocol buffers message.
 LARGE_MODEL = 1 << 30
@@ -37,7 +36,7 @@ def attach(model: ModelProto, tables: Mapping[str, Array], beside: MutableMappin
     del model.graph.input[:]
     model.graph.input.extend(inputs)
     is_large = sum(array.nbytes for array in tables.values() if not is_repeated(array)) >= LARGE_MODEL
-    names = names_of(graphs(model.graph))
+    names = names_of(model)
     for name, array in tables.items():
         if is_repeated(array):
             shape = numpy_helper.from_array(np.array(array.shape), names.fresh(f"{name}_shape"))

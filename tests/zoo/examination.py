@@ -94,8 +94,8 @@ def answers(saved: Any, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def _convert_and_compare(built: Built, saved: Any, folder: str, found: Examined, thorough: bool) -> None:
     from onnx_sparse import InferenceSession
-    from onnx_sparse.converters.graphs import graphs
     from onnx_sparse.converters.tensorflow import convert
+    from onnx_sparse.models.graphs import graphs
 
     begin = time.perf_counter()
     try:

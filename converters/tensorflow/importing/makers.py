@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.graph_emitter import value_info
-from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES
+from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.tensor import Array, Tensor
 from onnx_sparse.schemas.declaration import element_type
+from onnx_sparse.sessions.runtime import InferenceSession
 
 _GATHERS = ("Gather", "GatherV2", "ResourceGather")
 
@@ -107,8 +108,6 @@ class Makers:
             results: What is computed.
             nodes: The nodes by which it is.
         """
-        from onnx_sparse import InferenceSession
-
         scope = argument.scope
         if any(origin.scope is not scope for origin in (*results, *nodes)):
             return None
