@@ -15,6 +15,7 @@ from onnx_sparse.converters.onnxruntime.guards import guard
 from onnx_sparse.converters.onnxruntime.layouts import carry_transpositions
 from onnx_sparse.converters.onnxruntime.not_a_number import PlaceOfNaN
 from onnx_sparse.converters.rewriting.explanation import Attempt, count_nodes
+from onnx_sparse.converters.rewriting.simplification import simplify
 from onnx_sparse.converters.tensorflow.explanation import Explanation
 from onnx_sparse.converters.tensorflow.feature_record import record_features
 from onnx_sparse.converters.tensorflow.importing.conversion import Imported, to_onnx
@@ -24,7 +25,6 @@ from onnx_sparse.converters.tensorflow.lazy_imports import quietly
 from onnx_sparse.converters.tensorflow.load import load
 from onnx_sparse.converters.tensorflow.phases import rewrite
 from onnx_sparse.converters.tensorflow.reading.model import Model
-from onnx_sparse.converters.tensorflow.simplification import simplify
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
 from onnx_sparse.converters.writing.tensor import Array
 from onnx_sparse.models.graphs import graphs

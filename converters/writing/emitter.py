@@ -166,10 +166,7 @@ class Emitter(ABC):
         return self.op("Shape", tensor, shape=None if tensor.shape is None else (len(tensor.shape),))
 
     def size(self, tensor: Tensor, axis: int) -> Tensor:
-        """The size of one dimension, as a vector of one element.
-
-        Shape's attributes are not used: tf2onnx loses them when it moves a Transpose past the node.
-        """
+        """The size of one dimension, as a vector of one element."""
         return self.op("Gather", self.shape_of(tensor), self.constant([axis]), shape=(1,))
 
     def domain_op(
