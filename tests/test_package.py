@@ -17,7 +17,7 @@ import onnx_sparse
 
 ROOT = Path(__file__).parents[1]
 SITE = list(dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]))
-EXTRAS = ("tensorflow", "tf2onnx", "torch", "onnxscript", "onnx_ir", "openvino", "ray", "pyspark", "py4j")
+EXTRAS = ("tensorflow", "torch", "onnxscript", "onnx_ir", "openvino", "ray", "pyspark", "py4j")
 
 IMPORT_ALL = f"""
 import importlib, json, sys

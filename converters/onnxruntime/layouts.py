@@ -1,7 +1,7 @@
 """Moves transpositions between TensorFlow's layout of images and ONNX's to where they cancel out.
 
-tf2onnx puts one before and one after each convolution. Here each is carried along, past operators that can as well work
-in the other layout, until one undoes it or something needs the transposed tensor itself.
+The converter puts one before and one after each convolution. Here each is carried along, past operators that can as
+well work in the other layout, until one undoes it or something needs the transposed tensor itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""From TensorFlow: SavedModel, frozen GraphDef, Keras 3 and tf.function to ONNX with operators of the domain.
+"""From TensorFlow to ONNX with operators of the domain: SavedModels, frozen graphs, checkpoints, Keras, functions.
 
-tf2onnx converts the standard operators, the handlers in this package convert the sparse ones. Needs the `tensorflow`
-extra, which is imported when `convert` or `load` is called.
+SavedModels, GraphDefs and checkpoints are read without TensorFlow. The `tensorflow` extra is for Keras files, models in
+memory, and `verify`.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, helper
 
+from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow.intended_differences import IntendedDifferences
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
@@ -33,6 +34,7 @@ def verify(
     source: Any,
     model: ModelProto,
     *,
+    tag: str | None = None,
     signature: str | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -58,6 +60,7 @@ def verify(
     Args:
         source: As given to `convert`. A model that `load` returned is not loaded again.
         model: The model that `convert` returned.
+        tag: As given to `convert`.
         signature: As given to `convert`.
         inputs: As given to `convert`.
         outputs: As given to `convert`.
@@ -84,7 +87,7 @@ def verify(
     from onnx_sparse.sessions.runtime import InferenceSession
 
     with quietly():
-        loaded = load(source, signature=signature, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
+        loaded = load(source, tag=tag, signature=signature, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
         described = model if described_by is None else described_by
         names = [port.name for port in loaded.inputs]
         ragged = RaggedInputs(described, names)
@@ -98,6 +101,8 @@ def verify(
             try:
                 given = {name: v.astype(object) if v.dtype.type is np.void else v for name, v in batch.items()}
                 return [_normal(value) for value in loaded.run(given)]
+            except ConversionError:  # TensorFlow does not load it
+                raise
             except Exception as error:  # whatever TensorFlow's kernels raise
                 place = _NODE.search(str(error))
                 raise Refused(

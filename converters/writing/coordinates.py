@@ -51,10 +51,11 @@ def one_for_each(values: Tensor, indices: Tensor, emit: Emitter) -> Tensor:
 
     For operators that would not notice: Compress and Gather take what there is, and a single value is broadcast.
     """
+    if values.shape is not None and len(values.shape) != 1:
+        raise Unsupported(f"its values {values} are no vector")
     sizes = [(tensor.shape or (None,))[0] for tensor in (values, indices)]
     if sizes[0] is not None and sizes[0] == sizes[1]:
         return values
-    # A Reshape would do, too, but tf2onnx drops the first of two.
     return emit.op("Split", values, emit.size(indices, 0), shape=values.shape, axis=0)
 
 

@@ -78,7 +78,7 @@ class Emitter(ABC):
         if dtype == TensorProto.STRING and np.asarray(value).dtype.kind not in "OSU":
             raise Unsupported("it computes with strings")
         try:
-            array = np.asarray(value).astype(numpy_dtype(dtype), copy=False)
+            array = np.asanyarray(value).astype(numpy_dtype(dtype), copy=False)  # a mapped file stays one
         except OverflowError:
             raise Unsupported(f"a number is too large for {dtype_name(dtype)}") from None
         return Tensor(self._add_constant(array, dtype, name), dtype, array.shape, array)
@@ -166,10 +166,7 @@ class Emitter(ABC):
         return self.op("Shape", tensor, shape=None if tensor.shape is None else (len(tensor.shape),))
 
     def size(self, tensor: Tensor, axis: int) -> Tensor:
-        """The size of one dimension, as a vector of one element.
-
-        Shape's attributes are not used: tf2onnx loses them when it moves a Transpose past the node.
-        """
+        """The size of one dimension, as a vector of one element."""
         return self.op("Gather", self.shape_of(tensor), self.constant([axis]), shape=(1,))
 
     def domain_op(

@@ -26,7 +26,7 @@ onnx-sparse doctor --json | jq .backends
 """
 
 _NEEDED = ("onnx", "onnxruntime", "onnxruntime-extensions", "numpy", "ml_dtypes", "rich")
-_OPTIONAL = ("tensorflow", "tf2onnx", "torch", "onnxscript", "openvino", "pyarrow", "ray", "pyspark")
+_OPTIONAL = ("tensorflow", "torch", "onnxscript", "openvino", "pyarrow", "ray", "pyspark")
 _BACKENDS = ("native", "python")
 _SMOKE_SECONDS = 120
 _STYLES = {"ok": "green", "BROKEN": "bold red", "not in this installation": "yellow"}

@@ -63,6 +63,13 @@ def in_body_opset(model: ModelProto, wanted: int | None = None) -> ModelProto:
     return converted
 
 
+def in_opset(model: ModelProto, wanted: int) -> ModelProto:
+    """A copy of the model that imports an opset; see `in_body_opset`."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    return in_body_opset(copy, wanted)
+
+
 def _restore(before: GraphProto, after: GraphProto) -> None:
     """Put back what onnx's version converter drops."""
     for dropped in ("metadata_props", "quantization_annotation", "sparse_initializer"):

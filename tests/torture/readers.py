@@ -103,9 +103,9 @@ def _lookup_tables() -> Callable[[Path], object]:
 
 
 def _tensorflow() -> Callable[[Path], object]:
-    from onnx_sparse.converters.tensorflow.importing import import_graph
+    from onnx_sparse.converters.tensorflow import convert
 
-    return import_graph
+    return convert
 
 
 # --- Sound files ------------------------------------------------------------------------------------------------------

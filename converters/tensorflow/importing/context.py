@@ -95,6 +95,10 @@ class Context(ABC):
         """
 
     @abstractmethod
+    def attempt(self, origins: Sequence[Any]) -> list[Tensor] | None:
+        """The values of origins that are tensors; None, and nothing is recorded, if one of them cannot be converted."""
+
+    @abstractmethod
     def keep(self, scope: Scope) -> Scope:
         """Remember a scope that was made for a body; returns it."""
 

@@ -23,7 +23,7 @@ from onnx_sparse.schemas.declaration import numpy_dtype
 _STRING = NUMBERS["string"]
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 #: Arrays of more bytes stay on disk until they are used, and are not checked.
-_CHECKED = 1 << 22
+CHECKED = 1 << 22
 
 
 class Checkpoint:
@@ -117,7 +117,7 @@ class Checkpoint:
                 )
             if not entry.size:
                 return np.zeros(dims, dtype)
-            if entry.size > _CHECKED:
+            if entry.size > CHECKED:
                 return np.memmap(shard, dtype.newbyteorder("<"), "r", entry.offset, dims)
             with shard.open("rb") as file:
                 file.seek(entry.offset)

@@ -1,6 +1,6 @@
 """Convert a model into an ONNX file with our operators, in canonical form: it runs on every backend.
 
-The source is a TensorFlow SavedModel, GraphDef or Keras model, a program that torch.export has
+The source is a TensorFlow SavedModel, GraphDef, checkpoint or Keras model, a program that torch.export has
 saved, an Ascend ATB or GE graph, an OpenVINO IR (the .xml, with its .bin beside it), or an ONNX
 file, which is brought to canonical form; with --fuse, what tf2onnx and torch's exporters have
 written in it for our operators becomes these operators, with the same answers. The output file is
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ onnx-sparse convert saved_model/ -o model.onnx --verify --portable --explain
 onnx-sparse convert saved_model/ -o model.onnx --verify-with inputs.npz
 onnx-sparse convert model.keras -o model.onnx --import my_layers
 onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs logits:0
+onnx-sparse convert model.ckpt.meta -o model.onnx --inputs x:0[-1,3] --outputs y:0
 onnx-sparse convert model.onnx -o standard.onnx --lower --verify
 onnx-sparse convert model.onnx -o standard.onnx --lower --opset 21
 onnx-sparse convert saved_model/ -o models/
@@ -50,6 +52,8 @@ _SUFFIXES = {
     ".keras": "tensorflow",
     ".h5": "tensorflow",
     ".hdf5": "tensorflow",
+    ".meta": "tensorflow",
+    ".tflite": "tensorflow",
     ".pt2": "torch",
     ".json": "ascend",
     ".om": "ascend",
@@ -65,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "source",
         type=Path,
         metavar="SRC",
-        help="a SavedModel folder, .pb, .pbtxt, .keras, .h5, .pt2 (torch), .json, .air, .txt (ge_proto), "
+        help="a SavedModel folder, .pb, .pbtxt, .meta, .keras, .h5, .pt2 (torch), .json, .air, .txt (ge_proto), "
         ".xml (OpenVINO) or .onnx",
     )
     parser.add_argument(
@@ -77,7 +81,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--from", dest="origin", choices=SOURCES, help="what SRC is (default: from its name)")
     parser.add_argument("--signature", help="the SavedModel's signature (default: serving_default)")
-    parser.add_argument("--inputs", type=_names, metavar="A:0,B:0", help="the graph's inputs, for a GraphDef")
+    parser.add_argument("--tag", help="which graph of a SavedModel that has several (default: serve)")
+    parser.add_argument(
+        "--inputs",
+        type=_names,
+        metavar="A:0,B:0",
+        help="the inputs, in this order; in a GraphDef any tensors. Where the model does not say a shape, it may "
+        "follow: A:0[-1,3]",
+    )
     parser.add_argument("--outputs", type=_names, metavar="C:0", help="the graph's outputs, for a GraphDef")
     lookup_tables.add_arguments(parser)
     parser.add_argument(
@@ -115,7 +126,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--opset",
         type=int,
         metavar="N",
-        help="with --lower: the opset of ai.onnx, from 18 on (default: the model's, or 18 where that is lower)",
+        help="the opset of ai.onnx, from 18 to the newest that ONNX Runtime takes (default: the lowest from 18 on that "
+        "the model can have)",
     )
     files = parser.add_mutually_exclusive_group()
     files.add_argument(
@@ -145,7 +157,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
+    names = [name.strip() for name in re.split(r",(?![^\[\]]*\])", text)]  # not between the sizes of a shape
     if not all(names):
         raise argparse.ArgumentTypeError(f"{text!r} is not a comma-separated list of names")
     return names
@@ -230,17 +242,16 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
     from onnx_sparse.cli.files.new_file import check_writable
 
     source: Path = arguments.source
-    if not source.exists():
-        raise output.CommandError(f"{source}: no such file or directory")
+    _refuse_other_files(source)
     if source.is_file() and source.name == "saved_model.pb" and _begins_like_a_saved_model(source):
         raise output.CommandError(f"{source} belongs to a SavedModel; give its directory, {source.parent}")
     origin: str = arguments.origin or detect(source)
     ascend_options.check(origin, arguments)
     explanation.check(origin, arguments)
-    selected = arguments.signature or arguments.inputs or arguments.outputs
+    selected = arguments.tag or arguments.signature or arguments.inputs or arguments.outputs
     if origin in ("onnx", "openvino", "torch") and selected:
         raise output.UsageError(
-            "--signature, --inputs and --outputs are for TensorFlow's models; others have their own"
+            "--tag, --signature, --inputs and --outputs are for TensorFlow's models; others have their own"
         )
     if origin != "tensorflow" and arguments.lookup_table:
         raise output.UsageError("--lookup-table is for TensorFlow's GraphDefs")
@@ -257,17 +268,30 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
     return origin
 
 
+def _refuse_other_files(source: Path) -> None:
+    """Refuse what does not exist, and the files of a checkpoint of TensorFlow that have no graph."""
+    from onnx_sparse.converters.errors import ConversionError
+    from onnx_sparse.converters.tensorflow.source_files import is_checkpoint_file, refuse_other_files
+
+    if not is_checkpoint_file(source):
+        if not source.exists():
+            raise output.CommandError(f"{source}: no such file or directory")
+        return
+    try:
+        refuse_other_files(source)
+    except ConversionError as error:
+        raise output.CommandError(error) from error
+
+
 def _check_opset(arguments: argparse.Namespace) -> None:
     from onnx_sparse.cli.ort_limits import find_limits
     from onnx_sparse.schemas.function_body import BODY_OPSET
 
-    if not arguments.lower:
-        raise output.UsageError("--opset is for --lower; other forms keep the opset that they need")
     newest = find_limits().opset
     if not BODY_OPSET <= arguments.opset <= newest:
         raise output.UsageError(
-            f"--opset {arguments.opset}: function bodies need {BODY_OPSET}, and the installed onnx and ONNX Runtime "
-            f"take {newest} at most"
+            f"--opset {arguments.opset}: models are written in opsets from {BODY_OPSET} on, and the installed "
+            f"onnx and ONNX Runtime take {newest} at most"
         )
 
 
@@ -307,10 +331,13 @@ def _begins_like_a_saved_model(path: Path) -> bool:
 
 def _in_form(model: ModelProto, arguments: argparse.Namespace) -> ModelProto:
     import onnx_sparse
+    from onnx_sparse.models.opsets import in_opset
 
     try:
         if arguments.lower:
             return onnx_sparse.lower(model, opset=arguments.opset)
+        if arguments.opset is not None:
+            model = in_opset(model, arguments.opset)
         return onnx_sparse.embed_functions(model) if arguments.portable else model
     except ValueError as error:
         raise output.CommandError(error) from error

@@ -62,7 +62,7 @@ class Conversion:
             logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
             progress("loading")
             chosen: dict[str, Any] = {
-                name: getattr(self._arguments, name) for name in ("signature", "inputs", "outputs")
+                name: getattr(self._arguments, name) for name in ("tag", "signature", "inputs", "outputs")
             }
             chosen["lookup_tables"] = lookup_tables.read(self._arguments.lookup_table)
             chosen["custom_objects"] = _definitions(self._arguments.imports)

@@ -1,6 +1,6 @@
 """See it work: a TensorFlow model with sparse operators becomes ONNX, runs in ONNX Runtime, and
-gives the same answer. Where TensorFlow is not installed, the converted model comes with this
-package, and the answers shown are those that TensorFlow gave when it was recorded.
+gives the same answer. The conversion needs no TensorFlow. Where it is not installed, the model
+that is converted comes with this package, with the answers that TensorFlow gave to it.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import argparse
 import importlib.util
 import json
 import shlex
+import shutil
 import tempfile
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
-from onnx_sparse.cli.demo.baskets import ANSWERS_FILE, INPUTS, ITEMS, MODEL_FILE, make_feeds, make_rows
+from onnx_sparse.cli.demo.baskets import ANSWERS_FILE, INPUTS, ITEMS, SAVED_MODEL, make_feeds, make_rows
 from onnx_sparse.cli.termination import termination_raised
 
 if TYPE_CHECKING:
@@ -44,12 +44,14 @@ class _Demonstration:
     """What the demo shows.
 
     Attributes:
+        saved_model: The SavedModel.
         model: The converted model.
         answers: TensorFlow's answers.
         tensorflow: The version of TensorFlow that gave them.
         recorded: Whether they were recorded rather than computed now.
     """
 
+    saved_model: Path
     model: ModelProto
     answers: Arrays
     tensorflow: str
@@ -70,11 +72,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     with termination_raised(), tempfile.TemporaryDirectory(prefix="onnx_sparse_demo_") as scratch:
         folder = _folder(arguments.keep) if arguments.keep else Path(scratch)
-        with output.progress("loading TensorFlow", quiet=arguments.json) as progress:
+        with output.progress("converting", quiet=arguments.json) as progress:
             if arguments.recorded or not _has_tensorflow():
                 shown = load_recorded()
             else:
-                shown = _convert_now(folder / _SAVED_MODEL, progress)
+                progress("loading TensorFlow")
+                shown = _run_tensorflow(folder / _SAVED_MODEL, progress)
             progress("running in ONNX Runtime")
             ours = _run(shown.model)
         kept = _keep(shown, folder) if arguments.keep else []
@@ -99,33 +102,37 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def load_recorded() -> _Demonstration:
-    """The demonstration that comes with the package."""
+    """The demonstration of the model that comes with the package."""
     import numpy as np
-    import onnx
 
-    files = resources.files("onnx_sparse.cli.demo")
-    recorded = json.loads((files / ANSWERS_FILE).read_text(encoding="utf-8"))
+    folder = Path(__file__).parent
+    recorded = json.loads((folder / ANSWERS_FILE).read_text(encoding="utf-8"))
     answers = {name: np.array(a["values"], a["dtype"]) for name, a in recorded["answers"].items()}
-    model = onnx.parser.parse_model((files / MODEL_FILE).read_text(encoding="utf-8"))
-    return _Demonstration(model, answers, recorded["tensorflow"], recorded=True)
+    saved_model = folder / SAVED_MODEL
+    return _Demonstration(saved_model, _converted(saved_model), answers, recorded["tensorflow"], recorded=True)
 
 
 def _has_tensorflow() -> bool:
-    return all(importlib.util.find_spec(name) for name in ("tensorflow", "tf2onnx"))
+    return importlib.util.find_spec("tensorflow") is not None
 
 
-def _convert_now(saved_model: Path, progress: output.Progress) -> _Demonstration:
+def _run_tensorflow(saved_model: Path, progress: output.Progress) -> _Demonstration:
     from importlib.metadata import version
 
     from onnx_sparse.cli.demo.tensorflow_model import save_model
+
+    answers = save_model(saved_model)
+    model = _converted(saved_model, progress)
+    return _Demonstration(saved_model, model, answers, version("tensorflow"), recorded=False)
+
+
+def _converted(saved_model: Path, progress: output.Progress | None = None) -> ModelProto:
     from onnx_sparse.converters import ConversionError, tensorflow
 
     try:
-        answers = save_model(saved_model)
-        model = tensorflow.convert(saved_model, progress=progress)
+        return tensorflow.convert(saved_model, progress=progress)
     except ConversionError as error:
         raise output.CommandError(error) from error
-    return _Demonstration(model, answers, version("tensorflow"), recorded=False)
 
 
 def _run(model: ModelProto) -> Arrays:
@@ -167,7 +174,9 @@ def _keep(shown: _Demonstration, folder: Path) -> list[Path]:
     save_npz(inputs_path, make_feeds())
     with new_file(rows_path) as file:
         file.write(make_rows().encode())
-    return [model_path, inputs_path, rows_path, *([] if shown.recorded else [folder / _SAVED_MODEL])]
+    if shown.recorded:
+        shutil.copytree(shown.saved_model, folder / _SAVED_MODEL, dirs_exist_ok=True)
+    return [model_path, inputs_path, rows_path, folder / _SAVED_MODEL]
 
 
 def _show(document: dict[str, Any], node_count: int) -> None:
@@ -185,7 +194,7 @@ def _show(document: dict[str, Any], node_count: int) -> None:
     output.write_line(f"Converted to ONNX: {node_count} nodes, with {ours}.")
     if document["recorded"]:
         version = document["tensorflow"]
-        output.write_line(f"TensorFlow's answers are recorded ({version}); ONNX Runtime's are computed now.")
+        output.write_line(f"TensorFlow's answers are recorded ({version}); all else is computed now.")
     output.write_line()
     theirs, mine = (document[f"{name}_answers"] for name in ("tensorflow", "onnxruntime"))
     rows = [
@@ -199,14 +208,14 @@ def _show(document: dict[str, Any], node_count: int) -> None:
     output.write_line()
     _show_verdict(document)
     if document["kept"]:
-        model, inputs, rows_file, *saved_model = (shlex.quote(output.printable(path)) for path in document["kept"])
+        model, inputs, rows_file, saved_model = (shlex.quote(output.printable(path)) for path in document["kept"])
         output.write_line()
         output.write_line("Try them:")
         output.write_line(f"  onnx-sparse inspect {model}")
         output.write_line(f"  onnx-sparse run {model} --input {inputs}")
         output.write_line(f"  onnx-sparse score {model} {rows_file} -o scores/")
-        for source in saved_model:
-            output.write_line(f"  onnx-sparse convert {source} -o again.onnx --verify")
+        verify = "" if document["recorded"] else " --verify"
+        output.write_line(f"  onnx-sparse convert {saved_model} -o again.onnx{verify}")
 
 
 def _show_verdict(document: dict[str, Any]) -> None:

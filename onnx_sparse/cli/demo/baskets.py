@@ -1,4 +1,4 @@
-"""The demo's data: four baskets of groceries, and the names of the files that hold its recording."""
+"""The demo's data: four baskets of groceries, and the names of what TensorFlow has written for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, np.ndarray[Any, Any]]
 
-MODEL_FILE = "demo_model.onnxtxt"
+SAVED_MODEL = "demo_saved_model"
 ANSWERS_FILE = "demo_answers.json"
 
 #: What can be in a basket: name, price, energy (kcal).

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_sparse.cli.demo.baskets import ANSWERS_FILE, INPUTS, ITEMS, MODEL_FILE, make_feeds
+from onnx_sparse.cli.demo.baskets import ANSWERS_FILE, INPUTS, ITEMS, SAVED_MODEL, make_feeds
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
-
     from onnx_sparse.cli.demo.baskets import Arrays
 
 
@@ -54,16 +51,14 @@ def save_model(folder: Path) -> Arrays:
 
 
 def record(folder: Path) -> None:
-    """Write what `demo` shows where TensorFlow is not installed."""
-    from onnx import printer
-
-    from onnx_sparse.converters import tensorflow
-
-    with tempfile.TemporaryDirectory() as saved_model:
-        answers = save_model(Path(saved_model))
-        model: ModelProto = tensorflow.convert(saved_model)
-    model.graph.name = "baskets"  # not the random name of the folder that it was converted from
-    (folder / MODEL_FILE).write_text(printer.to_text(model) + "\n", encoding="utf-8")
+    """Write the SavedModel that `demo` converts where TensorFlow is not installed, and TensorFlow's answers."""
+    answers = save_model(folder / SAVED_MODEL)
+    for rest in ("assets", "fingerprint.pb"):  # an empty folder, and what nothing reads
+        path = folder / SAVED_MODEL / rest
+        if path.is_dir():
+            path.rmdir()
+        else:
+            path.unlink(missing_ok=True)
     recorded = {
         "tensorflow": version("tensorflow"),
         "inputs": INPUTS,

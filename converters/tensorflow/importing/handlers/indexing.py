@@ -6,6 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensorflow.handlers.ranges import range_of_floats
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import handles
@@ -269,6 +270,8 @@ def number_range(node: Node, emit: Emitter) -> Tensor:
     start, limit, delta = (emit.scalar(node[name]) for name in ("start", "limit", "delta"))
     if start.value is not None and delta.value is not None and limit.value is not None and not delta.value:
         raise Unsupported("its step is 0")
+    if start.dtype in (TensorProto.FLOAT, TensorProto.DOUBLE):
+        return range_of_floats(node, emit)
     return emit.op("Range", start, limit, delta)
 
 

@@ -17,6 +17,9 @@ _NUMBERS = ("all numbers",)
 def mat_mul(node: Node, emit: Emitter) -> Tensor:
     """The product of two matrices, either of which may be transposed."""
     a, b = node["a"], node["b"]
+    for matrix in (a, b):
+        if matrix.rank != 2:
+            raise Unsupported(f"{matrix} is no matrix")
     if node.attributes["transpose_a"]:
         a = emit.op("Transpose", a, perm=[1, 0])
     if node.attributes["transpose_b"]:

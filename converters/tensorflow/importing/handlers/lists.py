@@ -158,15 +158,19 @@ def set_item(values: list[Any], attributes: Attributes, dtype: int, emit: Emitte
 
 
 def with_element(given: ListOfTensors, index: Tensor, item: Tensor, emit: Emitter, *, grows: bool) -> ListOfTensors:
-    """The list with another element at a position."""
+    """The list with another element at a position, up to which a list that grows is filled with zeros."""
+    rows, size = given.rows, given.size
     if grows:
-        raise Unsupported("it may make the list longer, at positions that are not those of the rounds of a loop")
-    rows = given.rows
+        size = emit.extreme("Max", size, emit.op("Add", emit.scalar(emit.int64(index)), emit.constant(1)), ())
     if rows is None:
-        rows = zeros(given.size, emit.shape_of(item), given.dtype, emit)
+        rows = zeros(size, emit.shape_of(item), given.dtype, emit)
+    elif grows:
+        missing = zeros(emit.op("Sub", size, given.size), emit.shape_of(item), given.dtype, emit)
+        inner = known_shape(given.element_shape, item.shape)
+        rows = emit.op("Concat", rows, missing, shape=None if inner is None else (None, *inner), axis=0)
     place = emit.op("Reshape", emit.int64(index), emit.constant([1, 1]))
     rows = emit.op("ScatterND", rows, place, emit.op("Unsqueeze", item, emit.constant([0])), shape=rows.shape)
-    return ListOfTensors(rows, given.size, given.dtype, known_shape(given.element_shape, item.shape))
+    return ListOfTensors(rows, size, given.dtype, known_shape(given.element_shape, item.shape))
 
 
 @_list("TensorListPushBack")

@@ -1,4 +1,4 @@
-"""What is tidied in the graph that tf2onnx writes, and that it computes the same for tensors of any size."""
+"""What is tidied in a converted graph, and that it computes the same for tensors of any size."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ tf = pytest.importorskip("tensorflow")
 import keras  # noqa: E402
 from tensorflow_functions import function  # noqa: E402
 
+from onnx_sparse.converters.rewriting.simplification import simplify  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
-from onnx_sparse.converters.tensorflow.simplification import simplify  # noqa: E402
 
 
 def kinds(model):

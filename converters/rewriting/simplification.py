@@ -1,4 +1,4 @@
-"""Tidies the graph that tf2onnx writes; its own optimizer makes wrong models, and takes most of a conversion's time.
+"""Constant folding, common subexpressions, and copies, casts and transpositions that change nothing.
 
 Each rule holds for tensors of any size, empty ones included:
 
@@ -197,7 +197,6 @@ class _Scope:
 
 
 def _copy(scope: _Scope, node: NodeProto) -> str | None:
-    del node.input[1:]  # tf2onnx leaves some copies the inputs of the nodes that they were
     source: str = node.input[0]
     return source
 
