@@ -16,11 +16,13 @@ class UnsupportedNode:
         node: The node's name in the source.
         op_type: Its type in the source.
         reason: Why it cannot be converted.
+        lacks_shape: Whether it could be if a rank or dimension were known.
     """
 
     node: str
     op_type: str
     reason: str
+    lacks_shape: bool = False
 
     def __str__(self) -> str:
         return f"{self.node} ({self.op_type}): {self.reason}"
@@ -71,7 +73,7 @@ class UnsupportedNodes:
         try:
             yield
         except UnknownShape as reason:
-            self.found.append(UnsupportedNode(node, op_type, f"{reason}{self._on_unknown_shape}"))
+            self.found.append(UnsupportedNode(node, op_type, f"{reason}{self._on_unknown_shape}", True))
         except Unsupported as reason:
             self.found.append(UnsupportedNode(node, op_type, str(reason)))
 

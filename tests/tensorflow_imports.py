@@ -10,8 +10,8 @@ import tensorflow as tf
 from onnx import ModelProto
 
 import onnx_sparse
-from onnx_sparse.converters.tensorflow.importing.conversion import import_model
-from onnx_sparse.converters.tensorflow.reading.graph_file import read_graph
+from onnx_sparse.converters.tensorflow import convert
+from onnx_sparse.converters.tensorflow.graph_source import from_graph
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
 
 
@@ -30,7 +30,7 @@ def imported(concrete: Any) -> ModelProto:
     """The model of a trace without variables."""
     graph_def = GraphDef.FromString(concrete.graph.as_graph_def().SerializeToString())
     inputs, outputs = ([tensor.name for tensor in tensors] for tensors in (concrete.inputs, concrete.outputs))
-    return import_model(read_graph(graph_def, name="function", inputs=inputs, outputs=list(dict.fromkeys(outputs))))
+    return convert(from_graph(graph_def, name="function", inputs=inputs, outputs=list(dict.fromkeys(outputs))))
 
 
 def answers(model: ModelProto, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

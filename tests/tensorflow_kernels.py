@@ -29,9 +29,9 @@ from tensorflow.python.framework import op_def_library
 from tensorflow_imports import answers, text
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.tensorflow.importing.conversion import import_model
+from onnx_sparse.converters.tensorflow import convert
+from onnx_sparse.converters.tensorflow.graph_source import from_graph
 from onnx_sparse.converters.tensorflow.reading.element_types import NAMES, ONNX_TYPES
-from onnx_sparse.converters.tensorflow.reading.graph_file import read_graph
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
 
 _WORDS = (b"a", b"", b"bc", "é".encode(), b"12", b"B c")
@@ -317,7 +317,7 @@ def _listed(inputs: Mapping[str, Any]) -> list[Any]:
 
 def _model(trial: Trial, built: _Built) -> Any:
     graph_def = GraphDef.FromString(built.graph.as_graph_def().SerializeToString())
-    return import_model(read_graph(graph_def, name=trial.op, inputs=list(built.inputs), outputs=built.outputs))
+    return convert(from_graph(graph_def, name=trial.op, inputs=list(built.inputs), outputs=built.outputs))
 
 
 def outcome(trial: Trial) -> str:

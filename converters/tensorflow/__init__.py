@@ -1,18 +1,18 @@
-"""From TensorFlow: SavedModel, frozen GraphDef, Keras 3 and tf.function to ONNX with operators of the domain.
+"""From TensorFlow to ONNX with operators of the domain: SavedModels, frozen graphs, checkpoints, Keras, functions.
 
-tf2onnx converts the standard operators, the handlers in this package convert the sparse ones. Needs the `tensorflow`
-extra, which is imported when `convert` or `load` is called.
+SavedModels, GraphDefs and checkpoints are read without TensorFlow. The `tensorflow` extra is for Keras files, models in
+memory, and `verify`.
 """
 
 from __future__ import annotations
 
-from onnx_sparse.converters.registry import CoverageRow
 from onnx_sparse.converters.tensorflow.conversion import convert
 from onnx_sparse.converters.tensorflow.explanation import Explanation
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS
 from onnx_sparse.converters.tensorflow.load import load
 from onnx_sparse.converters.tensorflow.verify import verify
 from onnx_sparse.converters.verification.comparison import Record
+from onnx_sparse.converters.writing.registry import CoverageRow
 
 __all__ = ["CoverageRow", "Explanation", "Record", "convert", "coverage", "load", "verify"]
 

@@ -1,31 +1,33 @@
-"""`convert`: loads, freezes, converts, rewrites and checks a TensorFlow model."""
+"""`convert`: reads, converts, rewrites and checks a TensorFlow model."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto, defs
 
-from onnx_sparse.converters.arrays_on_disk import NoRoomError
-from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
-from onnx_sparse.converters.feature_record import record_features
-from onnx_sparse.converters.graphs import graphs
+from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNode, first_line
 from onnx_sparse.converters.onnxruntime.bfloat16 import compute_in_float
 from onnx_sparse.converters.onnxruntime.guards import guard
 from onnx_sparse.converters.onnxruntime.layouts import carry_transpositions
 from onnx_sparse.converters.onnxruntime.not_a_number import PlaceOfNaN
 from onnx_sparse.converters.rewriting.explanation import Attempt, count_nodes
-from onnx_sparse.converters.tensor import Array
-from onnx_sparse.converters.tensorflow.explanation import Explanation, count_source_nodes
-from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
-from onnx_sparse.converters.tensorflow.naming import name_inputs_and_outputs
-from onnx_sparse.converters.tensorflow.rewriting import rewrite
-from onnx_sparse.converters.tensorflow.simplification import simplify
-from onnx_sparse.converters.tensorflow.source import Frozen, Source
+from onnx_sparse.converters.rewriting.simplification import simplify
+from onnx_sparse.converters.tensorflow.explanation import Explanation
+from onnx_sparse.converters.tensorflow.feature_record import record_features
+from onnx_sparse.converters.tensorflow.importing.conversion import Imported, to_onnx
+from onnx_sparse.converters.tensorflow.importing.input_shapes import with_ranks
+from onnx_sparse.converters.tensorflow.large_tables import attach
+from onnx_sparse.converters.tensorflow.lazy_imports import quietly
+from onnx_sparse.converters.tensorflow.load import load
+from onnx_sparse.converters.tensorflow.phases import rewrite
+from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
+from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.models.graphs import graphs
 from onnx_sparse.schemas import DOMAIN, OPS
 
 #: The limit of protocol buffers; the tools of the onnx package refuse larger models.
@@ -41,13 +43,11 @@ _STRING_OPERATORS = {"StringConcat": 20, "RegexFullMatch": 20}
 #: The opset from which on Equal takes strings.
 _EQUAL_STRINGS = 19
 
-#: tf2onnx keeps its state in global variables, and the bridge patches these.
-_ONE_AT_A_TIME = threading.RLock()
-
 
 def convert(
     source: Any,
     *,
+    tag: str | None = None,
     signature: str | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -58,16 +58,20 @@ def convert(
 ) -> ModelProto:
     """Convert a TensorFlow model to ONNX with operators of the domain `onnx_sparse`.
 
+    Files are converted without TensorFlow, but for those of Keras.
+
     Args:
-        source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), a `.keras` or HDF5 file; or in memory a
-            Keras model (of Keras 3 or `tf_keras`), a tf.function with an input_signature, a ConcreteFunction, or what
-            `load` returned.
+        source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), the `.meta` file of a checkpoint, a
+            `.keras` or HDF5 file; or in memory a Keras model (of Keras 3 or `tf_keras`), a tf.function with an
+            input_signature, a ConcreteFunction, or what `load` returned.
+        tag: Which graph of a SavedModel that has several; the one for serving when omitted.
         signature: Which signature of a SavedModel; `serving_default`, or the only one, when omitted.
-        inputs: The inputs, in this order. In a GraphDef any tensors (`"a:0"`); the placeholders when omitted.
+        inputs: The inputs, in this order. In a GraphDef any tensors (`"a:0"`); the placeholders when omitted. An input
+            may have a shape behind its name where the model leaves it open, `"x:0[-1,3]"`; -1 is any size.
         outputs: The outputs, in this order. In a GraphDef any tensors; those that nothing consumes when omitted.
         lookup_tables: For a GraphDef, which has none itself, the keys and values of its lookup tables, by the names of
             the nodes that make these or by their shared names.
-        progress: Called with `"loading"`, `"freezing"`, `"converting"`, `"rewriting"` and `"checking"` as these begin.
+        progress: Called with `"loading"`, `"converting"`, `"rewriting"` and `"checking"` as these begin.
         explain: Called once, with the numbers of nodes and the outcome of every rewriting rule.
         tables: A dictionary that receives the embedding tables of a model larger than 1 GiB, by initializer. Their data
             is then not in the model, and no copy of it is made. Give it to `verify` as well.
@@ -81,37 +85,62 @@ def convert(
     """
     tell = progress or (lambda stage: None)
     tell("loading")
-    require("tensorflow")
-    require("tf2onnx")
-    # These modules import packages that come with TensorFlow, so they are imported once it is known to be installed.
-    from onnx_sparse.converters.tensorflow.input_ranks import with_ranks
-    from onnx_sparse.converters.tensorflow.large_tables import attach
-    from onnx_sparse.converters.tensorflow.load import load
-    from onnx_sparse.converters.tensorflow.tf2onnx_bridge import to_onnx
-
-    with _ONE_AT_A_TIME, quietly():
-        loaded = load(source, signature=signature, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
-        tell("freezing")
-        frozen = with_ranks(_frozen(loaded))
-        tell("converting")
-        model = to_onnx(frozen)
-        renamed = name_inputs_and_outputs(model, frozen)
-        tell("rewriting")
-        model.graph.name = frozen.name
-        model, nodes_before, attempts = finished(model, loaded.specs, tell)
-        set_aside = {f"{name}:0": array for name, array in frozen.embedding_tables.items()}
-        attach(model, {renamed.get(name, name): array for name, array in set_aside.items()}, tables)
-        record_features(model, loaded.specs)
-        if explain is not None:
-            derivation = frozen.derivation
-            source_nodes = count_source_nodes(frozen.graph_def) + derivation.nodes
-            every = (*derivation.attempts, *attempts)
-            explain(
-                Explanation(
-                    source_nodes=source_nodes, nodes_before=nodes_before, nodes=count_nodes(model), attempts=every
-                )
+    with quietly():
+        loaded = load(source, tag=tag, signature=signature, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
+    tell("converting")
+    made, converted = _converted(with_ranks(loaded.model, _tried).fresh(), tell)
+    attach(made, converted.tables, tables)
+    record_features(made, loaded.specs)
+    if explain is not None:
+        explain(
+            Explanation(
+                source_nodes=converted.source_nodes,
+                nodes_before=converted.nodes,
+                nodes=count_nodes(made),
+                attempts=converted.attempts,
             )
-    return model
+        )
+    return made
+
+
+@dataclass
+class _Converted:
+    """What else is known of a converted model.
+
+    Attributes:
+        tables: The values of the inputs that stand in for large tables.
+        source_nodes: How many nodes of the source computed something.
+        nodes: How many nodes the model had before it was rewritten.
+        attempts: The outcome of the rules.
+    """
+
+    tables: dict[str, Array]
+    source_nodes: int
+    nodes: int
+    attempts: tuple[Attempt, ...]
+
+
+def _tried(model: Model) -> None:
+    """Convert a model as far as the ranks of its inputs are known."""
+    if all(port.shape is not None for port in model.inputs):
+        _converted(model)
+    else:
+        _imported(model)
+
+
+def _imported(model: Model) -> Imported:
+    try:
+        return to_onnx(model)
+    except Unsupported as reason:
+        raise ConversionError(f"{model.name} cannot be converted: {reason}") from None
+
+
+def _converted(model: Model, tell: Callable[[str], None] = lambda stage: None) -> tuple[ModelProto, _Converted]:
+    """The finished model, in which large tables are inputs."""
+    imported = _imported(model)
+    tell("rewriting")
+    made, nodes, attempts = finished(imported.model, model.specs, tell)
+    return made, _Converted(imported.tables, imported.source_nodes, nodes, (*imported.attempts, *attempts))
 
 
 def finished(
@@ -151,15 +180,6 @@ def finished(
     compute_in_float(model)
     _check(model)
     return model, nodes_before, attempts
-
-
-def _frozen(source: Source) -> Frozen:
-    try:
-        return source.freeze()
-    except (ConversionError, NoRoomError):
-        raise
-    except Exception as error:  # TensorFlow raises ValueError, OpError, RuntimeError, ... for what it cannot freeze
-        raise ConversionError(f"TensorFlow cannot freeze {source.name}: {first_line(error)}") from error
 
 
 def _inferred(model: ModelProto, *, strict: bool = False) -> ModelProto:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import os
 import re
@@ -180,19 +181,22 @@ def from_keras_model(model: Any, *, inputs: Sequence[str] | None, outputs: Seque
     legacy = _KERAS_2 in (base.__module__.partition(".")[0] for base in type(model).__mro__)
     if not legacy and (backend := require("keras").config.backend()) != "tensorflow":
         raise ConversionError(f"Keras runs on {backend} here; set KERAS_BACKEND=tensorflow")
-    # A Sequential or functional model knows its inputs once it is built; a subclassed one never does.
-    if not getattr(model, "inputs", None):
+    nest = tf.nest if legacy else require("keras").tree
+    # A Sequential or functional model knows its inputs once it is built; a subclassed one what it was called with.
+    called = None if getattr(model, "inputs", None) else _called_with(model, nest)
+    if called == {}:
         raise ConversionError(
-            f"{model.name} does not know its inputs; build it, or convert the SavedModel that model.export() writes"
+            f"{model.name} does not know its inputs; call it on a batch, or convert the SavedModel that "
+            "model.export() writes"
         )
     try:
-        concrete, input_names, output_names = _trace(model, tf.nest if legacy else require("keras").tree)
+        traced = _trace(model, nest) if called is None else _trace_of_call(model, called, nest)
+        concrete, input_names, output_names = traced
     except Exception as error:  # Keras raises whatever its layers raise
         raise ConversionError(f"Keras cannot run the model {model.name}: {_reason(error)}") from error
     return FunctionSource(
         concrete,
         name=str(model.name),  # a file can give it another type
-        trackable=model,
         inputs=inputs,
         outputs=outputs,
         input_names=input_names,
@@ -226,6 +230,55 @@ def _trace(model: Any, nest: Any) -> tuple[Any, list[str], list[str] | None]:
 
     concrete = tf.function(infer, input_signature=specs, autograph=False).get_concrete_function()
     return concrete, parts, _layer_names(model, concrete)
+
+
+def _called_with(model: Any, nest: Any) -> dict[str, Any]:
+    """The specs of the arguments with which a subclassed model was called first, of any number of rows, by name.
+
+    Keras 3 remembers the shapes of the first argument only, which gets the type that `model.export` gives to it.
+
+    Raises:
+        ConversionError: The model takes more arguments than are known.
+    """
+    tf = require("tensorflow")
+    parameters = [p for p in inspect.signature(model.call).parameters.values() if p.kind != p.VAR_KEYWORD]
+    if hasattr(model, "save_spec"):
+        spec = model.save_spec(dynamic_batch=True)
+        positional, named = ((), {}) if spec is None else spec
+        return dict(zip((p.name for p in parameters), positional, strict=False)) | dict(named)
+
+    def of_shape(shape: Any) -> Any:
+        return tf.TensorSpec((None, *shape[1:]), model.input_dtype)
+
+    shapes = getattr(model, "_build_shapes_dict", None) or {}
+    if not shapes:
+        return {}
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind != p.VAR_POSITIONAL]
+    if len(needed) != 1 or len(shapes) != 1:
+        raise ConversionError(
+            f"{model.name} takes the arguments {', '.join(needed)}, of which Keras does not know all; convert a "
+            "tf.function with an input_signature that calls it"
+        )
+    (shape,) = shapes.values()
+    return {needed[0]: nest.map_shape_structure(of_shape, shape)}
+
+
+def _trace_of_call(model: Any, arguments: Mapping[str, Any], nest: Any) -> tuple[Any, list[str], None]:
+    """The inference call of a subclassed model; see `_trace`. An input has the name of its argument, and of its key."""
+    tf = require("tensorflow")
+    specs, names = nest.flatten(dict(arguments)), []
+    for name in sorted(arguments):
+        parts = nest.flatten(arguments[name])
+        keys = sorted(arguments[name]) if isinstance(arguments[name], Mapping) else range(len(parts))
+        names += [name] if len(parts) == 1 else [f"{name}_{key}" for key in keys]
+
+    def infer(*tensors: Any) -> Any:
+        given = nest.pack_sequence_as(dict(arguments), list(tensors))
+        first = next(iter(inspect.signature(model.call).parameters))
+        return model(given.pop(first), **given, training=False)
+
+    named = [tf.TensorSpec(spec.shape, spec.dtype, name) for spec, name in zip(specs, names, strict=True)]
+    return tf.function(infer, input_signature=named, autograph=False).get_concrete_function(), names, None
 
 
 def _layer(tensor: Any) -> Any:

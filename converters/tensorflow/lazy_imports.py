@@ -1,4 +1,4 @@
-"""TensorFlow and tf2onnx, imported on demand and kept from writing to the terminal."""
+"""TensorFlow, imported on demand and kept from writing to the terminal."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _first_import_of_tensorflow() -> Iterator[None]:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Silence the loggers of TensorFlow and tf2onnx and Python's warnings, and restore them afterwards."""
+    """Silence the loggers of TensorFlow and Python's warnings, and restore them afterwards."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         before = {logger: logger.level for logger in _noisy_loggers()}
@@ -70,6 +70,4 @@ def quietly() -> Iterator[None]:
 
 
 def _noisy_loggers() -> list[logging.Logger]:
-    # Some of tf2onnx's loggers are named by file path, so the package's own logger does not govern them.
-    named_by_path = [name for name in logging.root.manager.loggerDict if name.endswith(".py") and "tf2onnx" in name]
-    return [logging.getLogger(name) for name in ("tensorflow", "tf2onnx", "absl", *named_by_path)]
+    return [logging.getLogger(name) for name in ("tensorflow", "absl")]

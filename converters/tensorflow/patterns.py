@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from onnx_sparse.converters.errors import ConversionError, Unsupported
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 
 _LAST_CHARACTER = 0x10FFFF
@@ -145,7 +146,10 @@ def _asked(characters: bytes) -> tuple[tuple[int, int], ...] | None:
     """The ranges of the characters that RE2 matches; None if it refuses the class."""
     last = 0x80 if _OF_ASCII.fullmatch(characters) else _LAST_CHARACTER
     numbers = [number for number in range(last + 1) if number not in _SURROGATES]
-    tf = require("tensorflow")
+    try:
+        tf = require("tensorflow")
+    except ConversionError as error:
+        raise Unsupported(f"only TensorFlow knows the characters of {characters.decode()}; {error}") from error
     texts = np.array([chr(number).encode() for number in numbers], object)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         try:

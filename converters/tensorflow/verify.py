@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, helper
 
-from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow.intended_differences import IntendedDifferences
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
 from onnx_sparse.converters.verification.comparison import Record, half_floats
-from onnx_sparse.converters.verification.input_roles import find_roles
 from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs
 from onnx_sparse.converters.verification.random_values import random_outputs
 from onnx_sparse.converters.verification.sample_inputs import KINDS
+from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.rows.input_roles import find_roles
 
 #: Where TensorFlow's errors name the operator.
 _NODE = re.compile(r"\{\{node (\S+?)\}\}")
@@ -33,6 +34,7 @@ def verify(
     source: Any,
     model: ModelProto,
     *,
+    tag: str | None = None,
     signature: str | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -58,6 +60,7 @@ def verify(
     Args:
         source: As given to `convert`. A model that `load` returned is not loaded again.
         model: The model that `convert` returned.
+        tag: As given to `convert`.
         signature: As given to `convert`.
         inputs: As given to `convert`.
         outputs: As given to `convert`.
@@ -79,11 +82,12 @@ def verify(
         ConversionError: If the source cannot be read, or `feeds` lacks an input.
     """
     require("tensorflow")
-    from onnx_sparse import InferenceSession, example_array
     from onnx_sparse.converters.tensorflow.load import load
+    from onnx_sparse.rows.example_arrays import example_array
+    from onnx_sparse.sessions.runtime import InferenceSession
 
     with quietly():
-        loaded = load(source, signature=signature, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
+        loaded = load(source, tag=tag, signature=signature, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
         described = model if described_by is None else described_by
         names = [port.name for port in loaded.inputs]
         ragged = RaggedInputs(described, names)
@@ -97,6 +101,8 @@ def verify(
             try:
                 given = {name: v.astype(object) if v.dtype.type is np.void else v for name, v in batch.items()}
                 return [_normal(value) for value in loaded.run(given)]
+            except ConversionError:  # TensorFlow does not load it
+                raise
             except Exception as error:  # whatever TensorFlow's kernels raise
                 place = _NODE.search(str(error))
                 raise Refused(

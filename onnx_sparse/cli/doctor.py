@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from typing import Any
 
-from onnx_sparse import __version__
 from onnx_sparse.cli import output
-from onnx_sparse.onnxruntime_packages import installation_problem, onnxruntime_packages
+from onnx_sparse.sessions.onnxruntime_packages import installation_problem, onnxruntime_packages
+from onnx_sparse.version import __version__
 
 NAME = "doctor"
 SUMMARY = "report what is installed and whether it works"
@@ -26,7 +26,7 @@ onnx-sparse doctor --json | jq .backends
 """
 
 _NEEDED = ("onnx", "onnxruntime", "onnxruntime-extensions", "numpy", "ml_dtypes", "rich")
-_OPTIONAL = ("tensorflow", "tf2onnx", "torch", "onnxscript", "openvino", "pyarrow", "ray", "pyspark")
+_OPTIONAL = ("tensorflow", "torch", "onnxscript", "openvino", "pyarrow", "ray", "pyspark")
 _BACKENDS = ("native", "python")
 _SMOKE_SECONDS = 120
 _STYLES = {"ok": "green", "BROKEN": "bold red", "not in this installation": "yellow"}

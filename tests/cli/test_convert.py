@@ -11,7 +11,7 @@ from fused_models import SCATTERED_ROWS
 from onnx import TensorProto
 
 import onnx_sparse
-from onnx_sparse.cli import model_file
+from onnx_sparse.cli.files import model_file
 from onnx_sparse.converters import tensorflow
 
 
@@ -54,7 +54,7 @@ class TestFromOnnx:
         onnxruntime.InferenceSession(out)
 
     @pytest.mark.parametrize(
-        "options", [["--lower", "--opset", "17"], ["--lower", "--opset", "999"], ["--opset", "18"]]
+        "options", [["--lower", "--opset", "17"], ["--lower", "--opset", "999"], ["--opset", "17"], ["--opset", "999"]]
     )
     def test_an_opset_that_no_form_has(self, cli, segment_max, tmp_path, options):
         result = cli("convert", segment_max, "-o", tmp_path / "out.onnx", *options)

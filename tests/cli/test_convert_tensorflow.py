@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto
 
 import onnx_sparse
-from onnx_sparse.cli.verification import failure
+from onnx_sparse.cli.convert.verification import failure
 from onnx_sparse.converters.verification.comparison import Record, Verdict
 
 
@@ -19,7 +19,6 @@ from onnx_sparse.converters.verification.comparison import Record, Verdict
 def saved_model(tmp_path_factory):
     """A SavedModel with three signatures."""
     tf = pytest.importorskip("tensorflow")
-    pytest.importorskip("tf2onnx")
 
     class Rows(tf.Module):
         @tf.function(
@@ -265,6 +264,63 @@ class TestFromTensorflow:
         assert result.code == 1
         assert "has no signature 'other'" in result.error
 
+    @pytest.fixture(scope="class")
+    def of_tensorflow_1(self, tmp_path_factory):
+        """A SavedModel with two graphs, of which one has an input of unknown rank, and a checkpoint."""
+        tf = pytest.importorskip("tensorflow").compat.v1
+        folder = tmp_path_factory.mktemp("tf1")
+        with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
+            x = tf.placeholder(tf.float32, name="x")
+            y = tf.add(x, tf.get_variable("b", initializer=2.0), name="y")
+            session.run(tf.global_variables_initializer())
+            info = tf.saved_model.build_tensor_info
+            signature = tf.saved_model.build_signature_def({"x": info(x)}, {"y": info(y)}, "predict")
+            builder = tf.saved_model.builder.SavedModelBuilder(str(folder / "saved"))
+            builder.add_meta_graph_and_variables(session, ["train"], {"one": signature, "two": signature})
+            builder.add_meta_graph(["serve"], {"serving_default": signature})
+            builder.save()
+            tf.train.Saver().save(session, str(folder / "model.ckpt"))
+        return folder
+
+    def test_one_of_several_graphs_by_its_tag(self, cli, of_tensorflow_1, tmp_path):
+        source, out = of_tensorflow_1 / "saved", tmp_path / "out.onnx"
+        shaped = ("--inputs", "x[-1,2]")
+        assert cli("convert", source, "-o", out, *shaped, "--verify").code == 0
+        assert cli("convert", source, "-o", out, *shaped, "--verify", "--tag", "train", "--signature", "two").code == 0
+        error = cli("convert", source, "-o", out, *shaped, "--tag", "tpu").error
+        assert error == f"{source} has no graph with the tag 'tpu'; the tags are: train; serve"
+
+    def test_an_input_of_unknown_rank(self, cli, of_tensorflow_1, tmp_path):
+        out = tmp_path / "out.onnx"
+        error = cli("convert", of_tensorflow_1 / "saved", "-o", out).error
+        assert error == "input x has no known rank; say its shape with its name, such as x[-1,3]"
+        assert cli("convert", of_tensorflow_1 / "saved", "-o", out, "--inputs", "x:0[-1,1,3]").code == 0
+        (given,) = onnx.load(out).graph.input
+        assert [d.dim_value for d in given.type.tensor_type.shape.dim] == [0, 1, 3]
+
+    def test_a_checkpoint(self, cli, of_tensorflow_1, tmp_path):
+        out = tmp_path / "out.onnx"
+        tensors = ("--inputs", "x:0[-1],", "--outputs", "y:0")
+        assert cli("convert", of_tensorflow_1 / "model.ckpt.meta", "-o", out, *tensors).code == 2
+        tensors = ("--inputs", "x:0[-1]", "--outputs", "y:0")
+        assert cli("convert", of_tensorflow_1 / "model.ckpt.meta", "-o", out, *tensors, "--verify").code == 0
+        prefix = of_tensorflow_1 / "model.ckpt"
+        assert (
+            cli("convert", prefix, "-o", out).error
+            == f"{prefix} is a checkpoint; give {prefix}.meta, which has its graph"
+        )
+
+    def test_a_file_of_tensorflow_lite(self, cli, tmp_path):
+        (tmp_path / "m.tflite").write_bytes(b"TFL3")
+        error = cli("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx").error
+        assert "is a model of TensorFlow Lite, which is not read; convert the SavedModel" in error
+
+    @pytest.mark.parametrize("opset", [18, 21, 23])
+    def test_an_opset(self, cli, saved_model, tmp_path, opset):
+        out = tmp_path / "out.onnx"
+        document = cli("convert", saved_model, "-o", out, "--opset", opset, "--verify", "--json").json
+        assert document["opsets"] == {"ai.onnx": opset, "onnx_sparse": 1}
+
     def test_a_truncated_graph(self, cli, tmp_path):
         pytest.importorskip("tensorflow")
         (tmp_path / "m.pb").write_bytes(b"\x0a\xff\x01" + b"x" * 20)
@@ -279,7 +335,7 @@ class TestFromTensorflow:
         (tmp_path / "cut" / "saved_model.pb").write_bytes(content[: len(content) // 2])
         result = cli("convert", tmp_path / "cut", "-o", tmp_path / "out.onnx")
         assert result.code == 1
-        assert "cannot be read as a SavedModel" in result.error
+        assert "saved_model.pb holds no SavedModel: it is damaged, cut short" in result.error
 
     @pytest.mark.slow
     def test_stderr_is_quiet(self, saved_model, tmp_path):

@@ -20,7 +20,7 @@ from google.protobuf import text_format  # noqa: E402
 from tensorflow.core.protobuf import saved_model_pb2  # noqa: E402
 
 from onnx_sparse.converters import ConversionError, UnsupportedNode  # noqa: E402
-from onnx_sparse.converters.tensorflow import convert  # noqa: E402
+from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
 
 GRAPH = """
 node { name: "age" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } }
@@ -77,7 +77,7 @@ def test_every_unsupported_node_is_listed(hashed):
 
 def test_only_what_leads_to_the_outputs_must_be_supported(hashed):
     assert [n.op_type for n in refusal(hashed, outputs=["gamma"]).unsupported] == ["Lgamma"]
-    assert convert(hashed, inputs=["gamma"], outputs=["text:0"]).graph.output[0].name == "text:0"
+    assert convert(hashed, inputs=["gamma[-1]"], outputs=["text:0"]).graph.output[0].name == "text:0"
 
 
 def test_unsupported_nodes_in_branches_are_listed():
@@ -98,11 +98,11 @@ def test_a_handler_says_why():
         return tf.math.real(filled.output_values)
 
     reasons = {n.op_type: n.reason for n in refusal(complex_values).unsupported}
-    assert reasons["SparseFillEmptyRows"] == "input values is complex64, which ONNX Runtime does not compute with"
+    assert reasons["SparseFillEmptyRows"] == "its T is complex64, which ONNX Runtime does not compute with"
 
 
 def test_a_saved_model_whose_signatures_are_something_else(saved_model, tmp_path):
-    """TensorFlow loads it, and fails where they are used."""
+    """TensorFlow fails where they are used; they are not needed to convert one of them."""
     path = tmp_path / "odd"
     shutil.copytree(saved_model, path)
     model = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
@@ -110,12 +110,13 @@ def test_a_saved_model_whose_signatures_are_something_else(saved_model, tmp_path
     (signatures,) = (child.node_id for child in nodes[0].children if child.local_name == "signatures")
     nodes[signatures].user_object.identifier = "odd"
     (path / "saved_model.pb").write_bytes(model.SerializeToString())
-    assert line(path).startswith(f"{path} cannot be read as a SavedModel: ")
+    model = convert(path, signature="half")
+    with pytest.raises(ConversionError, match=f"{path} cannot be loaded by TensorFlow: "):
+        verify(path, model, signature="half")
 
 
 @pytest.mark.parametrize("rest", ["", "dim { size: -1 }", "dim { size: 2 }"])
 def test_an_input_that_takes_all_memory(tmp_path, rest):
-    """TensorFlow's optimizer makes a tensor for an input, and ends the process where there is no memory for it."""
     path = tmp_path / "huge.pbtxt"
     graph = GRAPH.split('node { name: "whole"')[0].replace("Lgamma", "Abs")
     path.write_text(graph.replace("dim { size: -1 }", f"dim {{ size: 2147483647 }} {rest}"))
@@ -125,7 +126,6 @@ def test_an_input_that_takes_all_memory(tmp_path, rest):
 
 
 def test_a_constant_that_claims_all_memory(tmp_path):
-    """So it does for one that the file holds as one value."""
     path = tmp_path / "huge.pbtxt"
     path.write_text("""
 node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
@@ -134,7 +134,7 @@ node { name: "ones" op: "Const" attr { key: "dtype" value { type: DT_FLOAT } }
                                             tensor_shape { dim { size: 3 } dim { size: 2147483647 } } } } } }
 node { name: "sum" op: "Add" input: "x" input: "ones" attr { key: "T" value { type: DT_FLOAT } } }
 """)
-    assert line(path) == "the constant ones has shape [3, 2147483647]: rows of more than 134217728 elements"
+    assert "ones (Const): a constant of shape [3, 2147483647] is too large" in str(refusal(path))
 
 
 @pytest.mark.parametrize("transform", ["fft", "fft2d", "fft3d", "ifft", "ifft2d"])
@@ -157,7 +157,7 @@ def test_ends_of_a_type_that_onnx_runtime_lacks(dtype):
 
 def test_an_input_of_unknown_rank():
     function = tf.function(lambda x: x + 1.0, input_signature=[tf.TensorSpec(None, name="x")])
-    assert line(function) == "input x has no known rank; give its TensorSpec a shape such as [None, 3]"
+    assert line(function) == "input x has no known rank; say its shape with its name, such as x[-1,3]"
 
 
 def test_a_path_that_does_not_exist(tmp_path):
@@ -170,15 +170,43 @@ def test_a_directory_that_is_not_a_saved_model(tmp_path):
 
 def test_a_damaged_saved_model(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"\xff\xff\xff")
-    assert line(tmp_path).startswith(f"{tmp_path} cannot be read as a SavedModel: ")
+    path = tmp_path / "saved_model.pb"
+    assert line(tmp_path) == f"{path} holds no SavedModel: it is damaged, cut short, or something else"
     (tmp_path / "saved_model.pb").write_bytes(b"")
     assert line(tmp_path) == f"{tmp_path} is not a SavedModel: its saved_model.pb is empty"
 
 
 def test_a_file_of_another_kind(tmp_path):
+    path = tmp_path / "model.bin"
+    path.write_bytes(b"")
+    assert line(path) == (
+        f"{path} is not a SavedModel directory, Keras file (.keras, .h5), GraphDef (.pb, .pbtxt) or graph of a "
+        "checkpoint (.meta)"
+    )
     path = tmp_path / "model.tflite"
     path.write_bytes(b"")
-    assert line(path) == f"{path} is not a SavedModel directory, Keras file (.keras, .h5) or GraphDef (.pb, .pbtxt)"
+    assert line(path).startswith(f"{path} is a model of TensorFlow Lite, which is not read; convert the SavedModel ")
+
+
+class TestCheckpoints:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        for name in ("checkpoint", "model.ckpt.index", "model.ckpt.data-00000-of-00001"):
+            (tmp_path / name).write_bytes(b"")
+        return tmp_path
+
+    @pytest.mark.parametrize("name", ["model.ckpt", "model.ckpt.index", "model.ckpt.data-00000-of-00001"])
+    def test_by_their_files(self, folder, name):
+        path = folder / name
+        assert line(path).startswith(f"{path} is a checkpoint; it has values without a graph, so convert ")
+        (folder / "model.ckpt.meta").write_bytes(b"")
+        assert line(path) == f"{path} is a checkpoint; give {folder / 'model.ckpt.meta'}, which has its graph"
+
+    def test_by_their_folder(self, folder):
+        assert line(folder).startswith(f"{folder} is a folder of checkpoints; it has values without a graph, ")
+        meta = folder / "model.ckpt-7.meta"
+        meta.write_bytes(b"")
+        assert line(folder) == f"{folder} is a folder of checkpoints; give its .meta file, such as {meta}"
 
 
 def test_a_truncated_graph_def(tmp_path):
@@ -191,13 +219,13 @@ def test_a_truncated_graph_def(tmp_path):
 def test_a_graph_def_that_lacks_nodes(tmp_path):
     path = tmp_path / "lacking.pbtxt"
     path.write_text(GRAPH[GRAPH.index('node { name: "gamma"') :])
-    assert line(path).startswith("lacking is not a valid graph: ")
+    assert "gamma (Lgamma): it reads age, which nothing makes" in str(refusal(path))
 
 
 @pytest.mark.parametrize("name", ["empty.pb", "empty.pbtxt"])
 def test_an_empty_graph_def(tmp_path, name):
     (tmp_path / name).write_bytes(b"")
-    assert line(tmp_path / name) == f"{tmp_path / name} holds no GraphDef: it has no nodes"
+    assert line(tmp_path / name) == f"{tmp_path / name} is empty"
 
 
 def test_a_pbtxt_that_is_not_text(tmp_path):
@@ -264,7 +292,7 @@ def test_an_unknown_signature(saved_model):
     program = f"""
 import sys
 sys.modules["tensorflow"] = None
-from onnx_sparse.converters.tensorflow.load import load
+from onnx_sparse.converters.tensorflow import load
 try:
     load({str(saved_model)!r}, signature="third")
 except Exception as error:
@@ -289,9 +317,9 @@ def test_a_saved_model_without_signatures(tmp_path):
 
 
 def test_unknown_names_of_tensors(hashed):
-    assert line(hashed, outputs=["gamm:0"]) == "no tensor named 'gamm:0'; did you mean gamma:0?"
-    assert line(hashed, inputs=["xyz"]).startswith("no tensor named 'xyz'; there is age:0, gamma:0, ")
-    assert line(hashed, outputs=["text:1"]) == "no tensor named 'text:1'; did you mean text:0?"
+    assert line(hashed, outputs=["gamm:0"]) == "no tensor named 'gamm:0'; did you mean gamma?"
+    assert line(hashed, inputs=["xyz"]).startswith("no tensor named 'xyz'; there is age, gamma, ")
+    assert line(hashed, outputs=["text:1"]) == "no tensor named 'text:1'; did you mean text?"
 
 
 def test_unknown_names_of_a_signature(saved_model):
@@ -321,14 +349,16 @@ def test_a_keras_model_that_does_not_know_its_inputs():
         def call(self, x):
             return x
 
-    assert line(Subclassed(name="mine")).startswith("mine does not know its inputs; build it, or convert ")
+    assert line(Subclassed(name="mine")).startswith("mine does not know its inputs; call it on a batch, or convert ")
 
 
 def test_something_else_altogether():
     assert line(42) == "an object of type int is not a path, Keras model, tf.function or ConcreteFunction of TensorFlow"
 
 
-def test_tensorflow_is_not_installed(monkeypatch):
+def test_tensorflow_is_not_installed(monkeypatch, tmp_path):
+    path = tmp_path / "model.h5"
+    path.write_bytes(b"\x89HDF")
     real = importlib.import_module
 
     def missing(name, *args):
@@ -337,7 +367,7 @@ def test_tensorflow_is_not_installed(monkeypatch):
         return real(name, *args)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    assert line("model.pb") == 'tensorflow is not installed; run: pip install "onnx_sparse[tensorflow]"'
+    assert line(path) == 'tensorflow is not installed; run: pip install "onnx_sparse[tensorflow]"'
 
 
 def test_the_package_is_imported_without_tensorflow():
@@ -353,7 +383,7 @@ def test_nothing_is_written_to_the_terminal(tmp_path, hashed):
         "from onnx_sparse.converters.tensorflow import convert\n"
         "try: convert(sys.argv[1])\n"
         "except ConversionError: pass\n"
-        "convert(sys.argv[1], inputs=['gamma'], outputs=['text'])\n"
+        "convert(sys.argv[1], inputs=['gamma[-1]'], outputs=['text'])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(hashed)], env=environment, capture_output=True, text=True, check=True
@@ -362,7 +392,7 @@ def test_nothing_is_written_to_the_terminal(tmp_path, hashed):
 
 
 def test_loggers_are_left_as_they_were(hashed):
-    loggers = [logging.getLogger(name) for name in ("tensorflow", "tf2onnx", "absl")]
+    loggers = [logging.getLogger(name) for name in ("tensorflow", "absl")]
     loggers[1].setLevel(logging.INFO)
     before = [logger.level for logger in loggers]
     refusal(hashed)
@@ -386,11 +416,12 @@ def test_messages_of_the_error():
 
 
 def damaged(graph_def):
-    """The nodes of a graph and its functions, in which the tensor of a constant has another type than it says."""
+    """The constants of a graph and its functions, whose tensors get another type than they say."""
     nodes = [*graph_def.node, *(node for function in graph_def.library.function for node in function.node_def)]
-    constant = next(node for node in nodes if node.op == "Const")
-    constant.attr["value"].tensor.dtype = tf.uint64.as_datatype_enum
-    return constant.name
+    constants = [node for node in nodes if node.op == "Const"]
+    for constant in constants:
+        constant.attr["value"].tensor.dtype = tf.uint64.as_datatype_enum
+    return [constant.name for constant in constants]
 
 
 def test_a_damaged_constant_of_a_graph(tmp_path):
@@ -399,14 +430,15 @@ def test_a_damaged_constant_of_a_graph(tmp_path):
         x = tf.compat.v1.placeholder(tf.float32, [None], "x")
         tf.concat([x, x], 0, name="twice")
     definition = graph.as_graph_def()
-    name = damaged(definition)
+    (name,) = damaged(definition)
     (tmp_path / "a.pb").write_bytes(definition.SerializeToString())
-    assert f"a: the constant {name} holds uint64, not the int32 that it says" in str(refusal(tmp_path / "a.pb"))
+    assert f"{name} (Const): it holds uint64, not the int32 that it says" in str(refusal(tmp_path / "a.pb"))
 
 
 def test_a_damaged_constant_of_a_saved_model(saved_model, tmp_path):
     path = shutil.copytree(saved_model, tmp_path / "damaged")
     saved = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
-    name = damaged(saved.meta_graphs[0].graph_def)
+    names = damaged(saved.meta_graphs[0].graph_def)
     (path / "saved_model.pb").write_bytes(saved.SerializeToString())
-    assert f"the constant {name} holds uint64" in str(refusal(path, signature="double"))
+    error = str(refusal(path, signature="double"))
+    assert any(f"{name} (Const): it holds uint64" in error for name in names)

@@ -19,8 +19,8 @@ from tensorflow_imports import Row, assert_equal, imported, named, traced
 from tensorflow_operators import TABLE, lines
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.tensorflow.importing.conversion import import_model
-from onnx_sparse.converters.tensorflow.reading.graph_file import read_graph
+from onnx_sparse.converters.tensorflow import convert
+from onnx_sparse.converters.tensorflow.graph_source import from_graph
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
 
 RAW = tf.raw_ops
@@ -413,7 +413,7 @@ def test_attribute_that_nobody_reads_is_refused_with_its_value():
     node = graph.node.add(name="y", op="Sqrt", input=["x"])
     node.attr["T"].type, node.attr["precision"].i = 1, 3
     with pytest.raises(ConversionError, match=r"y \(Sqrt\): its attribute precision = 3 is not one of TensorFlow's"):
-        import_model(read_graph(graph, name="graph"))
+        convert(from_graph(graph, name="graph"))
 
 
 def test_constant_sliced_by_a_size() -> None:

@@ -21,7 +21,7 @@ from tensorflow_imports import answers
 from torture.mutations import mutate_message, mutated_bytes
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.tensorflow.importing import import_graph, import_saved_model
+from onnx_sparse.converters.tensorflow import convert
 from onnx_sparse.converters.tensorflow.reading.checksum import crc32c
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef, SavedModel
 
@@ -81,7 +81,7 @@ def lookup_of_tensorflow_1() -> tuple[Any, Any]:
 def test_saved_model_with_variables_tables_and_functions(saved):
     path, model = saved
     words = np.array([[b"a", b"c"], [b"?", b"b"]], object)
-    names, total = answers(import_saved_model(path), [words])
+    names, total = answers(convert(path), [words])
     expected = model.serve(tf.constant(words))
     np.testing.assert_array_equal(total, expected["sum"].numpy())
     assert names.tolist() == [[text.decode() for text in row] for row in expected["names"].numpy()]
@@ -96,8 +96,8 @@ class Refuse(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(name, name=name)
 sys.meta_path.insert(0, Refuse())
 from pathlib import Path
-from onnx_sparse.converters.tensorflow.importing import import_saved_model
-print([value.name for value in import_saved_model(Path({str(saved[0])!r})).graph.output])
+from onnx_sparse.converters.tensorflow import convert
+print([value.name for value in convert(Path({str(saved[0])!r})).graph.output])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "['names', 'sum']\n"
@@ -120,7 +120,7 @@ def test_text_form(saved, tmp_path):
     for name in ("variables", "assets"):
         (tmp_path / name).symlink_to(saved[0] / name)
     (tmp_path / "saved_model.pbtxt").write_text(text_format.MessageToString(message))
-    assert [value.name for value in import_saved_model(tmp_path).graph.input] == ["words"]
+    assert [value.name for value in convert(tmp_path).graph.input] == ["words"]
 
 
 def test_graph_for_serving_among_several(tmp_path):
@@ -136,10 +136,10 @@ def test_graph_for_serving_among_several(tmp_path):
 
     want = train(lookup_of_tensorflow_1, tmp_path, save)
     for tag in (None, "serve", "train"):
-        (got,) = answers(import_saved_model(tmp_path / "model", tag=tag), [IDS])
+        (got,) = answers(convert(tmp_path / "model", tag=tag), [IDS])
         np.testing.assert_allclose(got, want, rtol=1e-6)
     with pytest.raises(ConversionError, match="no graph with the tag 'tpu'; the tags are: train; serve"):
-        import_saved_model(tmp_path / "model", tag="tpu")
+        convert(tmp_path / "model", tag="tpu")
 
 
 def test_sparse_input_of_tensorflow_1(tmp_path):
@@ -160,7 +160,7 @@ def test_sparse_input_of_tensorflow_1(tmp_path):
         return session.run(y, {x: V1.SparseTensorValue(*feeds)})
 
     want = train(build, tmp_path, save)
-    model = import_saved_model(tmp_path / "model")
+    model = convert(tmp_path / "model")
     assert [value.name for value in model.graph.input] == ["feats_indices", "feats_values", "feats_dense_shape"]
     np.testing.assert_allclose(answers(model, feeds)[0], want, rtol=1e-5)
 
@@ -172,7 +172,7 @@ def test_checkpoint_of_tensorflow_1_with_partitions(tmp_path):
         return session.run(y, {ids: IDS})
 
     want = train(lookup_of_tensorflow_1, tmp_path, save)
-    model = import_graph(tmp_path / "model.ckpt.meta", inputs=["ids:0"], outputs=["y:0"])
+    model = convert(tmp_path / "model.ckpt.meta", inputs=["ids:0"], outputs=["y:0"])
     assert [value.name for value in (*model.graph.input, *model.graph.output)] == ["ids:0", "y:0"]
     np.testing.assert_allclose(answers(model, [IDS])[0], want, rtol=1e-6)
 
@@ -183,7 +183,7 @@ def test_frozen_graph(tmp_path, suffix):
         x = V1.placeholder(tf.float32, [None, 2], name="x")
         tf.identity(tf.matmul(x, tf.constant([[1.0, 2], [3, 4]])), name="y")
     tf.io.write_graph(graph.as_graph_def(), str(tmp_path), f"graph{suffix}", as_text=suffix == ".pbtxt")
-    model = import_graph(tmp_path / f"graph{suffix}")
+    model = convert(tmp_path / f"graph{suffix}")
     assert [value.name for value in (*model.graph.input, *model.graph.output)] == ["x", "y"]
     assert answers(model, [np.float32([[1, 2]])])[0].tolist() == [[7, 10]]
 
@@ -209,11 +209,11 @@ def test_inputs_of_unknown_rank(tmp_path):
         builder.save()
 
     train(build, tmp_path, save)
-    (given,) = import_saved_model(tmp_path / "model", signature="parsed").graph.input
+    (given,) = convert(tmp_path / "model", signature="parsed").graph.input
     assert len(given.type.tensor_type.shape.dim) == 1
     with pytest.raises(ConversionError, match="input x has no known rank; say its shape with its name"):
-        import_saved_model(tmp_path / "model", signature="numbers")
-    model = import_saved_model(tmp_path / "model", signature="numbers", inputs=["x[-1,1]"])
+        convert(tmp_path / "model", signature="numbers")
+    model = convert(tmp_path / "model", signature="numbers", inputs=["x[-1,1]"])
     assert answers(model, [np.float32([[3], [4]])])[0].tolist() == [[1.5], [2]]
 
 
@@ -237,7 +237,7 @@ def test_damaged_variable(saved, tmp_path):
     content[7] ^= 1
     shard.write_bytes(content)
     with pytest.raises(ConversionError, match=r"is damaged: rows.* does not have its checksum"):
-        import_saved_model(tmp_path)
+        convert(tmp_path)
 
 
 @pytest.mark.parametrize("size", [0, 1, 9, 511, 512, 1024, 1025, 5000])
@@ -261,7 +261,7 @@ def test_functions_that_call_themselves(saved, tmp_path):
                     node.attr["f"].func.name = function.signature.name
 
     with pytest.raises(ConversionError, match=r"arguments, not|more than 200 deep"):
-        import_saved_model(rewritten(saved[0], tmp_path, change))
+        convert(rewritten(saved[0], tmp_path, change))
 
 
 def test_graph_that_is_a_circle(tmp_path):
@@ -271,7 +271,7 @@ def test_graph_that_is_a_circle(tmp_path):
         node.attr["T"].type = 1
     (tmp_path / "graph.pb").write_bytes(graph.SerializeToString())
     with pytest.raises(ConversionError, match="made from itself"):
-        import_graph(tmp_path / "graph.pb", outputs=["a"])
+        convert(tmp_path / "graph.pb", outputs=["a"])
 
 
 def test_constant_that_claims_much_memory(tmp_path):
@@ -281,7 +281,7 @@ def test_constant_that_claims_much_memory(tmp_path):
     node.attr["value"].tensor.tensor_shape.dim.add(size=2**50)
     (tmp_path / "graph.pb").write_bytes(graph.SerializeToString())
     with pytest.raises(ConversionError, match="is too large"):
-        import_graph(tmp_path / "graph.pb", outputs=["a"])
+        convert(tmp_path / "graph.pb", outputs=["a"])
 
 
 def test_asset_outside_of_the_folder(saved, tmp_path):
@@ -289,7 +289,7 @@ def test_asset_outside_of_the_folder(saved, tmp_path):
         meta_graph.asset_file_def[0].filename = "../../words.txt"
 
     with pytest.raises(ConversionError, match="outside of its folder"):
-        import_saved_model(rewritten(saved[0], tmp_path, change))
+        convert(rewritten(saved[0], tmp_path, change))
 
 
 def test_variable_that_the_checkpoint_lacks(saved, tmp_path):
@@ -303,7 +303,7 @@ def test_variable_that_the_checkpoint_lacks(saved, tmp_path):
                 node.op = "NoOp"
 
     with pytest.raises(ConversionError, match="no value for the variable another"):
-        import_saved_model(rewritten(saved[0], tmp_path, change))
+        convert(rewritten(saved[0], tmp_path, change))
 
 
 def test_operator_that_nothing_converts_is_named_with_its_place(saved, tmp_path):
@@ -314,7 +314,7 @@ def test_operator_that_nothing_converts_is_named_with_its_place(saved, tmp_path)
                     node.op = "Cholesky"
 
     with pytest.raises(ConversionError, match=r"Sum \(Cholesky\): no converter for this operator"):
-        import_saved_model(rewritten(saved[0], tmp_path, change))
+        convert(rewritten(saved[0], tmp_path, change))
 
 
 class Counter(tf.Module):
@@ -356,10 +356,10 @@ def test_variables_that_a_model_changes(tmp_path):
     model = Counter()
     signatures = {"times": model.times, "counted": model.counted, "looped": model.looped}
     tf.saved_model.save(model, str(tmp_path), signatures)
-    assert answers(import_saved_model(tmp_path, signature="times"), [np.float32([2])])[0].tolist() == [6]
+    assert answers(convert(tmp_path, signature="times"), [np.float32([2])])[0].tolist() == [6]
     for name in ("counted", "looped"):
         with pytest.raises(ConversionError, match="a state that"):
-            import_saved_model(tmp_path, signature=name)
+            convert(tmp_path, signature=name)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -380,4 +380,4 @@ def test_damaged_files_are_converted_or_refused(saved, tmp_path, seed):
             chosen = source.choice(sorted(file for file in folder.rglob("*") if file.is_file()))
             chosen.write_bytes(mutated_bytes(chosen.read_bytes(), source))
         with suppress(ConversionError):
-            import_saved_model(folder)
+            convert(folder)

@@ -391,19 +391,57 @@ def test_functions_that_tensorflow_keeps_are_inlined(options, inlined_by, tmp_pa
     np.testing.assert_array_equal(run(convert(source), ids=[2])["y"], [[16, 20]])
 
 
+@pytest.mark.parametrize("package", ["keras", "tf_keras"])
+def test_a_subclassed_model_of_keras_that_was_called(package, run):
+    """Its inputs are those of the call, of any number of rows."""
+    package = pytest.importorskip(package)
+
+    class Scores(package.Model):
+        def __init__(self):
+            super().__init__(name="scores")
+            self.dense = package.layers.Dense(2)
+
+        def call(self, features):
+            return self.dense(features["a"]) * features["b"]
+
+    rng = np.random.default_rng(0)
+    features = {"a": rng.standard_normal((4, 3)).astype(np.float32), "b": np.full((4, 2), 2, np.float32)}
+    model = Scores()
+    want = model(features).numpy()
+    converted = convert(model)
+    assert input_and_output_names(converted) == (["features_a", "features_b"], ["output_0"])
+    for rows in (4, 1):
+        given = {f"features_{name}": array[:rows] for name, array in features.items()}
+        np.testing.assert_allclose(run(converted, **given)["output_0"], want[:rows], rtol=1e-5)
+
+
+def test_a_subclassed_model_of_which_keras_knows_one_argument():
+    class Sum(keras.Model):
+        def call(self, one, other):
+            return one + other
+
+    model = Sum(name="total")
+    model(np.ones((2, 3), np.float32), np.ones((2, 3), np.float32))
+    with pytest.raises(ConversionError, match="total takes the arguments one, other, of which Keras does not know all"):
+        convert(model)
+
+
 def test_keras_outputs_in_a_dictionary():
     x = keras.Input([2], name="x")
     model = keras.Model({"x": x}, {"late": x + 1.0, "early": x * 2.0})
     assert input_and_output_names(convert(model)) == (["x"], ["early", "late"])
 
 
-def test_a_loaded_model_is_converted_and_verified_without_its_files(tmp_path):
+def test_a_loaded_model_is_converted_and_verified(tmp_path):
+    """Its variables are read when it is converted; so its files must be there until then."""
     lookup = Lookup()
     tf.saved_model.save(lookup, str(tmp_path / "model"), signatures={"sums": lookup.sums, "rows": lookup.rows})
     loaded = load(tmp_path / "model", signature="rows")
-    (tmp_path / "model").rename(tmp_path / "elsewhere")
     model = convert(loaded)
     assert input_and_output_names(model) == (["ids"], ["rows"])
     assert all(record.ok for record in verify(loaded, model))
     with pytest.raises(ConversionError, match="chosen already"):
         convert(loaded, signature="sums")
+    (tmp_path / "model").rename(tmp_path / "elsewhere")
+    with pytest.raises(ConversionError, match=r"variables\.data-00000-of-00001 cannot be read"):
+        convert(loaded)

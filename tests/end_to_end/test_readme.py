@@ -81,7 +81,7 @@ def write_what_the_reader_has(folder: Path) -> None:
 
 
 def test_every_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for package in ("tensorflow", "tf2onnx", "openvino", "pyarrow"):
+    for package in ("tensorflow", "openvino", "pyarrow"):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     write_what_the_reader_has(tmp_path)

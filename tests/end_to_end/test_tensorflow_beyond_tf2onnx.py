@@ -174,7 +174,7 @@ def test_17_inputs_of_unknown_rank():
     def unknown(ids, shape):
         return ids + shape[0]
 
-    with pytest.raises(ConversionError, match="input ids has no known rank; give its TensorSpec a shape"):
+    with pytest.raises(ConversionError, match="input ids has no known rank; say its shape with its name"):
         convert(unknown)
 
 

@@ -85,27 +85,27 @@ def _fields() -> Callable[[Path], object]:
 
 
 def _archives() -> Callable[[Path], object]:
-    from onnx_sparse.cli.array_file import read_npz
+    from onnx_sparse.cli.files.array_file import read_npz
 
     return lambda path: list(read_npz(path))
 
 
 def _arrays() -> Callable[[Path], object]:
-    from onnx_sparse.cli.array_file import read_npy
+    from onnx_sparse.cli.files.array_file import read_npy
 
     return read_npy
 
 
 def _lookup_tables() -> Callable[[Path], object]:
-    from onnx_sparse.cli.lookup_tables import read
+    from onnx_sparse.cli.convert.lookup_tables import read
 
     return lambda path: read([f"words={path}"])
 
 
 def _tensorflow() -> Callable[[Path], object]:
-    from onnx_sparse.converters.tensorflow.importing import import_graph
+    from onnx_sparse.converters.tensorflow import convert
 
-    return import_graph
+    return convert
 
 
 # --- Sound files ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,14 +28,10 @@ class Examined(Outcome):
 
     Attributes:
         convert_seconds: The time of the conversion.
-        front_end: The outcome of the front end that needs no TensorFlow: "equal", or what is wrong.
-        import_seconds: The time of its conversion.
         tensorflow_ms, onnx_ms: The median time of a run of a larger batch.
     """
 
     convert_seconds: float = 0.0
-    front_end: str = ""
-    import_seconds: float = 0.0
     tensorflow_ms: float | None = None
     onnx_ms: float | None = None
 
@@ -48,18 +43,10 @@ def examine(entry: Entry, *, thorough: bool = True) -> Examined:
         entry: The model.
         thorough: Whether to verify the model and to time runs as well.
     """
-    import keras
-    import tensorflow as tf
-
     found = Examined(entry.name, entry.environment)
-    tf.keras.backend.clear_session()
-    keras.utils.set_random_seed(1)
-    tf.random.set_seed(1)
-    np.random.seed(1)
     with tempfile.TemporaryDirectory(prefix="zoo-") as folder:
         try:
-            built = entry.build()
-            saved = _save(built, folder)
+            built, saved = build(entry, folder)
         except Exception as error:  # whatever a package raises
             found.notes.append(f"{type(error).__name__}: {first_line(error)}")
             return found
@@ -67,9 +54,20 @@ def examine(entry: Entry, *, thorough: bool = True) -> Examined:
     return found
 
 
-def _save(built: Built, folder: str) -> Any:
-    """Save a model with one signature, and load it again."""
+def build(entry: Entry, folder: str) -> tuple[Built, Any]:
+    """Build a model with random weights, save it with one signature, and load it again.
+
+    Returns:
+        The model as it was built, and as it was loaded.
+    """
+    import keras
     import tensorflow as tf
+
+    tf.keras.backend.clear_session()
+    keras.utils.set_random_seed(1)
+    tf.random.set_seed(1)
+    np.random.seed(1)
+    built = entry.build()
 
     def named(**features: Any) -> dict[str, Any]:
         result = tf.nest.flatten(built.call(**features), expand_composites=True)
@@ -81,15 +79,23 @@ def _save(built: Built, folder: str) -> Any:
     concrete = module.serve.get_concrete_function(**{given.name: given.spec() for given in built.inputs})
     module.kept = list(concrete.graph.variables)
     tf.saved_model.save(module, folder, signatures=concrete)
-    return tf.saved_model.load(folder)
+    return built, tf.saved_model.load(folder)
+
+
+def answers(saved: Any, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What TensorFlow answers to a batch; strings are text."""
+    import tensorflow as tf
+
+    signature = saved.signatures["serving_default"]
+    taken = signature.structured_input_signature[1]
+    results = signature(**{name: tf.constant(array) for name, array in batch.items() if name in taken})
+    return {name: as_text(tensor.numpy()) for name, tensor in results.items()}
 
 
 def _convert_and_compare(built: Built, saved: Any, folder: str, found: Examined, thorough: bool) -> None:
-    import tensorflow as tf
-
     from onnx_sparse import InferenceSession
-    from onnx_sparse.converters.graphs import graphs
     from onnx_sparse.converters.tensorflow import convert
+    from onnx_sparse.models.graphs import graphs
 
     begin = time.perf_counter()
     try:
@@ -108,31 +114,19 @@ def _convert_and_compare(built: Built, saved: Any, folder: str, found: Examined,
         return
     names = {value.name for value in session.get_inputs()}
     outputs = [value.name for value in session.get_outputs()]
-    signature = saved.signatures["serving_default"]
 
-    def runs(session: Any) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
-        def run(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-            fed = {name: _as_text(array) for name, array in batch.items() if name in names}
-            return dict(zip(outputs, session.run(outputs, fed), strict=True))
+    def run_onnx(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        fed = {name: as_text(array) for name, array in batch.items() if name in names}
+        return dict(zip(outputs, session.run(outputs, fed), strict=True))
 
-        return run
+    def run_tensorflow(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return answers(saved, batch)
 
-    run_onnx = runs(session)
-
-    def run_tensorflow(batch: dict[str, np.ndarray]) -> dict[str, Any]:
-        taken = signature.structured_input_signature[1]
-        return signature(**{name: tf.constant(array) for name, array in batch.items() if name in taken})
-
-    run_imported = _imported(folder, found, runs)
     for kind in KINDS:
         batch = feeds(built.inputs, kind, found.name, built.least)
         found.batches[kind], note = _compare(batch, run_tensorflow, run_onnx)
         if note:
             found.notes.append(f"{kind}: {note}")
-        if run_imported is not None and found.batches[kind] == "equal":
-            verdict, note = _compare(batch, run_tensorflow, run_imported)
-            if verdict != "equal":
-                found.front_end = f"{kind}: {verdict}: {note}"
     verdicts = list(found.batches.values())
     if not any(found.batches[kind] == "equal" for kind in WITH_ROWS):
         found.notes.append("no batch with rows was compared")
@@ -143,24 +137,6 @@ def _convert_and_compare(built: Built, saved: Any, folder: str, found: Examined,
         batch = feeds(built.inputs, TIMED, found.name, built.least)
         found.tensorflow_ms = _milliseconds(run_tensorflow, batch)
         found.onnx_ms = _milliseconds(run_onnx, batch)
-
-
-def _imported(
-    folder: str, found: Examined, runs: Callable[[Any], Callable[..., dict[str, np.ndarray]]]
-) -> Callable[..., dict[str, np.ndarray]] | None:
-    """What runs the model that the front end without TensorFlow makes; None if it makes none."""
-    from onnx_sparse import InferenceSession
-    from onnx_sparse.converters.tensorflow.importing import import_saved_model
-
-    begin = time.perf_counter()
-    try:
-        session = InferenceSession(import_saved_model(Path(folder)))
-    except Exception as error:  # whatever is wrong with it
-        found.front_end = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        return None
-    found.import_seconds = time.perf_counter() - begin
-    found.front_end = "equal"
-    return runs(session)
 
 
 def _verify(folder: str, model: Any, found: Examined) -> None:
@@ -184,7 +160,7 @@ def _compare(
     from onnx_sparse.converters.verification.comparison import compare
 
     try:
-        wanted = {name: _as_text(tensor.numpy()) for name, tensor in run_tensorflow(batch).items()}
+        wanted = run_tensorflow(batch)
     except Exception as error:  # whatever TensorFlow's kernels raise
         return "TensorFlow refuses", _last_line(error)
     try:
@@ -194,14 +170,14 @@ def _compare(
     if set(wanted) != set(results):
         return "differs", f"the outputs are {sorted(results)}, not {sorted(wanted)}"
     for name, want in wanted.items():
-        record = compare(name, want, _as_text(np.asarray(results[name])), "")
+        record = compare(name, want, as_text(np.asarray(results[name])), "")
         if not record.ok:
             got = np.asarray(results[name])
             return "differs", f"{name}: {record.note}; {got.ravel()[:4]} for {want.ravel()[:4]} of shape {want.shape}"
     return "equal", ""
 
 
-def _as_text(array: np.ndarray) -> np.ndarray:
+def as_text(array: np.ndarray) -> np.ndarray:
     """Strings as text, where TensorFlow gives and takes bytes."""
     if array.dtype != object:
         return array

@@ -111,14 +111,14 @@ class Suite:
 
 def _convert_and_compare(test: Any, function: Any, feeds: Any, outputs: Any, given: dict[str, Any]) -> Converted:
     from onnx_sparse.converters.tensorflow import convert
-    from onnx_sparse.converters.tensorflow.graph_def_source import GraphDefSource
+    from onnx_sparse.converters.tensorflow.graph_source import from_graph
 
     sys.modules["backend_test_base"].tf_reset_default_graph()
     wanted, graph_def, tables = test.freeze_and_run_tf(
         function, feeds, outputs, given.get("as_session", False), given.get("premade_placeholders", False), False
     )
     contents = {name.decode(): table for name, table in (tables or {}).items()}
-    source = GraphDefSource(graph_def, name="test", inputs=list(feeds), outputs=outputs, lookup_tables=contents)
+    source = from_graph(graph_def, name="test", inputs=list(feeds), outputs=outputs, lookup_tables=contents)
     converted = Converted(convert(source), list(feeds), outputs)
     comparison = {name: given.get(name, default) for name, default in _COMPARISON.items()}
     test.assert_results_equal(wanted, converted.run(feeds), **comparison)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported, UnsupportedNodes
-from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.values import Value
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
+from onnx_sparse.converters.writing.tensor import Array, Tensor
 
 #: How deep branches and loops may stand in each other.
 MOST_BODIES = 30
@@ -93,6 +93,10 @@ class Context(ABC):
         Raises:
             Unsupported: It depends on inputs, or cannot be computed.
         """
+
+    @abstractmethod
+    def attempt(self, origins: Sequence[Any]) -> list[Tensor] | None:
+        """The values of origins that are tensors; None, and nothing is recorded, if one of them cannot be converted."""
 
     @abstractmethod
     def keep(self, scope: Scope) -> Scope:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from onnx import ModelProto, ValueInfoProto, numpy_helper
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported
-from onnx_sparse.converters.feature_record import record_features
-from onnx_sparse.converters.graph_emitter import value_info
-from onnx_sparse.converters.graphs import graphs
-from onnx_sparse.converters.tensor import Array, Tensor
-from onnx_sparse.converters.tensorflow.conversion import finished
+from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.converters.tensorflow.importing.importer import Importer
-from onnx_sparse.converters.tensorflow.importing.input_shapes import with_ranks, with_shapes, without_shapes
-from onnx_sparse.converters.tensorflow.large_tables import attach
+from onnx_sparse.converters.tensorflow.large_tables import is_repeated
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS, onnx_type
-from onnx_sparse.converters.tensorflow.reading.graph_file import read_graph_file
+from onnx_sparse.converters.tensorflow.reading.graph_file import PLACEHOLDERS
 from onnx_sparse.converters.tensorflow.reading.model import Model
-from onnx_sparse.converters.tensorflow.reading.saved_model import read_saved_model
-from onnx_sparse.converters.tensorflow.source import Port, refuse_huge, refuse_what_onnx_lacks
+from onnx_sparse.converters.tensorflow.reading.ports import Port
+from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.tensor import Array, Shape, Tensor
+from onnx_sparse.models.graphs import graphs
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import DType
 
@@ -28,81 +25,28 @@ from onnx_sparse.schemas.declaration import DType
 _LOOKUPS = frozenset({"Gather", "GatherND"})
 
 
-def import_saved_model(
-    path: Path,
-    *,
-    tag: str | None = None,
-    signature: str | None = None,
-    inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
-    tables: MutableMapping[str, Array] | None = None,
-) -> ModelProto:
-    """Convert a SavedModel; see `converters.tensorflow.convert`.
+@dataclass(frozen=True)
+class Imported:
+    """The nodes of a model, not simplified and checked yet.
 
-    Args:
-        path: Its folder.
-        tag: Which of its graphs; that for serving when omitted.
-        signature: Which signature; `serving_default`, or the only one, when omitted.
-        inputs, outputs: The chosen inputs and outputs, in order. An input whose rank the model leaves open may have a
-            shape behind its name, `"x[-1,3]"`.
-        tables: Receives the embedding tables of a model larger than 1 GiB.
-
-    Raises:
-        ConversionError: It cannot be read, or has nodes that cannot be converted, all of which are listed.
+    Attributes:
+        model: The model.
+        tables: The values of its inputs that stand in for large tables.
+        source_nodes: How many nodes of TensorFlow that compute something were converted.
+        attempts: The outcome of the rules for tables that are derived from others.
     """
-    names, shapes = without_shapes(inputs)
-    model = read_saved_model(path, tag=tag, signature=signature, inputs=names, outputs=outputs)
-    return import_model(with_shapes(model, shapes), tables)
+
+    model: ModelProto
+    tables: dict[str, Array]
+    source_nodes: int
+    attempts: tuple[Attempt, ...]
 
 
-def import_graph(
-    path: Path,
-    *,
-    inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
-    lookup_tables: Mapping[str, tuple[Array, Array]] | None = None,
-    tables: MutableMapping[str, Array] | None = None,
-) -> ModelProto:
-    """Convert a frozen GraphDef, or a checkpoint of TensorFlow 1 by its `.meta` file; see `import_saved_model`."""
-    names, shapes = without_shapes(inputs)
-    model = read_graph_file(path, inputs=names, outputs=outputs, lookup_tables=lookup_tables)
-    return import_model(with_shapes(model, shapes), tables)
-
-
-def import_model(model: Model, tables: MutableMapping[str, Array] | None = None) -> ModelProto:
-    """Convert a model that has been read.
+def to_onnx(model: Model) -> Imported:
+    """Convert the nodes of a model.
 
     Args:
         model: The model; it is converted once.
-        tables: Receives the embedding tables of a model larger than 1 GiB.
-
-    Raises:
-        ConversionError: It has nodes that cannot be converted, all of which are listed.
-    """
-    refuse_huge(model.inputs)
-    refuse_what_onnx_lacks(model.inputs, "input")
-    refuse_what_onnx_lacks(model.outputs, "output")
-    made, set_aside = _converted(with_ranks(model, _converted))
-    attach(made, set_aside, tables)
-    record_features(made, model.specs)
-    return made
-
-
-def _converted(model: Model) -> tuple[ModelProto, dict[str, Array]]:
-    """The finished model, and its tables, which are inputs of it."""
-    try:
-        made, set_aside = to_onnx(model)
-    except Unsupported as reason:
-        raise ConversionError(f"{model.name} cannot be converted: {reason}") from None
-    made, _, _ = finished(made, model.specs)
-    return made, set_aside
-
-
-def to_onnx(model: Model) -> tuple[ModelProto, dict[str, Array]]:
-    """The nodes of a model, not simplified and checked yet.
-
-    Returns:
-        The model, and its tables, which are inputs of it.
 
     Raises:
         ConversionError: It has nodes that cannot be converted, all of which are listed.
@@ -118,7 +62,24 @@ def to_onnx(model: Model) -> tuple[ModelProto, dict[str, Array]]:
     outputs = emit.name_outputs(results, [port.name for port in model.outputs], start=0)
     values = [_described(tensor, port) for tensor, port in zip(outputs, model.outputs, strict=True)]
     made = emit.model(model.name, [_described(tensor) for tensor in given], values)
-    return made, _add_large(made, emit.large)
+    return Imported(made, _add_large(made, emit.large), importer.computing_nodes(), tuple(importer.derived.attempts))
+
+
+def inferred_shape(model: Model, tensor: str) -> Shape | None:
+    """The shape of a tensor inside a graph, as far as it follows from those of the graph's own inputs.
+
+    Args:
+        model: The model; it is converted once.
+        tensor: The tensor.
+    """
+    importer = Importer(model)
+    try:
+        for port in model.inputs:
+            _feed(importer, port)
+        found = importer.attempt([model.graph.origin(tensor)])
+    except (ConversionError, Unsupported):  # which is an error where it is converted
+        return None
+    return None if found is None else found[0].shape
 
 
 def _type_of(port: Port) -> DType:
@@ -150,6 +111,7 @@ def _results(importer: Importer, ports: Sequence[Port]) -> list[Tensor]:
             origins.append(importer.model.graph.origin(port.tensor))
     importer.unsupported.raise_if_any()
     importer.convert(origins)
+    _refuse_omitted_inputs(importer)
     importer.unsupported.found[:] = dict.fromkeys(importer.unsupported.found)
     importer.unsupported.raise_if_any()
     for port, origin in zip(ports, origins, strict=True):
@@ -161,6 +123,13 @@ def _results(importer: Importer, ports: Sequence[Port]) -> list[Tensor]:
             raise ConversionError(f"output {port.name} is {tensor}, not {port.dtype} as the model says")
         found.append(tensor)
     return found
+
+
+def _refuse_omitted_inputs(importer: Importer) -> None:
+    omitted = [node.node for node in importer.unsupported.found if node.op_type in PLACEHOLDERS]
+    if omitted:
+        was = "was" if len(omitted) == 1 else "were"
+        raise ConversionError(f"the model needs every input: {', '.join(dict.fromkeys(omitted))} {was} omitted")
 
 
 def _described(tensor: Tensor, port: Port | None = None) -> ValueInfoProto:
@@ -179,7 +148,8 @@ def _described(tensor: Tensor, port: Port | None = None) -> ValueInfoProto:
 
 
 def _add_large(model: ModelProto, large: Mapping[str, Array]) -> dict[str, Array]:
-    """Add large constants to a model: those that are only looked up as inputs, which the returned tables become."""
+    """Add large constants to a model: those that are only looked up, and
+    those of one value, as inputs, which the returned tables become."""
     read: dict[str, bool] = {}
     for graph in graphs(model.graph):
         for node in graph.node:
@@ -192,7 +162,7 @@ def _add_large(model: ModelProto, large: Mapping[str, Array]) -> dict[str, Array
     for name, array in large.items():
         if name not in read:
             continue
-        if read[name]:
+        if read[name] or is_repeated(array):
             set_aside[name] = array
             dtype = numpy_helper.from_array(array.reshape(-1)[:1]).data_type
             model.graph.input.append(value_info(Tensor(name, dtype, array.shape)))

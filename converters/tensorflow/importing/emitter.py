@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
+from onnx import GraphProto, TensorProto, ValueInfoProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.inference import computed_value, is_small
-from onnx_sparse.converters.inferring_emitter import InferringEmitter
-from onnx_sparse.converters.names import Names
-from onnx_sparse.converters.onnxruntime.kernel_types import computed_in, operands
-from onnx_sparse.converters.tensor import Array, Shape, Tensor
+from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.inference import computed_value, is_small
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
+from onnx_sparse.converters.writing.kernel_types import computed_in, operands
+from onnx_sparse.converters.writing.tensor import Array, Shape, Tensor
+from onnx_sparse.models.graphs import Names
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
 #: The most elements of a tensor that is filled while a model is converted.
@@ -45,6 +46,7 @@ class Emitter(InferringEmitter):
         super().__init__(names, domains)
         self.large: dict[str, Array] = {} if large is None else large
         self._sizes: dict[str, Shape] = {}  # what is known of tensors of sizes
+        self._shaped: dict[str, Tensor] = {}  # the results of nodes of which a shape is known
 
     def body(self) -> Emitter:
         """An emitter for a body within this graph."""
@@ -58,6 +60,34 @@ class Emitter(InferringEmitter):
         name = name or self.names.fresh("constant")
         self.large[name] = array
         return name
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        dtypes: Sequence[DType],
+        shapes: Sequence[Shape | None] = (),
+        *,
+        domain: str = "",
+        **attributes: Any,
+    ) -> tuple[Tensor, ...]:
+        """Add a node as it is; see `Emitter`."""
+        made = super().node(op_type, inputs, dtypes, shapes, domain=domain, **attributes)
+        self.note_shapes(made)
+        return made
+
+    def note_shapes(self, tensors: Iterable[Tensor]) -> None:
+        """Take note of the shapes of results, which are written into the graph: its own inference may not know them."""
+        self._shaped.update((tensor.name, tensor) for tensor in tensors if tensor.shape is not None)
+
+    def graph(self, name: str, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto]) -> GraphProto:
+        """The finished graph; see `InferringEmitter`."""
+        made = super().graph(name, inputs, outputs)
+        inner = dict.fromkeys(output for node in made.node for output in node.output)
+        for value in outputs:
+            inner.pop(value.name, None)
+        made.value_info.extend(value_info(self._shaped[name]) for name in inner if name in self._shaped)
+        return made
 
     def op(
         self, op_type: str, *inputs: Tensor | None, dtype: DType | None = None, shape: Shape | None = None, **attrs: Any
@@ -92,7 +122,11 @@ class Emitter(InferringEmitter):
             shape = tuple(int(size) for size in dims.integers("dims"))
             if 0 <= math.prod(shape) <= _SMALL and min(shape, default=0) >= 0 and value.value.size == 1:
                 return (self.constant(np.full(shape, value.value.reshape(()), value.value.dtype), value.dtype),)
-        return super().domain_op(op_type, inputs, attributes)
+        made = super().domain_op(op_type, inputs, attributes)
+        if op_type == "Fill" and dims is not None and (sizes := self.known_sizes(dims)) is not None:
+            made = (replace(made[0], shape=sizes),)
+            self.note_shapes(made)
+        return made
 
     def known_sizes(self, tensor: Tensor) -> Shape | None:
         """What is known of the elements of a vector of sizes."""

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported, UnsupportedNodes
-from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Handler
 from onnx_sparse.converters.tensorflow.importing.computing import computed
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
+from onnx_sparse.converters.tensorflow.importing.derived_tables import DerivedTables, Lookup
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers import STRUCTURE, find_handler
+from onnx_sparse.converters.tensorflow.importing.handlers.indexing import gathered
 from onnx_sparse.converters.tensorflow.importing.nodes import (
     converted_by,
     declared_shapes,
@@ -23,10 +24,15 @@ from onnx_sparse.converters.tensorflow.importing.nodes import (
 from onnx_sparse.converters.tensorflow.importing.values import ListOfTensors, Value
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
+from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES
+from onnx_sparse.converters.writing.tensor import Array, Tensor
 from onnx_sparse.schemas.declaration import dtype_name
 
 #: The most nodes that are converted, those of a function anew for each call.
 MOST_NODES = 1_000_000
+
+#: Operators that compute nothing.
+_NOT_COUNTED = frozenset({"Const", "Placeholder", "VarHandleOp", "VariableV2", "ReadVariableOp", "NoOp"})
 
 _ON_UNKNOWN_SHAPE = "; say the shapes of the inputs"
 
@@ -47,7 +53,10 @@ class Importer(Context):
         self.tables: dict[str, Any] | None = None
         self.branches: dict[tuple[int, str], list[Scope]] = {}
         self.loops: dict[tuple[int, str], tuple[Value, ...]] = {}
+        self.derived = DerivedTables(self)
         self._values: dict[tuple[int, str], tuple[Value, ...]] = {}
+        self._operators: dict[tuple[int, str], str] = {}
+        self._tables_of: dict[int, Tensor] = {}
         self._failed: set[tuple[int, str]] = set()
         self._open: set[tuple[int, str]] = set()
         self._scopes: list[Scope] = []  # that none is freed, whose id another would get
@@ -71,6 +80,15 @@ class Importer(Context):
         """See `Context`."""
         (tensor,) = self.tensors([origin])
         return tensor.value if tensor.value is not None else computed(self.frame.emit, tensor, what)
+
+    def attempt(self, origins: Sequence[Any]) -> list[Tensor] | None:
+        """See `Context`."""
+        count = len(self.unsupported.found)
+        try:
+            return self.tensors(origins)
+        except (Unsupported, _NotConvertedError):
+            del self.unsupported.found[count:]
+            return None
 
     def keep(self, scope: Scope) -> Scope:
         """See `Context`."""
@@ -127,7 +145,12 @@ class Importer(Context):
                 self._failed.add(key)
             else:
                 self._values[key] = made
+                self._operators[key] = node.op
         self._open.difference_update(opened)
+
+    def computing_nodes(self) -> int:
+        """How many nodes that compute something have been converted."""
+        return sum(op not in _NOT_COUNTED for op in self._operators.values())
 
     def _is_done(self, origin: Origin) -> bool:
         key = (id(origin.scope), origin.node)
@@ -141,6 +164,9 @@ class Importer(Context):
 
     def read_by(self, scope: Scope, node: Any) -> list[Any]:
         """See `Context`."""
+        lookup = self.derived.of(scope, node)
+        if lookup is not None:
+            return [lookup.ids]
         structure = STRUCTURE.get(node.op)
         if structure is not None and structure.reads is not None:
             return structure.reads(self, scope, node)
@@ -149,12 +175,25 @@ class Importer(Context):
     def _made(self, scope: Scope, node: Any) -> tuple[Value, ...]:
         emit: Emitter = scope.frame.emit
         emit.begin(f"{scope.name}{node.name}")
+        lookup = self.derived.of(scope, node)
+        if lookup is not None:
+            return (self._looked_up(lookup, emit),)
         if node.op in STRUCTURE:
             refuse_inputs(node)
             return STRUCTURE[node.op].convert(self, scope, node)
         handler = find_handler(node.op)
         inputs = self.tensors(scope.origins(node))
         return self._handled(handler, node, f"{scope.name}{node.name}", inputs, emit)
+
+    def _looked_up(self, lookup: Lookup, emit: Emitter) -> Tensor:
+        """The rows of a derived table."""
+        for origin in lookup.nodes:
+            self._operators.setdefault((id(origin.scope), origin.node), origin.scope.nodes[origin.node].op)
+        (ids,) = self.tensors([lookup.ids])
+        if id(lookup.table) not in self._tables_of:
+            name = self.frame.emit.names.fresh(_name_of_table(lookup, self.model))
+            self._tables_of[id(lookup.table)] = self.frame.emit.constant(lookup.table, name=name)
+        return gathered(self._tables_of[id(lookup.table)], ids, 0, 0, emit)
 
     def _handled(
         self, handler: Handler, node: Any, name: str, inputs: Sequence[Tensor], emit: Emitter
@@ -167,7 +206,15 @@ class Importer(Context):
                 raise Unsupported(f"it makes {result}, not {dtype_name(dtype)} as it says")
             shape = joined(result.shape, declared[k] if k < len(declared) else None)
             finished.append(result if result.value is not None else replace(result, shape=shape))
+        emit.note_shapes(finished)
         return tuple(finished)
+
+
+def _name_of_table(lookup: Lookup, model: Model) -> str:
+    """The name of a derived table: that of the first variable or constant that it was made from."""
+    source = lookup.sources[0]
+    node = source.scope.nodes[source.node]
+    return model.variables.name(node) if node.op in VARIABLES else f"{source.scope.name}{source.node}"
 
 
 class _NotConvertedError(Exception):

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.tensor import Shape
 from onnx_sparse.converters.tensorflow.reading.model import Model
+from onnx_sparse.converters.writing.tensor import Shape
 
 #: The ranks that are tried; TensorFlow's operators take no more dimensions.
 _RANKS = range(9)
@@ -30,46 +30,59 @@ def without_shapes(names: Sequence[str] | None) -> tuple[list[str] | None, dict[
     return plain, shapes
 
 
-def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
+def with_shapes(model: Model, shapes: Mapping[int, Shape | None]) -> Model:
     """The model with other shapes of some inputs, by position."""
     ports = [replace(port, shape=shapes.get(k, port.shape)) for k, port in enumerate(model.inputs)]
     return replace(model, inputs=tuple(ports))
 
 
 def with_ranks(model: Model, convert: Callable[[Model], object]) -> Model:
-    """The model with ranks of all its inputs: the only ones with which it is converted.
+    """The model with ranks of all its inputs: the only ones that the operators behind them take.
 
     Args:
-        model: The model.
+        model: The model; it is not converted.
         convert: Converts a model, or raises a ConversionError.
 
     Raises:
-        ConversionError: It is converted with several ranks of an input.
+        ConversionError: The operators take several ranks of an input, or none.
     """
-    if all(port.shape is not None for port in model.inputs):
-        return model
-    complaints, errors = [], []
-    for position, port in enumerate(model.inputs):
-        if port.shape is not None:
-            continue
-        taken = []
-        for rank in _RANKS:
-            try:
-                convert(with_shapes(model.fresh(), {position: (None,) * rank}))
-            except ConversionError as error:
-                errors.append(error)
-            else:
-                taken.append(rank)
-        if taken == [0, 1] and port.dtype == "string":  # messages that are parsed, which come in batches
-            taken = [1]
-        if len(taken) == 1:
-            model = with_shapes(model, {position: (None,) * taken[0]})
-        elif not taken:
-            raise errors[-1]
-        else:
-            complaints.append(
-                f"input {port.name} has no known rank; say its shape with its name, such as {port.name}[-1,3]"
+    left = [position for position, port in enumerate(model.inputs) if port.shape is None]
+    while left:
+        found = {}
+        for position in left:
+            taken = _taken(model, position, convert)
+            if model.inputs[position].dtype == "string" and taken == [0, 1]:  # messages, which come in batches
+                taken = [1]
+            if len(taken) == 1:
+                found[position] = (None,) * taken[0]
+        if not found:
+            names = [model.inputs[position].name for position in left]
+            raise ConversionError(
+                "; ".join(
+                    f"input {name} has no known rank; say its shape with its name, such as {name}[-1,3]"
+                    for name in names
+                )
             )
-    if complaints:
-        raise ConversionError("; ".join(complaints))
-    return model.fresh()
+        model = with_shapes(model, found)
+        left = [position for position in left if position not in found]
+    return model
+
+
+def _taken(model: Model, position: int, convert: Callable[[Model], object]) -> list[int]:
+    """The ranks of an input with which the model is converted, or would be if more shapes were known.
+
+    Raises:
+        ConversionError: It is converted with none.
+    """
+    taken, errors = [], []
+    for rank in _RANKS:
+        try:
+            convert(with_shapes(model.fresh(), {position: (None,) * rank}))
+        except ConversionError as error:
+            if not error.unsupported or not all(node.lacks_shape for node in error.unsupported):
+                errors.append(error)
+                continue
+        taken.append(rank)
+    if not taken:
+        raise errors[-1]
+    return taken

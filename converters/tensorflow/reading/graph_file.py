@@ -13,21 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported
-from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.reading.checkpoint import Checkpoint
 from onnx_sparse.converters.tensorflow.reading.element_types import type_name
+from onnx_sparse.converters.tensorflow.reading.given_tables import Contents, checked_tables
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef, MetaGraphDef
 from onnx_sparse.converters.tensorflow.reading.model import Model, graph_of
 from onnx_sparse.converters.tensorflow.reading.operators import operators
+from onnx_sparse.converters.tensorflow.reading.ports import Port, distinct, refuse_repeated, refuse_unknown
 from onnx_sparse.converters.tensorflow.reading.saved_model import parsed, read_bytes
 from onnx_sparse.converters.tensorflow.reading.scopes import CALLS, COPIES, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES, Variables
-from onnx_sparse.converters.tensorflow.source import Port, distinct, refuse_repeated, refuse_unknown
 
 #: Operators whose results are no answers of a model.
 _NO_RESULT = frozenset({"Const", "NoOp", "Assert", "Placeholder", "PlaceholderWithDefault", "VarHandleOp"})
-_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
+#: The operators that stand for inputs.
+PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 
 
 def read_graph_file(
@@ -35,14 +36,17 @@ def read_graph_file(
     *,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
-    lookup_tables: Mapping[str, tuple[Array, Array]] | None = None,
-) -> Model:
+    lookup_tables: Mapping[str, Contents] | None = None,
+) -> tuple[Model, Any]:
     """Read a GraphDef, binary (`.pb`) or text (`.pbtxt`), or a checkpoint's `.meta` file and the checkpoint.
 
     Args:
         path: The file.
         inputs, outputs: The tensors that are the inputs and outputs.
         lookup_tables: The keys and values of its lookup tables, by the nodes that make these or their shared names.
+
+    Returns:
+        The model, and its GraphDef.
 
     Raises:
         ConversionError: It cannot be read, or has no such tensor.
@@ -53,7 +57,7 @@ def read_graph_file(
     if path.suffix == ".meta":
         meta_graph = parsed(MetaGraphDef, content, path, is_text=False)
         checkpoint = Checkpoint(path.with_suffix(""))
-        return read_graph(
+        model = read_graph(
             meta_graph.graph_def,
             name=path.stem.partition(".")[0],
             inputs=inputs,
@@ -61,10 +65,17 @@ def read_graph_file(
             lookup_tables=lookup_tables,
             checkpoint=checkpoint,
         )
-    graph_def = parsed(GraphDef, content, path, is_text=path.suffix == ".pbtxt")
-    if not graph_def.node:
-        raise ConversionError(f"{path} is damaged, or is no GraphDef: it has no nodes")
-    return read_graph(graph_def, name=path.stem, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
+        return model, meta_graph.graph_def
+    try:
+        graph_def = parsed(GraphDef, content, path, is_text=path.suffix == ".pbtxt")
+        if not graph_def.node:
+            raise ConversionError(f"{path} holds no GraphDef: it has no nodes")
+    except ConversionError:
+        if path.stem == "saved_model":
+            raise ConversionError(f"{path} belongs to a SavedModel; give its directory, {path.parent}") from None
+        raise
+    model = read_graph(graph_def, name=path.stem, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
+    return model, graph_def
 
 
 def read_graph(
@@ -73,7 +84,7 @@ def read_graph(
     name: str,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
-    lookup_tables: Mapping[str, tuple[Array, Array]] | None = None,
+    lookup_tables: Mapping[str, Contents] | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Model:
     """A GraphDef as a model; see `read_graph_file`.
@@ -86,12 +97,11 @@ def read_graph(
         checkpoint: The values of its variables.
     """
     graph = graph_of(graph_def)
-    placeholders = [node.name for node in graph.nodes.values() if node.op in _PLACEHOLDERS]
-    wanted = placeholders if inputs is None else list(inputs)
     fetched = _unconsumed(graph) if outputs is None else list(outputs)
-    refuse_repeated([_tensor(tensor) for tensor in wanted], "input")
+    refuse_repeated([_tensor(tensor) for tensor in inputs or ()], "input")
     refuse_repeated(fetched, "output")
-    given, results = _ports(graph, wanted), _ports(graph, fetched)
+    given = placeholders(graph) if inputs is None else _ports(graph, inputs)
+    results = _ports(graph, fetched)
     if not results:
         raise ConversionError(f"{name} has no outputs")
     # ONNX requires all names to differ, even where an input is also an output.
@@ -102,8 +112,13 @@ def read_graph(
         inputs=tuple(given),
         outputs=tuple(replace(port, name=free) for port, free in zip(results, names, strict=True)),
         variables=Variables(graph, checkpoint),
-        lookup_tables=dict(lookup_tables or {}),
+        lookup_tables=checked_tables(graph, lookup_tables),
     )
+
+
+def placeholders(graph: Scope) -> list[Port]:
+    """The inputs that a graph has itself."""
+    return _ports(graph, [node.name for node in graph.nodes.values() if node.op in PLACEHOLDERS])
 
 
 def _tensor(name: str) -> str:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.tensorflow.reading.ports import Port
 from onnx_sparse.converters.tensorflow.reading.scopes import Library, Scope
 from onnx_sparse.converters.tensorflow.reading.variables import Variables
-from onnx_sparse.converters.tensorflow.source import Port
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
+from onnx_sparse.converters.writing.tensor import Array
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,9 @@ class Model:
         inputs, outputs: Its inputs and outputs, in order.
         variables: The values of its variables.
         assets: The files of its assets, by the tensor that names each.
-        lookup_tables: The keys and values of lookup tables that were given with it, by node or shared name.
+        lookup_tables: The keys and values of lookup tables that were given with it, by node.
         specs: What is known of the parts of sparse and ragged inputs.
+        tags, signature: The tags of its graph and its signature in a SavedModel.
     """
 
     name: str
@@ -36,6 +37,8 @@ class Model:
     assets: Mapping[str, Path] = field(default_factory=dict)
     lookup_tables: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
     specs: CompositeSpecs = field(default_factory=CompositeSpecs)
+    tags: tuple[str, ...] = ()
+    signature: str = ""
 
     def fresh(self) -> Model:
         """The model as it was read, of which nothing has been converted yet."""

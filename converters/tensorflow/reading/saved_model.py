@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from onnx_sparse.converters.tensorflow.reading.checkpoint import Checkpoint
 from onnx_sparse.converters.tensorflow.reading.element_types import type_name
 from onnx_sparse.converters.tensorflow.reading.messages import SavedModel
 from onnx_sparse.converters.tensorflow.reading.model import Model, graph_of
+from onnx_sparse.converters.tensorflow.reading.ports import Port, distinct, select
 from onnx_sparse.converters.tensorflow.reading.specs import composite_specs
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
 from onnx_sparse.converters.tensorflow.reading.variables import Variables
-from onnx_sparse.converters.tensorflow.source import Port, distinct, select
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs, SparseInput
 
 #: The tag of the graph that is converted unless another is chosen.
@@ -44,13 +45,13 @@ def read_saved_model(
         ConversionError: It cannot be read, or has no such graph, signature, input or output.
     """
     meta_graph = _tagged(_parsed(path), tag, path)
-    chosen = _signature(meta_graph.signature_def, signature, path)
+    name, chosen = _signature(meta_graph.signature_def, signature, path)
     graph = graph_of(meta_graph.graph_def)
     ports, sparse = _inputs(chosen.inputs)
     # ONNX requires all names to differ, even where an input is also an output.
-    results = [port for name in sorted(chosen.outputs) for port in _ports(name, chosen.outputs[name])]
+    results = [port for key in sorted(chosen.outputs) for port in _ports(key, chosen.outputs[key])]
     names = distinct((port.name for port in results), (port.name for port in ports))
-    renamed = tuple(Port(name, port.tensor, port.dtype, port.shape) for name, port in zip(names, results, strict=True))
+    renamed = tuple(replace(port, name=free) for free, port in zip(names, results, strict=True))
     checkpoint = None
     if (path / "variables" / "variables.index").exists():
         checkpoint = Checkpoint(path / "variables" / "variables")
@@ -64,20 +65,9 @@ def read_saved_model(
         variables=Variables(graph, checkpoint, objects),
         assets=dict(_assets(meta_graph, path)),
         specs=specs,
+        tags=tuple(meta_graph.meta_info_def.tags),
+        signature=name,
     )
-
-
-def require_signature(path: Path, signature: str) -> None:
-    """Refuse a signature that a SavedModel does not have; what else is wrong with it is said where it is loaded.
-
-    Raises:
-        ConversionError: It has no such signature.
-    """
-    try:
-        meta_graph = _tagged(_parsed(path), None, path)
-    except ConversionError:
-        return
-    _signature(meta_graph.signature_def, signature, path)
 
 
 def _parsed(path: Path) -> Any:
@@ -113,8 +103,12 @@ def parsed(kind: type[Message], content: bytes, file: Path, *, is_text: bool) ->
         if is_text:
             return text_format.Parse(content.decode("utf-8"), kind(), allow_unknown_field=True)
         return kind.FromString(content)
-    except (DecodeError, text_format.ParseError, UnicodeDecodeError, RecursionError) as error:
-        raise ConversionError(f"{file} is damaged, or is no {kind.DESCRIPTOR.name}: {first_line(error)}") from error
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConversionError(
+            f"{file} holds no {kind.DESCRIPTOR.name}: it is damaged, cut short, or something else"
+        ) from error
+    except text_format.ParseError as error:
+        raise ConversionError(f"{file} holds no {kind.DESCRIPTOR.name}: {first_line(error)}") from error
 
 
 def _tagged(saved: Any, tag: str | None, path: Path) -> Any:
@@ -134,7 +128,7 @@ def _tagged(saved: Any, tag: str | None, path: Path) -> Any:
     raise ConversionError(f"{path} has no graph with the tag {tag!r}; the tags are: {listed}")
 
 
-def _signature(signatures: Mapping[str, Any], name: str | None, path: Path) -> Any:
+def _signature(signatures: Mapping[str, Any], name: str | None, path: Path) -> tuple[str, Any]:
     # Names with a leading underscore are TensorFlow's own (__saved_model_init_op).
     available = sorted(known for known in signatures if not known.startswith("_") and signatures[known].outputs)
     listed = ", ".join(available)
@@ -146,7 +140,7 @@ def _signature(signatures: Mapping[str, Any], name: str | None, path: Path) -> A
         name = "serving_default" if "serving_default" in available else available[0]
     if name not in available:
         raise ConversionError(f"{path} has no signature {name!r}; it has {listed or 'none'}")
-    return signatures[name]
+    return name, signatures[name]
 
 
 def _inputs(infos: Mapping[str, Any]) -> tuple[list[Port], list[SparseInput]]:

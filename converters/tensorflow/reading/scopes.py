@@ -7,6 +7,7 @@ inputs order effects and make no values; they are not followed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,6 +21,9 @@ CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 COPIES = frozenset({"Identity", "PlaceholderWithDefault", "StopGradient", "PreventGradient", "Snapshot", "RefIdentity"})
 #: The operators that pass all their inputs on, each as an output.
 TUPLES = frozenset({"IdentityN"})
+
+#: The names of calls that nobody has named.
+_UNNAMED = re.compile(r"(Stateful)?PartitionedCall(_\d+)?")
 
 #: How deep functions may call each other, and how many calls a model may have, functions in functions counted anew.
 MOST_DEPTH = 200
@@ -193,7 +197,8 @@ class Scope:
         if node.name not in self._calls:
             name = node.attr["f"].func.name if node.op in CALLS else node.op
             given = [(self, tensor) for tensor in _data_inputs(node, least=0)]
-            self._calls[node.name] = self.function(name, given, f"{self.name}{node.name}/", site=node)
+            own = "" if _UNNAMED.fullmatch(node.name) else f"{node.name}/"
+            self._calls[node.name] = self.function(name, given, f"{self.name}{own}", site=node)
         return self._calls[node.name]
 
     def function(self, name: str, given: Sequence[Any], prefix: str, frame: Any = None, site: Any = None) -> Scope:

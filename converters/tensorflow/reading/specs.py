@@ -11,9 +11,9 @@ from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS
+from onnx_sparse.converters.tensorflow.reading.ports import Port
 from onnx_sparse.converters.tensorflow.reading.scopes import CALLS, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
-from onnx_sparse.converters.tensorflow.source import Port
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs, RaggedInput, SparseInput
 
 #: How TypeSpecProto calls sparse and ragged tensors.

@@ -6,18 +6,22 @@ names; and the objects of a TensorFlow 2 model, of which functions say which the
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.reading.checkpoint import Checkpoint
 from onnx_sparse.converters.tensorflow.reading.scopes import CALLS, Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
+from onnx_sparse.converters.writing.tensor import Array
 
 #: The nodes that are variables.
 VARIABLES = frozenset({"VarHandleOp", "VariableV2", "Variable"})
+#: The names of variables that nobody has named, and what the keys of their values end with.
+_UNNAMED = re.compile(r"Variable(_\d+)?")
+_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _ASSIGNMENTS = frozenset({"AssignVariableOp", "Assign"})
 
 
@@ -28,18 +32,26 @@ class Variables:
         graph: The graph.
         checkpoint: Where they are; None if the model has none.
         objects: The SavedObjectGraph of a TensorFlow 2 model.
+        values: The values that are in memory, by node.
     """
 
-    def __init__(self, graph: Scope, checkpoint: Checkpoint | None, objects: Any = None) -> None:
+    def __init__(
+        self,
+        graph: Scope,
+        checkpoint: Checkpoint | None,
+        objects: Any = None,
+        values: Mapping[str, Array] | None = None,
+    ) -> None:
         self._graph = graph
         self._checkpoint = checkpoint
         self._objects = objects
+        self._values = values or {}
         self._keys: dict[str, tuple[str, str]] | None = None
         self._by_name: dict[str, str] = {}
 
     def of(self, graph: Scope) -> Variables:
         """The variables of another graph with the same nodes."""
-        return Variables(graph, self._checkpoint, self._objects)
+        return Variables(graph, self._checkpoint, self._objects, self._values)
 
     def value(self, node: Any) -> Array:
         """The value of the variable that a node is.
@@ -47,18 +59,28 @@ class Variables:
         Raises:
             Unsupported: It is not known.
         """
+        if node.name in self._values:
+            return self._values[node.name]
         if self._checkpoint is None:
             raise Unsupported(f"the value of the variable {node.name} is not in the model; freeze the graph first")
-        if self._keys is None:
-            self._keys = self._found(self._checkpoint)
+        keys = self._known_keys(self._checkpoint)
         shared = node.attr["shared_name"].s.decode("utf-8", "replace") if "shared_name" in node.attr else ""
-        if node.name in self._keys:
-            return self._checkpoint.read(*self._keys[node.name])
+        if node.name in keys:
+            return self._checkpoint.read(*keys[node.name])
         for name in filter(None, (shared, node.name)):
             for key in (self._by_name.get(name), name):
                 if key is not None and key in self._checkpoint:
                     return self._checkpoint.read(key)
         raise Unsupported(f"the checkpoint has no value for the variable {shared or node.name}")
+
+    def name(self, node: Any) -> str:
+        """The name of a variable: the one that it was given, or else its place among the objects of the model."""
+        shared = node.attr["shared_name"].s.decode("utf-8", "replace") if "shared_name" in node.attr else ""
+        name = shared or str(node.name)
+        if self._checkpoint is None or not _UNNAMED.fullmatch(name):
+            return name
+        key = self._known_keys(self._checkpoint).get(node.name, (self._by_name.get(name, name), ""))[0]
+        return key.removesuffix(_VALUE) or name
 
     def restored(self, origin: Origin) -> Array:
         """The tensor of the checkpoint that an output of RestoreV2 is.
@@ -71,6 +93,12 @@ class Variables:
         if self._checkpoint is None or key is None:
             raise Unsupported("it is restored from a checkpoint that is not there")
         return self._checkpoint.read(key, part or "")
+
+    def _known_keys(self, checkpoint: Checkpoint) -> dict[str, tuple[str, str]]:
+        """The key and part of the value of each variable, by node."""
+        if self._keys is None:
+            self._keys = self._found(checkpoint)
+        return self._keys
 
     def _found(self, checkpoint: Checkpoint) -> dict[str, tuple[str, str]]:
         found = {name: (key, part) for name, key, part in self._restored()}

@@ -8,7 +8,6 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.handlers.indexing import gathered
@@ -20,7 +19,11 @@ from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES
+from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.schemas.declaration import numpy_dtype
+
+#: The most elements of a constant that is called by no name of its own.
+_UNNAMED = 64
 
 
 @structure("Const")
@@ -30,7 +33,10 @@ def const(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     if node.attr["dtype"].type != proto.dtype:
         said = type_name(node.attr["dtype"].type)
         raise Unsupported(f"it holds {type_name(proto.dtype)}, not the {said} that it says")
-    return (scope.frame.emit.constant(array_of(proto), onnx_type(proto.dtype)),)
+    array = array_of(proto)
+    emit = scope.frame.emit
+    name = "" if array.size <= _UNNAMED else emit.names.fresh(f"{scope.name}{node.name}")
+    return (emit.constant(array, onnx_type(proto.dtype), name),)
 
 
 @structure("Placeholder", "PlaceholderV2")
@@ -110,5 +116,6 @@ def variable_value(context: Context, handle: Value) -> Tensor:
         dtype = onnx_type(handle.node.attr["dtype"].type)
         if numpy_dtype(dtype) != array.dtype:
             raise Unsupported(f"the variable {handle.node.name} has another type in the checkpoint")
-        context.variables[handle.node.name] = context.frame.emit.constant(array, dtype)
+        name = context.frame.emit.names.fresh(context.model.variables.name(handle.node))
+        context.variables[handle.node.name] = context.frame.emit.constant(array, dtype, name)
     return context.variables[handle.node.name]

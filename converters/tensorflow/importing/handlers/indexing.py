@@ -6,10 +6,11 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.ranges import range_of_floats
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import handles
+from onnx_sparse.converters.writing.tensor import Tensor
 
 _EVERY = ("every type",)
 #: Types of which ONNX Runtime finds no largest element, by those that hold them.
@@ -276,6 +277,8 @@ def number_range(node: Node, emit: Emitter) -> Tensor:
     start, limit, delta = (emit.scalar(node[name]) for name in ("start", "limit", "delta"))
     if start.value is not None and delta.value is not None and limit.value is not None and not delta.value:
         raise Unsupported("its step is 0")
+    if start.dtype in (TensorProto.FLOAT, TensorProto.DOUBLE):
+        return range_of_floats(node, emit)
     return emit.op("Range", start, limit, delta)
 
 

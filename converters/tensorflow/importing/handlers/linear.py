@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import handles
+from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.tensor import Tensor
 
 _NUMBERS = ("all numbers",)
 
@@ -17,6 +17,9 @@ _NUMBERS = ("all numbers",)
 def mat_mul(node: Node, emit: Emitter) -> Tensor:
     """The product of two matrices, either of which may be transposed."""
     a, b = node["a"], node["b"]
+    for matrix in (a, b):
+        if matrix.rank != 2:
+            raise Unsupported(f"{matrix} is no matrix")
     if node.attributes["transpose_a"]:
         a = emit.op("Transpose", a, perm=[1, 0])
     if node.attributes["transpose_b"]:

@@ -9,7 +9,6 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
@@ -18,6 +17,7 @@ from onnx_sparse.converters.tensorflow.importing.values import ListOfTensors, Re
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
+from onnx_sparse.converters.writing.tensor import Shape, Tensor
 
 _LAST = np.iinfo(np.int64).max
 
@@ -158,15 +158,19 @@ def set_item(values: list[Any], attributes: Attributes, dtype: int, emit: Emitte
 
 
 def with_element(given: ListOfTensors, index: Tensor, item: Tensor, emit: Emitter, *, grows: bool) -> ListOfTensors:
-    """The list with another element at a position."""
+    """The list with another element at a position, up to which a list that grows is filled with zeros."""
+    rows, size = given.rows, given.size
     if grows:
-        raise Unsupported("it may make the list longer, at positions that are not those of the rounds of a loop")
-    rows = given.rows
+        size = emit.extreme("Max", size, emit.op("Add", emit.scalar(emit.int64(index)), emit.constant(1)), ())
     if rows is None:
-        rows = zeros(given.size, emit.shape_of(item), given.dtype, emit)
+        rows = zeros(size, emit.shape_of(item), given.dtype, emit)
+    elif grows:
+        missing = zeros(emit.op("Sub", size, given.size), emit.shape_of(item), given.dtype, emit)
+        inner = known_shape(given.element_shape, item.shape)
+        rows = emit.op("Concat", rows, missing, shape=None if inner is None else (None, *inner), axis=0)
     place = emit.op("Reshape", emit.int64(index), emit.constant([1, 1]))
     rows = emit.op("ScatterND", rows, place, emit.op("Unsqueeze", item, emit.constant([0])), shape=rows.shape)
-    return ListOfTensors(rows, given.size, given.dtype, known_shape(given.element_shape, item.shape))
+    return ListOfTensors(rows, size, given.dtype, known_shape(given.element_shape, item.shape))
 
 
 @_list("TensorListPushBack")

@@ -9,7 +9,6 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
@@ -17,8 +16,10 @@ from onnx_sparse.converters.tensorflow.importing.nodes import converted_by
 from onnx_sparse.converters.tensorflow.importing.values import Resource, Table, Value
 from onnx_sparse.converters.tensorflow.reading.effects import refuse_after_change
 from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, onnx_type, type_name
+from onnx_sparse.converters.tensorflow.reading.given_tables import shared_name
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
+from onnx_sparse.converters.writing.tensor import Array, Tensor
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 #: Operators that fill a table with keys and values.
@@ -65,11 +66,9 @@ def table_of(context: Context, handle: Value) -> Table | None:
     if not isinstance(handle, Resource):
         raise Unsupported("it looks up keys in what is no table")
     node = handle.node
-    shared = _shared_name(node)
-    given = context.model.lookup_tables
-    for name in (node.name, shared):
-        if name in given:
-            return given[name]
+    shared = shared_name(node)
+    if node.name in context.model.lookup_tables and handle.scope.whole is context.model.graph:
+        return context.model.lookup_tables[node.name]
     if context.tables is None:
         context.tables = dict(_fillings(context))
     filling = context.tables.get(node.name) or context.tables.get(shared)
@@ -85,10 +84,6 @@ def table_of(context: Context, handle: Value) -> Table | None:
     return filling
 
 
-def _shared_name(node: Any) -> str:
-    return node.attr["shared_name"].s.decode("utf-8", "replace") if "shared_name" in node.attr else ""
-
-
 def _fillings(context: Context) -> dict[str, Any]:
     """The nodes that fill tables with what is known, with their scopes, by the table's node and its shared name."""
     found: dict[str, Any] = {}
@@ -102,7 +97,7 @@ def _fillings(context: Context) -> dict[str, Any]:
         if isinstance(table, Origin):
             maker = table.scope.nodes[table.node]
             names = [maker.name] if table.scope is context.model.graph else []
-            names += [name for name in (_shared_name(maker),) if name]
+            names += [name for name in (shared_name(maker),) if name]
             for name in names:
                 found.setdefault(name, (scope, node))
     return found

@@ -1,0 +1,133 @@
+"""A frozen GraphDef, or a checkpoint of TensorFlow 1 with its `.meta` file, as a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnx_sparse.converters.errors import ConversionError, first_line
+from onnx_sparse.converters.tensorflow.importing.conversion import inferred_shape
+from onnx_sparse.converters.tensorflow.importing.input_shapes import with_shapes, without_shapes
+from onnx_sparse.converters.tensorflow.lazy_imports import require
+from onnx_sparse.converters.tensorflow.reading.given_tables import Contents
+from onnx_sparse.converters.tensorflow.reading.graph_file import (
+    PLACEHOLDERS,
+    placeholders,
+    read_graph,
+    read_graph_file,
+)
+from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
+from onnx_sparse.converters.tensorflow.reading.model import Model
+from onnx_sparse.converters.tensorflow.source import Source
+from onnx_sparse.converters.writing.tensor import Array
+
+#: The operators that fill a table with keys and values, and those that take the same inputs for each kind of table.
+_FILLING = ("InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2")
+_FILLED_BY = {"HashTableV2": "InitializeTableV2", "MutableHashTableV2": "LookupTableImportV2"}
+
+
+class GraphSource(Source):
+    """A graph, with the values of its variables in a checkpoint if it has any.
+
+    Args:
+        model: The graph as it was read.
+        graph_def: The graph.
+        checkpoint: What the files of its checkpoint begin with.
+    """
+
+    def __init__(self, model: Model, graph_def: Any, checkpoint: Path | None = None) -> None:
+        self.model = model
+        self._graph_def = graph_def
+        self._checkpoint = checkpoint
+        self._session: Any = None
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """Run the graph in a session."""
+        if self._session is None:
+            self._session = self._opened(require("tensorflow"))
+        given = {port.tensor: feeds[port.name] for port in self.inputs}
+        return [_as_array(value) for value in self._session.run([port.tensor for port in self.outputs], given)]
+
+    def _opened(self, tf: Any) -> Any:
+        """A session in which variables and tables have their values."""
+        graph, saver = tf.Graph(), None
+        try:
+            with graph.as_default():
+                if self._checkpoint is None:
+                    tf.import_graph_def(tf.compat.v1.GraphDef.FromString(self._graph_def.SerializeToString()), name="")
+                else:
+                    meta = self._checkpoint.with_name(f"{self._checkpoint.name}.meta")
+                    saver = tf.compat.v1.train.import_meta_graph(str(meta))
+                filling = list(_filling(tf, graph, self.model.lookup_tables))
+                session = tf.compat.v1.Session(graph=graph)
+                if saver is not None:
+                    saver.restore(session, str(self._checkpoint))
+                session.run(filling)
+        except (ValueError, OSError, tf.errors.OpError) as error:
+            raise ConversionError(f"{self.name} is no graph that TensorFlow runs: {first_line(error)}") from error
+        return session
+
+
+def from_graph(
+    graph_def: Any,
+    *,
+    name: str,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    lookup_tables: Mapping[str, Contents] | None = None,
+) -> GraphSource:
+    """A GraphDef in memory, TensorFlow's message or what this package reads; see `from_graph_file`."""
+    own = GraphDef.FromString(graph_def.SerializeToString())
+    names, shapes = without_shapes(inputs)
+    model = read_graph(own, name=name, inputs=names, outputs=outputs, lookup_tables=lookup_tables)
+    return GraphSource(_with_inferred_shapes(with_shapes(model, shapes)), own)
+
+
+def from_graph_file(
+    path: Path,
+    *,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    lookup_tables: Mapping[str, Contents] | None = None,
+) -> GraphSource:
+    """A `.pb` or `.pbtxt` file, or a `.meta` file with its checkpoint; see `read_graph_file`."""
+    names, shapes = without_shapes(inputs)
+    model, graph_def = read_graph_file(path, inputs=names, outputs=outputs, lookup_tables=lookup_tables)
+    model = _with_inferred_shapes(with_shapes(model, shapes))
+    return GraphSource(model, graph_def, path.with_suffix("") if path.suffix == ".meta" else None)
+
+
+def _with_inferred_shapes(model: Model) -> Model:
+    """The model with the shapes of those inputs within the graph of which the graph does not say them."""
+    found = {}
+    for position, port in enumerate(model.inputs):
+        node = model.graph.nodes[port.tensor.partition(":")[0]]
+        if port.shape is None and node.op not in PLACEHOLDERS:
+            whole = replace(model.fresh(), inputs=tuple(placeholders(model.graph)))
+            found[position] = inferred_shape(whole, port.tensor)
+    return with_shapes(model, found)
+
+
+def _filling(tf: Any, graph: Any, tables: Mapping[str, tuple[Array, Array]]) -> Iterator[Any]:
+    """Operations that fill tables, with what was given for them or with the graph's own constants."""
+    for op in graph.get_operations():
+        if op.type in _FILLING:
+            table = op.inputs[0].op
+            while table.type == "Identity":
+                table = table.inputs[0].op
+            if table.name not in tables and all(tf.get_static_value(tensor) is not None for tensor in op.inputs[1:]):
+                yield op
+        elif op.name in tables:
+            types = op.get_attr("key_dtype"), op.get_attr("value_dtype")
+            keys, values = (tf.constant(array, dtype) for array, dtype in zip(tables[op.name], types, strict=True))
+            fill = getattr(tf.raw_ops, _FILLED_BY[op.type])
+            yield fill(table_handle=op.outputs[0], keys=keys, values=values)
+
+
+def _as_array(value: Any) -> Array:
+    """What a session returns: an array, a numpy scalar, or bytes for a scalar string."""
+    return np.asarray(value, object) if isinstance(value, bytes) else np.asarray(value)

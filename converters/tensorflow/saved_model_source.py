@@ -1,0 +1,75 @@
+"""A SavedModel as a source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from onnx_sparse.converters.errors import ConversionError, first_line
+from onnx_sparse.converters.tensorflow.importing.input_shapes import with_shapes, without_shapes
+from onnx_sparse.converters.tensorflow.lazy_imports import require
+from onnx_sparse.converters.tensorflow.reading.ports import select
+from onnx_sparse.converters.tensorflow.reading.saved_model import read_saved_model
+from onnx_sparse.converters.tensorflow.source import Source
+from onnx_sparse.converters.writing.tensor import Array
+
+
+class SavedModelSource(Source):
+    """A signature of a SavedModel. TensorFlow is imported, and loads the model, when it is run for the first time.
+
+    Args:
+        path: Its folder.
+        tag: Which of its graphs; that for serving when omitted.
+        signature: Which signature; `serving_default`, or the only one, when omitted.
+        inputs, outputs: The chosen inputs and outputs, in order.
+
+    Raises:
+        ConversionError: It cannot be read, or has no such graph, signature, input or output.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        tag: str | None = None,
+        signature: str | None = None,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> None:
+        names, shapes = without_shapes(inputs)
+        model = read_saved_model(path, tag=tag, signature=signature, inputs=names)
+        self._path = path
+        self._results = [port.name for port in model.outputs]
+        self._function: Any = None
+        self.model = with_shapes(replace(model, outputs=select(model.outputs, outputs, "output", subset=True)), shapes)
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """Call the signature."""
+        tf = require("tensorflow")
+        if self._function is None:
+            self._function = self._loaded(tf)
+        given = {port.name: tf.constant(feeds[port.name], getattr(tf.dtypes, port.dtype)) for port in self.inputs}
+        results = tf.nest.flatten(self._function(**given), expand_composites=True)
+        by_name = dict(zip(self._results, results, strict=True))
+        return [by_name[port.name].numpy() for port in self.outputs]
+
+    def _loaded(self, tf: Any) -> Any:
+        """The signature as TensorFlow loads it."""
+        try:
+            loaded = tf.saved_model.load(str(self._path), tags=list(self.model.tags) or None)
+            return _Kept(loaded, loaded.signatures[self.model.signature])
+        except Exception as error:  # TensorFlow raises OSError, ValueError, AttributeError, ... for damaged files
+            raise ConversionError(f"{self._path} cannot be loaded by TensorFlow: {first_line(error)}") from error
+
+
+class _Kept:
+    """A signature that keeps its model, whose variables would be freed with it."""
+
+    def __init__(self, model: Any, signature: Any) -> None:
+        self._model = model
+        self._signature = signature
+
+    def __call__(self, **given: Any) -> Any:
+        return self._signature(**given)

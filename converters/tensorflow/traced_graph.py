@@ -1,0 +1,105 @@
+"""The graph of a traced function as a model: what it captures becomes variables and tables with known contents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from onnx_sparse.converters.tensorflow.lazy_imports import require
+from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
+from onnx_sparse.converters.tensorflow.reading.model import Model, graph_of
+from onnx_sparse.converters.tensorflow.reading.ports import Port
+from onnx_sparse.converters.tensorflow.reading.variables import Variables
+from onnx_sparse.converters.writing.tensor import Array
+
+#: The operators that look up keys in a table, whose attributes say the table's types.
+_LOOKUPS = frozenset({"LookupTableFind", "LookupTableFindV2"})
+
+
+def model_of(concrete: Any, name: str, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Model:
+    """A ConcreteFunction as a model.
+
+    Args:
+        concrete: The function; it is left as it was.
+        name: A name for the model.
+        inputs, outputs: Its inputs and outputs.
+    """
+    graph_def = GraphDef.FromString(concrete.graph.as_graph_def(add_shapes=True).SerializeToString())
+    nodes = {node.name: node for node in graph_def.node}
+    names = {id(variable.handle): variable.name.partition(":")[0] for variable in concrete.graph.variables}
+    values: dict[str, Array] = {}
+    tables: dict[str, tuple[Array, Array]] = {}
+    captured = concrete.captured_inputs
+    for inner, outer in zip(concrete.inputs[len(concrete.inputs) - len(captured) :], captured, strict=True):
+        node = nodes[inner.op.name]
+        if outer.dtype == require("tensorflow").resource:
+            _hold_resource(node, outer, names.get(id(outer), ""), graph_def, values, tables)
+        else:
+            _hold_constant(node, outer, values)
+    graph = graph_of(graph_def)
+    return Model(
+        name=name,
+        graph=graph,
+        inputs=inputs,
+        outputs=outputs,
+        variables=Variables(graph, None, values=values),
+        lookup_tables=tables,
+    )
+
+
+def _hold_constant(node: Any, tensor: Any, values: dict[str, Array]) -> None:
+    """Let a node be what a function captured, a tensor."""
+    dtype = node.attr["dtype"].type
+    array = np.asarray(tensor) if tensor.dtype != require("tensorflow").variant else None
+    if array is None:
+        return
+    _become(node, "VariableV2", dtype=dtype)
+    values[node.name] = array
+
+
+def _hold_resource(
+    node: Any,
+    handle: Any,
+    name: str,
+    graph_def: Any,
+    values: dict[str, Array],
+    tables: dict[str, tuple[Array, Array]],
+) -> None:
+    """Let a node be the variable or table that a function captured."""
+    tf = require("tensorflow")
+    held = getattr(handle, "_handle_data", None)
+    if held is not None and held.is_set and held.shape_and_type:
+        dtype = held.shape_and_type[0].dtype
+        # This shares TensorFlow's memory; numpy() would copy.
+        values[node.name] = np.asarray(tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype))
+        _become(node, "VarHandleOp", dtype=dtype, shared_name=name)
+        return
+    for keys, contents in _table_types(graph_def):
+        try:
+            held_keys, held_values = tf.raw_ops.LookupTableExportV2(table_handle=handle, Tkeys=keys, Tvalues=contents)
+        except (tf.errors.OpError, ValueError, TypeError):  # it has other types, or is no table
+            continue
+        tables[node.name] = np.asarray(held_keys), np.asarray(held_values)
+        _become(node, "HashTableV2", key_dtype=keys, value_dtype=contents)
+        return
+
+
+def _table_types(graph_def: Any) -> Iterator[tuple[int, int]]:
+    """The types of keys and values with which tables are looked up."""
+    found: dict[tuple[int, int], None] = {}
+    for nodes in (graph_def.node, *(function.node_def for function in graph_def.library.function)):
+        for node in nodes:
+            if node.op in _LOOKUPS:
+                found[node.attr["Tin"].type, node.attr["Tout"].type] = None
+    yield from found
+
+
+def _become(node: Any, op: str, shared_name: str = "", **types: int) -> None:
+    node.op = op
+    node.attr.clear()
+    for key, number in types.items():
+        node.attr[key].type = number
+    if shared_name:
+        node.attr["shared_name"].s = shared_name.encode()

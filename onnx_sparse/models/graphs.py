@@ -1,0 +1,124 @@
+"""Walking through nested graphs: their nodes, tensors, names and attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
+
+from onnx_sparse.schemas.declaration import DType
+
+
+def subgraphs(node: NodeProto) -> list[GraphProto]:
+    """The graphs in a node's attributes: branches and bodies."""
+    return [graph for a in node.attribute for graph in (*a.graphs, *([a.g] if a.HasField("g") else []))]
+
+
+def graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """A graph and every graph inside it."""
+    yield graph
+    for node in graph.node:
+        for inner in subgraphs(node):
+            yield from graphs(inner)
+
+
+def read_names(nodes: Iterable[NodeProto]) -> set[str]:
+    """The names of the tensors that nodes and the graphs inside them read."""
+    names: set[str] = set()
+    for node in nodes:
+        names.update(node.input)
+        for inner in subgraphs(node):
+            names |= read_names(inner.node) | {value.name for value in inner.output}
+    return names
+
+
+def rename(nodes: Iterable[NodeProto], renamed: Mapping[str, str], *, reading_only: bool = False) -> None:
+    """Rename tensors where nodes and the graphs inside them read them and, unless told otherwise, make them."""
+    if not renamed:
+        return
+    for node in nodes:
+        for names in (node.input,) if reading_only else (node.input, node.output):
+            if any(name in renamed for name in names):
+                names[:] = [renamed.get(name, name) for name in names]
+        for inner in subgraphs(node):
+            rename(inner.node, renamed, reading_only=reading_only)
+            made = () if reading_only else (*inner.input, *inner.value_info, *inner.initializer)
+            for value in (*inner.output, *made):
+                value.name = renamed.get(value.name, value.name)
+
+
+def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """Every node, including those of subgraphs."""
+    for node in nodes:
+        yield node
+        for graph in subgraphs(node):
+            yield from all_nodes(graph.node)
+
+
+def every_node(model: ModelProto) -> Iterator[NodeProto]:
+    """Every node of the model's graph, its subgraphs and its functions."""
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        yield from all_nodes(nodes)
+
+
+def all_tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """Every tensor of a model: initializers, and those in attributes, also of functions."""
+    for graph in graphs(model.graph):
+        yield from graph.initializer
+    for node in every_node(model):
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+
+
+def element_types(graph: GraphProto) -> dict[str, DType]:
+    """The element types of a graph's own values, as far as it declares them."""
+    types = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        element = value.type.tensor_type.elem_type
+        if element:
+            types[value.name] = element
+    return types
+
+
+def attributes(node: NodeProto) -> dict[str, Any]:
+    """The values of the attributes of a node."""
+    return {a.name: helper.get_attribute_value(a) for a in node.attribute}
+
+
+def attribute(node: NodeProto, name: str, default: Any = None) -> Any:
+    """The value of an attribute of a node."""
+    return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
+
+
+class Names:
+    """The names of a model or graph: each is given once.
+
+    Args:
+        taken: Names that are not given.
+    """
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = dict.fromkeys(taken, 0)  # with the last number tried, as many may want the same name
+
+    def fresh(self, wanted: str) -> str:
+        """The name, or the first free one of name_1, name_2, ..."""
+        name = wanted
+        while name in self._taken:
+            self._taken[wanted] += 1
+            name = f"{wanted}_{self._taken[wanted]}"
+        self._taken[name] = 0
+        return name
+
+
+def names_of(model: ModelProto) -> Names:
+    """The names of a model's tensors and nodes, also of those in subgraphs."""
+    taken: set[str] = set()
+    for graph in graphs(model.graph):
+        taken.update(value.name for value in (*graph.input, *graph.output, *graph.initializer))
+        taken.update(tensor.values.name for tensor in graph.sparse_initializer)
+        for node in graph.node:
+            taken.update((node.name, *node.input, *node.output))
+    return Names(taken)
