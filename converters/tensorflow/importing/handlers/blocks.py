@@ -37,9 +37,10 @@ def space_to_depth(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("SpaceToBatchND", inputs=("input", "block_shape", "paddings"), to="Transpose", dtypes=("all numbers",))
+@handles("SpaceToBatch", inputs=("input", "paddings"), to="Transpose", dtypes=("all numbers",))
 def space_to_batch(node: Node, emit: Emitter) -> Tensor:
     """Blocks of pixels as rows of the batch, after a border of zeros is added."""
-    x, blocks = node["input"], node["block_shape"].integers("block_shape")
+    x, blocks = node["input"], _blocks(node)
     count, rank = len(blocks), node["input"].rank
     if rank < count + 1:
         raise Unsupported(f"{x} has not {count} dimensions between batch and rest")
@@ -59,9 +60,10 @@ def space_to_batch(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("BatchToSpaceND", inputs=("input", "block_shape", "crops"), to="Transpose", dtypes=_EVERY)
+@handles("BatchToSpace", inputs=("input", "crops"), to="Transpose", dtypes=_EVERY)
 def batch_to_space(node: Node, emit: Emitter) -> Tensor:
     """Rows of the batch as blocks of pixels, of which a border is cut off."""
-    x, blocks = node["input"], node["block_shape"].integers("block_shape")
+    x, blocks = node["input"], _blocks(node)
     count, rank = len(blocks), node["input"].rank
     if rank < count + 1:
         raise Unsupported(f"{x} has not {count} dimensions between batch and rest")
@@ -82,6 +84,13 @@ def batch_to_space(node: Node, emit: Emitter) -> Tensor:
     ]
     end = emit.op("Concat", *ends, axis=0) if count > 1 else ends[0]
     return emit.op("Slice", made, emit.constant(crops[:, 0]), end, emit.constant([*range(1, count + 1)]))
+
+
+def _blocks(node: Node) -> list[int]:
+    """The sizes of blocks; those of images are squares whose size is an attribute."""
+    if "block_shape" in node.inputs:
+        return node["block_shape"].integers("block_shape")
+    return [int(node.attributes["block_size"])] * 2
 
 
 Size = Tensor | int

@@ -152,6 +152,13 @@ def reverse(node: Node, emit: Emitter) -> Tensor:
     return _reversed(x, axes, emit) if axes else x
 
 
+@handles("Reverse", inputs=("tensor", "dims"), to="Slice", dtypes=_EVERY)
+def reverse_flagged(node: Node, emit: Emitter) -> Tensor:
+    """The elements from last to first along the axes that a vector of Booleans marks."""
+    axes = [axis for axis, is_turned in enumerate(np.ravel(node["dims"].constant("dims"))) if is_turned]
+    return _reversed(node["tensor"], axes, emit) if axes else node["tensor"]
+
+
 def _reversed(x: Tensor, axes: list[int], emit: Emitter, start: int = -1, end: int = _FIRST) -> Tensor:
     count = len(axes)
     bounds = [emit.constant([each] * count) for each in (start, end)]
