@@ -12,6 +12,8 @@ from pathlib import Path
 
 from onnx_sparse.converters import openvino, torch
 from onnx_sparse.converters.ascend import coverage as ascend_coverage
+from onnx_sparse.converters.ascend.conversion import PASSES as ASCEND
+from onnx_sparse.converters.onnx.fusing import PASSES as ONNX
 from onnx_sparse.converters.onnxruntime.guards import GUARDS
 from onnx_sparse.converters.tensorflow import coverage
 from onnx_sparse.converters.tensorflow.accepted_input import ACCEPTED
@@ -25,6 +27,13 @@ sys.path.insert(0, str(ROOT / "benchmarks"))  # which are no package
 
 import record_page  # noqa: E402
 
+from onnx_sparse.converters.openvino.conversion import PASSES as OPENVINO  # noqa: E402
+from onnx_sparse.converters.tensorflow.passes import PASSES as TENSORFLOW  # noqa: E402
+from onnx_sparse.converters.torch.conversion import PASSES as TORCH  # noqa: E402
+
+#: The passes of each source.
+PASSES = {"TensorFlow": TENSORFLOW, "torch": TORCH, "OpenVINO": OPENVINO, "Ascend": ASCEND, "ONNX files": ONNX}
+
 
 def files() -> dict[Path, str]:
     """Every generated file by its path, and the README with its generated part renewed."""
@@ -32,6 +41,7 @@ def files() -> dict[Path, str]:
         **pages(),
         FOLDER / "malformed_input.md": _malformed_input(),
         FOLDER / "measurements.md": record_page.page(),
+        FOLDER / "passes.md": _passes(),
         FOLDER / "onnxruntime_faults.md": _onnxruntime_faults(),
         ROOT / "README.md": _readme(),
         ROOT / "onnx_sparse" / "native" / "abi" / "declarations.inc": cpp_table.table(),
@@ -100,6 +110,19 @@ def _malformed_input() -> str:
         "## What is not refused\n\n"
         "A test tries every kind of malformed input with every function. This list of what TensorFlow refuses and a "
         "model answers is complete for these functions and inputs:\n\n" + table(head, rows) + "\n"
+    )
+
+
+def _passes() -> str:
+    parts = []
+    for source, passes in PASSES.items():
+        rows = [(str(number), step.name, step.does) for number, step in enumerate(passes, 1)]
+        parts.append(f"\n\n## From {source}\n\n{table(('', 'pass', 'what it does'), rows)}")
+    return (
+        "# Passes\n\n"
+        "When a source's nodes are converted, these passes go over the model, from top to bottom. "
+        "`onnx-sparse convert --debug` prints how long each takes, and what it makes of the number of nodes. Generated "
+        "from the lists." + "".join(parts)
     )
 
 

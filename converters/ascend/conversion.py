@@ -9,6 +9,7 @@ from typing import Literal
 
 from onnx import ModelProto
 
+from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.ascend.atb.conversion import convert_graph
 from onnx_sparse.converters.ascend.atb.dump import find_records
 from onnx_sparse.converters.ascend.atb.handlers import Choices
@@ -18,8 +19,18 @@ from onnx_sparse.converters.ascend.given_inputs import Given, InputSpec, parse_i
 from onnx_sparse.converters.ascend.source import is_ge_onnx, read_json, read_onnx
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED, guarded
+from onnx_sparse.converters.pipeline import Draft, Pass
 
 Overflow = Literal["saturate", "ieee"]
+
+
+def _guard(draft: Draft) -> None:
+    draft.model = guarded(draft.model, omitted=UNSPECIFIED)
+
+
+#: What is done with a model once its operations are converted. One with operations that are kept as they are has no
+#: inferred types, and is not guarded.
+PASSES = (Pass("guard", "infers types, and replaces nodes of which ONNX Runtime's result is wrong", _guard),)
 
 
 def convert(
@@ -69,7 +80,7 @@ def convert(
         raise ConversionError(f"{source} is compiled for an NPU and cannot be converted; convert the graph before that")
     tell = progress or (lambda stage: None)
     model = _converted(source, given, tensors, Choices(fill_value, fp16_overflow), keep_unknown=keep_unknown, tell=tell)
-    return guarded(model, omitted=UNSPECIFIED)
+    return pipeline.run(Draft(model), PASSES)
 
 
 def _converted(

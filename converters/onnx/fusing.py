@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from onnx import ModelProto
 
+from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.onnx.phases import PHASES
-from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED, guard
-from onnx_sparse.converters.rewriting import Rewriting, rewrite
+from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED
+from onnx_sparse.converters.pipeline import Draft
+from onnx_sparse.converters.rewriting import Rewriting
 from onnx_sparse.converters.rewriting.explanation import count_nodes
 from onnx_sparse.models.function_bodies import embed_functions
 from onnx_sparse.models.inlining import without_calls_of_functions
@@ -19,6 +21,9 @@ from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 
 #: The lowest IR version in which a constant need not be an input of the graph.
 _INNER_CONSTANTS_IR_VERSION = 4
+
+#: What is done with a model that another exporter wrote.
+PASSES = (pipeline.rewrite_by(PHASES), pipeline.guard_against(omitted=UNSPECIFIED))
 
 
 def fuse(model: ModelProto, *, explain: Callable[[Rewriting], None] | None = None) -> ModelProto:
@@ -43,8 +48,9 @@ def fuse(model: ModelProto, *, explain: Callable[[Rewriting], None] | None = Non
         result = with_inferred_types(with_default_opset(without_calls_of_functions(whole)), data_prop=True)
         before = count_nodes(result)
         with as_value_errors(whole):
-            attempts = rewrite(result, PHASES)
-            attempts += guard(result, omitted=UNSPECIFIED)
+            draft = Draft(result)
+            result = pipeline.run(draft, PASSES)
+            attempts = draft.attempts
         has_fired = any(attempt.fired for attempt in attempts)
         if not has_fired:
             result.CopyFrom(whole)

@@ -46,12 +46,11 @@ from onnx_sparse.converters.onnxruntime.products import (
 from onnx_sparse.converters.onnxruntime.recurrent import NoRows
 from onnx_sparse.converters.rewriting.engine import rewrite_once
 from onnx_sparse.converters.rewriting.explanation import Attempt
+from onnx_sparse.models.onnx_tools import LARGEST_PROTO
 from onnx_sparse.rows.input_roles import find_roles
 
 __all__ = ["GUARDS", "Example", "Guard", "guard"]
 
-#: The limit of protocol buffers, beyond which onnx cannot infer types.
-_LARGEST_PROTO = 2**31 - 1
 
 #: What writes operators that have faults of their own.
 _FIRST: tuple[type[Guard], ...] = (OutputOfBranch, EmptyEinsum, ReducingScatter, SumOfIntegers, MissingKernel)
@@ -93,7 +92,7 @@ UNSPECIFIED = (ExtremeOfNaN, PlaceOfNaN, MeanOfNothing)
 def guarded(model: ModelProto, *, omitted: Sequence[type[Guard]] = ()) -> ModelProto:
     """The model with inferred types, guarded; one of operators that onnx does not know stays as it is."""
     try:
-        typed = shape_inference.infer_shapes(model) if model.ByteSize() < _LARGEST_PROTO else model
+        typed = shape_inference.infer_shapes(model) if model.ByteSize() < LARGEST_PROTO else model
     except shape_inference.InferenceError:
         return model
     guard(typed, omitted=omitted)
@@ -112,7 +111,7 @@ def guard(model: ModelProto, *, positions: Collection[str] = (), omitted: Sequen
         The guards that replaced a node, and those whose cure the model's opset has not.
     """
     attempts = _applied(model, _FIRST, Known(), omitted)
-    if any(attempt.fired for attempt in attempts) and model.ByteSize() < _LARGEST_PROTO:
+    if any(attempt.fired for attempt in attempts) and model.ByteSize() < LARGEST_PROTO:
         model.CopyFrom(shape_inference.infer_shapes(model))
     try:
         roles = find_roles(model)

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-import onnx
 from onnx import ModelProto, TensorProto
 
-from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNodes, first_line
+from onnx_sparse.converters import pipeline
+from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNodes
 from onnx_sparse.converters.onnxruntime.gathers import PlacesInScalar
-from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED, guard
+from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED
 from onnx_sparse.converters.openvino import compression
 from onnx_sparse.converters.openvino.compressed_weight import Weight
 from onnx_sparse.converters.openvino.element_types import CARRIED, MOVING, ONNX_TYPES
@@ -25,11 +25,11 @@ from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.openvino.model_ports import parameter, port_names, port_shape
 from onnx_sparse.converters.openvino.quotients import signed_quotients
 from onnx_sparse.converters.openvino.untrue_sizes import without_untrue_sizes
+from onnx_sparse.converters.pipeline import Draft, Pass
+from onnx_sparse.converters.pipeline.passes import in_place
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.tensor import Shape, Tensor
-
-#: The limit of protocol buffers; the tools of the onnx package refuse larger models.
-_LARGEST_PROTO = 2**31 - 1
+from onnx_sparse.models.onnx_tools import LARGEST_PROTO
 
 
 def convert(
@@ -68,7 +68,7 @@ def convert(
     tell("converting")
     model = convert_network(network, constants)
     tell("checking")
-    return _checked(model)
+    return pipeline.run(Draft(model), PASSES)
 
 
 def convert_network(network: Network, weights: Weights) -> ModelProto:
@@ -193,22 +193,21 @@ def _expected(port: Port) -> tuple[TensorProto.DataType | None, Shape | None]:
     return ONNX_TYPES.get(port.precision), port_shape(port)
 
 
-def _checked(model: ModelProto) -> ModelProto:
-    """The model with types and shapes of its inner tensors, unless it is too large for the tools of onnx."""
-    if model.ByteSize() >= _LARGEST_PROTO:
-        return model
-    try:
-        model = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
-        guard(model, omitted=(*UNSPECIFIED, PlacesInScalar))  # OpenVINO gives a scalar a coordinate, too
-        model = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
-        for kind, values in (("input", model.graph.input), ("output", model.graph.output)):
-            for value in values:
-                if not value.type.tensor_type.HasField("shape"):
-                    raise ConversionError(
-                        f"the rank of {kind} {value.name!r} is not known, which ONNX demands; give the inputs a rank "
-                        "in OpenVINO (model.reshape) and save the IR again"
-                    )
-        onnx.checker.check_model(model)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        raise ConversionError(f"the converted model is not valid: {first_line(error)}") from error
-    return model
+def _require_ranks(model: ModelProto) -> None:
+    for kind, values in (("input", model.graph.input), ("output", model.graph.output)):
+        for value in values:
+            if model.ByteSize() < LARGEST_PROTO and not value.type.tensor_type.HasField("shape"):
+                raise ConversionError(
+                    f"the rank of {kind} {value.name!r} is not known, which ONNX demands; give the inputs a rank in "
+                    "OpenVINO (model.reshape) and save the IR again"
+                )
+
+
+#: What is done with a model once its layers are converted. OpenVINO gives a scalar a coordinate, too.
+PASSES = (
+    pipeline.INFER_STRICTLY,
+    pipeline.guard_against(omitted=(*UNSPECIFIED, PlacesInScalar)),
+    pipeline.INFER_STRICTLY,
+    Pass("ranks", "refuses inputs and outputs of unknown rank", in_place(_require_ranks)),
+    pipeline.CHECK,
+)

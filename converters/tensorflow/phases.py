@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from onnx import ModelProto
-
-from onnx_sparse.converters.rewriting import engine
-from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Rule
 from onnx_sparse.converters.rewriting.rules import ragged
@@ -55,12 +51,3 @@ PHASES: tuple[tuple[Rule[Graph], ...], ...] = (
     (UnsortedLookup(), LookupOfColumn(), DropNegative()),
     (StackByReshape(),),
 )
-
-
-def rewrite(model: ModelProto) -> list[Attempt]:
-    """Rewrite a converted model in place. The types of its tensors must have been inferred.
-
-    Returns:
-        The rules that fired, in order, and then, node by node, those that did not.
-    """
-    return engine.rewrite(model, PHASES)

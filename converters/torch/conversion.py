@@ -6,15 +6,17 @@ import operator
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
 import onnx
 from onnx import ModelProto
 
+from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, causes, first_line
-from onnx_sparse.converters.onnxruntime.guards import guard
-from onnx_sparse.converters.rewriting.engine import rewrite
+from onnx_sparse.converters.pipeline import Draft, Pass
+from onnx_sparse.converters.pipeline.passes import in_place
 from onnx_sparse.converters.rewriting.rules.stacks import StackByReshape
 from onnx_sparse.converters.torch.handlers import HANDLERS
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
@@ -23,15 +25,10 @@ from onnx_sparse.converters.torch.reshapes import state_inferred_sizes
 from onnx_sparse.converters.torch.source import Source, load
 from onnx_sparse.converters.torch.translation import overload_of, stand_in, translation_table
 from onnx_sparse.models.graphs import graphs
+from onnx_sparse.models.onnx_tools import LARGEST_PROTO
 
 #: The opset of torch's own translations; a later one is made from theirs.
 _OPSET = 18
-
-#: The limit of protocol buffers; the tools of the onnx package refuse larger models.
-_LARGEST_PROTO = 2**31 - 1
-
-#: What is written in another way than torch's exporter does.
-_PHASES = ((StackByReshape(),),)
 
 #: What torch.export says below the first line: which sizes are constant, and the caller's line at which it gave up.
 _CONSTANT_SIZE = re.compile(
@@ -72,14 +69,7 @@ def convert(
     loaded = load(source)
     tell("converting")
     model = _converted(loaded, opset_version, translation_table(masked_fill=masked_fill))
-    tell("checking")
-    if model.ByteSize() >= _LARGEST_PROTO:
-        return model
-    try:
-        onnx.checker.check_model(model)
-    except onnx.checker.ValidationError as error:
-        raise ConversionError(f"the converted model is not valid: {first_line(error)}") from error
-    return model
+    return pipeline.run(Draft(model), PASSES, tell)
 
 
 def export(
@@ -125,7 +115,7 @@ def export(
 
         require_agreement(loaded, converted)
     if path is not None:
-        onnx.save(converted, path, save_as_external_data=converted.ByteSize() >= _LARGEST_PROTO)
+        onnx.save(converted, path, save_as_external_data=converted.ByteSize() >= LARGEST_PROTO)
     return converted
 
 
@@ -164,13 +154,23 @@ def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[
     _cast_outputs(exported.model, source)
     _name_inputs(exported.model, source.inputs)
     model: ModelProto = exported.model_proto
-    model.producer_name, model.producer_version = "onnx_sparse", ""
+    return model
+
+
+def _drop_traces(model: ModelProto) -> None:
     for graph in graphs(model.graph):
         for node in graph.node:
-            del node.metadata_props[:]  # traces of the stack, with the paths of whoever exported
-    rewrite(model, _PHASES)
-    guard(model)
-    return model
+            del node.metadata_props[:]
+
+
+#: What is done with a model that torch's exporter wrote.
+PASSES = (
+    pipeline.RECORD_PRODUCER,
+    Pass("traces", "drops traces of the stack, which have the paths of whoever exported", in_place(_drop_traces)),
+    pipeline.rewrite_by(((StackByReshape(),),), does="writes stacks in the way in which ONNX Runtime is fast"),
+    pipeline.guard_against(),
+    replace(pipeline.CHECK, stage="checking"),
+)
 
 
 def _cast_outputs(model: Any, source: Source) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import logging
 import os
 import re
 import sys
@@ -29,7 +30,7 @@ _PIPE_CLOSED = 141  # 128 + SIGPIPE
 _DESCRIPTION = """
 Sparse, segment and embedding operators for ONNX: convert models, run them in ONNX Runtime, inspect them.
 """
-_DEBUG_HELP = "show the traceback of an error"
+_DEBUG_HELP = "show the traceback of an error, and what each pass of a conversion does"
 _EPILOG = """
 new here:
   onnx-sparse demo                           convert a TensorFlow model to ONNX and get the same answer
@@ -116,6 +117,8 @@ def _discard_stdout() -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     command: _Command = arguments.command
+    if arguments.debug:
+        _log_to_stderr()
     try:
         return _uninterrupted(command, arguments)
     except (BrokenPipeError, output.StdoutError):
@@ -152,6 +155,16 @@ def _run(arguments: argparse.Namespace) -> int:
         return failure.exit_code
     finally:
         del failure  # else it and its traceback hold each other, and what frames have open, such as locks
+
+
+def _log_to_stderr() -> None:
+    """Let the package's own loggers say what they do: with --debug, the passes of a conversion."""
+    logger = logging.getLogger("onnx_sparse")
+    if not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
 
 
 def _uninterrupted(command: _Command, arguments: argparse.Namespace) -> int:

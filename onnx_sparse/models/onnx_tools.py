@@ -13,6 +13,9 @@ from onnx_sparse.models.graphs import every_node
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.validation import KernelError
 
+#: The limit of protocol buffers, in bytes; the tools of the onnx package refuse larger models.
+LARGEST_PROTO = 2**31 - 1
+
 
 def with_inferred_types(model: ModelProto, *, data_prop: bool = False) -> ModelProto:
     """A copy of the model with the types that shape inference finds.

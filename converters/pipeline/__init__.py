@@ -1,0 +1,34 @@
+"""What is done with a model once a source's nodes are converted: named passes, in one list for each source.
+
+A list is read from top to bottom; docs/design.md shows those of all sources.
+"""
+
+from __future__ import annotations
+
+from onnx_sparse.converters.pipeline.passes import (
+    CHECK,
+    COMPUTE_BFLOAT16,
+    INFER,
+    INFER_STRICTLY,
+    LAYOUTS,
+    RECORD_PRODUCER,
+    SIMPLIFY,
+    guard_against,
+    rewrite_by,
+)
+from onnx_sparse.converters.pipeline.run import Draft, Pass, run
+
+__all__ = [
+    "CHECK",
+    "COMPUTE_BFLOAT16",
+    "INFER",
+    "INFER_STRICTLY",
+    "LAYOUTS",
+    "RECORD_PRODUCER",
+    "SIMPLIFY",
+    "Draft",
+    "Pass",
+    "guard_against",
+    "rewrite_by",
+    "run",
+]

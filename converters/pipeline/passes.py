@@ -1,0 +1,92 @@
+"""The passes that several sources share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import onnx
+from onnx import ModelProto
+
+from onnx_sparse.converters.errors import ConversionError, first_line
+from onnx_sparse.converters.onnxruntime.bfloat16 import compute_in_float
+from onnx_sparse.converters.onnxruntime.guard import Guard
+from onnx_sparse.converters.onnxruntime.guards import guard
+from onnx_sparse.converters.onnxruntime.layouts import carry_transpositions
+from onnx_sparse.converters.pipeline.run import Draft, Pass
+from onnx_sparse.converters.rewriting.engine import Phase, rewrite
+from onnx_sparse.converters.rewriting.explanation import count_nodes
+from onnx_sparse.converters.rewriting.simplification import simplify
+from onnx_sparse.models.onnx_tools import LARGEST_PROTO
+from onnx_sparse.version import __version__
+
+
+def in_place(function: Callable[[ModelProto], object]) -> Callable[[Draft], None]:
+    """A function that changes a model, as what a pass applies."""
+
+    def apply(draft: Draft) -> None:
+        function(draft.model)
+
+    return apply
+
+
+def rewrite_by(phases: Sequence[Phase], *, does: str = "replaces patterns by operators of the domain") -> Pass:
+    """The pass that applies rules, phase by phase."""
+
+    def apply(draft: Draft) -> None:
+        if draft.rewritten_from is None:
+            draft.rewritten_from = count_nodes(draft.model)
+        draft.attempts += rewrite(draft.model, phases)
+
+    return Pass("rewrite", does, apply)
+
+
+def guard_against(*, omitted: Sequence[type[Guard]] = ()) -> Pass:
+    """The pass that replaces what ONNX Runtime computes wrongly, but for what guards a source does not need."""
+
+    def apply(draft: Draft) -> None:
+        draft.attempts += guard(draft.model, positions=draft.positions, omitted=omitted)
+
+    return Pass("guard", "replaces nodes of which ONNX Runtime's result is wrong", apply)
+
+
+def _infer(*, strict: bool) -> Callable[[Draft], None]:
+    def apply(draft: Draft) -> None:
+        if draft.model.ByteSize() >= LARGEST_PROTO:
+            return
+        try:
+            draft.model = onnx.shape_inference.infer_shapes(draft.model, check_type=strict, strict_mode=strict)
+        except onnx.shape_inference.InferenceError as error:
+            raise ConversionError(f"the converted model is not valid: {first_line(error)}") from error
+
+    return apply
+
+
+def _record_producer(model: ModelProto) -> None:
+    model.producer_name, model.producer_version = "onnx_sparse", __version__
+    model.graph.doc_string = ""
+
+
+def _check(model: ModelProto) -> None:
+    if model.ByteSize() >= LARGEST_PROTO:
+        return
+    # The checker demands a shape of every output, ONNX Runtime does not.
+    unknown = [v.type.tensor_type for v in model.graph.output if not v.type.tensor_type.HasField("shape")]
+    for kind in unknown:
+        kind.shape.SetInParent()
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        raise ConversionError(f"the converted model is not valid: {first_line(error)}") from error
+    for kind in unknown:
+        kind.ClearField("shape")
+
+
+INFER = Pass("infer", "infers element types and shapes", _infer(strict=False))
+INFER_STRICTLY = Pass("infer strictly", "infers them; what does not fit is an error", _infer(strict=True))
+SIMPLIFY = Pass("simplify", "folds constants, merges equal nodes, drops copies and dead nodes", in_place(simplify))
+LAYOUTS = Pass("layouts", "carries transpositions through to where they cancel out", in_place(carry_transpositions))
+COMPUTE_BFLOAT16 = Pass(
+    "bfloat16", "computes in float32 where ONNX Runtime has no kernel of bfloat16", in_place(compute_in_float)
+)
+RECORD_PRODUCER = Pass("producer", "records this package and its version as the producer", in_place(_record_producer))
+CHECK = Pass("check", "runs onnx's checker", in_place(_check))
