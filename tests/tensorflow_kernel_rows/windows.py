@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorflow_kernels import constant, each, given, numbers, row, weights
 
-_PAIR_STRIDES = each([1, 1, 1, 1], [1, 2, 2, 1], [1, 2, 1, 1])
+_PAIR_STRIDES = each([1, 1, 1, 1], [1, 2, 2, 1], [1, 2, 1, 1], [1, 4, 4, 1])
 _PADDING = each("SAME", "VALID")
 _IMAGE = numbers("bhwc", 0, 9)
 _SIZES = {"h": 6, "w": 5}
@@ -71,7 +71,7 @@ WINDOWS = (
     ),
     row(
         "Conv2DBackpropInput",
-        input_sizes=constant([2, 6, 8, 4]),
+        input_sizes=each(constant([2, 6, 8, 4]), given([2, 6, 8, 4])),
         filter=weights("xycd"),
         out_backprop=numbers("bhwd"),
         strides=[1, 2, 2, 1],
@@ -83,7 +83,7 @@ WINDOWS = (
     ),
     row(
         "Conv2DBackpropInput",
-        input_sizes=constant([2, 7, 8, 4]),
+        input_sizes=each(constant([2, 7, 8, 4]), given([2, 8, 8, 4]), given([2, 7, 9, 4])),
         filter=weights("xycd"),
         out_backprop=numbers("bhwd"),
         strides=[1, 2, 2, 1],
@@ -164,8 +164,21 @@ WINDOWS = (
         offset=numbers("c"),
         mean=numbers("c"),
         variance=numbers("c", 1, 4),
+        is_training=True,
+        exponential_avg_factor=each(1.0, 0.25),
+        data_format="NHWC",
+        outputs=5,
+        zeros="",
+    ),
+    row(
+        "FusedBatchNormV3",
+        x=numbers("bhwc"),
+        scale=numbers("c"),
+        offset=numbers("c"),
+        mean=numbers("c"),
+        variance=numbers("c", 1, 4),
         epsilon=each(1e-3, 1e-1),
-        is_training=False,
+        is_training=each(False, True),
         data_format="NHWC",
         outputs=1,
     ),

@@ -1,4 +1,4 @@
-"""tf.raw_ops.Select and SelectV2, TopKV2 and the comparisons, which tf2onnx changes. InTopK, InTopKV2."""
+"""tf.raw_ops.Select and SelectV2, TopKV2, the comparisons, InTopK and InTopKV2."""
 
 from __future__ import annotations
 

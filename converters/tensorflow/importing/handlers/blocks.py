@@ -44,10 +44,10 @@ def space_to_batch(node: Node, emit: Emitter) -> Tensor:
     count, rank = len(blocks), node["input"].rank
     if rank < count + 1:
         raise Unsupported(f"{x} has not {count} dimensions between batch and rest")
-    border = np.zeros((rank, 2), np.int64)
-    border[1 : count + 1] = node["paddings"].constant("paddings")
-    if border.any():
-        x = emit.op("Pad", x, emit.constant(border.T.reshape(-1)), emit.like(0, x))
+    paddings = emit.int64(node["paddings"])
+    if paddings.value is None or paddings.value.any():
+        border = emit.op("Reshape", emit.op("Transpose", paddings, perm=[1, 0]), emit.constant([-1]))
+        x = emit.op("Pad", x, border, emit.like(0, x), emit.constant([*range(1, count + 1)]))
     batch, *rest = _sizes(x, rank, emit)
     parts: list[Tensor | int] = [batch]
     for size, block in zip(rest, blocks, strict=False):
@@ -67,7 +67,7 @@ def batch_to_space(node: Node, emit: Emitter) -> Tensor:
     count, rank = len(blocks), node["input"].rank
     if rank < count + 1:
         raise Unsupported(f"{x} has not {count} dimensions between batch and rest")
-    crops = np.reshape(node["crops"].constant("crops"), (count, 2)).astype(np.int64)
+    crops = emit.int64(node["crops"])
     batch, *rest = _sizes(x, rank, emit)
     rows = _divided(batch, int(np.prod(blocks)), emit)
     split = _reshaped(x, [*blocks, rows, *rest], emit)
@@ -77,13 +77,11 @@ def batch_to_space(node: Node, emit: Emitter) -> Tensor:
     moved = emit.op("Transpose", split, perm=[*order, *range(2 * count + 1, rank + count)])
     whole = [_times(size, block, emit) for size, block in zip(rest, blocks, strict=False)]
     made = _reshaped(moved, [rows, *whole, *rest[count:]], emit)
-    if not crops.any():
+    if crops.value is not None and not crops.value.any():
         return made
-    ends = [
-        emit.op("Sub", _vector(size, emit), emit.constant([cut])) for size, cut in zip(whole, crops[:, 1], strict=True)
-    ]
-    end = emit.op("Concat", *ends, axis=0) if count > 1 else ends[0]
-    return emit.op("Slice", made, emit.constant(crops[:, 0]), end, emit.constant([*range(1, count + 1)]))
+    sizes = emit.op("Concat", *(_vector(size, emit) for size in whole), axis=0)
+    start, cut = (emit.op("Gather", crops, emit.constant(k), axis=1) for k in (0, 1))
+    return emit.op("Slice", made, start, emit.op("Sub", sizes, cut), emit.constant([*range(1, count + 1)]))
 
 
 def _blocks(node: Node) -> list[int]:

@@ -56,8 +56,6 @@ def depthwise_convolution(node: Node, emit: Emitter) -> Tensor:
 )
 def batch_normalization(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The normalization with given means and variances."""
-    if node.attributes["is_training"]:
-        raise Unsupported("it is in training, and normalizes by the batch; export the model for inference")
     x = node["x"]
     text = node.attributes["data_format"].decode()
     if text not in ("NHWC", "NCHW", "NDHWC", "NCDHW"):
@@ -65,6 +63,8 @@ def batch_normalization(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     parameters = [emit.cast(node[name], TensorProto.FLOAT) for name in ("scale", "offset", "mean", "variance")]
     wide = emit.cast(x, TensorProto.FLOAT)
     rank = len(text)
+    if node.attributes["is_training"]:
+        return _normalized_by_batch(node, wide, parameters, 1 if text[1] == "C" else rank - 1, emit)
     if text.endswith("C"):
         wide = emit.op("Transpose", wide, perm=[0, rank - 1, *range(1, rank - 1)])
     made = emit.op("BatchNormalization", wide, *parameters, epsilon=float(node.attributes["epsilon"]))
@@ -76,6 +76,38 @@ def batch_normalization(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     if len(node.dtypes) > 5:
         rest.append(emit.cast(node["variance"], node.dtypes[5]))
     return (emit.cast(made, x.dtype), *rest)
+
+
+def _normalized_by_batch(
+    node: Node, x: Tensor, parameters: list[Tensor], channel: int, emit: Emitter
+) -> tuple[Tensor, ...]:
+    """The normalization by the means and variances of the batch itself, and these."""
+    rank, one = x.rank, emit.constant(1.0, TensorProto.FLOAT)
+    axes = emit.constant([axis for axis in range(rank) if axis != channel])
+    mean = emit.op("ReduceMean", x, axes, keepdims=1)
+    centered = emit.op("Sub", x, mean)
+    variance = emit.op("ReduceMean", emit.op("Mul", centered, centered), axes, keepdims=1)
+    epsilon = emit.constant(float(node.attributes["epsilon"]), TensorProto.FLOAT)
+    root = emit.op("Sqrt", emit.op("Add", variance, epsilon))
+    behind = emit.constant([*range(1, rank - channel)])
+    along = [emit.op("Unsqueeze", each, behind) if rank - channel > 1 else each for each in parameters]
+    scale, offset, *before = along
+    made = emit.op("Add", emit.op("Mul", emit.op("Div", centered, root), scale), offset)
+    count = emit.op("ReduceProd", emit.op("Gather", emit.shape_of(x), axes), emit.constant([0]), keepdims=0)
+    number = emit.cast(count, TensorProto.FLOAT)
+    unbiased = emit.op("Div", number, emit.op("Max", emit.op("Sub", number, one), one))
+    factor = float(node.attributes.get("exponential_avg_factor", 1.0))
+    shown = [mean, emit.op("Mul", variance, unbiased)]
+    if factor != 1:
+        new, old = (emit.constant(part, TensorProto.FLOAT) for part in (factor, 1 - factor))
+        shown = [
+            emit.op("Add", emit.op("Mul", old, b), emit.op("Mul", new, s)) for b, s in zip(before, shown, strict=True)
+        ]
+    rows = [emit.op("Squeeze", each, axes) for each in (*shown, mean, variance)]
+    rest = [emit.cast(tensor, dtype) for tensor, dtype in zip(rows, node.dtypes[1:], strict=False)]
+    if len(node.dtypes) > 5:
+        rest.append(emit.cast(rows[3], node.dtypes[5]))
+    return (emit.cast(made, node["x"].dtype), *rest)
 
 
 @handles("LRN", inputs=("input",), to="LRN", dtypes=("float",))
@@ -94,7 +126,6 @@ def local_response_normalization(node: Node, emit: Emitter) -> Tensor:
     inputs=("input_sizes", "filter", "out_backprop"),
     to="ConvTranspose",
     dtypes=_FLOATS,
-    notes="the sizes of the result but its batch are constants",
     ignored=("use_cudnn_on_gpu",),
 )
 @handles(
@@ -102,13 +133,15 @@ def local_response_normalization(node: Node, emit: Emitter) -> Tensor:
     inputs=("input_sizes", "filter", "out_backprop"),
     to="ConvTranspose",
     dtypes=_FLOATS,
-    notes="the sizes of the result but its batch are constants",
 )
 def transposed_convolution(node: Node, emit: Emitter) -> Tensor:
     """What a convolution would have been given, up to weights: a transposed convolution."""
     x, weight = node["out_backprop"], node["filter"]
     layout = Layout(node, x, emit)
-    sizes, rank = layout.spatial_sizes(node["input_sizes"]), weight.rank
+    rank = weight.rank
     ordered = emit.op("Transpose", weight, perm=[rank - 1, rank - 2, *range(rank - 2)])
+    first, sizes = layout.first(x), layout.spatial_sizes(node["input_sizes"])
+    if sizes is None:
+        return layout.last(layout.transposed(first, ordered, node["input_sizes"]))
     windows = layout.transposed_windows(weight.dims[: rank - 2], sizes)
-    return layout.last(emit.op("ConvTranspose", layout.first(x), ordered, **windows))
+    return layout.last(emit.op("ConvTranspose", first, ordered, **windows))

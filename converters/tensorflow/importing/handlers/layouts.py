@@ -31,6 +31,19 @@ class Layout:
         """The tensor with channels before the spatial dimensions."""
         return self._emit.op("Transpose", x, perm=[0, self._rank - 1, *self._spatial]) if self._is_last else x
 
+    def reached(self, x: Tensor) -> Tensor:
+        """The tensor of channels first without what no window reaches, as ONNX Runtime has no negative borders."""
+        steps = zip(range(2, self._rank), self._of("ksize"), self._of("strides"), strict=True)
+        if self._node.attributes["padding"] != b"SAME":
+            return x
+        emit = self._emit
+        for axis, width, stride in steps:
+            if width < stride:
+                count = emit.op("Div", emit.op("Sub", emit.size(x, axis), emit.constant([1])), emit.constant([stride]))
+                end = emit.op("Add", emit.op("Mul", count, emit.constant([stride])), emit.constant([width]))
+                x = emit.op("Slice", x, emit.constant([0]), end, emit.constant([axis]))
+        return x
+
     def last(self, x: Tensor) -> Tensor:
         """The tensor in the node's own order."""
         return self._emit.op("Transpose", x, perm=[0, *range(2, self._rank), 1]) if self._is_last else x
@@ -50,7 +63,7 @@ class Layout:
                 raise Unsupported(f"its attribute explicit_paddings = {pads} has not two numbers for each dimension")
             found["pads"] = [pads[2 * d] for d in self._spatial] + [pads[2 * d + 1] for d in self._spatial]
         elif padding == "SAME":
-            if isinstance(size, str) or max(found["dilations"], default=1) == 1:
+            if isinstance(size, str) or max(found["dilations"]) == 1:
                 found["auto_pad"] = "SAME_UPPER"
             else:  # which ONNX Runtime does not pad by itself
                 found["pads"] = self._pads(size, found["strides"], found["dilations"])
@@ -58,13 +71,11 @@ class Layout:
             raise Unsupported(f"its attribute padding = {padding!r} is not converted")
         return found
 
-    def spatial_sizes(self, sizes: Tensor) -> list[int]:
-        """The height and width in a tensor of sizes, of which others may be unknown."""
+    def spatial_sizes(self, sizes: Tensor) -> list[int] | None:
+        """The spatial ones of the sizes in a tensor; None where they are known only at run time."""
         known = self._emit.known_sizes(sizes)
-        found = [size for d, size in enumerate(known or ()) if d in self._spatial]
-        if len(found) != len(self._spatial) or None in found:
-            raise Unsupported("the height and width of its result are no constants")
-        return [size for size in found if size is not None]
+        found = [size for d, size in enumerate(known or ()) if d in self._spatial and size is not None]
+        return found if len(found) == len(self._spatial) else None
 
     def transposed_windows(self, kernel: Sequence[int], sizes: Sequence[int]) -> dict[str, Any]:
         """ONNX's attributes for a transposed convolution whose result has given sizes."""
@@ -89,6 +100,31 @@ class Layout:
         if min(extra) < 0:
             raise Unsupported(f"its input_sizes {list(sizes)} do not fit")
         return {"strides": strides, "dilations": dilations, "pads": [*before, *after], "output_padding": extra}
+
+    def transposed(self, x: Tensor, weight: Tensor, sizes: Tensor) -> Tensor:
+        """A transposed convolution of channels first whose result has sizes that may be known only at run time.
+
+        Args:
+            x: What is convolved, channels first.
+            weight: The filter in ONNX's order.
+            sizes: The sizes of all dimensions of the result, in the node's order.
+        """
+        emit, rank = self._emit, self._rank
+        strides, dilations = self._of("strides"), self._of("dilations")
+        whole = emit.op("ConvTranspose", x, weight, strides=strides, dilations=dilations)
+        size = emit.op("Gather", emit.int64(sizes), emit.constant([*self._spatial]))
+        axes, zeros = emit.constant([*range(2, rank)]), emit.constant([0] * (rank - 2))
+        full = emit.op("Gather", emit.shape_of(whole), axes)
+        start = emit.op("Div", emit.op("Max", emit.op("Sub", full, size), zeros), emit.constant(2))
+        padding = self._node.attributes["padding"]
+        if padding == b"VALID":
+            start = zeros
+        elif padding == b"EXPLICIT":
+            start = emit.constant([int(self._node.attributes["explicit_paddings"][2 * d]) for d in self._spatial])
+        # Behind what the windows reach, the result is 0.
+        missing = emit.op("Max", emit.op("Sub", emit.op("Add", start, size), full), zeros)
+        longer = emit.op("Pad", whole, emit.op("Concat", zeros, missing, axis=0), emit.like(0, whole), axes)
+        return emit.op("Slice", longer, start, emit.op("Add", start, size), axes)
 
     def _pads(self, sizes: Sequence[int | None], strides: Sequence[int], dilations: Sequence[int]) -> list[int]:
         """The border for a result of the input's size divided by the strides."""

@@ -35,7 +35,7 @@ def average_pool(node: Node, emit: Emitter) -> Tensor:
     """The mean of each window, of the elements that are in the tensor."""
     x = node["value" if node.op_type == "AvgPool" else "input"]
     layout = Layout(node, x, emit)
-    made = emit.op("AveragePool", layout.first(x), count_include_pad=0, **layout.windows("ksize"))
+    made = emit.op("AveragePool", layout.reached(layout.first(x)), count_include_pad=0, **layout.windows("ksize"))
     return layout.last(made)
 
 

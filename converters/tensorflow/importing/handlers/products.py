@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.tensorflow.handlers import HANDLERS
+from onnx_sparse.converters.tensorflow.handlers.reductions import reduce
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import handles
@@ -31,12 +31,12 @@ def cumulative_log_sum_exp(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("Prod", inputs=("input", "reduction_indices"), to="ReduceProd", dtypes=("all numbers",),
-         notes=HANDLERS["Prod"].notes)  # fmt: skip
+         notes="integers beyond 2^53 are rounded")  # fmt: skip
 def product(node: Node, emit: Emitter) -> Tensor:
     """The product along axes; that of doubles is not rounded to float."""
     x = node["input"]
     if x.dtype != TensorProto.DOUBLE:
-        (made,) = HANDLERS["Prod"].convert(node, emit)
+        (made,) = reduce(node, emit)
         return made
     axes = sorted({x.axis(axis) for axis in node["reduction_indices"].integers("the axes")})
     for axis in axes:
