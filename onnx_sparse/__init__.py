@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from onnx_sparse.quantization import quantize_tables
     from onnx_sparse.ragged_inputs import to_ragged
     from onnx_sparse.runtime import InferenceSession, get_library_path, register, session_options
+    from onnx_sparse.stateful import StatefulSession
 
 __version__ = "0.1.0"
 
@@ -41,6 +42,7 @@ __all__ = [
     "OPSET_VERSION",
     "InferenceSession",
     "KernelError",
+    "StatefulSession",
     "canonicalize",
     "embed_functions",
     "example_array",
@@ -57,6 +59,7 @@ __all__ = [
 
 _HOMES = {
     "InferenceSession": "runtime",
+    "StatefulSession": "stateful",
     "canonicalize": "canonical",
     "embed_functions": "function_bodies",
     "example_array": "example_arrays",
