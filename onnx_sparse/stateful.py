@@ -79,7 +79,7 @@ class StatefulSession:
             wanted = self._dtypes[known[name]]
             if value.dtype != wanted:
                 raise ValueError(f"state {name!r} is {wanted}; {value.dtype} is given")
-        self._values |= {known[name]: to_ort_value(value) for name, value in values.items()}
+        self._values |= {known[name]: to_ort_value(value.copy()) for name, value in values.items()}
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None

@@ -81,9 +81,7 @@ def convert_network(network: Network, weights: Weights) -> ModelProto:
     unsupported = UnsupportedNodes()
     names = port_names(network, emitter.names)
     variables = Variables(network, emitter)
-    converted = convert_layers(
-        network, emitter, weights, unsupported, input_names=names.inputs, variables=variables or None
-    )
+    converted = convert_layers(network, emitter, weights, unsupported, input_names=names.inputs, variables=variables)
     unsupported.raise_if_any()
     if not converted.results and not variables:
         raise ConversionError(f"{network.name!r} has no Result layer")

@@ -65,7 +65,7 @@ def verify(
 
     Raises:
         ImportError: The `openvino` package is not installed.
-        ConversionError: OpenVINO cannot run the IR at all, or `feeds` lacks an input.
+        ConversionError: OpenVINO cannot run the IR at all, or `feeds` lacks an input or has a state.
     """
     from onnxruntime import SessionOptions
 
@@ -75,6 +75,8 @@ def verify(
     states = states_of(model)
     described = without_states(model if described_by is None else described_by)
     pasts = {state.past for state in states}
+    if given := sorted(pasts & (feeds or {}).keys()):
+        raise ConversionError(f"{given[0]} cannot be given: verification begins with the values before the first run")
     names = [value.name for value in model.graph.input if value.name not in pasts]
     presents = {state.present for state in states}
     outputs = [value for value in model.graph.output if value.name not in presents]
@@ -112,7 +114,7 @@ def verify(
             # By position: OpenVINO may know a tensor by several names. It takes strings as numpy's, not as objects.
             given = [step[name].astype(str) if step[name].dtype == object else step[name] for name in names]
             try:
-                made = request.infer(given).values()
+                made = request.infer(given, share_inputs=True).values()
             except RuntimeError as error:
                 raise refused(error) from error
             ports = zip(made, request.model_outputs, dtypes, strict=True)
