@@ -144,12 +144,12 @@ def _runtime_errors(model: ModelProto) -> Iterator[Finding]:
 
 def _opset_errors(model: ModelProto) -> Iterator[Finding]:
     from onnx_sparse.cli.model_graph import opset_imports
-    from onnx_sparse.graphs import all_nodes, unknown_opset
+    from onnx_sparse.graphs import UNSPECIFIED_OPSET, all_nodes, unknown_opset
     from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 
     opsets = opset_imports(model)
     if DOMAIN in opsets:
-        if opsets[DOMAIN] != OPSET_VERSION:
+        if opsets[DOMAIN] not in (OPSET_VERSION, UNSPECIFIED_OPSET):
             yield Finding(_ERROR, _MODEL, unknown_opset(opsets[DOMAIN]))
     elif any(node.domain == DOMAIN for node in all_nodes(model.graph.node)):  # functions import for themselves
         yield Finding(_ERROR, _MODEL, f"nodes of domain {DOMAIN}, but the model does not import its opset")
