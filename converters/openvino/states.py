@@ -195,16 +195,16 @@ def _declared(layer: Layer, initial: Tensor | None) -> tuple[DType, Shape | None
     """The type and shape of a variable: what the layer says, else those of its output or of its initial value."""
     port = layer.outputs[0] if layer.outputs else None
     precision = layer.data.get("variable_type") or (port.precision if port else "")
-    dtype = element_type(precision, "the type of the variable") if precision in ONNX_TYPES or initial is None else None
+    if initial is None or precision in ONNX_TYPES:
+        dtype: DType = element_type(precision, "the type of the variable")
+    else:
+        dtype = initial.dtype
     text = layer.data.get("variable_shape")
     shape = None if text is None else parse_shape(text)
     if shape is None and port is not None:
         shape = port_shape(port)
     if shape is None and initial is not None:
         shape = None if initial.shape is None else (None,) * len(initial.shape)
-    if dtype is None:
-        assert initial is not None
-        dtype = initial.dtype
     return dtype, shape
 
 
