@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnx_sparse.bfloat16 import to_numpy, to_ort_value
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.states import METADATA_KEY, State, read_states
+from onnx_sparse.sessions.bfloat16 import to_numpy, to_ort_value
 
 if TYPE_CHECKING:
     import onnxruntime as ort

@@ -13,7 +13,6 @@ import onnx
 from onnx import ModelProto, TensorProto
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNodes, first_line
-from onnx_sparse.converters.graph_emitter import value_info
 from onnx_sparse.converters.onnxruntime.gathers import PlacesInScalar
 from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED, guard
 from onnx_sparse.converters.openvino import compression
@@ -27,7 +26,8 @@ from onnx_sparse.converters.openvino.model_ports import parameter, port_names, p
 from onnx_sparse.converters.openvino.quotients import signed_quotients
 from onnx_sparse.converters.openvino.states import ASSIGN, READ, Variables
 from onnx_sparse.converters.openvino.untrue_sizes import without_untrue_sizes
-from onnx_sparse.converters.tensor import Array, Shape, Tensor
+from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.tensor import Array, Shape, Tensor
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.states import write_states
 

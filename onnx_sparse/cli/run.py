@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from onnx_sparse import InferenceSession
-    from onnx_sparse.cli.array_file import Array
+    from onnx_sparse.cli.files.array_file import Array
     from onnx_sparse.schemas.states import State
 
 NAME = "run"
@@ -77,11 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the model."""
-    from onnx_sparse.cli.array_file import save_npz
     from onnx_sparse.cli.check import refuse_domain_errors
     from onnx_sparse.cli.feeds import read_feeds, read_files, states
-    from onnx_sparse.cli.model_file import load_model
-    from onnx_sparse.cli.new_file import check_writable
+    from onnx_sparse.cli.files.array_file import save_npz
+    from onnx_sparse.cli.files.model_file import load_model
+    from onnx_sparse.cli.files.new_file import check_writable
     from onnx_sparse.cli.runnable_backends import chosen_backend
 
     if arguments.output:
