@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,7 @@ import numpy as np
 from ml_dtypes import bfloat16
 from onnx import ModelProto, TensorProto
 
-from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.errors import ConversionError, require
 from onnx_sparse.converters.openvino.ir import read_ir
 from onnx_sparse.converters.openvino.known_faults import faults_of
 from onnx_sparse.converters.openvino.steps import COUNT, Steps, of_outputs, without_states
@@ -64,14 +63,15 @@ def verify(
         One record per output.
 
     Raises:
-        ImportError: The `openvino` package is not installed.
+        MissingPackageError: The `openvino` package is not installed.
         ConversionError: OpenVINO cannot run the IR at all, or `feeds` lacks an input or has a state.
     """
     from onnxruntime import SessionOptions
 
-    from onnx_sparse import InferenceSession, StatefulSession
+    from onnx_sparse.sessions.runtime import InferenceSession
+    from onnx_sparse.sessions.stateful import StatefulSession
 
-    openvino = importlib.import_module("openvino")
+    openvino = require("openvino", "openvino")
     states = states_of(model)
     described = without_states(model if described_by is None else described_by)
     pasts = {state.past for state in states}

@@ -144,8 +144,8 @@ def _runtime_errors(model: ModelProto) -> Iterator[Finding]:
 
 def _opset_errors(model: ModelProto) -> Iterator[Finding]:
     from onnx_sparse.cli.model_graph import opset_imports
-    from onnx_sparse.models.domain_nodes import unknown_opset
-    from onnx_sparse.models.graphs import UNSPECIFIED_OPSET, all_nodes
+    from onnx_sparse.models.domain_nodes import UNSPECIFIED_OPSET, unknown_opset
+    from onnx_sparse.models.graphs import all_nodes
     from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 
     opsets = opset_imports(model)
