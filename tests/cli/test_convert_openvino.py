@@ -81,7 +81,7 @@ def test_verification_without_openvino(cli, source, out, monkeypatch):
     monkeypatch.setitem(sys.modules, "openvino", None)
     result = cli("convert", source, "-o", out, "--verify")
     assert result.code == 1
-    assert "pip install 'onnx_sparse[openvino]'" in result.error
+    assert 'pip install "onnx_sparse[openvino]"' in result.error
     assert not out.exists()
 
 
