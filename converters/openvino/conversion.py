@@ -218,7 +218,7 @@ def _joined(found: Shape | None, declared: Shape | None) -> Shape | None:
 
 
 def _expected(port: Port) -> tuple[TensorProto.DataType | None, Shape | None]:
-    if port.precision and port.precision not in ONNX_TYPES:
+    if port.precision and port.precision not in (*ONNX_TYPES, "dynamic"):
         raise Unsupported(f"element type {port.precision!r} of an output is not supported")
     return ONNX_TYPES.get(port.precision), port_shape(port)
 
@@ -231,14 +231,37 @@ def _checked(model: ModelProto) -> ModelProto:
         model = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
         guard(model, omitted=(*UNSPECIFIED, PlacesInScalar))  # OpenVINO gives a scalar a coordinate, too
         model = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
-        for kind, values in (("input", model.graph.input), ("output", model.graph.output)):
-            for value in values:
-                if not value.type.tensor_type.HasField("shape"):
-                    raise ConversionError(
-                        f"the rank of {kind} {value.name!r} is not known, which ONNX demands; give the inputs a rank "
-                        "in OpenVINO (model.reshape) and save the IR again"
-                    )
+        _check_ranks(model)
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise ConversionError(f"the converted model is not valid: {first_line(error)}") from error
     return model
+
+
+def _check_ranks(model: ModelProto) -> None:
+    """Refuse an input or output of unknown rank, which ONNX does not have."""
+    for value in model.graph.input:
+        if not value.type.tensor_type.HasField("shape"):
+            raise ConversionError(
+                f"the rank of input {value.name!r} is not known, which ONNX demands; give the inputs a rank in "
+                f"OpenVINO (model.reshape({{{value.name!r}: [-1, -1]}})) and save the IR again"
+            )
+    for value in model.graph.output:
+        if not value.type.tensor_type.HasField("shape"):
+            lengths = ", ".join(f"{name!r}: [2]" for name in _of_open_length(model)) or "..."
+            raise ConversionError(
+                f"the rank of output {value.name!r} is not known, which ONNX demands; fix the length of the inputs "
+                f"that hold its shape or axes in OpenVINO (model.reshape({{{lengths}}})) and save the IR again"
+            )
+
+
+def _of_open_length(model: ModelProto) -> list[str]:
+    """The inputs that are vectors of integers of any length."""
+    tensors = {value.name: value.type.tensor_type for value in model.graph.input}
+    return [
+        name
+        for name, tensor in tensors.items()
+        if tensor.elem_type in (TensorProto.INT32, TensorProto.INT64)
+        and len(tensor.shape.dim) == 1
+        and not tensor.shape.dim[0].HasField("dim_value")
+    ]

@@ -203,6 +203,22 @@ def test_a_rank_that_is_not_known(tmp_path: Path) -> None:
         convert(net.save(tmp_path))
 
 
+def test_an_input_without_a_type_names_the_call_that_gives_it_one(tmp_path: Path) -> None:
+    net = IrBuilder()
+    x = net.parameter("x", "dynamic", [2])
+    net.result(net.layer("ReLU", "opset1", [x], [("dynamic", [2])]))
+    with pytest.raises(ConversionError, match=r"model\.input\('x'\)\.get_node\(\)\.set_element_type\(ov\.Type\.f32\)"):
+        convert(net.save(tmp_path))
+
+
+def test_a_result_whose_rank_an_input_decides_names_that_input(tmp_path: Path) -> None:
+    net = IrBuilder()
+    x, shape = net.parameter("x", "f32", [6]), net.parameter("shape", "i64", [-1])
+    net.result(net.layer("Reshape", "opset1", [x, shape], [("f32", None)], {"special_zero": "false"}))
+    with pytest.raises(ConversionError, match=r"model\.reshape\({'shape': \[2\]}\)"):
+        convert(net.save(tmp_path))
+
+
 def test_random_numbers_say_why_they_stay(tmp_path: Path) -> None:
     net = IrBuilder()
     shape, low, high = net.constant(np.int64([1])), net.constant(np.float32(0)), net.constant(np.float32(1))

@@ -1,6 +1,6 @@
 """Walks the versions of the packages that pyproject.toml allows, and takes every road in each.
 
-    python tests/versions/walk.py --page                    every minor version; writes the table of docs/install.md
+    python tests/versions/walk.py --page                    every minor version; renews the table of docs/install.md
     python tests/versions/walk.py --package onnx            one package
     python tests/versions/walk.py --package onnx --versions 1.20.0 1.20.1
     python tests/versions/walk.py --lowest                  the first and the last of each package
@@ -98,24 +98,29 @@ def roads() -> list[str]:
     return list(taken.ROADS)
 
 
-def table(results: dict[tuple[str, str], dict[str, str | None]]) -> str:
-    """The results as a table, with the errors below it."""
-    names = roads()
-    lines = [f"| version | {' | '.join(names)} |", f"| --- |{' --- |' * len(names)}"]
-    errors = []
-    for (package, version), found in results.items():
-        cells = ["ok" if name in found and found[name] is None else "fails" for name in names]
-        lines.append(f"| {package} {version} | {' | '.join(cells)} |")
-        errors += [f"- {package} {version}, {name or 'all'}: {error}" for name, error in found.items() if error]
-    return "\n".join([*lines, *([""] if errors else []), *errors]) + "\n"
-
-
-def write_page(text: str) -> None:
-    """Write the table between its marks in the page."""
+def write_page(results: dict[tuple[str, str], dict[str, str | None]]) -> None:
+    """Renew the rows of some versions in the table of the page, which is between two marks, and the errors below it."""
     page = PAGE.read_text("utf-8")
     before, _, rest = page.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
+    old, _, after = rest.partition(_END)
+    rows = {line.split("|")[1].strip(): line for line in old.splitlines() if line.startswith("| ")}
+    errors = [line for line in old.splitlines() if line.startswith("- ")]
+    names = roads()
+    for (package, version), found in results.items():
+        label = f"{package} {version}"
+        cells = ["ok" if name in found and found[name] is None else "fails" for name in names]
+        rows[label] = f"| {label} | {' | '.join(cells)} |"
+        errors = [line for line in errors if not line.startswith(f"- {label}, ")]
+        errors += [f"- {label}, {name or 'all'}: {error}" for name, error in found.items() if error]
+    rows = {label: rows[label] for label in sorted(rows.keys() - {"version", "---"}, key=_order)}
+    heading = [f"| version | {' | '.join(names)} |", f"| --- |{' --- |' * len(names)}"]
+    text = "\n".join([*heading, *rows.values(), *([""] if errors else []), *errors]) + "\n"
     PAGE.write_text(f"{before}{_BEGIN}{text}{_END}{after}", "utf-8")
+
+
+def _order(label: str) -> tuple[int, Version]:
+    package, version = label.split()
+    return PACKAGES.index(package), Version(version)
 
 
 def main() -> int:
@@ -123,7 +128,7 @@ def main() -> int:
     parser.add_argument("--package", action="append", choices=PACKAGES)
     parser.add_argument("--versions", nargs="+", metavar="VERSION")
     parser.add_argument("--lowest", action="store_true", help="only the first and the last version of each package")
-    parser.add_argument("--page", action="store_true", help=f"write the table into {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--page", action="store_true", help=f"renew their rows in {PAGE.relative_to(ROOT)}")
     arguments = parser.parse_args()
     results = {}
     for package, requirement in allowed().items():
@@ -136,7 +141,7 @@ def main() -> int:
             sys.stdout.write(f"{package} {version}: {'; '.join(wrong) or 'ok'}\n")
             sys.stdout.flush()
     if arguments.page:
-        write_page(table(results))
+        write_page(results)
     return int(any(error for found in results.values() for error in found.values()))
 
 
