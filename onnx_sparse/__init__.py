@@ -34,12 +34,14 @@ if TYPE_CHECKING:
     from onnx_sparse.rows.example_arrays import example_array
     from onnx_sparse.rows.model_features import features
     from onnx_sparse.sessions.runtime import InferenceSession, get_library_path, register, session_options
+    from onnx_sparse.sessions.stateful import StatefulSession
 
 __all__ = [
     "DOMAIN",
     "OPSET_VERSION",
     "InferenceSession",
     "KernelError",
+    "StatefulSession",
     "canonicalize",
     "embed_functions",
     "example_array",
@@ -56,6 +58,7 @@ __all__ = [
 
 _HOMES = {
     "InferenceSession": "sessions.runtime",
+    "StatefulSession": "sessions.stateful",
     "canonicalize": "models.canonical",
     "embed_functions": "models.function_bodies",
     "example_array": "rows.example_arrays",

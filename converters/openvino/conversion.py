@@ -24,12 +24,15 @@ from onnx_sparse.converters.openvino.ir import Layer, Network, Port, read_ir
 from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.openvino.model_ports import parameter, port_names, port_shape
 from onnx_sparse.converters.openvino.quotients import signed_quotients
+from onnx_sparse.converters.openvino.states import ASSIGN, READ, Variables
 from onnx_sparse.converters.openvino.untrue_sizes import without_untrue_sizes
 from onnx_sparse.converters.pipeline import Draft, Pass
 from onnx_sparse.converters.pipeline.passes import in_place
 from onnx_sparse.converters.writing.graph_emitter import value_info
-from onnx_sparse.converters.writing.tensor import Shape, Tensor
+from onnx_sparse.converters.writing.tensor import Array, Shape, Tensor
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
+from onnx_sparse.schemas.declaration import numpy_dtype
+from onnx_sparse.schemas.states import write_states
 
 
 def convert(
@@ -47,7 +50,8 @@ def convert(
 
     Returns:
         A model of IR version 10 in canonical form. Its inputs and outputs have the names of the IR's tensors, in the
-        order of the IR.
+        order of the IR. A state of the IR is a pair of them: `past.NAME`, the value before a run, and `present.NAME`,
+        the value after it, which `onnx_sparse.StatefulSession` feeds on.
 
     Raises:
         ConversionError: The files cannot be read, or layers cannot be converted: all of them are listed.
@@ -76,13 +80,18 @@ def convert_network(network: Network, weights: Weights) -> ModelProto:
     emitter = Emitter()
     unsupported = UnsupportedNodes()
     names = port_names(network, emitter.names)
-    converted = convert_layers(network, emitter, weights, unsupported, input_names=names.inputs)
+    variables = Variables(network, emitter)
+    converted = convert_layers(network, emitter, weights, unsupported, input_names=names.inputs, variables=variables)
     unsupported.raise_if_any()
-    if not converted.results:
+    if not converted.results and not variables:
         raise ConversionError(f"{network.name!r} has no Result layer")
-    wanted = [names.outputs[layer_id] for layer_id in converted.results]
-    outputs = emitter.name_outputs(list(converted.results.values()), wanted, start=0)
-    return emitter.model(network.name, [*map(value_info, converted.parameters.values())], [*map(value_info, outputs)])
+    pairs = variables.finish({tensor.name for tensor in converted.results.values()})
+    wanted = [names.outputs[layer_id] for layer_id in converted.results] + [state.present for state in pairs.record]
+    outputs = emitter.name_outputs([*converted.results.values(), *pairs.presents], wanted, start=0)
+    inputs = [*converted.parameters.values(), *pairs.pasts]
+    model = emitter.model(network.name, [*map(value_info, inputs)], [*map(value_info, outputs)])
+    write_states(model, pairs.record)
+    return model
 
 
 def convert_layers(
@@ -93,6 +102,7 @@ def convert_layers(
     *,
     given: Mapping[int, Tensor] = MappingProxyType({}),
     input_names: Mapping[int, str] = MappingProxyType({}),
+    variables: Variables | None = None,
 ) -> Converted:
     """Convert the layers of a graph or of a body.
 
@@ -103,6 +113,7 @@ def convert_layers(
         unsupported: Receives the layers that cannot be converted.
         given: The tensors that stand for Parameters, by layer id; other Parameters are inputs.
         input_names: The names of these inputs, by layer id; the layers' names when omitted.
+        variables: Receives the states; a body can have none.
     """
     tensors: dict[tuple[int, int], Tensor] = {}
     converted = Converted()
@@ -134,6 +145,11 @@ def convert_layers(
                     raise Unsupported(f"it has {len(read)} inputs; a Result has one")
                 converted.results[layer.id] = tensors[read[0]]
                 continue
+            elif layer.type == READ and variables is not None:
+                initial = tensors[read[0]] if read else None
+                made = (variables.read(layer, initial, _known(network, read, tensors)),)
+            elif layer.type == ASSIGN and variables is not None and read:
+                made = (variables.assign(layer, tensors[read[0]]),)
             else:
                 made = _convert_layer(layer, [tensors[source] for source in read], emitter, weights, unsupported)
             tensors.update({(layer.id, port.id): tensor for port, tensor in zip(layer.outputs, made, strict=False)})
@@ -143,6 +159,20 @@ def convert_layers(
         found.clear()
         found.update(ordered)
     return converted
+
+
+def _known(
+    network: Network, read: Sequence[tuple[int, int]], tensors: Mapping[tuple[int, int], Tensor]
+) -> Array | None:
+    """The value of a layer's input if it is a constant, also one that a Convert decompresses."""
+    if not read:
+        return None
+    found = tensors[read[0]]
+    producer = network.layers[read[0][0]]
+    if found.value is None and producer.type == "Convert" and producer.inputs:
+        stored = tensors[network.sources[producer.id, producer.inputs[0].id]]
+        return None if stored.value is None else stored.value.astype(numpy_dtype(found.dtype))
+    return found.value
 
 
 def _convert_layer(
@@ -188,19 +218,40 @@ def _joined(found: Shape | None, declared: Shape | None) -> Shape | None:
 
 
 def _expected(port: Port) -> tuple[TensorProto.DataType | None, Shape | None]:
-    if port.precision and port.precision not in ONNX_TYPES:
+    if port.precision and port.precision not in (*ONNX_TYPES, "dynamic"):
         raise Unsupported(f"element type {port.precision!r} of an output is not supported")
     return ONNX_TYPES.get(port.precision), port_shape(port)
 
 
-def _require_ranks(model: ModelProto) -> None:
-    for kind, values in (("input", model.graph.input), ("output", model.graph.output)):
-        for value in values:
-            if model.ByteSize() < LARGEST_PROTO and not value.type.tensor_type.HasField("shape"):
-                raise ConversionError(
-                    f"the rank of {kind} {value.name!r} is not known, which ONNX demands; give the inputs a rank in "
-                    "OpenVINO (model.reshape) and save the IR again"
-                )
+def _check_ranks(model: ModelProto) -> None:
+    """Refuse an input or output of unknown rank, which ONNX does not have."""
+    if model.ByteSize() >= LARGEST_PROTO:
+        return  # its types have not been inferred
+    for value in model.graph.input:
+        if not value.type.tensor_type.HasField("shape"):
+            raise ConversionError(
+                f"the rank of input {value.name!r} is not known, which ONNX demands; give the inputs a rank in "
+                f"OpenVINO (model.reshape({{{value.name!r}: [-1, -1]}})) and save the IR again"
+            )
+    for value in model.graph.output:
+        if not value.type.tensor_type.HasField("shape"):
+            lengths = ", ".join(f"{name!r}: [2]" for name in _of_open_length(model)) or "..."
+            raise ConversionError(
+                f"the rank of output {value.name!r} is not known, which ONNX demands; fix the length of the inputs "
+                f"that hold its shape or axes in OpenVINO (model.reshape({{{lengths}}})) and save the IR again"
+            )
+
+
+def _of_open_length(model: ModelProto) -> list[str]:
+    """The inputs that are vectors of integers of any length."""
+    tensors = {value.name: value.type.tensor_type for value in model.graph.input}
+    return [
+        name
+        for name, tensor in tensors.items()
+        if tensor.elem_type in (TensorProto.INT32, TensorProto.INT64)
+        and len(tensor.shape.dim) == 1
+        and not tensor.shape.dim[0].HasField("dim_value")
+    ]
 
 
 #: What is done with a model once its layers are converted. OpenVINO gives a scalar a coordinate, too.
@@ -208,6 +259,6 @@ PASSES = (
     pipeline.INFER_STRICTLY,
     pipeline.guard_against(omitted=(*UNSPECIFIED, PlacesInScalar)),
     pipeline.INFER_STRICTLY,
-    Pass("ranks", "refuses inputs and outputs of unknown rank", in_place(_require_ranks)),
+    Pass("ranks", "refuses inputs and outputs of unknown rank", in_place(_check_ranks)),
     pipeline.CHECK,
 )

@@ -45,6 +45,8 @@ FAULTS = (
     Fault("Unique", ("u8", "i8"), "along an axis, the positions of the first elements are not initialised"),
     Fault("NormalizeL2", (), "without axes, data of other ranks than 2 to 4 are normalized to numbers other than 1"),
     Fault("LRN", (), "bias is taken for 1"),
+    Fault("LRN", (), "over the first axis of a matrix the neighbours are others"),
+    Fault("Interpolate", (), "mode cubic of several axes, other than the last two, takes other elements"),
     Fault("Round", (), "half_away_from_zero rounds the largest number below a half up"),
     Fault("AvgPool", (), "a window that reaches beyond counted paddings is divided by all of its size"),
     Fault("MaxPool", (), "with dynamic shapes the paddings of auto_pad same_upper and same_lower are ignored"),

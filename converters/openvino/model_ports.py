@@ -14,11 +14,22 @@ from onnx_sparse.converters.openvino.ir.reader import split_names
 from onnx_sparse.converters.writing.tensor import Shape, Tensor
 from onnx_sparse.models.graphs import Names
 
+#: OpenVINO's names of an element type that is only known at run time.
+_UNTYPED = ("dynamic", "undefined")
+
 
 def parameter(layer: Layer, name: str) -> Tensor:
     """The tensor of a Parameter. Only it tells a scalar (`shape=""`) from an unknown rank (`shape="..."`)."""
     precision = layer.outputs[0].precision if layer.outputs else ""
-    dtype = element_type(layer.data.get("element_type", precision), "element_type of an input")
+    kind = layer.data.get("element_type", precision)
+    if kind in _UNTYPED:
+        raise Unsupported(
+            f"its element type is not known; give it one in OpenVINO (model.input({name!r}).get_node()"
+            ".set_element_type(ov.Type.f32); model.validate_nodes_and_infer_types()) and save the IR again"
+        )
+    if kind in CARRIED:
+        raise Unsupported(f"inputs of {kind} cannot be fed in ONNX Runtime; only constants may have that type")
+    dtype = element_type(kind, "element_type of an input")
     text = layer.data.get("shape")
     if text is not None:
         return Tensor(name, dtype, parse_shape(text))

@@ -72,9 +72,11 @@ def result_type(op_type: str, opset: int, inputs: Sequence[DType | None], attrib
         inputs: The element types of its inputs; None is an input that is omitted.
         attributes: Its attributes, of which `to` or `value` may say the type.
     """
-    output = _declared(op_type, opset).outputs[0]
-    if len(output.types) == 1:
-        return _number(next(iter(output.types)))
+    schema = _declared(op_type, opset)
+    output = schema.outputs[0]
+    types = _allowed(schema, output.type_str)
+    if len(types) == 1:
+        return _number(next(iter(types)))
     for (variable, _, _), dtype in zip(_parameters(op_type, opset, len(inputs)), inputs, strict=True):
         if variable == output.type_str and dtype is not None:
             return dtype
@@ -105,9 +107,16 @@ def _declared(op_type: str, opset: int) -> OpSchema:
 @lru_cache(maxsize=512)
 def _parameters(op_type: str, opset: int, count: int) -> tuple[tuple[str, frozenset[str], bool], ...]:
     """For each input: its type variable, the allowed types, and whether all inputs of that variable have one type."""
-    declared = _declared(op_type, opset).inputs
+    schema = _declared(op_type, opset)
+    declared = schema.inputs
     places = [declared[min(position, len(declared) - 1)] for position in range(count)]
-    return tuple((p.type_str, frozenset(p.types), p.option != _VARIADIC or p.is_homogeneous) for p in places)
+    return tuple((p.type_str, _allowed(schema, p.type_str), p.option != _VARIADIC or p.is_homogeneous) for p in places)
+
+
+def _allowed(schema: OpSchema, type_str: str) -> frozenset[str]:
+    """The types that a type variable may be, or the one type. onnx 1.20 has no binding of a parameter's `types`."""
+    variables = {constraint.type_param_str: constraint.allowed_type_strs for constraint in schema.type_constraints}
+    return frozenset(variables.get(type_str, (type_str,)))
 
 
 @lru_cache(maxsize=64)

@@ -144,13 +144,13 @@ def _runtime_errors(model: ModelProto) -> Iterator[Finding]:
 
 def _opset_errors(model: ModelProto) -> Iterator[Finding]:
     from onnx_sparse.cli.model_graph import opset_imports
-    from onnx_sparse.models.domain_nodes import unknown_opset
+    from onnx_sparse.models.domain_nodes import UNSPECIFIED_OPSET, unknown_opset
     from onnx_sparse.models.graphs import all_nodes
     from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 
     opsets = opset_imports(model)
     if DOMAIN in opsets:
-        if opsets[DOMAIN] != OPSET_VERSION:
+        if opsets[DOMAIN] not in (OPSET_VERSION, UNSPECIFIED_OPSET):
             yield Finding(_ERROR, _MODEL, unknown_opset(opsets[DOMAIN]))
     elif any(node.domain == DOMAIN for node in all_nodes(model.graph.node)):  # functions import for themselves
         yield Finding(_ERROR, _MODEL, f"nodes of domain {DOMAIN}, but the model does not import its opset")

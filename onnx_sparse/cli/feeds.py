@@ -12,8 +12,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from onnx_sparse.rows.input_roles import find_roles
 from onnx_sparse.rows.model_features import Features, check_counts, features
 from onnx_sparse.rows.tf_examples import ParsedFeature
 from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
+from onnx_sparse.schemas.states import State, states_of
 
 #: An error message lists no more inputs than this: it stays one readable line.
 _MOST_LISTED = 12
@@ -34,12 +36,15 @@ _MOST_LISTED = 12
 _BFLOAT16_BYTES = np.dtype("V2")
 
 
-def read_feeds(model: ModelProto, sources: Sequence[str]) -> dict[str, Array]:
-    """The feeds of one run.
+def read_feeds(
+    model: ModelProto, sources: Sequence[str], *, before: Mapping[str, Array] = MappingProxyType({})
+) -> dict[str, Array]:
+    """The feeds of one run. The inputs of states, which have a value before the first run, may be missing.
 
     Args:
         model: The model that is fed.
         sources: Each is `FILE.npz`, `NAME=FILE.npy`, `NAME=FILE` (of messages) or `NAME=JSON`.
+        before: Feeds that stay where the sources give none.
 
     Raises:
         CommandError: A file cannot be read, or an input is missing, unknown or not of the model's type or shape.
@@ -63,7 +68,7 @@ def read_feeds(model: ModelProto, sources: Sequence[str]) -> dict[str, Array]:
                     f"--input {source}: {value} is not a .npy file; only tf.Example messages are read from others"
                 )
             given[name] = value
-    feeds: dict[str, Array] = {}
+    feeds: dict[str, Array] = dict(before)
     by_rows = False
     for name, value in given.items():
         by_rows = by_rows or (name in known and known[name].kind == "example")
@@ -75,7 +80,8 @@ def read_feeds(model: ModelProto, sources: Sequence[str]) -> dict[str, Array]:
             feeds[name] = _checked(declared[name], value)
         else:
             raise CommandError(f"feature {name} is given beside its inputs, or not as rows: give rows as JSON")
-    missing = [value.name for value in required_inputs(model) if value.name not in feeds]
+    begun = {state.past for state in states(model)}  # has a value before the first run
+    missing = [value.name for value in required_inputs(model) if value.name not in feeds and value.name not in begun]
     if missing:
         names = ", ".join(map(printable, missing))
         raise CommandError(f"input{'s' * (len(missing) > 1)} {names} not given; {_expected(model)}")
@@ -103,6 +109,18 @@ def _features(model: ModelProto) -> Features:
     """What the model records of its features."""
     try:
         return features(model)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+
+
+def states(model: ModelProto) -> tuple[State, ...]:
+    """The states that the model records.
+
+    Raises:
+        CommandError: Its record is not valid.
+    """
+    try:
+        return states_of(model)
     except ValueError as error:
         raise CommandError(str(error)) from None
 

@@ -12,6 +12,10 @@ such objects as context and feature_lists.
 
 A sparse or ragged feature, of which a converted model records the inputs, is also taken as a JSON
 list of its rows (inspect shows them).
+
+A model with states (inputs past.NAME, outputs present.NAME) begins with the values that it records,
+unless inputs give others. Each --then is one more step, which reads what the step before has left;
+inputs that it does not give stay as they were. With several steps, output y is y.1, y.2, ...
 """
 
 from __future__ import annotations
@@ -24,7 +28,11 @@ from typing import TYPE_CHECKING, Any
 from onnx_sparse.cli import output
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from onnx_sparse import InferenceSession
     from onnx_sparse.cli.files.array_file import Array
+    from onnx_sparse.schemas.states import State
 
 NAME = "run"
 SUMMARY = "run a model with our kernels"
@@ -35,6 +43,7 @@ onnx-sparse run model.onnx --input inputs.npz --backend python --json
 onnx-sparse run model.onnx --input items='[[5, 7], [], [3]]'
 onnx-sparse run model.onnx --input examples='[{"ids": [3, 4], "user": "x"}, {}]'
 onnx-sparse run model.onnx --input examples=part-00000.tfrecord.gz
+onnx-sparse run streaming.onnx --input chunk1.npz --then chunk2.npz --then chunk3.npz
 """
 
 #: `--json` holds the values of outputs up to this many elements; larger ones belong in a file.
@@ -53,6 +62,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.npz|NAME=FILE|NAME=JSON",
         help="one or all inputs; may be given several times",
     )
+    parser.add_argument(
+        "--then",
+        action="append",
+        default=[],
+        metavar="FILE.npz|NAME=FILE|NAME=JSON",
+        help="for a model with states: one more step on these inputs; may be given several times",
+    )
     parser.add_argument("-o", "--output", type=Path, metavar="OUT.npz", help="save the outputs")
     parser.add_argument(
         "--backend", choices=("auto", "native", "python"), default="auto", help="the kernels (default: %(default)s)"
@@ -62,20 +78,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the model."""
     from onnx_sparse.cli.check import refuse_domain_errors
-    from onnx_sparse.cli.feeds import read_feeds, read_files
+    from onnx_sparse.cli.feeds import read_feeds, read_files, states
     from onnx_sparse.cli.files.array_file import save_npz
     from onnx_sparse.cli.files.model_file import load_model
     from onnx_sparse.cli.files.new_file import check_writable
     from onnx_sparse.cli.runnable_backends import chosen_backend
 
     if arguments.output:
-        check_writable(arguments.output, keep=[arguments.model, *read_files(arguments.input)])
+        check_writable(arguments.output, keep=[arguments.model, *read_files([*arguments.input, *arguments.then])])
     model = load_model(arguments.model)
     refuse_domain_errors(model, arguments.model)
-    feeds = read_feeds(model, arguments.input)
+    if arguments.then and not states(model):
+        raise output.UsageError(f"--then: {arguments.model} records no states; run it once for each input")
+    steps = [read_feeds(model, arguments.input)]
+    for source in arguments.then:
+        steps.append(read_feeds(model, [source], before=steps[-1]))
     backend = chosen_backend(arguments.backend)
     with output.progress(f"running {arguments.model}", quiet=arguments.json):
-        results, seconds = _evaluate(arguments.model, feeds, backend)
+        results, seconds = _evaluate(arguments.model, steps, states(model), backend)
     if arguments.output:
         save_npz(arguments.output, {name: _storable(name, value) for name, value in results.items()})
     if arguments.json:
@@ -97,8 +117,10 @@ def run(arguments: argparse.Namespace) -> int:
     return output.DONE
 
 
-def _evaluate(path: Path, feeds: dict[str, Array], backend: str) -> tuple[dict[str, Any], float]:
-    """The outputs by name, and the seconds that the run took."""
+def _evaluate(
+    path: Path, steps: Sequence[dict[str, Array]], states: Sequence[State], backend: str
+) -> tuple[dict[str, Any], float]:
+    """The outputs by name, and the seconds that the runs took."""
     import onnxruntime
 
     import onnx_sparse
@@ -112,11 +134,28 @@ def _evaluate(path: Path, feeds: dict[str, Array], backend: str) -> tuple[dict[s
         raise output.CommandError(f"{path} does not load: {ort_message(error)}") from error
     start = time.perf_counter()
     try:
+        if states:
+            return _run_steps(session, steps, states), time.perf_counter() - start
         names = [value.name for value in session.get_outputs()]
-        values = session.run(names, feeds)
+        values = session.run(names, steps[0])
     except Exception as error:
         raise output.CommandError(f"{path}: {ort_message(error)}") from error
     return dict(zip(names, values, strict=True)), time.perf_counter() - start
+
+
+def _run_steps(session: InferenceSession, steps: Sequence[dict[str, Array]], states: Sequence[State]) -> dict[str, Any]:
+    """The outputs of each step, and the states after the last one."""
+    from onnx_sparse import StatefulSession
+
+    stateful = StatefulSession(session)
+    stateful.set_states({state.name: steps[0][state.past] for state in states if state.past in steps[0]})
+    results: dict[str, Any] = {}
+    for number, feeds in enumerate(steps, 1):
+        values = stateful.run(None, {name: feeds[name] for name in stateful.input_names})
+        suffix = f".{number}" if len(steps) > 1 else ""
+        results |= {f"{name}{suffix}": value for name, value in zip(stateful.output_names, values, strict=True)}
+    held = stateful.get_states()
+    return results | {state.present: held[state.name] for state in states}
 
 
 def _storable(name: str, value: Any) -> Array:

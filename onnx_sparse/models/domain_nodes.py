@@ -138,6 +138,10 @@ def domain_nodes(model: ModelProto) -> Iterator[DomainNode]:
     yield from _walk(model.graph, _Visible())
 
 
+#: The version of a registered domain that ONNX Runtime writes into a model it saves, where the model did not import it.
+UNSPECIFIED_OPSET = 1000
+
+
 def refuse_later_opset(imports: Iterable[OperatorSetIdProto]) -> None:
     """Refuse a model that imports a later opset of the domain than this version knows.
 
@@ -145,7 +149,8 @@ def refuse_later_opset(imports: Iterable[OperatorSetIdProto]) -> None:
         ValueError: It does.
     """
     for imported in imports:
-        if imported.domain == DOMAIN and imported.version > OPSET_VERSION:
+        known = imported.version <= OPSET_VERSION or imported.version == UNSPECIFIED_OPSET
+        if imported.domain == DOMAIN and not known:
             raise ValueError(unknown_opset(imported.version))
 
 

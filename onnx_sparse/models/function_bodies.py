@@ -46,7 +46,8 @@ def embed_functions(model: ModelProto) -> ModelProto:
         return result
     result = with_inferred_types(in_body_opset(result))
     names = names_of(result)
-    bodies = _Bodies()
+    bodies, expanded = _Bodies(), _Bodies()
+    in_maps = _made_in_sequence_maps(result)
     for found in domain_nodes(result):
         # Who changes a constant of the model changes what a node computes, so no body depends on a constant's value.
         known = Known(shapes=found.known().shapes)
@@ -54,10 +55,24 @@ def embed_functions(model: ModelProto) -> ModelProto:
         body = _body(found, default_opset(result), found.given(), known, outputs)
         found.write_out(names)  # some runtimes take only calls that give all inputs and outputs
         _drop_last_inputs(body, found.node)
-        bodies.add(found, body)
-    result.functions.extend(bodies.named())
+        (bodies if in_maps.isdisjoint(found.node.output) else expanded).add(found, body)
     result.ir_version = max(result.ir_version, _BODY_IR_VERSION)
+    inlined = expanded.named(apart="InSequenceMap")
+    result.functions.extend([*inlined, *bodies.named()])
+    if inlined:
+        with as_value_errors(result, "function bodies in a SequenceMap cannot be inlined"):
+            result = inliner.inline_selected_functions(result, [(f.domain, f.name) for f in inlined])
     return result
+
+
+def _made_in_sequence_maps(model: ModelProto) -> set[str]:
+    """What nodes in the bodies of SequenceMaps make.
+
+    ONNX Runtime makes a Loop of a SequenceMap, and then does not find the values of functions that its body calls.
+    """
+    maps = [node for node in all_nodes(model.graph.node) if node.op_type == "SequenceMap" and not node.domain]
+    bodies = [attribute.g for node in maps for attribute in node.attribute if attribute.name == "body"]
+    return {output for body in bodies for node in all_nodes(body.node) for output in node.output if output}
 
 
 @around_large_tensors
@@ -134,11 +149,14 @@ class _Bodies:
         self._bodies.setdefault(key, body)
         self._nodes[key].append(found)
 
-    def named(self) -> list[FunctionProto]:
+    def named(self, *, apart: str = "") -> list[FunctionProto]:
         """The bodies, each under a name of its own, by which its nodes now call it.
 
         The body of an operator that most nodes need has the operator's name: kernels can take the place of that one.
         Names tell the others apart, and not overloads, which not all tools know.
+
+        Args:
+            apart: What follows each name, to tell the bodies from others of the model.
         """
         taken = set()
         for key in sorted(self._bodies, key=lambda key: -len(self._nodes[key])):
@@ -147,9 +165,9 @@ class _Bodies:
             while name in taken:
                 name, number = body.name if number == 1 else f"{body.name}_{number}", number + 1
             taken.add(name)
-            body.name = name
+            body.name = name + apart
             for found in nodes:
-                found.node.op_type = name
+                found.node.op_type = body.name
         return list(self._bodies.values())
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import onnxruntime as ort
 from onnx import ModelProto
 from onnx.external_data_helper import uses_external_data
+from onnxruntime.capi.onnxruntime_pybind11_state import NoSuchFile
 
 from onnx_sparse.models.domain_nodes import refuse_illegal_attributes, refuse_later_opset
 from onnx_sparse.models.graphs import all_tensors
@@ -142,6 +143,10 @@ def _raises_kernel_errors(run: Callable[_P, _T]) -> Callable[_P, _T]:
             raise
 
     return raising
+
+
+class NoModelFileError(FileNotFoundError, NoSuchFile):  # type: ignore[misc]  # ONNX Runtime has no types
+    """There is no such model file. Also the error of ONNX Runtime, which is no FileNotFoundError."""
 
 
 class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runtime has no types
@@ -393,7 +398,7 @@ def _source(
     """
     if isinstance(model, (str, os.PathLike)):
         if not os.path.exists(model):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(model))
+            raise NoModelFileError(errno.ENOENT, os.strerror(errno.ENOENT), str(model))
         if is_native and is_read_by_libraries(model):
             if not os.path.isfile(model):  # a pipe can be read only once
                 return os.fspath(model)

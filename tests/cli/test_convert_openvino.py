@@ -81,7 +81,7 @@ def test_verification_without_openvino(cli, source, out, monkeypatch):
     monkeypatch.setitem(sys.modules, "openvino", None)
     result = cli("convert", source, "-o", out, "--verify")
     assert result.code == 1
-    assert "pip install 'onnx_sparse[openvino]'" in result.error
+    assert 'pip install "onnx_sparse[openvino]"' in result.error
     assert not out.exists()
 
 
@@ -129,3 +129,21 @@ def test_options_of_other_sources(cli, source, out, option):
     assert result.code == 2
     assert option[0] in result.error
     assert not out.exists()
+
+
+def test_an_ir_with_a_state_runs_step_by_step(cli, tmp_path, out):
+    out.parent.mkdir()
+    net = IrBuilder()
+    x = net.parameter("x", "f32", [2])
+    kind = {"variable_id": "sum", "variable_type": "f32", "variable_shape": "2"}
+    total = net.layer("Add", "opset1", [net.layer("ReadValue", "opset6", [], [("f32", [2])], kind), x], [("f32", [2])])
+    net.layer("Assign", "opset6", [total], [("f32", [2])], kind)
+    net.result(total)
+    source = net.save(tmp_path)
+    assert cli("convert", source, "-o", out, "--json").code == 0
+    outputs = cli("run", out, "-i", "x=[1, 2]", "--then", "x=[10, 10]", "--json").json["outputs"]
+    assert [output["values"] for output in outputs] == [[1, 2], [11, 12], [11, 12]]
+    pytest.importorskip("openvino")
+    assert cli("convert", source, "-o", out, "--verify", "--json").code == 0
+    result = cli("convert", source, "-o", out, "--verify-with", "x=[1, 2]", "--verify-with", "past.sum=[1, 2]")
+    assert "past.sum cannot be given" in result.err

@@ -379,3 +379,44 @@ def test_no_telemetry_of_onnx_runtime(segment_max, tmp_path):
     done = subprocess.run(command, env={**environment, "HOME": str(home)}, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert not list(home.rglob("*"))
+
+
+class TestStates:
+    @pytest.fixture
+    def summing(self, make_model, save):
+        from onnx_sparse.schemas.states import State, write_states
+
+        nodes = [helper.make_node("Add", ["x", "past.s"], ["present.s"]), helper.make_node("Neg", ["present.s"], ["y"])]
+        value = (TensorProto.FLOAT, [2])
+        model = make_model(nodes, {"x": value, "past.s": value}, {"y": value, "present.s": value})
+        write_states(model, [State("s", "past.s", "present.s", (2,), 1.0)])
+        return save(model)
+
+    def test_one_step_begins_with_the_recorded_value(self, cli, summing):
+        outputs = cli("run", summing, "-i", "x=[1, 2]", "--json").json["outputs"]
+        assert {o["name"]: o["values"] for o in outputs} == {"y": [-2, -3], "present.s": [2, 3]}
+
+    def test_a_state_that_is_given(self, cli, summing):
+        outputs = cli("run", summing, "-i", "x=[1, 2]", "-i", "past.s=[0, 0]", "--json").json["outputs"]
+        assert outputs[0]["values"] == [-1, -2]
+
+    def test_several_steps(self, cli, summing, tmp_path):
+        np.savez(tmp_path / "next.npz", x=np.float32([10, 10]))
+        steps = ["-i", "x=[1, 2]", "--then", tmp_path / "next.npz", "--then", "x=[0, 0]"]
+        assert cli("run", summing, *steps, "-o", tmp_path / "out.npz").code == 0
+        with np.load(tmp_path / "out.npz") as saved:
+            found = {name: saved[name].tolist() for name in saved}
+        assert found == {"y.1": [-2, -3], "y.2": [-12, -13], "y.3": [-12, -13], "present.s": [12, 13]}
+
+    def test_a_step_of_a_model_without_states(self, cli, segment_max, feeds):
+        result = cli("run", segment_max, "-i", feeds, "--then", feeds)
+        assert result.code == 2
+        assert "records no states" in result.err
+
+    def test_a_record_that_is_not_valid(self, cli, make_model, save):
+        value = (TensorProto.FLOAT, [2])
+        model = make_model([helper.make_node("Neg", ["x"], ["y"])], {"x": value}, {"y": value})
+        model.metadata_props.add(key="onnx_sparse.states", value="{")
+        result = cli("run", save(model), "-i", "x=[1, 2]")
+        assert (result.code, result.err.count("\n")) == (1, 1)
+        assert "onnx_sparse.states are not JSON" in result.err

@@ -341,3 +341,31 @@ def test_the_bodies_work_is_linear_in_the_data() -> None:
     evaluator = ReferenceEvaluator(onnx_sparse.lower(SEGMENT_SUM))
     values = evaluator.run(None, {"data": np.ones((rows, 2), np.float32), "ids": ids}, intermediate=True)
     assert max(np.size(v) for v in values.values()) <= 2 * rows + 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "u = onnx_sparse.SegmentSum(a, s, n)",
+        "v = onnx_sparse.SegmentSum(a, s, n) u = onnx_sparse.SegmentMax <fill_mode = \"ZERO\"> (v, t, n)",
+        "u = If (c) <then_branch = p () => (float[k, 3] e) { e = onnx_sparse.SegmentSum(a, s, n) },"
+        " else_branch = q () => (float[k, 3] f) { f = Identity (a) }>",
+    ],
+)  # fmt: skip
+def test_calls_in_the_body_of_a_sequence_map(body: str) -> None:
+    """ONNX Runtime makes a Loop of it, in which it does not find what functions make; the call outside stays one."""
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1]>
+    g (float[p, 3] x, int64[p] s, int64[r] t, int64 n, bool c) => (float[y, 3] y, float[z, 3] z) {{
+        z = onnx_sparse.SegmentSum(x, s, n)
+        q = SequenceConstruct(x, x)
+        w = SequenceMap <body = b (float[m, 3] a) => (float[k, 3] u) {{ {body} }}> (q)
+        y = ConcatFromSequence <axis = 0> (w)
+    }}""")
+    feeds = {"x": np.ones((3, 3), np.float32), "s": np.int64([0, 0, 1]), "t": np.int64([0, 1]), "n": np.array(2)}
+    feeds["c"] = np.array(True)
+    expected = onnx_sparse.InferenceSession(model).run(None, feeds)
+    embedded = onnx_sparse.embed_functions(model)
+    assert "SegmentSum" in {node.op_type for node in embedded.graph.node}
+    actual = ort.InferenceSession(embedded.SerializeToString()).run(None, feeds)
+    for want, got in zip(expected, actual, strict=True):
+        np.testing.assert_array_equal(got, want)

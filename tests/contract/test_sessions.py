@@ -23,7 +23,7 @@ import pytest
 from contract.models import BRANCHES, FUNCTIONS, SEGMENT_SUM, model
 from ml_dtypes import bfloat16
 from onnx import ModelProto, NodeProto, helper
-from onnxruntime.capi.onnxruntime_pybind11_state import OrtDevice, OrtValueVector
+from onnxruntime.capi.onnxruntime_pybind11_state import NoSuchFile, OrtDevice, OrtValueVector
 
 import onnx_sparse
 from onnx_sparse import KernelError
@@ -271,6 +271,19 @@ class TestWaysIn:
             with pytest.raises(ValueError, match="opset 2 of domain onnx_sparse; this version of onnx_sparse has 1"):
                 opened(source)
 
+    def test_models_that_onnx_runtime_has_saved(self, opened: Open, tmp_path: Path) -> None:
+        """It writes version 1000 of registered domains that a model does not import."""
+        plain = model("g (float[n] x) => (float[n] y) { y = Neg (x) }")
+        del plain.opset_import[1:]
+        options = ort.SessionOptions()
+        options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+        session = onnx_sparse.InferenceSession(plain, options)
+        saved = onnx.load(tmp_path / "optimized.onnx")
+        assert session.run(None, {"x": DATA[0]})[0].tolist() == [-1, -2]
+        if not any(imported.domain == onnx_sparse.DOMAIN for imported in saved.opset_import):
+            saved.opset_import.add(domain=onnx_sparse.DOMAIN, version=1000)
+        assert opened(saved).run(None, {"x": DATA[0]})[0].tolist() == [-1, -2]
+
     def test_the_opset_is_found_beside_a_large_graph(self, tmp_path: Path) -> None:
         """The fields of a message may come in any order; the graph is not read."""
         imports = onnx.ModelProto(opset_import=[onnx.helper.make_opsetid(onnx_sparse.DOMAIN, 7)]).SerializeToString()
@@ -297,8 +310,11 @@ class TestWaysIn:
         assert all(i.domain == "" for i in imported_opsets(io.BytesIO(content)))
 
     def test_a_missing_file(self, opened: Open) -> None:
-        with pytest.raises(FileNotFoundError):
-            opened("missing.onnx")
+        """Python's error, and ONNX Runtime's."""
+        with pytest.raises(FileNotFoundError, match="no_such_model"):
+            opened("no_such_model.onnx")
+        with pytest.raises(NoSuchFile, match="no_such_model"):
+            opened("no_such_model.onnx")
 
     def test_illegal_attributes_and_types_are_refused_when_loading(self, opened: Open) -> None:
         m = model('g (float[k] x, int64[k] i) => (y) { y = onnx_sparse.SegmentMax <fill_mode = "UP"> (x, i) }')

@@ -150,3 +150,44 @@ def test_cubic_of_any_axes(
     for build in (by_size, by_scale):
         want, have = results(RNG.standard_normal(shape).astype(F), build, core, tmp_path)
         np.testing.assert_allclose(have, want, atol=1e-5)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("mode", ["linear", "linear_onnx"])
+@pytest.mark.parametrize("given", ["sizes", "scales"])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((2, 3, 4), (0, 2)),
+        ((2, 3, 4, 5), (1, 3)),
+        ((2, 3, 4, 5), (0, 3)),
+        ((2, 3, 4, 5), (2, 3)),
+        ((2, 3, 4, 3, 2), (1, 2)),
+        ((2, 3, 4, 3, 2), (0, 2, 4)),
+    ],
+)
+def test_linear_of_any_axes(
+    shape: tuple[int, ...], axes: tuple[int, ...], given: str, mode: str, dynamic: bool, core: Any, tmp_path: Path
+) -> None:
+    """ONNX Runtime's kernels take two or three axes at the end of an image; the others are resized one by one."""
+    image = np.random.default_rng(0).standard_normal(shape).astype(F)
+    numbers = c([2 * shape[axis] for axis in axes]) if given == "sizes" else c([2.0] * len(axes), F)
+    case = Case("", lambda x: ops(11).interpolate(x, numbers, mode, given, axes=c(axes)), image, dynamic=dynamic)
+    path = case.save(tmp_path)
+    expected = core.compile_model(path, "CPU")([image])[0]
+    actual = InferenceSession(convert(path)).run(None, {"p0": image})[0]
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((2, 6), 1), ((2, 6, 3), 1), ((2, 6, 3, 2), 1), ((2, 6, 2, 3, 2), 1),
+                                             ((2, 3, 6), 2), ((6, 2, 3, 2), 0), ((2, 0, 3), 1)])  # fmt: skip
+def test_local_response_of_any_axis(shape: tuple[int, ...], axis: int, tmp_path: Path) -> None:
+    """Against the formula: OpenVINO's answers differ over some axes."""
+    x = np.random.default_rng(0).standard_normal(shape).astype(F)
+    path = Case("LRN", lambda p: ops(16).lrn(p, c([axis]), 0.5, 0.75, 2.0, 3), x).save(tmp_path)
+    squares = np.moveaxis(np.square(x), axis, 0)
+    padded = np.concatenate([np.zeros_like(squares[:1]), squares, np.zeros_like(squares[:1])]) if x.size else squares
+    sums = padded[:-2] + padded[1:-1] + padded[2:] if x.size else squares
+    expected = x / np.power(2.0 + 0.5 / 3 * np.moveaxis(sums, 0, axis), 0.75)
+    actual = InferenceSession(convert(path)).run(None, {"p0": x})[0]
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)

@@ -203,16 +203,48 @@ def test_a_rank_that_is_not_known(tmp_path: Path) -> None:
         convert(net.save(tmp_path))
 
 
-def test_states_and_random_numbers_say_why_they_stay(tmp_path: Path) -> None:
+def test_an_input_without_a_type_names_the_call_that_gives_it_one(tmp_path: Path) -> None:
     net = IrBuilder()
-    start = net.constant(np.float32([1]))
-    state = net.layer("ReadValue", "opset6", [start], [("f32", [1])], {"variable_id": "v"})
-    net.layer("Assign", "opset6", [state], [("f32", [1])], {"variable_id": "v"})
-    net.result(net.layer("RandomUniform", "opset8", [start, state, state], [("f32", [1])]))
-    with pytest.raises(ConversionError) as caught:
+    x = net.parameter("x", "dynamic", [2])
+    net.result(net.layer("ReLU", "opset1", [x], [("dynamic", [2])]))
+    with pytest.raises(ConversionError, match=r"model\.input\('x'\)\.get_node\(\)\.set_element_type\(ov\.Type\.f32\)"):
         convert(net.save(tmp_path))
-    assert str(caught.value).count("a state that outlasts a run") == 2
-    assert "other random numbers" in str(caught.value)
+
+
+def test_a_result_whose_rank_an_input_decides_names_that_input(tmp_path: Path) -> None:
+    net = IrBuilder()
+    x, shape = net.parameter("x", "f32", [6]), net.parameter("shape", "i64", [-1])
+    net.result(net.layer("Reshape", "opset1", [x, shape], [("f32", None)], {"special_zero": "false"}))
+    with pytest.raises(ConversionError, match=r"model\.reshape\({'shape': \[2\]}\)"):
+        convert(net.save(tmp_path))
+
+
+def test_random_numbers_say_why_they_stay(tmp_path: Path) -> None:
+    net = IrBuilder()
+    shape, low, high = net.constant(np.int64([1])), net.constant(np.float32(0)), net.constant(np.float32(1))
+    net.result(net.layer("RandomUniform", "opset8", [shape, low, high], [("f32", [1])]))
+    with pytest.raises(ConversionError, match="other random numbers"):
+        convert(net.save(tmp_path))
+
+
+def test_a_state_in_the_body_of_a_loop_says_how_to_unroll_it(tmp_path: Path) -> None:
+    net = IrBuilder()
+    x = net.parameter("x", "f32", [3, 2])
+    body = IrBuilder()
+    row = body.parameter("row", "f32", [1, 2])
+    state = body.layer("ReadValue", "opset6", [row], [("f32", [1, 2])], {"variable_id": "v"})
+    body.layer("Assign", "opset6", [state], [("f32", [1, 2])], {"variable_id": "v"})
+    body.result(state)
+    loop = net.layer("TensorIterator", "opset1", [x], [("f32", [3, 2])])
+    net.result(loop)
+    maps = (
+        '<port_map><input axis="0" external_port_id="0" internal_layer_id="0"/>'
+        '<output axis="0" external_port_id="1" internal_layer_id="3"/></port_map>'
+    )
+    inner = f"<body><layers>{''.join(body.layers)}</layers><edges>{''.join(body.edges)}</edges></body>"
+    net.layers[loop[0]] = net.layers[loop[0]].replace("</layer>", f"{maps}{inner}</layer>")
+    with pytest.raises(ConversionError, match=r"a state in the body of a loop; .*LowLatency2"):
+        convert(net.save(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import onnx
 import pytest
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.operator_types import bound_types
+from onnx_sparse.converters.writing.operator_types import _allowed, bound_types
 from onnx_sparse.schemas import OPS
 
 
@@ -29,3 +30,12 @@ def test_types_that_the_operator_does_not_take_are_refused_with_the_same_message
     with pytest.raises(Unsupported) as refused:
         bound_types(OPS["MaskedFill"], types)
     assert str(refused.value) == message
+
+
+def test_the_types_of_parameters_follow_from_the_constraints() -> None:
+    """Of every operator: onnx 1.20 says the types of a variable, and not those of a parameter."""
+    schemas = [schema for schema in onnx.defs.get_all_schemas_with_history() if not schema.domain]
+    assert len(schemas) > 400
+    for schema in schemas:
+        for parameter in (*schema.inputs, *schema.outputs):
+            assert _allowed(schema, parameter.type_str) == parameter.types, (schema.name, parameter.name)

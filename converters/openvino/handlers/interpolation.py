@@ -8,6 +8,7 @@ from typing import Any
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.onnxruntime.kernel_limits import has_kernel
 from onnx_sparse.converters.openvino.emitter import FLOATS, Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.tensor import Tensor
@@ -32,7 +33,7 @@ def interpolate_1(node: Node, emit: Emitter) -> Tensor:
 @handles(
     "Interpolate-4",
     to="Resize",
-    notes="Without paddings, and without antialias of mode linear; linear in two dimensions only.",
+    notes="Without paddings, and without antialias of mode linear.",
 )
 def interpolate_4(node: Node, emit: Emitter) -> Tensor:
     """Interpolate-4: (image, sizes, scales, axes)."""
@@ -91,7 +92,7 @@ def _resized(
         return _simple(node, emit, axes, attributes, sizes=sizes, scales=scales)
     # Of integers, ONNX Runtime cuts off what is rounded here, or does not take them.
     image = node[0] if mode == "nearest" else emit.floats(node[0])
-    if mode == "cubic" and not _is_cubic_kernel(image, axes):
+    if not _has_kernel(image, mode, axes, sizes, scales):
         made = _axis_by_axis(image, emit, attributes, sizes=sizes, scales=scales)
         return emit.narrowed("Resize", made, node[0].dtype)
     if sizes is not None:
@@ -102,16 +103,26 @@ def _resized(
     return emit.narrowed("Resize", made, node[0].dtype)
 
 
-def _is_cubic_kernel(image: Tensor, axes: Sequence[int] | None) -> bool:
-    """Whether ONNX Runtime's cubic Resize takes it: matrices, and the last two axes of four dimensions."""
-    chosen = range(image.rank) if axes is None else [image.axis(axis) for axis in axes]
-    return image.rank == 2 or (image.rank == 4 and set(chosen) <= {2, 3})
+def _has_kernel(
+    image: Tensor, mode: str, axes: Sequence[int] | None, sizes: Tensor | None, scales: Tensor | None
+) -> bool:
+    """Whether ONNX Runtime's Resize takes the axes together, as far as it is known which ones change."""
+    if mode == "nearest":
+        return True
+    chosen = [*range(image.rank)] if axes is None else [image.axis(axis) for axis in axes]
+    given = scales if sizes is None else sizes
+    if given is not None and given.value is not None and given.value.size == len(chosen):
+        same = [1] * len(chosen) if sizes is None else [image.dim(axis) for axis in chosen]
+        chosen = [axis for axis, was, is_ in zip(chosen, same, given.value.ravel(), strict=True) if was != is_]
+    elif len(chosen) == image.rank == 4 and mode == "linear":
+        return True  # sizes of all axes, of which those of batch and channels are hardly ever others
+    return has_kernel("Resize", image.rank, mode, chosen)
 
 
 def _axis_by_axis(
     image: Tensor, emit: Emitter, attributes: Mapping[str, Any], *, sizes: Tensor | None, scales: Tensor | None
 ) -> Tensor:
-    """A cubic Resize of one axis after the other, each as the last one of a matrix: the weights are products."""
+    """A Resize of one axis after the other, each as the last one of a matrix: the weights are products."""
     rank, axes = image.rank, attributes["axes"]
     chosen = [*range(rank)] if axes is None else [image.axis(axis) for axis in axes]
     numbers = emit.vector(sizes) if sizes is not None else None

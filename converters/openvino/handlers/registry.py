@@ -138,10 +138,14 @@ Handling = Callable[[Node, Emitter], Results]
 HANDLERS = Registry(Handler)
 handles = HANDLERS.handles
 
+_STATE_IN_BODY = (
+    "a state in the body of a loop; unroll the loop (openvino.passes.LowLatency2 in a passes.Manager) and save the IR "
+    "again: states of the model itself become inputs and outputs"
+)
 #: Operators that will not be converted, and why.
 _NEVER = {
-    "ReadValue": "a state that outlasts a run, which ONNX does not have; save the model without states",
-    "Assign": "a state that outlasts a run, which ONNX does not have; save the model without states",
+    "ReadValue": _STATE_IN_BODY,
+    "Assign": _STATE_IN_BODY,
     "RandomUniform": "ONNX Runtime draws other random numbers than OpenVINO",
     "Multinomial": "ONNX Runtime draws other random numbers than OpenVINO",
 }
