@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onnx_sparse.converters.onnx.bags import BagsInLoop, BagsInSequence
+from onnx_sparse.converters.onnx.known_branches import KnownBranch
 from onnx_sparse.converters.onnx.lookups import LookupOfUniqueRows, WeightedMeanOfRows
 from onnx_sparse.converters.onnx.scatters import ScatteredRows
 from onnx_sparse.converters.onnx.tf2onnx_empty_rows import (
@@ -17,9 +18,10 @@ from onnx_sparse.converters.rewriting.engine import Phase
 from onnx_sparse.converters.tensorflow.rewriting.dropped_ids import DropNegative
 from onnx_sparse.converters.tensorflow.rewriting.means import MeanOfSlices
 
-#: Phases of rules. First reductions are found, then what they divide by, then the filled rows that they reduce, whose
-#: coordinates may have been reshaped; and what was dropped before.
+#: Phases of rules. First branches that are always taken; then reductions are found, then what they divide by, then the
+#: filled rows that they reduce, whose coordinates may have been reshaped; and what was dropped before.
 PHASES: tuple[Phase, ...] = (
+    (KnownBranch(),),
     (PaddedSegments(), SegmentCounts(), ScatteredRows(), BagsInSequence(), BagsInLoop()),
     (LookupOfUniqueRows(),),
     (WeightedMeanOfRows(), MeanOfFilledRows(), MeanOfSlices()),
