@@ -51,7 +51,9 @@ class Conversion:
         if self.origin == "onnx":
             path, self._source = self._source, _read_onnx(self._source)
             canonical = _canonical(self._source, path)
-            return _fused(canonical, self.report) if self._arguments.fuse else canonical
+            if not self._arguments.fuse:
+                return canonical
+            return self._noting(lambda: _fused(canonical, self.report, self._arguments.repair_scatter))
         converter = _converter(self.origin)
         more: dict[str, Any] = {}
         if self.origin == "ascend":
@@ -159,11 +161,11 @@ def _missing(origin: str, error: ImportError) -> output.CommandError:
     )
 
 
-def _fused(model: ModelProto, report: explanation.ConversionReport) -> ModelProto:
+def _fused(model: ModelProto, report: explanation.ConversionReport, repairs: Sequence[str]) -> ModelProto:
     import onnx_sparse
 
     try:
-        return onnx_sparse.fuse(model, explain=report)
+        return onnx_sparse.fuse(model, explain=report, repair_scatter=repairs)
     except ValueError as error:
         raise output.CommandError(error) from error
 

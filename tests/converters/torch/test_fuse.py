@@ -78,9 +78,9 @@ def test_messages(tmp_path: Path):
 
 
 _REDUCED: dict[str, Any] = {
-    "sum": lambda x, into: torch.zeros_like(x).scatter_add(0, into, x),
-    "largest": lambda x, into: x.scatter_reduce(0, into, x * 2, "amax"),
-    "product": lambda x, into: x.scatter_reduce(0, into, x, "prod"),
+    "sum": lambda x, into, rows: torch.zeros_like(x).scatter_add(0, into, rows),
+    "largest": lambda x, into, rows: x.scatter_reduce(0, into, rows * 2, "amax"),
+    "product": lambda x, into, rows: x.scatter_reduce(0, into, rows, "prod"),
 }
 
 
@@ -92,8 +92,7 @@ class Expanded(torch.nn.Module):
         self.reduction = reduction
 
     def forward(self, ids: Any, x: Any) -> Any:
-        rows = x[ids]
-        return _REDUCED[self.reduction](rows, ids.view(-1, 1).expand(-1, x.shape[1]))
+        return _REDUCED[self.reduction](x, ids.view(-1, 1).expand(-1, x.shape[1]), x[ids])
 
 
 @pytest.mark.slow
