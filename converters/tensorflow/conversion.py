@@ -17,6 +17,7 @@ from onnx_sparse.converters.onnxruntime.bfloat16 import compute_in_float
 from onnx_sparse.converters.onnxruntime.guards import guard
 from onnx_sparse.converters.onnxruntime.layouts import carry_transpositions
 from onnx_sparse.converters.onnxruntime.not_a_number import PlaceOfNaN
+from onnx_sparse.converters.rewriting.checked_ids import refuse_negative_ids
 from onnx_sparse.converters.rewriting.explanation import Attempt, count_nodes
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.explanation import Explanation, count_source_nodes
@@ -144,6 +145,7 @@ def finished(
     attempts = rewrite(model)
     model = _inferred(model)
     splits = {name for ragged in specs.ragged for name in ragged.splits}
+    refuse_negative_ids(model, only_given=True)
     guard(model, positions=splits, omitted=_NOT_NEEDED)
     tell("checking")
     model = _inferred(model, strict=True)

@@ -15,6 +15,7 @@ from onnx import ModelProto
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, causes, first_line
 from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.onnxruntime.guards import guard
+from onnx_sparse.converters.rewriting.checked_ids import is_lookup, refuse_negative_ids
 from onnx_sparse.converters.rewriting.engine import rewrite
 from onnx_sparse.converters.rewriting.stacks import StackByReshape
 from onnx_sparse.converters.torch.handlers import HANDLERS
@@ -39,6 +40,10 @@ _CONSTANT_SIZE = re.compile(
 )
 _GAVE_UP_AT = re.compile(r"The following call raised this error:\n *File \"(.*?)\", line (\d+).*\n *(.*)")
 
+#: Where torch's exporter says which call a node was made for, and the calls that refuse negative ids.
+_MADE_FOR = "pkg.torch.onnx.fx_node"
+_LOOKUPS = re.compile(r"target=torch\.ops\.aten\.(embedding|index_select|gather)\.")
+
 #: How many lines of torch.export's message make its reason, where the first one only announces it.
 _REASON_LINES = 6
 
@@ -51,6 +56,7 @@ def convert(
     *,
     opset_version: int = _OPSET,
     masked_fill: bool = False,
+    check_ids: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> ModelProto:
     """Convert a program of torch to ONNX with operators of the domain `onnx_sparse`.
@@ -59,6 +65,8 @@ def convert(
         source: A `.pt2` file that `torch.export.save` wrote, an ExportedProgram, or what `load` returned.
         opset_version: The default opset of the model.
         masked_fill: Whether `masked_fill` becomes MaskedFill, too.
+        check_ids: Whether all lookups refuse negative ids, which ONNX counts from the end, and not only those that
+            torch lets refuse them.
         progress: Called with `"loading"`, `"converting"` and `"checking"` as these begin.
 
     Returns:
@@ -71,7 +79,7 @@ def convert(
     tell("loading")
     loaded = load(source)
     tell("converting")
-    model = _converted(loaded, opset_version, translation_table(masked_fill=masked_fill))
+    model = _converted(loaded, opset_version, translation_table(masked_fill=masked_fill), check_ids)
     tell("checking")
     if model.ByteSize() >= _LARGEST_PROTO:
         return model
@@ -93,6 +101,7 @@ def export(
     verify: bool = False,
     opset_version: int = _OPSET,
     masked_fill: bool = False,
+    check_ids: bool = False,
 ) -> ModelProto:
     """Export a module to ONNX with operators of the domain `onnx_sparse`.
 
@@ -106,6 +115,7 @@ def export(
         verify: Whether to run module and model on generated inputs, and to write the model only if they agree.
         opset_version: The default opset of the model.
         masked_fill: Whether `masked_fill` becomes MaskedFill, too.
+        check_ids: As for `convert`.
 
     Returns:
         The model, as `convert` returns it.
@@ -119,7 +129,7 @@ def export(
         program = _program(model, args, dict(kwargs or {}), dynamic_shapes, strict=strict)
         source = Source(program, model, type(model).__name__)
     loaded = load(source)
-    converted = convert(loaded, opset_version=opset_version, masked_fill=masked_fill)
+    converted = convert(loaded, opset_version=opset_version, masked_fill=masked_fill, check_ids=check_ids)
     if verify:
         from onnx_sparse.converters.torch.verify import require_agreement
 
@@ -155,7 +165,9 @@ def _program(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_
     raise ConversionError(f"torch.export cannot export {type(model).__name__}: {text}") from errors[0]
 
 
-def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[..., Any]]) -> ModelProto:
+def _converted(
+    source: Source, opset_version: int, table: Mapping[Any, Callable[..., Any]], check_ids: bool
+) -> ModelProto:
     _refuse_constant_outputs(source)
     _refuse_results_for_gradients(source)
     exported = _exported(source, opset_version, table)
@@ -165,12 +177,19 @@ def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[
     _name_inputs(exported.model, source.inputs)
     model: ModelProto = exported.model_proto
     model.producer_name, model.producer_version = "onnx_sparse", ""
+    refuse_negative_ids(model, is_lookup if check_ids else _refuses_negative_ids)
     for graph in graphs(model.graph):
         for node in graph.node:
             del node.metadata_props[:]  # traces of the stack, with the paths of whoever exported
     rewrite(model, _PHASES)
     guard(model)
     return model
+
+
+def _refuses_negative_ids(node: onnx.NodeProto) -> bool:
+    """Whether a node is a lookup that torch refuses with a negative id."""
+    made_for = next((entry.value for entry in node.metadata_props if entry.key == _MADE_FOR), "")
+    return is_lookup(node) and _LOOKUPS.search(made_for) is not None
 
 
 def _cast_outputs(model: Any, source: Source) -> None:

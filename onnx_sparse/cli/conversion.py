@@ -41,6 +41,8 @@ class Conversion:
     def convert(self, progress: output.Progress) -> ModelProto:
         """The model in canonical form."""
         model = self._plain(progress)
+        if self._arguments.check_ids:
+            model = _with_checked_ids(model)
         if self._arguments.features == "ragged":
             progress("making features ragged")
             model = self._noting(lambda: _ragged(model))
@@ -168,6 +170,16 @@ def _fused(model: ModelProto, report: explanation.ConversionReport, repairs: Seq
         return onnx_sparse.fuse(model, explain=report, repair_scatter=repairs)
     except ValueError as error:
         raise output.CommandError(error) from error
+
+
+def _with_checked_ids(model: ModelProto) -> ModelProto:
+    from onnx import shape_inference
+
+    from onnx_sparse.converters.rewriting.checked_ids import refuse_negative_ids
+
+    typed = shape_inference.infer_shapes(model)
+    refuse_negative_ids(typed)
+    return typed
 
 
 def _ragged(model: ModelProto) -> ModelProto:

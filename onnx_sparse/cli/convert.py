@@ -102,6 +102,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "or averages them: add, mean, mul, max or min; without it they stay, and a note names each",
     )
     parser.add_argument(
+        "--check-ids",
+        action="store_true",
+        help="let all lookups refuse negative ids, which ONNX counts from the end; those that TensorFlow or torch let "
+        "refuse them do so anyway",
+    )
+    parser.add_argument(
         "--features",
         choices=("ragged",),
         help="give each sparse feature one vector of values and one of row splits, where the positions of values in "

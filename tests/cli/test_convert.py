@@ -140,6 +140,16 @@ class TestFromOnnx:
         assert said in " ".join(result.err.split())
         assert not out.exists()
 
+    def test_check_ids(self, cli, tmp_path):
+        """Lookups of a file count negative ids from the end, or refuse them on request."""
+        source, out = tmp_path / "old.onnx", tmp_path / "out.onnx"
+        text = '<ir_version: 8, opset_import: ["" : 18]> g (float[4, 3] x, int64[k] ids) => (float[k, 3] y)'
+        onnx.save(onnx.parser.parse_model(f"{text} {{ y = Gather (x, ids) }}"), source)
+        assert cli("convert", source, "-o", out).code == 0
+        assert [node.op_type for node in onnx.load(out).graph.node] == ["Gather"]
+        assert cli("convert", source, "-o", out, "--check-ids", "--verify").code == 0
+        assert [node.op_type for node in onnx.load(out).graph.node] == ["Less", "Where", "Gather"]
+
     def test_in_place(self, cli, segment_max):
         assert cli("convert", segment_max, "-o", segment_max).code == 0
         assert len(onnx.load(segment_max).graph.node[-1].input) == 3

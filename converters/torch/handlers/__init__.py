@@ -8,6 +8,7 @@ from onnx_sparse.converters.torch.handlers import (  # noqa: F401 - imported for
     division,
     embedding_bag,
     indexing,
+    jagged,
     logarithms,
     masking,
     ordering,
