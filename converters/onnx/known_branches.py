@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from onnx import GraphProto, NodeProto, numpy_helper
 
-from onnx_sparse.converters.graphs import rename
-from onnx_sparse.converters.rewriting.graph import Graph, attribute
+from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.rewriting.sizes import sizes
-from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.models.graphs import attribute, rename
 
 
 class KnownBranch(Rule[Graph]):

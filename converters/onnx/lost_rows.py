@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import ModelProto, NodeProto, helper
 
-from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.onnx.distinct_ids import are_distinct
 from onnx_sparse.converters.onnx.known_branches import KnownBranch
-from onnx_sparse.converters.onnx.scatters import reduced_into
 from onnx_sparse.converters.rewriting.engine import rewrite
-from onnx_sparse.converters.rewriting.graph import Graph, attribute
+from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Match, Rule
-from onnx_sparse.converters.segment_reductions import SCATTERED
-from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.rewriting.rules.scatters import reduced_into
+from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.segment_reductions import SCATTERED
+from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.models.graphs import attribute
 from onnx_sparse.schemas.declaration import FLOATS, NUMBERS, dtype_name
 
 #: What the rows of equal ids can become.

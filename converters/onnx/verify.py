@@ -8,13 +8,13 @@ import numpy as np
 from onnx import ModelProto
 
 from onnx_sparse.converters.errors import first_line
-from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
 from onnx_sparse.converters.verification.comparison import Record, half_floats
 from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.layout import Axis, Layout, Size
 from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs, recorded_specs
 from onnx_sparse.converters.verification.sample_inputs import KINDS
+from onnx_sparse.converters.writing.tensor import Array
 
 
 def verify(

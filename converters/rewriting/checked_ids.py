@@ -9,14 +9,26 @@ from onnx import ModelProto, NodeProto, TensorProto
 
 from onnx_sparse.converters.rewriting.engine import rewrite_once
 from onnx_sparse.converters.rewriting.explanation import Attempt
-from onnx_sparse.converters.rewriting.graph import Graph, attribute
+from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Match, Rule
+from onnx_sparse.models.graphs import attribute
 from onnx_sparse.schemas.declaration import INDEX
 
 _LIMITS = {TensorProto.INT32: np.iinfo(np.int32).min, TensorProto.INT64: np.iinfo(np.int64).min}
 
 #: Operators whose results are not negative, whatever they are given; of some, all results but the first.
-_NOT_NEGATIVE = ("Shape", "Size", "NonZero", "ArgMax", "ArgMin", "Abs", "Relu", "ReduceL1", "ReduceL2", "ReduceSumSquare")
+_NOT_NEGATIVE = (
+    "Shape",
+    "Size",
+    "NonZero",
+    "ArgMax",
+    "ArgMin",
+    "Abs",
+    "Relu",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceSumSquare",
+)
 _POSITIONS = ("TopK", "Unique")
 
 #: Operators whose results are elements of their first input.

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import ModelProto, NodeProto
 
-from onnx_sparse.converters.graphs import graphs
-from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.models.graphs import graphs
 from onnx_sparse.schemas import DOMAIN
 
 _OUT_OF_RANGE = ("out of range", "must be < num_segments", "is invalid")

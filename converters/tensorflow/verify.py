@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, helper
 
-from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.intended_differences import IntendedDifferences
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
 from onnx_sparse.converters.verification.comparison import Record, half_floats
-from onnx_sparse.converters.verification.input_roles import find_roles
 from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs
 from onnx_sparse.converters.verification.random_values import random_outputs
 from onnx_sparse.converters.verification.sample_inputs import KINDS
+from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.rows.input_roles import find_roles
 
 #: Where TensorFlow's errors name the operator.
 _NODE = re.compile(r"\{\{node (\S+?)\}\}")

@@ -9,13 +9,13 @@ import numpy as np
 from onnx import ModelProto
 
 from onnx_sparse.converters.errors import ConversionError, first_line
-from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.torch.input_layout import describe
 from onnx_sparse.converters.torch.source import Source, load
 from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
 from onnx_sparse.converters.verification.comparison import Record, half_floats
 from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.sample_inputs import KINDS
+from onnx_sparse.converters.writing.tensor import Array
 
 
 def verify(

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
-from onnx_sparse.converters.graphs import graphs
-from onnx_sparse.converters.verification.input_roles import FEWEST_SEGMENTS, TABLE_ROWS, Roles, find_roles
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS, Axis, Layout
-from onnx_sparse.converters.verification.tf_examples import ParsedFeature, Values, serialized_example
+from onnx_sparse.models.graphs import graphs
+from onnx_sparse.rows.input_roles import FEWEST_SEGMENTS, TABLE_ROWS, Roles, find_roles
+from onnx_sparse.rows.tf_examples import ParsedFeature, Values, serialized_example
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
 Array = np.ndarray[Any, Any]

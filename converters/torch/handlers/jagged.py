@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
 from onnx_sparse.converters.torch.handlers.segment_ids import ids_of_starts
+from onnx_sparse.converters.writing.tensor import Tensor
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter
@@ -38,7 +38,9 @@ def to_padded(node: Node, emit: TorchEmitter) -> Tensor:
     return emit.op("Gather", padded, chosen, axis=0, shape=sizes)
 
 
-@handles("aten._padded_dense_to_jagged_forward.default", to="Gather", notes=f"{_ONE} Rows longer than the padded are 0.")
+@handles(
+    "aten._padded_dense_to_jagged_forward.default", to="Gather", notes=f"{_ONE} Rows longer than the padded are 0."
+)
 def to_jagged(node: Node, emit: TorchEmitter) -> Tensor:
     """The elements of padded rows [rows, longest, ...] without their padding, by offsets."""
     dense, offsets = node.tensor("dense"), _only(node.tensors("offsets"))
