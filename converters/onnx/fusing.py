@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 
 from onnx import ModelProto
 
-from onnx_sparse.converters.onnx.lost_rows import LostRows, Repairs
 from onnx_sparse.converters.onnx.phases import PHASES
 from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED, guard
 from onnx_sparse.converters.rewriting import Rewriting, rewrite
 from onnx_sparse.converters.rewriting.explanation import count_nodes
+from onnx_sparse.converters.rewriting.rules.lost_rows import LostRows, Repairs
 from onnx_sparse.models.function_bodies import embed_functions
 from onnx_sparse.models.inlining import without_calls_of_functions
 from onnx_sparse.models.large_models import around_large_tensors

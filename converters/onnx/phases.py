@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from onnx_sparse.converters.onnx.known_branches import KnownBranch
 from onnx_sparse.converters.rewriting.engine import Phase
 from onnx_sparse.converters.rewriting.rules.bags import BagsInLoop, BagsInSequence
 from onnx_sparse.converters.rewriting.rules.dropped_ids import DropNegative
 from onnx_sparse.converters.rewriting.rules.exported_lookups import LookupOfUniqueRows, WeightedMeanOfRows
+from onnx_sparse.converters.rewriting.rules.known_branches import KnownBranch
 from onnx_sparse.converters.rewriting.rules.means import MeanOfSlices
 from onnx_sparse.converters.rewriting.rules.scatters import ScatteredRows
 from onnx_sparse.converters.rewriting.rules.tf2onnx_empty_rows import (

@@ -49,7 +49,7 @@ def verify(
     Raises:
         ConversionError: `feeds` lacks an input.
     """
-    from onnx_sparse import InferenceSession
+    from onnx_sparse.sessions.runtime import InferenceSession
 
     names = [value.name for value in source.graph.input]
     outputs = [value.name for value in model.graph.output]

@@ -64,7 +64,7 @@ def verify(
     """
     from onnxruntime import SessionOptions
 
-    from onnx_sparse import InferenceSession
+    from onnx_sparse.sessions.runtime import InferenceSession
 
     openvino = importlib.import_module("openvino")
     names = [value.name for value in model.graph.input]

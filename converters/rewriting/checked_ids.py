@@ -14,7 +14,7 @@ from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.models.graphs import attribute
 from onnx_sparse.schemas.declaration import INDEX
 
-_LIMITS = {TensorProto.INT32: np.iinfo(np.int32).min, TensorProto.INT64: np.iinfo(np.int64).min}
+_LIMITS: dict[int, int] = {TensorProto.INT32: np.iinfo(np.int32).min, TensorProto.INT64: np.iinfo(np.int64).min}
 
 #: Operators whose results are not negative, whatever they are given; of some, all results but the first.
 _NOT_NEGATIVE = (
@@ -32,8 +32,10 @@ _NOT_NEGATIVE = (
 _POSITIONS = ("TopK", "Unique")
 
 #: Operators whose results are elements of their first input.
-_MOVES = ("Identity", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Gather", "GatherElements", "GatherND", "Transpose")
-_MOVES += ("Expand", "Tile", "Flatten", "Compress", "Split", "ReduceMax", "ReduceMin", "CumSum", "ReduceSum", "Cast")
+_MOVES = frozenset(
+    ("Identity", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Gather", "GatherElements", "GatherND", "Transpose")
+    + ("Expand", "Tile", "Flatten", "Compress", "Split", "ReduceMax", "ReduceMin", "CumSum", "ReduceSum", "Cast")
+)
 
 #: Operators that compute ids of others.
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Mod", "Neg", "Max", "Min", "Where")

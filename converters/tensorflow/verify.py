@@ -79,8 +79,9 @@ def verify(
         ConversionError: If the source cannot be read, or `feeds` lacks an input.
     """
     require("tensorflow")
-    from onnx_sparse import InferenceSession, example_array
     from onnx_sparse.converters.tensorflow.load import load
+    from onnx_sparse.rows.example_arrays import example_array
+    from onnx_sparse.sessions.runtime import InferenceSession
 
     with quietly():
         loaded = load(source, signature=signature, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)

@@ -55,7 +55,7 @@ def verify(
     Raises:
         ConversionError: If torch is not installed, the source cannot be read, or `feeds` lacks an input.
     """
-    from onnx_sparse import InferenceSession
+    from onnx_sparse.sessions.runtime import InferenceSession
 
     loaded = load(source)
     names = [value.name for value in model.graph.input]

@@ -281,7 +281,7 @@ def _clean(message: str) -> str:
 def _lost_rows(model: ModelProto) -> Iterator[Finding]:
     """Scatters that lose rows, which no checker finds: they are legal, and the answers wrong."""
     from onnx_sparse.cli.model_graph import infer_types
-    from onnx_sparse.converters.onnx.lost_rows import lost_rows
+    from onnx_sparse.converters.rewriting.rules.lost_rows import lost_rows
 
     for node, how in lost_rows(infer_types(model)):
         yield Finding(_WARNING, output.printable(node), output.printable(how))

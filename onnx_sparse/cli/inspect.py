@@ -48,7 +48,7 @@ def describe(model: ModelProto, path: Path) -> dict[str, Any]:
     from onnx_sparse.cli.forms import form_of
     from onnx_sparse.cli.model_graph import disk_size, infer_types, nodes, opset_imports, other_domains, type_text
     from onnx_sparse.cli.runnable_backends import BACKENDS, PYTHON, canonical_obstacle, obstacles
-    from onnx_sparse.converters.onnx.lost_rows import lost_rows
+    from onnx_sparse.converters.rewriting.rules.lost_rows import lost_rows
 
     typed = infer_types(model)
     placed_nodes = list(nodes(typed))

@@ -269,8 +269,9 @@ class _Trace:
         if maker is not None:
             return maker.op_type == "Range" and self.constant(maker.input[0]) == 0
         tensor = self._arrays.get(name)
-        is_vector = tensor is not None and len(tensor.dims) == 1 and tensor.data_type == TensorProto.INT64
-        return is_vector and self.array(name) == list(range(tensor.dims[0]))
+        if tensor is None or len(tensor.dims) != 1 or tensor.data_type != TensorProto.INT64:
+            return False
+        return self.array(name) == list(range(tensor.dims[0]))
 
     def before_expansion(self, name: str) -> str | None:
         """The graph input that a tensor's elements are taken from, perhaps repeated."""

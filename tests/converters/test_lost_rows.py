@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from onnx import ModelProto, parser
 
 import onnx_sparse
-from onnx_sparse.converters.onnx.lost_rows import lost_rows
+from onnx_sparse.converters.rewriting.rules.lost_rows import lost_rows
 
 _AT: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 

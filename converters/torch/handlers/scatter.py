@@ -132,8 +132,8 @@ def put(node: Node, emit: TorchEmitter) -> Tensor:
         emit.op("Reshape", tensor, flat, shape=(None,))
         for tensor in (start, index(emit, node.tensor("index")), node.tensor("source"))
     )
-    attributes = {"reduction": "add"} if node.flag("accumulate") else {}
-    placed = emit.op("ScatterElements", cells, ids, source, axis=0, shape=(None,), **attributes)
+    reduction = "add" if node.flag("accumulate") else None
+    placed = emit.op("ScatterElements", cells, ids, source, axis=0, shape=(None,), reduction=reduction)
     return emit.op("Reshape", placed, emit.shape_of(start), shape=start.shape, allowzero=1)
 
 

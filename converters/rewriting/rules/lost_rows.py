@@ -1,4 +1,4 @@
-"""Scatters whose answers are known to differ from those of the source: most keep only the last of rows with equal ids."""
+"""Scatters whose answers differ from those of the source: most keep only the last of the rows with equal ids."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import ModelProto, NodeProto, helper
 
-from onnx_sparse.converters.onnx.distinct_ids import are_distinct
-from onnx_sparse.converters.onnx.known_branches import KnownBranch
 from onnx_sparse.converters.rewriting.engine import rewrite
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Match, Rule
+from onnx_sparse.converters.rewriting.rules.distinct_ids import are_distinct
+from onnx_sparse.converters.rewriting.rules.known_branches import KnownBranch
 from onnx_sparse.converters.rewriting.rules.scatters import reduced_into
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.segment_reductions import SCATTERED
