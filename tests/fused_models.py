@@ -29,6 +29,21 @@ SCATTERED_ROWS = """
       output = ScatterElements <axis = 0, reduction = "add"> (start, indices, rows)
     }"""
 
+#: A sum as torch's TorchScript exporter writes index_add: of rows with equal ids the last one wins.
+LOST_ROWS = """
+    <ir_version: 8, opset_import: ["" : 13], producer_name: "pytorch">
+    g (float[s, 3] x, int64[k] ids, float[k, 3] rows) => (float[s, 3] output)
+    <int64[1] axis = {1}>
+    {
+      sizes = Shape (x)
+      zeros = ConstantOfShape (sizes)
+      shape = Shape (rows)
+      columns = Unsqueeze (ids, axis)
+      indices = Expand (columns, shape)
+      sums = ScatterElements (zeros, indices, rows)
+      output = Add (x, sums)
+    }"""
+
 
 @dataclass
 class Pair:

@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 
 from onnx import ModelProto
 
 from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.onnx.phases import PHASES
 from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED
-from onnx_sparse.converters.pipeline import Draft
+from onnx_sparse.converters.pipeline import Draft, Pass
 from onnx_sparse.converters.rewriting import Rewriting
 from onnx_sparse.converters.rewriting.explanation import count_nodes
+from onnx_sparse.converters.rewriting.rules.lost_rows import LostRows, Repairs
 from onnx_sparse.models.function_bodies import embed_functions
 from onnx_sparse.models.inlining import without_calls_of_functions
 from onnx_sparse.models.large_models import around_large_tensors
 from onnx_sparse.models.onnx_tools import as_value_errors, with_inferred_types
-from onnx_sparse.models.opsets import with_default_opset
+from onnx_sparse.models.opsets import default_opset, in_body_opset, with_default_opset
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
+
+#: The lowest opset in which a scatter can be repaired.
+_REPAIRED_OPSET = 14
 
 #: The lowest IR version in which a constant need not be an input of the graph.
 _INNER_CONSTANTS_IR_VERSION = 4
 
-#: What is done with a model that another exporter wrote.
-PASSES = (pipeline.rewrite_by(PHASES), pipeline.guard_against(omitted=UNSPECIFIED))
+
+def _infer_again(draft: Draft) -> None:
+    if any(attempt.fired for attempt in draft.attempts):
+        draft.model = with_inferred_types(draft.model, data_prop=True)
 
 
-def fuse(model: ModelProto, *, explain: Callable[[Rewriting], None] | None = None) -> ModelProto:
+def passes(repairs: Repairs | None = None, producer: str = "") -> tuple[Pass, ...]:
+    """What is done with a model that another exporter wrote."""
+    lost_rows = LostRows(repairs, producer)
+    return (
+        pipeline.rewrite_by([PHASES[0], [lost_rows], *PHASES[1:]]),
+        Pass("infer", "infers types and shapes of what rules wrote, which guards ask for", _infer_again),
+        pipeline.guard_against(omitted=UNSPECIFIED),
+    )
+
+
+def fuse(
+    model: ModelProto,
+    *,
+    explain: Callable[[Rewriting], None] | None = None,
+    repair_scatter: str | Iterable[str] | None = None,
+) -> ModelProto:
     """Replace the subgraphs of standard operators that are operators of the domain, with the same answers.
 
     Nodes of which ONNX Runtime's result is wrong, or ends the process, are replaced, too.
@@ -34,22 +56,29 @@ def fuse(model: ModelProto, *, explain: Callable[[Rewriting], None] | None = Non
     Args:
         model: A model that tf2onnx, torch's exporters or others have made; it is not changed.
         explain: Called once, with the numbers of nodes and the outcome of every rule.
+        repair_scatter: What becomes of scatters that keep only the last of the rows with equal ids where their source
+            adds or averages them: `add`, `mean`, `mul`, `max` or `min`, or `NODE=add` for one node, or several of
+            these. When omitted they stay as they are, and a warning names each.
 
     Returns:
         A new model. Where no rule fires it is a copy.
 
     Raises:
-        ValueError: The model is malformed.
+        ValueError: The model is malformed, or `repair_scatter` names no reduction or no such scatter.
     """
+    repairs = Repairs.of(repair_scatter)
     explanations: list[Rewriting] = []
 
     @around_large_tensors
     def fused(whole: ModelProto) -> ModelProto:
-        result = with_inferred_types(with_default_opset(without_calls_of_functions(whole)), data_prop=True)
+        result = with_default_opset(without_calls_of_functions(whole))
+        if repairs and default_opset(result) < _REPAIRED_OPSET:
+            result = in_body_opset(result)
+        result = with_inferred_types(result, data_prop=True)
         before = count_nodes(result)
         with as_value_errors(whole):
             draft = Draft(result)
-            result = pipeline.run(draft, PASSES)
+            result = pipeline.run(draft, passes(repairs, whole.producer_name))
             attempts = draft.attempts
         has_fired = any(attempt.fired for attempt in attempts)
         if not has_fired:
@@ -63,6 +92,22 @@ def fuse(model: ModelProto, *, explain: Callable[[Rewriting], None] | None = Non
         return embed_functions(result) if any(f.domain == DOMAIN for f in whole.functions) else result
 
     result = fused(model)
+    _report_lost_rows(explanations[0], repairs)
     if explain is not None:
         explain(explanations[0])
     return result
+
+
+def _report_lost_rows(said: Rewriting, repairs: Repairs) -> None:
+    """Warn of each scatter that loses rows and stays.
+
+    Raises:
+        ValueError: A node that was to be repaired is no such scatter.
+    """
+    met = [attempt for attempt in said.attempts if attempt.rule == LostRows.name]
+    missing = repairs.of_nodes.keys() - {attempt.node for attempt in met if attempt.fired}
+    if missing:
+        raise ValueError(f"{sorted(missing)[0]} is no scatter that loses rows, or cannot be repaired")
+    for attempt in met:
+        if not attempt.fired:
+            warnings.warn(f"node {attempt.node}: {attempt.reason}", stacklevel=3)

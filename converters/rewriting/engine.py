@@ -59,7 +59,7 @@ def _rewrite(graph: Graph, phases: Sequence[Phase], *, repeated: bool) -> list[A
                 graph.tidy()
             if not fired or not repeated:
                 break
-        declined |= {(attempt.rule, attempt.node): attempt for attempt in tried}
+        declined |= {(attempt.rule, attempt.node): attempt for attempt in tried if not attempt.fired}
     graph.write_back()
     left = {node.name for node in graph.nodes}
     return attempts + [attempt for attempt in declined.values() if attempt.node in left]

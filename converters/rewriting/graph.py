@@ -141,6 +141,13 @@ class Graph:
         number: float = value.flat[0].item()
         return number
 
+    def is_zeros(self, name: str) -> bool:
+        """Whether all elements of a tensor are known to be 0, also those of a large constant."""
+        tensor = self._constants.get(name)
+        if tensor is not None and tensor.raw_data:
+            return tensor.raw_data.count(0) == len(tensor.raw_data)
+        return self.uniform(name) == 0
+
     def dtype(self, name: str) -> DType:
         """The element type of a tensor; 0 if it is not known."""
         return self._types.get(name, (0, None))[0]

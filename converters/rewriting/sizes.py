@@ -23,6 +23,9 @@ _SHAPE_OF = "the shape of "
 #: Operators that pass their first input on.
 _CHECKS = ("ValidateRowSplits", "ValidateSparseIndices")
 
+#: Operators whose result has the shape of their first input.
+_SCATTERS = ("Scatter", "ScatterElements", "ScatterND")
+
 _TRANSPARENT = ("Cast", "Identity", "Squeeze", "Unsqueeze")
 
 
@@ -54,6 +57,8 @@ def sizes(graph: Graph, name: str) -> list[Size] | None:
 def shape_sizes(graph: Graph, name: str) -> list[Size] | None:
     """The dimensions of a tensor."""
     shape = graph.shape(name)
+    if shape is None and (scatter := graph.producer(name, *_SCATTERS)) is not None:
+        return shape_sizes(graph, scatter.input[0])
     return None if shape is None else [_dimension(graph, name, axis, size) for axis, size in enumerate(shape)]
 
 
@@ -82,6 +87,12 @@ def _computed(graph: Graph, node: NodeProto) -> list[Size] | None:
         return sizes(graph, node.input[0])
     if node.op_type == "Shape" and not node.attribute:
         return shape_sizes(graph, node.input[0])
+    if node.op_type == "Size" and graph.producer(node.input[0], "Shape") is not None:
+        taken = sizes(graph, node.input[0])
+        return None if taken is None else [size_of(len(taken))]
+    if node.op_type == "Size":
+        taken = shape_sizes(graph, node.input[0])
+        return None if taken is None else [_product(taken)]
     if node.op_type == "Concat":
         parts = [sizes(graph, name) for name in node.input]
         return None if any(p is None for p in parts) else [size for part in parts if part for size in part]
@@ -100,6 +111,10 @@ def _computed(graph: Graph, node: NodeProto) -> list[Size] | None:
         return _difference(graph, node)
     if node.op_type == "ConstantOfShape":
         return _repeated(graph, node)
+    if node.op_type == "Where":
+        return _kept(graph, node)
+    if node.op_type == "Mul":
+        return _products(graph, node)
     return None
 
 
@@ -108,6 +123,35 @@ def _difference(graph: Graph, node: NodeProto) -> list[Size] | None:
     sides = [sizes(graph, name) for name in node.input]
     numbers = [side[0][0] for side in sides if side is not None and len(side) == 1 and not side[0][1]]
     return [size_of(numbers[0] - numbers[1])] if len(numbers) == 2 else None
+
+
+def _products(graph: Graph, node: NodeProto) -> list[Size] | None:
+    """The products of sizes and numbers."""
+    sides = [sizes(graph, name) for name in node.input]
+    if any(side is None for side in sides):
+        return None
+    one, other = (side or [] for side in sides)
+    if len(one) != len(other) and 1 not in (len(one), len(other)):
+        return None
+    length = max(len(one), len(other)) if one and other else 0
+    return [_product([side[k % len(side)] for side in (one, other)]) for k in range(length)]
+
+
+def _kept(graph: Graph, node: NodeProto) -> list[Size] | None:
+    """Sizes that stay where they are not -1: how torch's exporter writes the sizes of an expansion."""
+    test = graph.producer(node.input[0], "Equal")
+    if test is None or node.input[2] not in test.input:
+        return None
+    marks = next((name for name in test.input if name != node.input[2]), node.input[2])
+    taken, without, marked = sizes(graph, node.input[2]), sizes(graph, node.input[1]), sizes(graph, marks)
+    if taken is None or without is None or not len(taken) == len(without) == len(marked or ()):
+        return None
+    if marked != [size_of(-1)] * len(taken):
+        return None
+    is_size = [not symbols or all(measured(symbol) for symbol in symbols) for _, symbols in taken]
+    if not all(is_size):
+        return None  # an element of a tensor may be -1
+    return [other if size == size_of(-1) else size for size, other in zip(taken, without, strict=True)]
 
 
 def _repeated(graph: Graph, node: NodeProto) -> list[Size] | None:

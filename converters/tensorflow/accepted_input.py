@@ -32,12 +32,6 @@ _COUNTED = "counts from the end"
 
 ACCEPTED: tuple[Accepted, ...] = (
     Accepted(
-        ("tf.gather", "tf.gather axis 1", "tf.nn.embedding_lookup", "tf.reduce_sum of a lookup"),
-        ("an id of -1",),
-        f"an id from -1 to minus the number of rows {_COUNTED}",
-        "that is what the standard Gather does with it",
-    ),
-    Accepted(
         ("the first of each row", "tf.reverse", "tf.tile", "plus a column"),
         _NEGATIVE_SPLITS,
         f"a negative position of a value {_COUNTED}",

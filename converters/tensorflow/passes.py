@@ -13,6 +13,7 @@ from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
 from onnx_sparse.converters.onnxruntime.not_a_number import PlaceOfNaN
 from onnx_sparse.converters.pipeline import Pass
 from onnx_sparse.converters.pipeline.passes import in_place
+from onnx_sparse.converters.rewriting.checked_ids import refuse_negative_ids
 from onnx_sparse.converters.tensorflow.phases import PHASES
 from onnx_sparse.models.graphs import graphs
 from onnx_sparse.schemas import DOMAIN, OPS
@@ -82,6 +83,10 @@ def _is_complex(value: ValueInfoProto) -> bool:
     return value.type.tensor_type.elem_type in (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 
 
+def _refuse_negative_ids(model: ModelProto) -> None:
+    refuse_negative_ids(model, only_given=True)
+
+
 #: What is done with a model once its nodes are converted. TensorFlow's ArgMax passes over NaN as ONNX Runtime's does.
 PASSES = (
     pipeline.RECORD_PRODUCER,
@@ -94,6 +99,9 @@ PASSES = (
     pipeline.SIMPLIFY,
     pipeline.rewrite_by(PHASES),
     pipeline.INFER,
+    Pass(
+        "negative ids", "lets lookups refuse negative ids of inputs, as TensorFlow does", in_place(_refuse_negative_ids)
+    ),
     pipeline.guard_against(omitted=(PlaceOfNaN,)),
     replace(pipeline.INFER_STRICTLY, stage="checking"),
     Pass("opset of Equal", "raises the opset where Equal takes strings", in_place(_admit_equal_strings)),

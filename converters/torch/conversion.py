@@ -17,6 +17,7 @@ from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, causes, first_line
 from onnx_sparse.converters.pipeline import Draft, Pass
 from onnx_sparse.converters.pipeline.passes import in_place
+from onnx_sparse.converters.rewriting.checked_ids import is_lookup, refuse_negative_ids
 from onnx_sparse.converters.rewriting.rules.stacks import StackByReshape
 from onnx_sparse.converters.torch.handlers import HANDLERS
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
@@ -36,6 +37,10 @@ _CONSTANT_SIZE = re.compile(
 )
 _GAVE_UP_AT = re.compile(r"The following call raised this error:\n *File \"(.*?)\", line (\d+).*\n *(.*)")
 
+#: Where torch's exporter says which call a node was made for, and the calls that refuse negative ids.
+_MADE_FOR = "pkg.torch.onnx.fx_node"
+_LOOKUPS = re.compile(r"target=torch\.ops\.aten\.(embedding|index_select|gather)\.")
+
 #: How many lines of torch.export's message make its reason, where the first one only announces it.
 _REASON_LINES = 6
 
@@ -48,6 +53,7 @@ def convert(
     *,
     opset_version: int = _OPSET,
     masked_fill: bool = False,
+    check_ids: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> ModelProto:
     """Convert a program of torch to ONNX with operators of the domain `onnx_sparse`.
@@ -56,6 +62,8 @@ def convert(
         source: A `.pt2` file that `torch.export.save` wrote, an ExportedProgram, or what `load` returned.
         opset_version: The default opset of the model.
         masked_fill: Whether `masked_fill` becomes MaskedFill, too.
+        check_ids: Whether all lookups refuse negative ids, which ONNX counts from the end, and not only those that
+            torch lets refuse them.
         progress: Called with `"loading"`, `"converting"` and `"checking"` as these begin.
 
     Returns:
@@ -69,7 +77,7 @@ def convert(
     loaded = load(source)
     tell("converting")
     model = _converted(loaded, opset_version, translation_table(masked_fill=masked_fill))
-    return pipeline.run(Draft(model), PASSES, tell)
+    return pipeline.run(Draft(model), passes(check_ids=check_ids), tell)
 
 
 def export(
@@ -83,6 +91,7 @@ def export(
     verify: bool = False,
     opset_version: int = _OPSET,
     masked_fill: bool = False,
+    check_ids: bool = False,
 ) -> ModelProto:
     """Export a module to ONNX with operators of the domain `onnx_sparse`.
 
@@ -96,6 +105,7 @@ def export(
         verify: Whether to run module and model on generated inputs, and to write the model only if they agree.
         opset_version: The default opset of the model.
         masked_fill: Whether `masked_fill` becomes MaskedFill, too.
+        check_ids: As for `convert`.
 
     Returns:
         The model, as `convert` returns it.
@@ -109,7 +119,7 @@ def export(
         program = _program(model, args, dict(kwargs or {}), dynamic_shapes, strict=strict)
         source = Source(program, model, type(model).__name__)
     loaded = load(source)
-    converted = convert(loaded, opset_version=opset_version, masked_fill=masked_fill)
+    converted = convert(loaded, opset_version=opset_version, masked_fill=masked_fill, check_ids=check_ids)
     if verify:
         from onnx_sparse.converters.torch.verify import require_agreement
 
@@ -163,14 +173,34 @@ def _drop_traces(model: ModelProto) -> None:
             del node.metadata_props[:]
 
 
-#: What is done with a model that torch's exporter wrote.
-PASSES = (
-    pipeline.RECORD_PRODUCER,
-    Pass("traces", "drops traces of the stack, which have the paths of whoever exported", in_place(_drop_traces)),
-    pipeline.rewrite_by(((StackByReshape(),),), does="writes stacks in the way in which ONNX Runtime is fast"),
-    pipeline.guard_against(),
-    replace(pipeline.CHECK, stage="checking"),
-)
+def _refuse_negative_ids(model: ModelProto) -> None:
+    refuse_negative_ids(model, _refuses_negative_ids)
+
+
+def _check_all_ids(model: ModelProto) -> None:
+    refuse_negative_ids(model, is_lookup)
+
+
+def passes(*, check_ids: bool = False) -> tuple[Pass, ...]:
+    """What is done with a model that torch's exporter wrote."""
+    return (
+        pipeline.RECORD_PRODUCER,
+        Pass(
+            "negative ids",
+            "lets lookups refuse negative ids where torch does",
+            in_place(_check_all_ids if check_ids else _refuse_negative_ids),
+        ),
+        Pass("traces", "drops traces of the stack, which have the paths of whoever exported", in_place(_drop_traces)),
+        pipeline.rewrite_by(((StackByReshape(),),), does="writes stacks in the way in which ONNX Runtime is fast"),
+        pipeline.guard_against(),
+        replace(pipeline.CHECK, stage="checking"),
+    )
+
+
+def _refuses_negative_ids(node: onnx.NodeProto) -> bool:
+    """Whether a node is a lookup that torch refuses with a negative id."""
+    made_for = next((entry.value for entry in node.metadata_props if entry.key == _MADE_FOR), "")
+    return is_lookup(node) and _LOOKUPS.search(made_for) is not None
 
 
 def _cast_outputs(model: Any, source: Source) -> None:

@@ -103,6 +103,7 @@ def find(model: ModelProto, path: Path) -> Iterator[Finding]:
     yield from _checker(model, path, said, unknown_operators=bool(unknown))
     yield from _external_data(model, path)
     yield from _canonical_form(model)
+    yield from _lost_rows(model)
 
 
 def refuse_domain_errors(model: ModelProto, path: Path) -> None:
@@ -275,6 +276,15 @@ def _clean(message: str) -> str:
     message = re.sub(r"==> Context:.*", "", message, flags=re.DOTALL)
     message = re.sub(r"\[(ShapeInferenceError|TypeInferenceError)\]|Inference error\(s\):", "", message)
     return output.one_line(message)
+
+
+def _lost_rows(model: ModelProto) -> Iterator[Finding]:
+    """Scatters that lose rows, which no checker finds: they are legal, and the answers wrong."""
+    from onnx_sparse.cli.model_graph import infer_types
+    from onnx_sparse.converters.rewriting.rules.lost_rows import lost_rows
+
+    for node, how in lost_rows(infer_types(model)):
+        yield Finding(_WARNING, output.printable(node), output.printable(how))
 
 
 def _canonical_form(model: ModelProto) -> Iterator[Finding]:

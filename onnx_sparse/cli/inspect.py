@@ -48,8 +48,10 @@ def describe(model: ModelProto, path: Path) -> dict[str, Any]:
     from onnx_sparse.cli.forms import form_of
     from onnx_sparse.cli.model_graph import disk_size, infer_types, nodes, opset_imports, other_domains, type_text
     from onnx_sparse.cli.runnable_backends import BACKENDS, PYTHON, canonical_obstacle, obstacles
+    from onnx_sparse.converters.rewriting.rules.lost_rows import lost_rows
 
-    placed_nodes = list(nodes(infer_types(model)))
+    typed = infer_types(model)
+    placed_nodes = list(nodes(typed))
     ours = [placed for placed in placed_nodes if placed.is_ours]
     against = {id(placed): obstacles(model, placed) for placed in ours}
     why_not = {name: [why for placed in ours for why in against[id(placed)][name]] for name in BACKENDS}
@@ -68,6 +70,7 @@ def describe(model: ModelProto, path: Path) -> dict[str, Any]:
         "features": _describe_features(model),
         "nodes": [_describe_node(placed, against[id(placed)]) for placed in ours],
         "other_nodes": dict(Counter(_operator(p) for p in placed_nodes if not p.is_ours).most_common()),
+        "lost_rows": [{"node": output.printable(node), "how": output.printable(how)} for node, how in lost_rows(typed)],
         "functions": sorted({_function_name(f.domain, f.name, f.overload) for f in model.functions}),
         "backends": {
             name: {
@@ -161,6 +164,10 @@ def _show(described: dict[str, Any]) -> None:
         counts = (f"{name} x{count}" if count > 1 else name for name, count in described["other_nodes"].items())
         output.write_line()
         output.paragraph(f"Other nodes: {', '.join(counts)}")
+    if described["lost_rows"]:
+        output.write_line()
+        rows = [[found["node"], found["how"]] for found in described["lost_rows"]]
+        output.table(["node", "answers that may not be those of its source"], rows)
 
 
 def _show_nodes(described: dict[str, Any]) -> None:

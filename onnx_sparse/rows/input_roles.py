@@ -249,6 +249,8 @@ class _Trace:
                 carried = 2
             if node is not None and node.op_type == "Where" and self.constant(node.input[2]) == -1:
                 carried = 1  # ids of which some are left out
+            if node is not None and node.op_type == "Gather" and self._are_places(node.input[0]):
+                carried = 1  # ids of which some count from the end
             if isinstance(carried, tuple):
                 carried = carried[position] if position < len(carried) else None
             if node is None or carried is None:
@@ -260,6 +262,16 @@ class _Trace:
         """Whether a Where changes only ids that are negative."""
         test, _ = self._producers.get(where.input[0], (None, 0))
         return test is not None and test.op_type == "Less" and test.input[0] == where.input[2]
+
+    def _are_places(self, name: str) -> bool:
+        """Whether a tensor counts from 0."""
+        maker, _ = self._producers.get(name, (None, 0))
+        if maker is not None:
+            return maker.op_type == "Range" and self.constant(maker.input[0]) == 0
+        tensor = self._arrays.get(name)
+        if tensor is None or len(tensor.dims) != 1 or tensor.data_type != TensorProto.INT64:
+            return False
+        return self.array(name) == list(range(tensor.dims[0]))
 
     def before_expansion(self, name: str) -> str | None:
         """The graph input that a tensor's elements are taken from, perhaps repeated."""

@@ -7,7 +7,7 @@ import sys
 
 import onnx
 import pytest
-from fused_models import SCATTERED_ROWS
+from fused_models import LOST_ROWS, SCATTERED_ROWS
 from onnx import TensorProto
 
 import onnx_sparse
@@ -105,6 +105,50 @@ class TestFromOnnx:
         result = cli("convert", source, "-o", out, "--fuse", "--explain")
         assert result.code == 0
         assert "the elements of a row have different indices" in " ".join(result.out.split())
+
+    def test_scatters_that_lose_rows(self, cli, tmp_path):
+        """Every command names them; one option repairs them."""
+        source, out = tmp_path / "old.onnx", tmp_path / "out.onnx"
+        onnx.save(onnx.parser.parse_model(LOST_ROWS), source)
+        said = "keeps the last of rows with equal ids"
+        (finding,) = cli("check", source, "--json").json["findings"]
+        assert (finding["level"], finding["where"]) == ("warning", "ScatterElements_sums")
+        assert said in finding["message"]
+        assert cli("inspect", source, "--json").json["lost_rows"][0]["node"] == "ScatterElements_sums"
+        assert said in " ".join(cli("inspect", source).out.split())
+        (note,) = cli("convert", source, "-o", out, "--fuse", "--json").json["notes"]
+        assert said in note
+        repaired = cli("convert", source, "-o", out, "--fuse", "--repair-scatter", "add", "--json").json
+        assert "notes" not in repaired
+        assert repaired["our_nodes"] == {"UnsortedSegmentSum": 1}
+        assert cli("check", out, "--json").json["findings"] == []
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            (["--repair-scatter", "add"], "--repair-scatter is for --fuse"),
+            (["--fuse", "--repair-scatter", "add", "--verify"], "--verify cannot compare with the file"),
+            (["--fuse", "--repair-scatter", "avg"], "add, mul, max, min, mean do"),
+            (["--fuse", "--repair-scatter", "x=add"], "x is no scatter that loses rows"),
+        ],
+    )
+    def test_wrong_repairs(self, cli, tmp_path, options, said):
+        source, out = tmp_path / "old.onnx", tmp_path / "out.onnx"
+        onnx.save(onnx.parser.parse_model(LOST_ROWS), source)
+        result = cli("convert", source, "-o", out, *options)
+        assert result.code in (1, 2)
+        assert said in " ".join(result.err.split())
+        assert not out.exists()
+
+    def test_check_ids(self, cli, tmp_path):
+        """Lookups of a file count negative ids from the end, or refuse them on request."""
+        source, out = tmp_path / "old.onnx", tmp_path / "out.onnx"
+        text = '<ir_version: 8, opset_import: ["" : 18]> g (float[4, 3] x, int64[k] ids) => (float[k, 3] y)'
+        onnx.save(onnx.parser.parse_model(f"{text} {{ y = Gather (x, ids) }}"), source)
+        assert cli("convert", source, "-o", out).code == 0
+        assert [node.op_type for node in onnx.load(out).graph.node] == ["Gather"]
+        assert cli("convert", source, "-o", out, "--check-ids", "--verify").code == 0
+        assert [node.op_type for node in onnx.load(out).graph.node] == ["Less", "Where", "Gather"]
 
     def test_in_place(self, cli, segment_max):
         assert cli("convert", segment_max, "-o", segment_max).code == 0

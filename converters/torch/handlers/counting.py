@@ -1,4 +1,4 @@
-"""bincount: counts, or sums of weights, by id."""
+"""bincount and one_hot: counts, sums of weights, or places by id."""
 
 from __future__ import annotations
 
@@ -6,12 +6,25 @@ from typing import TYPE_CHECKING
 
 from onnx import TensorProto
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
 from onnx_sparse.converters.torch.handlers.segment_ids import never_negative
 from onnx_sparse.converters.writing.tensor import Tensor
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter
+
+
+@handles("aten.one_hot.default", to="OneHot", notes="The number of classes is given.")
+def one_hot(node: Node, emit: TorchEmitter) -> Tensor:
+    """1 at the place of each id, and 0 elsewhere; an id that is no class is an error."""
+    ids, classes = emit.int64(node.tensor("self")), node.integer("num_classes")
+    if classes < 1:
+        raise Unsupported("the number of classes is that of the largest id; give num_classes")
+    places = emit.constant(list(range(classes)))
+    checked = emit.op("Gather", places, never_negative(emit, ids, emit.constant([classes])), axis=0, shape=ids.shape)
+    shape = None if ids.shape is None else (*ids.shape, classes)
+    return emit.op("OneHot", checked, emit.constant(classes), emit.constant([0, 1]), axis=-1, shape=shape)
 
 
 @handles(

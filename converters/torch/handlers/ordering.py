@@ -25,6 +25,44 @@ def sort(node: Node, emit: TorchEmitter) -> tuple[Tensor, Tensor]:
     return _sorted(emit, x, x.axis(node.integer("dim")), descending=node.flag("descending"))
 
 
+@handles("aten.cummax.default", to="TopK, ArgMax", notes="In memory for all pairs along the dimension.")
+def largest_so_far(node: Node, emit: TorchEmitter) -> tuple[Tensor, Tensor]:
+    """The largest of the elements up to each, and where it is: of equal ones the last; NaN is larger than numbers."""
+    return _so_far(node, emit, node.tensor("self"))
+
+
+@handles("aten.cummin.default", to="TopK, ArgMax", notes="In memory for all pairs along the dimension.")
+def smallest_so_far(node: Node, emit: TorchEmitter) -> tuple[Tensor, Tensor]:
+    """The smallest of the elements up to each, and where it is: of equal ones the last; NaN is smaller than numbers."""
+    x = node.tensor("self")
+    if x.dtype in FLOATS:
+        return _so_far(node, emit, emit.op("Neg", x, shape=x.shape))
+    wide = emit.int64(x)  # -1 - x does not overflow
+    return _so_far(node, emit, emit.op("Sub", emit.constant(-1), wide, shape=x.shape))
+
+
+def _so_far(node: Node, emit: TorchEmitter, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """The element with the largest key up to each, and its place."""
+    x = node.tensor("self")
+    if x.rank == 0:
+        return x, emit.constant(0)
+    axis = x.axis(node.integer("dim"))
+    _, order = _sorted(emit, keys, axis, descending=False)
+    _, ranks = _sorted(emit, order, axis, descending=False)  # of equal keys the last has the highest rank
+    count = emit.scalar(emit.count(x, axis))
+    steps = emit.op("Range", emit.constant(0), count, emit.constant(1), shape=(None,))
+    upto = emit.op("Unsqueeze", steps, emit.constant([1]), shape=(None, 1))
+    is_before = emit.op("LessOrEqual", steps, upto)  # [place, element]
+    permuted = [*(other for other in range(x.rank) if other != axis), axis]
+    last = emit.op("Transpose", ranks, perm=permuted)
+    pairs = emit.op("Unsqueeze", last, emit.constant([x.rank - 1]))
+    among = emit.op("Where", is_before, pairs, emit.constant(-1))
+    at = emit.op("ArgMax", among, axis=x.rank, keepdims=0)
+    back = [permuted.index(k) for k in range(x.rank)]
+    places = emit.op("Transpose", at, perm=back, shape=x.shape)
+    return emit.op("GatherElements", x, places, axis=axis, shape=x.shape), places
+
+
 @handles("aten.searchsorted.Tensor", to="TopK, CumSum")
 def search(node: Node, emit: TorchEmitter) -> Tensor:
     """How many elements of a sorted sequence are before each value: they are sorted together and counted."""

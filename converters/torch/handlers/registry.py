@@ -59,6 +59,10 @@ class Node:
         """An argument that is a list of tensors, some of which may be omitted."""
         return list(self._arguments[name])
 
+    def numbers(self, name: str) -> list[Tensor | int]:
+        """Numbers, which are tensors if torch knows them only when the model runs."""
+        return list(self._arguments[name])
+
     def number(self, name: str) -> Tensor | float:
         """A number, which is a tensor if torch knows it only when the model runs."""
         value: Tensor | float = self._arguments[name]

@@ -81,6 +81,62 @@ def scatter_value(node: Node, emit: TorchEmitter) -> Tensor:
     return _placed(emit, start, ids, src, start.axis(node.integer("dim")))
 
 
+@handles("aten.index_copy.default", to="ScatterND")
+def index_copy(node: Node, emit: TorchEmitter) -> Tensor:
+    """The slices of source in place of those of self at index."""
+    start, ids, source = node.tensor("self"), index(emit, node.tensor("index")), node.tensor("source")
+    if start.rank == 0:
+        raise Unsupported("a scalar is not copied into")
+    dim = start.axis(node.integer("dim"))
+    if ids.rank == 0:
+        ids = emit.op("Reshape", ids, emit.constant([1]), shape=(1,))
+    if source.rank == 0:
+        source = emit.op("Reshape", source, emit.constant([1]), shape=(1,))
+    places = emit.int64(never_negative(emit, ids, emit.count(start, dim)))
+    column = emit.op("Unsqueeze", places, emit.constant([1]), shape=None if ids.shape is None else (*ids.shape, 1))
+    first, rows = (_front(emit, tensor, dim) for tensor in (start, source))
+    return _back(emit, emit.op("ScatterND", first, column, rows, shape=first.shape), dim)
+
+
+@handles("aten.index_fill.int_Scalar", to="ScatterND")
+def index_fill(node: Node, emit: TorchEmitter) -> Tensor:
+    """One number in place of the slices of self at index; negative ids count from the end."""
+    return _filled(node, emit)
+
+
+@handles("aten.index_fill.int_Tensor", to="ScatterND")
+def index_fill_of_tensor(node: Node, emit: TorchEmitter) -> Tensor:
+    """One number, which is computed, in place of the slices of self at index; negative ids count from the end."""
+    return _filled(node, emit)
+
+
+def _filled(node: Node, emit: TorchEmitter) -> Tensor:
+    start, ids, value = node.tensor("self"), index(emit, node.tensor("index")), node.number("value")
+    if start.rank == 0:
+        raise Unsupported("a scalar is not filled by index")
+    dim = start.axis(node.integer("dim"))
+    places = emit.op("Reshape", emit.int64(ids), emit.constant([-1, 1]), shape=(None, 1))
+    first = _front(emit, start, dim)
+    number = value if isinstance(value, Tensor) else emit.constant(value, start.dtype)
+    rest = emit.op("Slice", emit.shape_of(first), emit.constant([1]), emit.constant([2**62]), shape=(first.rank - 1,))
+    shape = emit.op("Concat", emit.count(places, 0), rest, axis=0, shape=(first.rank,))
+    rows = emit.op("Expand", emit.cast(number, start.dtype), shape, shape=(None, *(first.shape or ())[1:]))
+    return _back(emit, emit.op("ScatterND", first, places, rows, shape=first.shape), dim)
+
+
+@handles("aten.put.default", to="ScatterElements")
+def put(node: Node, emit: TorchEmitter) -> Tensor:
+    """Elements of source in place of, or added to, those of the flattened self; negative ids count from the end."""
+    start, flat = node.tensor("self"), emit.constant([-1])
+    cells, ids, source = (
+        emit.op("Reshape", tensor, flat, shape=(None,))
+        for tensor in (start, index(emit, node.tensor("index")), node.tensor("source"))
+    )
+    reduction = "add" if node.flag("accumulate") else None
+    placed = emit.op("ScatterElements", cells, ids, source, axis=0, shape=(None,), reduction=reduction)
+    return emit.op("Reshape", placed, emit.shape_of(start), shape=start.shape, allowzero=1)
+
+
 def _placed(emit: TorchEmitter, start: Tensor, ids: Tensor, src: Tensor, dim: int) -> Tensor:
     ids = never_negative(emit, ids, emit.count(start, dim))
     return emit.op("ScatterElements", start, ids, _cut(emit, src, ids), axis=dim, shape=start.shape)

@@ -41,6 +41,7 @@ onnx-sparse convert model.onnx -o standard.onnx --lower --opset 21
 onnx-sparse convert saved_model/ -o models/
 onnx-sparse convert saved_model/ -o model.onnx --features ragged --verify
 onnx-sparse convert by_tf2onnx.onnx -o fused.onnx --fuse --explain --verify
+onnx-sparse convert by_torch.onnx -o repaired.onnx --fuse --repair-scatter add
 onnx-sparse convert layer.json -o layer.onnx --input-spec Layer_0_input_0:float16:2,3
 onnx-sparse convert model.xml -o model.onnx --verify
 onnx-sparse convert model.pt2 -o model.onnx --verify
@@ -103,6 +104,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fuse",
         action="store_true",
         help="in an ONNX file of tf2onnx or torch, replace the standard nodes that are one of our operators",
+    )
+    parser.add_argument(
+        "--repair-scatter",
+        action="append",
+        default=[],
+        metavar="REDUCTION|NODE=REDUCTION",
+        help="with --fuse: what scatters become that keep only the last of rows with equal ids where their source adds "
+        "or averages them: add, mean, mul, max or min; without it they stay, and a note names each",
+    )
+    parser.add_argument(
+        "--check-ids",
+        action="store_true",
+        help="let all lookups refuse negative ids, which ONNX counts from the end; those that TensorFlow or torch let "
+        "refuse them do so anyway",
     )
     parser.add_argument(
         "--features",
@@ -261,6 +276,8 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
         _check_opset(arguments)
     if origin != "onnx" and arguments.fuse:
         raise output.UsageError("--fuse is for ONNX files")
+    if arguments.repair_scatter:
+        _check_repairs(arguments)
     keep: list[str | Path] = []
     if origin != "onnx":  # an ONNX file may be converted in place
         keep = [*_parts(source), *read_files(arguments.verify_with)]
@@ -281,6 +298,13 @@ def _refuse_other_files(source: Path) -> None:
         refuse_other_files(source)
     except ConversionError as error:
         raise output.CommandError(error) from error
+
+
+def _check_repairs(arguments: argparse.Namespace) -> None:
+    if not arguments.fuse:
+        raise output.UsageError("--repair-scatter is for --fuse")
+    if _is_verified(arguments):
+        raise output.UsageError("--repair-scatter changes the answers, so that --verify cannot compare with the file")
 
 
 def _check_opset(arguments: argparse.Namespace) -> None:

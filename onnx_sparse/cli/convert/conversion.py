@@ -42,6 +42,8 @@ class Conversion:
     def convert(self, progress: output.Progress) -> ModelProto:
         """The model in canonical form."""
         model = self._plain(progress)
+        if self._arguments.check_ids:
+            model = _with_checked_ids(model)
         if self._arguments.features == "ragged":
             progress("making features ragged")
             model = self._noting(lambda: _ragged(model))
@@ -52,7 +54,9 @@ class Conversion:
         if self.origin == "onnx":
             path, self._source = self._source, _read_onnx(self._source)
             canonical = _canonical(self._source, path)
-            return _fused(canonical, self.report) if self._arguments.fuse else canonical
+            if not self._arguments.fuse:
+                return canonical
+            return self._noting(lambda: _fused(canonical, self.report, self._arguments.repair_scatter))
         converter = _converter(self.origin)
         more: dict[str, Any] = {}
         if self.origin == "ascend":
@@ -160,13 +164,23 @@ def _missing(origin: str, error: ImportError) -> output.CommandError:
     )
 
 
-def _fused(model: ModelProto, report: explanation.ConversionReport) -> ModelProto:
+def _fused(model: ModelProto, report: explanation.ConversionReport, repairs: Sequence[str]) -> ModelProto:
     import onnx_sparse
 
     try:
-        return onnx_sparse.fuse(model, explain=report)
+        return onnx_sparse.fuse(model, explain=report, repair_scatter=repairs)
     except ValueError as error:
         raise output.CommandError(error) from error
+
+
+def _with_checked_ids(model: ModelProto) -> ModelProto:
+    from onnx import shape_inference
+
+    from onnx_sparse.converters.rewriting.checked_ids import refuse_negative_ids
+
+    typed = shape_inference.infer_shapes(model)
+    refuse_negative_ids(typed)
+    return typed
 
 
 def _ragged(model: ModelProto) -> ModelProto:

@@ -40,7 +40,7 @@ class Messages(torch.nn.Module):
         )
 
 
-def exported(module: Any, arguments: tuple[Any, ...], path: Path, *, dynamo: bool) -> Pair:
+def exported(module: Any, arguments: tuple[Any, ...], path: Path, *, dynamo: bool, opset_version: int = 18) -> Pair:
     names = ["first", "second"]
     sizes = [{0: f"size_{k}"} for k in range(len(arguments))]
     options: dict[str, Any] = {"input_names": names, "dynamo": dynamo}
@@ -49,7 +49,7 @@ def exported(module: Any, arguments: tuple[Any, ...], path: Path, *, dynamo: boo
         options["external_data"] = False
     else:
         options["dynamic_axes"] = dict(zip(names, sizes, strict=True))
-        options["opset_version"] = 18
+        options["opset_version"] = opset_version
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(module.eval(), arguments, path, **options)
@@ -75,3 +75,36 @@ def test_messages(tmp_path: Path):
     for size in (1, 7):
         ids = np.arange(size) * 2 % 5
         fused.agree({"first": ids, "second": np.ones((5, 16), np.float32)})
+
+
+_REDUCED: dict[str, Any] = {
+    "sum": lambda x, into, rows: torch.zeros_like(x).scatter_add(0, into, rows),
+    "largest": lambda x, into, rows: x.scatter_reduce(0, into, rows * 2, "amax"),
+    "product": lambda x, into, rows: x.scatter_reduce(0, into, rows, "prod"),
+}
+
+
+class Expanded(torch.nn.Module):
+    """Ids that are expanded to a width that the module asks for, as old graph networks do."""
+
+    def __init__(self, reduction: str) -> None:
+        super().__init__()
+        self.reduction = reduction
+
+    def forward(self, ids: Any, x: Any) -> Any:
+        return _REDUCED[self.reduction](x, ids.view(-1, 1).expand(-1, x.shape[1]), x[ids])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opset", [16, 18])
+@pytest.mark.parametrize("reduction", _REDUCED)
+def test_expanded_ids_in_a_torchscript_file(reduction: str, opset: int, tmp_path: Path):
+    """The nodes that compute the sizes are no longer needed, nor the branches for scalars."""
+    arguments = torch.tensor([0, 3, 3, 1]), torch.randn(5, 3)
+    fused = exported(Expanded(reduction), arguments, tmp_path / "old.onnx", dynamo=False, opset_version=opset)
+    assert len(fused.ours) == 1
+    assert fused.ours[0].startswith(("UnsortedSegment", "EmbeddingSegments"))
+    assert fused.explanation.nodes < fused.explanation.nodes_before / 1.5
+    assert all(node.op_type != "If" for node in fused.new.graph.node)
+    for ids in ([0, 3, 3, 1], [2], [0, 1, 1, 1, 1, 0]):
+        fused.agree({"first": np.array(ids), "second": np.arange(18, dtype=np.float32).reshape(6, 3)})

@@ -104,3 +104,51 @@ class TestWaysOfTracing:
 
         with pytest.raises(ConversionError, match=r"torch.export cannot export Module: .{20}"):
             assert_agrees(wrong, (torch.ones(3),))
+
+
+def test_so_far():
+    """Of equal elements the last; NaN stays."""
+    floats = ([1.0, 3.0, 2.0, 3.0, NAN, 5.0], [2.0], [2.0, 2.0, -float("inf")], [])
+    batches = [(torch.tensor(values),) for values in floats]
+    assert_agrees(lambda x: (*torch.cummax(x, 0), *torch.cummin(x, 0)), *batches)
+    whole = [(torch.randint(-3, 3, (rows, 7)),) for rows in (4, 1, 0)]
+    assert_agrees(lambda x: (*torch.cummax(x, 1), *torch.cummin(x, -1), *torch.cummin(x, 0)), *whole)
+
+
+def test_jagged():
+    """To padded rows and back; longer rows are cut off."""
+    aten = torch.ops.aten
+    jagged = [
+        (torch.randn(9, 2), torch.tensor([0, 3, 3, 9])),
+        (torch.randn(1, 2), torch.tensor([0, 1])),
+        (torch.randn(0, 2), torch.tensor([0, 0, 0])),
+        (torch.randn(0, 2), torch.tensor([0])),
+    ]
+    assert_agrees(lambda v, o: aten._jagged_to_padded_dense_forward(v, [o], [4], 0.5), *jagged)
+    padded = [(torch.randn(3, 4, 2), torch.tensor([0, 3, 3, 7])), (torch.randn(1, 4, 2), torch.tensor([0, 1]))]
+    assert_agrees(lambda d, o: aten._padded_dense_to_jagged_forward(d, [o]), *padded)
+
+
+def test_jagged_offsets_beyond_the_values_are_an_error():
+    class Padded(torch.nn.Module):
+        def forward(self, values: Any, offsets: Any) -> Any:
+            return torch.ops.aten._jagged_to_padded_dense_forward(values, [offsets], [4], 0.5)
+
+    example = torch.randn(9, 2), torch.tensor([0, 3, 9])
+    session = InferenceSession(export(Padded(), example, dynamic_shapes=({0: MANY}, {0: MANY})))
+    with pytest.raises(Exception, match="out of"):
+        session.run(None, {"values": example[0].numpy(), "offsets": torch.tensor([0, 8, 11]).numpy()})
+
+
+def test_placed():
+    """put, index_copy and index_fill, with any number of ids."""
+    x, none = torch.randn(3, 4), torch.tensor([], dtype=torch.int64)
+    ids = [(torch.tensor([1, 2, -1]), torch.randn(3)), (none, torch.randn(0)), (torch.tensor([5]), torch.randn(1))]
+    assert_agrees(lambda i, v: (x.put(i, v), x.put(i, v, accumulate=True)), *ids)
+    assert_agrees(lambda i, v: x.put(i, v, accumulate=True), (torch.tensor([1, 1, 1]), torch.ones(3)))
+    rows = [
+        (torch.tensor([2, 0]), torch.randn(2, 4)),
+        (none, torch.randn(0, 4)),
+        (torch.tensor([1]), torch.randn(1, 4)),
+    ]
+    assert_agrees(lambda i, v: (x.index_copy(0, i, v), x.index_fill(0, i, 2.0), x.index_fill(1, i, v.sum())), *rows)
