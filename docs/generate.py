@@ -16,6 +16,7 @@ from onnx_sparse.converters.onnxruntime.guards import GUARDS
 from onnx_sparse.converters.tensorflow import coverage
 from onnx_sparse.converters.tensorflow.accepted_input import ACCEPTED
 from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS
+from onnx_sparse.converters.tensorflow.importing.handlers import structure_coverage
 from onnx_sparse.schemas import FAMILIES, OPS, cpp_table
 from onnx_sparse.schemas.pages import index, overview, page, table
 
@@ -70,8 +71,14 @@ def _tensorflow_coverage() -> str:
     head = ("TensorFlow op", "becomes", "element types", "notes")
     return (
         "# TensorFlow ops converted here\n\n"
-        "These ops have a handler here; tf2onnx converts all others. Generated from the registry of handlers.\n\n"
+        "All TensorFlow ops that are converted, with the element types and limits of each. The converter refuses other "
+        "ops, and attributes that are not the default and that it does not read. Tests compare them with TensorFlow's "
+        "kernels over element types, attribute values and sizes of zero. Generated from the registry of handlers.\n\n"
         + table(head, rows)
+        + "\n## Control flow, variables and lists\n\n"
+        + table(
+            ("TensorFlow op", "becomes"), [(f"`{op_type}`", text) for op_type, text in structure_coverage().items()]
+        )
         + "\n## Refused\n\n"
         "What is refused is refused by name, with its reason and all such nodes at once. Among these ops:\n\n"
         + table(("TensorFlow op", "reason"), [(f"`{op_type}`", reason) for op_type, reason in sorted(REFUSALS.items())])

@@ -394,8 +394,8 @@ def test_table_of_operators_is_that_of_tensorflow():
 REFUSED: list[tuple[str, Callable[..., Any], Sequence[Any], str]] = [
     ("Cast truncates", lambda x: RAW.Cast(x=x, DstT=tf.float16, Truncate=True), [X], "Truncate = True"),
     ("double", lambda x: RAW.Erf(x=x), [np.float64([1])], "no Erf of double"),
-    ("transposed by what is fed", lambda x, p: RAW.Transpose(x=x, perm=p), [X, np.int32([1, 0])],
-     "perm is not a constant"),
+    ("diagonals of an unknown number", lambda x, k: RAW.MatrixDiagPartV3(input=x, k=k, padding_value=0.0),
+     [X, np.int32([0, 1])], "k is not a constant"),
     ("complex", lambda x: tf.math.real(tf.cast(x, tf.complex64)), [X], "complex"),
     ("unknown", lambda x: RAW.Cholesky(input=x), [np.float32(np.eye(2))], "no converter for this operator"),
 ]  # fmt: skip
@@ -414,3 +414,14 @@ def test_attribute_that_nobody_reads_is_refused_with_its_value():
     node.attr["T"].type, node.attr["precision"].i = 1, 3
     with pytest.raises(ConversionError, match=r"y \(Sqrt\): its attribute precision = 3 is not one of TensorFlow's"):
         convert(from_graph(graph, name="graph"))
+
+
+def test_constant_sliced_by_a_size() -> None:
+    """A size that is known only when the model runs is no end beyond all short constants."""
+
+    def call(x: Any) -> Any:
+        count = tf.shape(x)[0]
+        table = tf.constant([10.0, 20, 30, 40])
+        return table[:count], tf.slice(table, [1], [count]), tf.zeros([2, 3])[:, :count]
+
+    assert_equal(call, [np.float32([1, 2])], sizes_known=[False, True])

@@ -18,7 +18,7 @@ _FLOAT_NAMES = tuple(map(dtype_name, FLOATS))
 
 @handles("FloorDiv", inputs=("x", "y"), to="Div", dtypes=_NUMBERS)
 def floor_div(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """A quotient, rounded down; ONNX, and so tf2onnx, rounds integer quotients toward zero."""
+    """A quotient, rounded down; ONNX rounds integer quotients toward zero."""
     x, y = node["x"], node["y"]
     quotient = emit.op("Div", x, y)
     if x.dtype in FLOATS:
@@ -116,8 +116,6 @@ def truncate_mod(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("y", "x"),
     to="Atan",
     dtypes=("float16", "bfloat16", "float"),
-    notes="tf2onnx converts double, and gives NaN for two infinities",
-    partial=True,
 )
 def atan2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The angle of a point, with the quadrants of infinities and signed zeros."""

@@ -45,16 +45,18 @@ def matrix_band_part(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 @handles("MatrixDiagPartV2", "MatrixDiagPartV3", inputs=("input", "k", "padding_value"), to="Gather", dtypes=_TYPES)
 def matrix_diag_part(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The elements of the diagonals, and the padding where one is shorter than the longest."""
-    matrices, (lower, upper) = node["input"], _constant_band(node)
+    matrices, (lower, upper, is_one) = node["input"], _band(node, emit)
     rows, columns = _sizes(matrices, emit)
     zero = emit.constant([0])
     longest = emit.op(
         "Min",
-        emit.op("Add", rows, emit.constant([min(upper, 0)])),
-        emit.op("Sub", columns, emit.constant([max(lower, 0)])),
+        emit.op("Add", rows, emit.op("Min", upper, zero)),
+        emit.op("Sub", columns, emit.op("Max", lower, zero)),
     )
     longest = emit.op("Max", longest, zero)
-    number = emit.constant(np.arange(upper, lower - 1, -1).reshape(-1, 1))
+    below = emit.op("Sub", lower, emit.constant([1]))
+    number = emit.op("Range", *(emit.scalar(each) for each in (upper, below, emit.constant(-1))))
+    number = emit.op("Unsqueeze", number, emit.constant([1]))
     place = emit.op("Range", emit.constant(0), emit.op("Squeeze", longest, zero), emit.constant(1))
     place = emit.op("Sub", place, _moved(node, number, rows, columns, longest, emit))
     in_matrix = emit.op(
@@ -66,7 +68,7 @@ def matrix_diag_part(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     flat = emit.op("Reshape", matrices, emit.op("Concat", batch, emit.op("Mul", rows, columns), axis=0), allowzero=1)
     padding = node["padding_value"] if "padding_value" in node.inputs else emit.like(0, matrices)
     parts = emit.op("Where", in_matrix, emit.op("Gather", flat, taken, axis=matrices.rank - 2), padding)
-    return (emit.op("Squeeze", parts, emit.constant([matrices.rank - 2])) if lower == upper else parts,)
+    return (emit.op("Squeeze", parts, emit.constant([matrices.rank - 2])) if is_one else parts,)
 
 
 @handles("MatrixDiag", inputs=("diagonal",), to="Where", dtypes=_TYPES)
@@ -79,14 +81,11 @@ def matrix_diag_part(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 )
 def matrix_diag(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Matrices of the padding with these diagonals: square ones, unless a number of rows or columns is given."""
-    diagonals, (lower, upper) = node["diagonal"], _constant_band(node)
-    longest = emit.size(diagonals, diagonals.rank - 1)
-    least = [emit.op("Add", longest, emit.constant([more])) for more in (max(-upper, 0), max(lower, 0))]
-    given = [_constant(node, name, -1) for name in ("num_rows", "num_cols")]
-    sizes = [emit.constant([size]) if size >= 0 else fewest for size, fewest in zip(given, least, strict=True)]
-    if max(given) < 0:
-        sizes = [emit.op("Max", *least)] * 2
-    batch_rank = diagonals.rank - (1 if lower == upper else 2)
+    diagonals, (lower, upper, is_one) = node["diagonal"], _band(node, emit)
+    longest, zero = emit.size(diagonals, diagonals.rank - 1), emit.constant([0])
+    least = [emit.op("Add", longest, emit.op("Max", more, zero)) for more in (emit.op("Neg", upper), lower)]
+    sizes = _matrix_sizes(node, least, emit)
+    batch_rank = diagonals.rank - (1 if is_one else 2)
     batch = emit.op("Slice", emit.shape_of(diagonals), emit.constant([0]), emit.constant([batch_rank]))
     padding = node["padding_value"] if "padding_value" in node.inputs else emit.like(0, diagonals)
     shape = emit.op("Concat", batch, *sizes, axis=0)
@@ -163,21 +162,35 @@ def _moved(node: Node, number: Tensor, rows: Tensor, columns: Tensor, longest: T
     return emit.op("Where", is_moved, missing, zero)
 
 
-def _constant_band(node: Node) -> tuple[int, int]:
-    """The numbers of the lowest and the highest diagonal."""
+def _band(node: Node, emit: Emitter) -> tuple[Tensor, Tensor, bool]:
+    """The numbers of the lowest and the highest diagonal, each int64 [1], and whether they are known to be one.
+
+    Raises:
+        Unsupported: It is not known whether they are one, on which the rank of the diagonals depends.
+    """
     if "k" not in node.inputs:
-        return 0, 0
-    if node["k"].value is None:
-        raise Unsupported("k is not a constant")
-    k = np.ravel(node["k"].value)
-    return int(k[0]), int(k[-1])
+        return emit.constant([0]), emit.constant([0]), True
+    k = node["k"]
+    if k.value is not None:
+        numbers = np.ravel(k.value).astype(np.int64)
+        return emit.constant(numbers[:1]), emit.constant(numbers[-1:]), bool(numbers[0] == numbers[-1])
+    if k.shape not in ((), (1,)):
+        raise Unsupported("k is not a constant and may be two numbers, on which the rank of the result depends")
+    number = emit.op("Reshape", emit.cast(k, TensorProto.INT64), emit.constant([-1]))
+    return number, number, True
 
 
-def _constant(node: Node, name: str, default: int) -> int:
-    """A number that is known when the model is converted."""
-    if name not in node.inputs:
-        return default
-    value = node[name].value
-    if value is None:
-        raise Unsupported(f"{name} is not a constant")
-    return int(value)
+def _matrix_sizes(node: Node, least: list[Tensor], emit: Emitter) -> list[Tensor]:
+    """The numbers of rows and columns, each int64 [1]: the given ones; at least so many where one is -1."""
+    names = [name for name in ("num_rows", "num_cols") if name in node.inputs]
+    square = emit.op("Max", *least)
+    if not names:
+        return [square, square]
+    one = emit.constant([1])
+    given = [emit.op("Reshape", emit.cast(node[name], TensorProto.INT64), one) for name in names]
+    is_open = [emit.op("Less", size, emit.constant([0])) for size in given]
+    is_square = emit.op("And", *is_open)
+    return [
+        emit.op("Where", is_square, square, emit.op("Where", none, fewest, size))
+        for none, fewest, size in zip(is_open, least, given, strict=True)
+    ]

@@ -1,4 +1,4 @@
-"""tf.raw_ops.Einsum, which tf2onnx converts with sizes that ONNX Runtime cannot infer for a batch without rows."""
+"""tf.raw_ops.Einsum."""
 
 from __future__ import annotations
 

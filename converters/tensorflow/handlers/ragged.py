@@ -64,7 +64,7 @@ def ragged_tensor_to_tensor(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 def ragged_tensor_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The coordinates of the values; the values themselves are unchanged."""
     values = node["rt_dense_values"]
-    # An unknown rank is that of gathered rows, of which tf2onnx converts only those of vectors.
+    # An unknown rank is that of gathered rows, of which only those of vectors are known.
     if values.shape is not None and not _is_vector(values):
         raise Unsupported("values of more than one dimension")
     partitions = of_nested_splits(node.all("rt_nested_splits"), values, emit)

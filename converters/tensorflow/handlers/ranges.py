@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.tensor import Tensor
 
 
-@handles("Range", inputs=("start", "limit", "delta"), to="Range", dtypes=("float", "double"), partial=True)
 def range_of_floats(node: Node, emit: Emitter) -> Tensor:
     """As many floats as TensorFlow counts, each rounded once: a start, and a number of steps."""
     start, limit, delta = node["start"], node["limit"], node["delta"]

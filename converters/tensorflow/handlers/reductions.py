@@ -1,4 +1,4 @@
-"""tf.raw_ops.Sum, Mean, Max, Min, Prod, EuclideanNorm, All, Any, Cumprod, also of nothing: its mean is NaN."""
+"""tf.raw_ops.Sum, Mean, Max, Min, Prod, EuclideanNorm, All, Any, also of nothing: its mean is NaN."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ _INPUTS = ("input", "reduction_indices")
 
 @handles(
     "Sum",
-    "Prod",
     inputs=_INPUTS,
     to="ReduceSum",
     dtypes=("all numbers",),
-    notes="products of integers beyond 2^53 are rounded, and int32 is not wrapped where it overflows",
+    notes="int32 is not wrapped where it overflows",
 )
 def reduce(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The reduction of the same name."""
@@ -73,31 +72,6 @@ def reduce_mean(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     sizes = emit.op("Gather", emit.shape_of(data), _axes(node, emit))
     count = emit.cast(emit.op("ReduceProd", sizes, emit.constant([0]), keepdims=0), wide.dtype)
     return (emit.cast(emit.op("Div", _reduced("ReduceSum", wide, node, emit), count), data.dtype),)
-
-
-@handles(
-    "Cumprod",
-    inputs=("x", "axis"),
-    to="ReduceProd",
-    dtypes=("all numbers",),
-    notes="needs the square of the axis' size in memory: ONNX has no cumulative product",
-)
-def cumulative_product(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """For each position, the product of the elements up to it."""
-    x, given = node["x"], node["axis"].value
-    if given is None:
-        raise Unsupported("axis is not a constant")
-    axis = int(given) % x.rank
-    size = emit.op("Squeeze", emit.size(x, axis), emit.constant([0]))
-    numbers = emit.op("Range", emit.constant(0), size, emit.constant(1))
-    after = [*range(1, x.rank - axis)]
-    here = emit.op("Unsqueeze", numbers, emit.constant([*after, len(after) + 1]))
-    there = emit.op("Unsqueeze", numbers, emit.constant(after)) if after else numbers
-    if node.attributes.get("reverse"):
-        here, there = there, here
-    taken = emit.op("Less" if node.attributes.get("exclusive") else "LessOrEqual", there, here)
-    factors = emit.op("Where", taken, emit.op("Unsqueeze", x, emit.constant([axis])), emit.like(1, x))
-    return (emit.op("ReduceProd", factors, emit.constant([axis + 1]), keepdims=0),)
 
 
 def _reduced(op_type: str, data: Tensor, node: Node, emit: Emitter) -> Tensor:

@@ -17,7 +17,7 @@ class Node:
     """A TensorFlow node as its handler sees it: `node["indices"]` is the input that TensorFlow calls `indices`.
 
     If the node uses a lookup table, `table` holds its keys and values, or None if they are not known. `dtypes` are the
-    element types of its results, which tf2onnx does not show among the attributes.
+    element types of its results, by the order of its outputs.
     """
 
     name: str
@@ -42,12 +42,10 @@ class Handler(registry.Handler):
     Attributes:
         inputs: TensorFlow's names of its inputs, in order; one that ends in `*` is a list of N tensors.
         dtypes: The element types, where `to` is a standard operator; else those of the domain's operator.
-        partial: Whether it takes only nodes whose first input has one of these types; tf2onnx converts the others.
         ignored: The attributes that say how TensorFlow computes or reports, but not what.
     """
 
     inputs: tuple[str, ...]
-    partial: bool = False
     ignored: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -1,7 +1,4 @@
-"""tf.raw_ops.ScatterNd, TensorScatterUpdate, Add, Sub, Max and Min, GatherNd, with each policy for bad indices.
-
-tf2onnx keeps only one of several updates of the same element, and drops the policy.
-"""
+"""tf.raw_ops.ScatterNd, TensorScatterUpdate, Add, Sub, Max and Min, GatherNd, with each policy for bad indices."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""tf.raw_ops.Select and SelectV2, TopKV2 and the comparisons, which tf2onnx changes. InTopK, InTopKV2."""
+"""tf.raw_ops.Select and SelectV2, TopKV2, the comparisons, InTopK and InTopKV2."""
 
 from __future__ import annotations
 
 from onnx import TensorProto, helper
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.tensor import Tensor
@@ -60,6 +61,8 @@ _RANKED: dict[int, int] = {
 def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The largest elements and where they are; in float32, different large integers would be equal."""
     x, k = node["input"], emit.cast(node["k"], TensorProto.INT64)
+    if x.dtype not in _RANKED:
+        raise Unsupported(f"ONNX Runtime does not order {dtype_name(x.dtype)}")
     wide = emit.cast(x, _RANKED[x.dtype])
     k = emit.op("Reshape", k, emit.constant([1]))
     ordered = int(node.attributes.get("sorted", True))

@@ -52,22 +52,6 @@ def as_string(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return emit.domain_op("AsString", inputs, {"notation": notation, "fill": _FILLS[fill]})
 
 
-@handles(
-    "Equal",
-    "NotEqual",
-    inputs=("x", "y"),
-    ignored=("incompatible_shape_error",),
-    to="Equal",
-    dtypes=("string",),
-    notes="strings; the model then has opset 19. tf2onnx converts numbers",
-    partial=True,
-)
-def compare_strings(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """The same operator, which takes strings from opset 19 on."""
-    (equal,) = emit.node("Equal", [node["x"], node["y"]], [TensorProto.BOOL])
-    return (equal if node.op_type == "Equal" else emit.op("Not", equal),)
-
-
 @handles("StringLower", "StringUpper", inputs=("input",), to="StringCase", dtypes=("string",))
 def change_case(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Change the case of ASCII letters, as TensorFlow does without an encoding."""

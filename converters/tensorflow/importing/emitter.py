@@ -141,6 +141,8 @@ class Emitter(InferringEmitter):
         known = [tensor is not None and tensor.name in self._sizes for tensor in inputs]
         if op_type not in _MOVING or not any(known):
             return made
+        if op_type != "Concat" and any(known[1:]):  # what says where: any stand-in would be the end of a short tensor
+            return made
         computed = []
         for unknown in _STAND_INS:
             given = []

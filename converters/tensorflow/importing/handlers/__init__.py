@@ -1,4 +1,4 @@
-"""The handlers of this front end, with those that the road by tf2onnx has as well."""
+"""The handlers of all operators, and what is known of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS, Handle
 from onnx_sparse.converters.tensorflow.importing.handlers import (  # noqa: F401 - imported for what they register
     blocks,
     branches,
+    colors,
     constants,
     convolutions,
     elementwise,
@@ -16,7 +17,11 @@ from onnx_sparse.converters.tensorflow.importing.handlers import (  # noqa: F401
     linear,
     lists,
     loops,
+    losses,
+    pooling,
+    products,
     quantizing,
+    recurrent,
     resizing,
     shaping,
     suppression,
@@ -24,8 +29,9 @@ from onnx_sparse.converters.tensorflow.importing.handlers import (  # noqa: F401
 )
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import STANDARD, STRUCTURE
 from onnx_sparse.converters.tensorflow.reading.scopes import CALLS, COPIES, TUPLES
+from onnx_sparse.converters.writing.registry import CoverageRow
 
-__all__ = ["STANDARD", "STRUCTURE", "find_handler", "known_operators"]
+__all__ = ["STANDARD", "STRUCTURE", "coverage", "find_handler", "known_operators", "structure_coverage"]
 
 #: Operators that are read and never converted.
 _READ = frozenset(
@@ -49,3 +55,16 @@ def find_handler(op_type: str) -> Handler:
 def known_operators() -> frozenset[str]:
     """The operators of which more must be known than their names."""
     return frozenset({*STANDARD, *HANDLERS, *STRUCTURE, *CALLS, *COPIES, *TUPLES, *_READ})
+
+
+def coverage() -> list[CoverageRow]:
+    """The operators that are computed, sorted by name."""
+    return sorted([*STANDARD.coverage(), *HANDLERS.coverage()], key=lambda row: row.source)
+
+
+def structure_coverage() -> dict[str, str]:
+    """The operators that are about the graph, and what becomes of them."""
+    found = {op_type: (row.convert.__doc__ or "").strip().splitlines()[0] for op_type, row in STRUCTURE.items()}
+    found |= dict.fromkeys(CALLS, "The nodes of the function, in the place of the call.")
+    found |= dict.fromkeys({*COPIES, *TUPLES}, "The tensors that it is given.")
+    return dict(sorted(found.items()))

@@ -37,16 +37,17 @@ def space_to_depth(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("SpaceToBatchND", inputs=("input", "block_shape", "paddings"), to="Transpose", dtypes=("all numbers",))
+@handles("SpaceToBatch", inputs=("input", "paddings"), to="Transpose", dtypes=("all numbers",))
 def space_to_batch(node: Node, emit: Emitter) -> Tensor:
     """Blocks of pixels as rows of the batch, after a border of zeros is added."""
-    x, blocks = node["input"], node["block_shape"].integers("block_shape")
+    x, blocks = node["input"], _blocks(node)
     count, rank = len(blocks), node["input"].rank
     if rank < count + 1:
         raise Unsupported(f"{x} has not {count} dimensions between batch and rest")
-    border = np.zeros((rank, 2), np.int64)
-    border[1 : count + 1] = node["paddings"].constant("paddings")
-    if border.any():
-        x = emit.op("Pad", x, emit.constant(border.T.reshape(-1)), emit.like(0, x))
+    paddings = emit.int64(node["paddings"])
+    if paddings.value is None or paddings.value.any():
+        border = emit.op("Reshape", emit.op("Transpose", paddings, perm=[1, 0]), emit.constant([-1]))
+        x = emit.op("Pad", x, border, emit.like(0, x), emit.constant([*range(1, count + 1)]))
     batch, *rest = _sizes(x, rank, emit)
     parts: list[Tensor | int] = [batch]
     for size, block in zip(rest, blocks, strict=False):
@@ -59,13 +60,14 @@ def space_to_batch(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("BatchToSpaceND", inputs=("input", "block_shape", "crops"), to="Transpose", dtypes=_EVERY)
+@handles("BatchToSpace", inputs=("input", "crops"), to="Transpose", dtypes=_EVERY)
 def batch_to_space(node: Node, emit: Emitter) -> Tensor:
     """Rows of the batch as blocks of pixels, of which a border is cut off."""
-    x, blocks = node["input"], node["block_shape"].integers("block_shape")
+    x, blocks = node["input"], _blocks(node)
     count, rank = len(blocks), node["input"].rank
     if rank < count + 1:
         raise Unsupported(f"{x} has not {count} dimensions between batch and rest")
-    crops = np.reshape(node["crops"].constant("crops"), (count, 2)).astype(np.int64)
+    crops = emit.int64(node["crops"])
     batch, *rest = _sizes(x, rank, emit)
     rows = _divided(batch, int(np.prod(blocks)), emit)
     split = _reshaped(x, [*blocks, rows, *rest], emit)
@@ -75,13 +77,18 @@ def batch_to_space(node: Node, emit: Emitter) -> Tensor:
     moved = emit.op("Transpose", split, perm=[*order, *range(2 * count + 1, rank + count)])
     whole = [_times(size, block, emit) for size, block in zip(rest, blocks, strict=False)]
     made = _reshaped(moved, [rows, *whole, *rest[count:]], emit)
-    if not crops.any():
+    if crops.value is not None and not crops.value.any():
         return made
-    ends = [
-        emit.op("Sub", _vector(size, emit), emit.constant([cut])) for size, cut in zip(whole, crops[:, 1], strict=True)
-    ]
-    end = emit.op("Concat", *ends, axis=0) if count > 1 else ends[0]
-    return emit.op("Slice", made, emit.constant(crops[:, 0]), end, emit.constant([*range(1, count + 1)]))
+    sizes = emit.op("Concat", *(_vector(size, emit) for size in whole), axis=0)
+    start, cut = (emit.op("Gather", crops, emit.constant(k), axis=1) for k in (0, 1))
+    return emit.op("Slice", made, start, emit.op("Sub", sizes, cut), emit.constant([*range(1, count + 1)]))
+
+
+def _blocks(node: Node) -> list[int]:
+    """The sizes of blocks; those of images are squares whose size is an attribute."""
+    if "block_shape" in node.inputs:
+        return node["block_shape"].integers("block_shape")
+    return [int(node.attributes["block_size"])] * 2
 
 
 Size = Tensor | int

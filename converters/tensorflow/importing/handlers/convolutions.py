@@ -1,15 +1,13 @@
-"""tf.raw_ops.Conv2D, DepthwiseConv2dNative, pooling and FusedBatchNorm, with channels last or first."""
+"""tf.raw_ops.Conv2D, Conv3D, DepthwiseConv2dNative, their transposes and FusedBatchNorm, channels last or first."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from onnx import TensorProto
 
-from onnx_sparse.converters.errors import UnknownShape, Unsupported
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.tensorflow.importing.handlers.layouts import Layout
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import handles
 from onnx_sparse.converters.writing.tensor import Tensor
 
@@ -20,7 +18,7 @@ _FLOATS = ("float16", "bfloat16", "float")
 def convolution(node: Node, emit: Emitter) -> Tensor:
     """A convolution with strides, dilations and groups; the groups are those of the filter."""
     x, weight = node["input"], node["filter"]
-    layout = _Layout(node, x, emit)
+    layout = Layout(node, x, emit)
     channels, each = layout.channels, weight.dim(weight.rank - 2)
     group = 1  # where the number of channels is not known; ONNX Runtime refuses others
     if channels is not None and each:
@@ -39,128 +37,12 @@ def convolution(node: Node, emit: Emitter) -> Tensor:
 def depthwise_convolution(node: Node, emit: Emitter) -> Tensor:
     """A convolution of each channel by itself."""
     x, weight = node["input"], node["filter"]
-    layout = _Layout(node, x, emit)
+    layout = Layout(node, x, emit)
     height, width, channels, each = weight.dims
     ordered = emit.op("Transpose", weight, perm=[2, 3, 0, 1])
     filters = emit.op("Reshape", ordered, emit.constant([channels * each, 1, height, width]))
     made = emit.op("Conv", layout.first(x), filters, group=channels, **layout.windows((height, width)))
     return layout.last(made)
-
-
-@handles("MaxPool", "MaxPool3D", inputs=("input",), to="MaxPool", dtypes=_FLOATS)
-def max_pool(node: Node, emit: Emitter) -> Tensor:
-    """The largest element of each window."""
-    layout = _Layout(node, node["input"], emit)
-    made = emit.op("MaxPool", layout.first(node["input"]), **layout.windows("ksize"))
-    return layout.last(made)
-
-
-@handles("AvgPool", inputs=("value",), to="AveragePool", dtypes=_FLOATS)
-@handles("AvgPool3D", inputs=("input",), to="AveragePool", dtypes=_FLOATS)
-def average_pool(node: Node, emit: Emitter) -> Tensor:
-    """The mean of each window, of the elements that are in the tensor."""
-    x = node["value" if node.op_type == "AvgPool" else "input"]
-    layout = _Layout(node, x, emit)
-    made = emit.op("AveragePool", layout.first(x), count_include_pad=0, **layout.windows("ksize"))
-    return layout.last(made)
-
-
-class _Layout:
-    """The order of dimensions of a node, and its windows in ONNX's."""
-
-    def __init__(self, node: Node, x: Tensor, emit: Emitter) -> None:
-        self._node, self._x, self._emit = node, x, emit
-        text = node.attributes["data_format"]
-        form = text.decode() if isinstance(text, bytes) else str(text)
-        if form not in ("NHWC", "NCHW", "NDHWC", "NCDHW"):
-            raise Unsupported(f"its attribute data_format = {form!r} is not converted")
-        self._is_last = form.endswith("C")
-        self._rank = len(form)
-        if x.rank != self._rank:
-            raise Unsupported(f"{x} is not of rank {self._rank}")
-        self._spatial = range(1, self._rank - 1) if self._is_last else range(2, self._rank)
-        self.channels = x.dim(-1 if self._is_last else 1)
-
-    def first(self, x: Tensor) -> Tensor:
-        """The tensor with channels before the spatial dimensions."""
-        return self._emit.op("Transpose", x, perm=[0, self._rank - 1, *self._spatial]) if self._is_last else x
-
-    def last(self, x: Tensor) -> Tensor:
-        """The tensor in the node's own order."""
-        return self._emit.op("Transpose", x, perm=[0, *range(2, self._rank), 1]) if self._is_last else x
-
-    def windows(self, size: str | Sequence[int | None]) -> dict[str, Any]:
-        """ONNX's attributes for windows of the size that an attribute says, or of a filter's."""
-        attributes = self._node.attributes
-        found: dict[str, Any] = {"strides": self._of("strides")}
-        if isinstance(size, str):
-            found["kernel_shape"] = self._of(size)
-        else:
-            found["dilations"] = self._of("dilations")
-        padding = attributes["padding"].decode()
-        pads = list(attributes["explicit_paddings"]) if "explicit_paddings" in attributes else []
-        if padding == "EXPLICIT":
-            if len(pads) != 2 * self._rank:
-                raise Unsupported(f"its attribute explicit_paddings = {pads} has not two numbers for each dimension")
-            found["pads"] = [pads[2 * d] for d in self._spatial] + [pads[2 * d + 1] for d in self._spatial]
-        elif padding == "SAME":
-            if isinstance(size, str) or max(found["dilations"], default=1) == 1:
-                found["auto_pad"] = "SAME_UPPER"
-            else:  # which ONNX Runtime does not pad by itself
-                found["pads"] = self._pads(size, found["strides"], found["dilations"])
-        elif padding != "VALID":
-            raise Unsupported(f"its attribute padding = {padding!r} is not converted")
-        return found
-
-    def spatial_sizes(self, sizes: Tensor) -> list[int]:
-        """The height and width in a tensor of sizes, of which others may be unknown."""
-        known = self._emit.known_sizes(sizes)
-        found = [size for d, size in enumerate(known or ()) if d in self._spatial]
-        if len(found) != len(self._spatial) or None in found:
-            raise Unsupported("the height and width of its result are no constants")
-        return [size for size in found if size is not None]
-
-    def transposed_windows(self, kernel: Sequence[int], sizes: Sequence[int]) -> dict[str, Any]:
-        """ONNX's attributes for a transposed convolution whose result has given sizes."""
-        strides, dilations = self._of("strides"), self._of("dilations")
-        padding = self._node.attributes["padding"]
-        pads = [int(number) for number in self._node.attributes["explicit_paddings"]]
-        before, after, extra = [], [], []
-        for k, (size, stride, dilation, width) in enumerate(zip(sizes, strides, dilations, kernel, strict=True)):
-            reach = dilation * (width - 1) + 1
-            if padding == b"EXPLICIT":
-                d = self._spatial[k]
-                start, end = pads[2 * d : 2 * d + 2]
-                steps = (size + start + end - reach) // stride + 1
-            else:
-                steps = -(-size // stride) if padding == b"SAME" else (size - reach) // stride + 1
-                total = max((steps - 1) * stride + reach - size, 0) if padding == b"SAME" else 0
-                start, end = total // 2, total - total // 2
-            before.append(start)
-            after.append(end)
-            extra.append(size - ((steps - 1) * stride + reach - start - end))
-        if min(extra) < 0:
-            raise Unsupported(f"its input_sizes {list(sizes)} do not fit")
-        return {"strides": strides, "dilations": dilations, "pads": [*before, *after], "output_padding": extra}
-
-    def _pads(self, sizes: Sequence[int | None], strides: Sequence[int], dilations: Sequence[int]) -> list[int]:
-        """The border for a result of the input's size divided by the strides."""
-        before, after = [], []
-        for d, size, stride, dilation in zip(self._spatial, sizes, strides, dilations, strict=True):
-            dim = self._x.dim(d)
-            if size is None or (dim is None and stride != 1):
-                raise UnknownShape(f"the whole shape of {self._x} must be known for a dilated filter with strides")
-            # With a stride of 1, the border does not depend on the input's size.
-            overlap = dilation * (size - 1) + 1 - (1 if dim is None else dim - (-(-dim // stride) - 1) * stride)
-            before.append(max(overlap, 0) // 2)
-            after.append(max(overlap, 0) - before[-1])
-        return [*before, *after]
-
-    def _of(self, name: str) -> list[int]:
-        given = [int(number) for number in self._node.attributes[name]] or [1] * self._rank
-        if len(given) != self._rank or any(given[d] != 1 for d in range(self._rank) if d not in self._spatial):
-            raise Unsupported(f"its attribute {name} = {given} is not converted")
-        return [given[d] for d in self._spatial]
 
 
 @handles(
@@ -174,8 +56,6 @@ class _Layout:
 )
 def batch_normalization(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The normalization with given means and variances."""
-    if node.attributes["is_training"]:
-        raise Unsupported("it is in training, and normalizes by the batch; export the model for inference")
     x = node["x"]
     text = node.attributes["data_format"].decode()
     if text not in ("NHWC", "NCHW", "NDHWC", "NCDHW"):
@@ -183,6 +63,8 @@ def batch_normalization(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     parameters = [emit.cast(node[name], TensorProto.FLOAT) for name in ("scale", "offset", "mean", "variance")]
     wide = emit.cast(x, TensorProto.FLOAT)
     rank = len(text)
+    if node.attributes["is_training"]:
+        return _normalized_by_batch(node, wide, parameters, 1 if text[1] == "C" else rank - 1, emit)
     if text.endswith("C"):
         wide = emit.op("Transpose", wide, perm=[0, rank - 1, *range(1, rank - 1)])
     made = emit.op("BatchNormalization", wide, *parameters, epsilon=float(node.attributes["epsilon"]))
@@ -194,6 +76,38 @@ def batch_normalization(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     if len(node.dtypes) > 5:
         rest.append(emit.cast(node["variance"], node.dtypes[5]))
     return (emit.cast(made, x.dtype), *rest)
+
+
+def _normalized_by_batch(
+    node: Node, x: Tensor, parameters: list[Tensor], channel: int, emit: Emitter
+) -> tuple[Tensor, ...]:
+    """The normalization by the means and variances of the batch itself, and these."""
+    rank, one = x.rank, emit.constant(1.0, TensorProto.FLOAT)
+    axes = emit.constant([axis for axis in range(rank) if axis != channel])
+    mean = emit.op("ReduceMean", x, axes, keepdims=1)
+    centered = emit.op("Sub", x, mean)
+    variance = emit.op("ReduceMean", emit.op("Mul", centered, centered), axes, keepdims=1)
+    epsilon = emit.constant(float(node.attributes["epsilon"]), TensorProto.FLOAT)
+    root = emit.op("Sqrt", emit.op("Add", variance, epsilon))
+    behind = emit.constant([*range(1, rank - channel)])
+    along = [emit.op("Unsqueeze", each, behind) if rank - channel > 1 else each for each in parameters]
+    scale, offset, *before = along
+    made = emit.op("Add", emit.op("Mul", emit.op("Div", centered, root), scale), offset)
+    count = emit.op("ReduceProd", emit.op("Gather", emit.shape_of(x), axes), emit.constant([0]), keepdims=0)
+    number = emit.cast(count, TensorProto.FLOAT)
+    unbiased = emit.op("Div", number, emit.op("Max", emit.op("Sub", number, one), one))
+    factor = float(node.attributes.get("exponential_avg_factor", 1.0))
+    shown = [mean, emit.op("Mul", variance, unbiased)]
+    if factor != 1:
+        new, old = (emit.constant(part, TensorProto.FLOAT) for part in (factor, 1 - factor))
+        shown = [
+            emit.op("Add", emit.op("Mul", old, b), emit.op("Mul", new, s)) for b, s in zip(before, shown, strict=True)
+        ]
+    rows = [emit.op("Squeeze", each, axes) for each in (*shown, mean, variance)]
+    rest = [emit.cast(tensor, dtype) for tensor, dtype in zip(rows, node.dtypes[1:], strict=False)]
+    if len(node.dtypes) > 5:
+        rest.append(emit.cast(rows[3], node.dtypes[5]))
+    return (emit.cast(made, node["x"].dtype), *rest)
 
 
 @handles("LRN", inputs=("input",), to="LRN", dtypes=("float",))
@@ -212,14 +126,22 @@ def local_response_normalization(node: Node, emit: Emitter) -> Tensor:
     inputs=("input_sizes", "filter", "out_backprop"),
     to="ConvTranspose",
     dtypes=_FLOATS,
-    notes="the height and width of the result are constants",
     ignored=("use_cudnn_on_gpu",),
+)
+@handles(
+    "Conv3DBackpropInputV2",
+    inputs=("input_sizes", "filter", "out_backprop"),
+    to="ConvTranspose",
+    dtypes=_FLOATS,
 )
 def transposed_convolution(node: Node, emit: Emitter) -> Tensor:
     """What a convolution would have been given, up to weights: a transposed convolution."""
     x, weight = node["out_backprop"], node["filter"]
-    layout = _Layout(node, x, emit)
-    sizes = layout.spatial_sizes(node["input_sizes"])
-    ordered = emit.op("Transpose", weight, perm=[3, 2, 0, 1])
-    made = emit.op("ConvTranspose", layout.first(x), ordered, **layout.transposed_windows(weight.dims[:2], sizes))
-    return layout.last(made)
+    layout = Layout(node, x, emit)
+    rank = weight.rank
+    ordered = emit.op("Transpose", weight, perm=[rank - 1, rank - 2, *range(rank - 2)])
+    first, sizes = layout.first(x), layout.spatial_sizes(node["input_sizes"])
+    if sizes is None:
+        return layout.last(layout.transposed(first, ordered, node["input_sizes"]))
+    windows = layout.transposed_windows(weight.dims[: rank - 2], sizes)
+    return layout.last(emit.op("ConvTranspose", first, ordered, **windows))

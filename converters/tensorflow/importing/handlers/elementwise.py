@@ -28,6 +28,10 @@ _OF_FLOATS = {
 _ACTIVATIONS = {"Elu": "Elu", "Selu": "Selu", "Softplus": "Softplus", "Softsign": "Softsign"}
 
 
+#: The unsigned integers by their number of bits.
+_UNSIGNED = {8: TensorProto.UINT8, 16: TensorProto.UINT16, 32: TensorProto.UINT32, 64: TensorProto.UINT64}
+
+
 @handles(*_BINARY, inputs=_PAIR, to="Mul", dtypes=_NUMBERS)
 def binary(node: Node, emit: Emitter) -> Tensor:
     """The operator that ONNX has."""
@@ -180,7 +184,9 @@ def whole(node: Node, emit: Emitter) -> Tensor:
 @handles("Round", "Rint", inputs=("x",), to="Round", dtypes=_NUMBERS)
 def rounded(node: Node, emit: Emitter) -> Tensor:
     """The nearest whole number, the even one of two."""
-    return emit.op("Round", node["x"]) if node["x"].dtype in FLOATS else node["x"]
+    if node.op_type == "Round" and node["x"].dtype not in FLOATS:
+        raise Unsupported("TensorFlow's kernel does not keep integers as they are; tf.round has no node for them")
+    return emit.op("Round", node["x"])
 
 
 @handles("IsNan", "IsInf", "IsFinite", inputs=("x",), to="IsNaN", dtypes=_FLOAT_NAMES)
@@ -254,15 +260,47 @@ def bias_add(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Add", value, bias)
 
 
-@handles("LeftShift", "RightShift", inputs=_PAIR, to="BitShift", dtypes=("unsigned integers",))
+@handles("LeftShift", "RightShift", inputs=_PAIR, to="BitShift", dtypes=("all integers",))
 def shift(node: Node, emit: Emitter) -> Tensor:
-    """The bits moved; ONNX moves those of unsigned integers only."""
+    """The bits moved; ONNX moves those of unsigned integers, as which signed ones are read."""
     x, y = node["x"], node["y"]
-    if x.dtype not in UNSIGNED_INTEGERS:
-        raise Unsupported("ONNX Runtime shifts unsigned integers only")
-    bits = np.iinfo(numpy_dtype(x.dtype)).bits
-    y = emit.op("Min", y, emit.like(bits - 1, y))  # as TensorFlow limits it
-    return emit.op("BitShift", x, y, direction="LEFT" if node.op_type == "LeftShift" else "RIGHT")
+    number = np.iinfo(numpy_dtype(x.dtype))
+    y = emit.extreme(
+        "Max", emit.extreme("Min", y, emit.like(number.bits - 1, y)), emit.like(0, y)
+    )  # TensorFlow's limit
+    left = node.op_type == "LeftShift"
+    direction = "LEFT" if left else "RIGHT"
+    if x.dtype in UNSIGNED_INTEGERS:
+        return emit.op("BitShift", x, y, direction=direction)
+    unsigned = _UNSIGNED[number.bits]
+    by = emit.cast(y, unsigned)
+    if left:
+        return emit.cast(emit.op("BitShift", emit.cast(x, unsigned), by, direction=direction), x.dtype)
+    # The sign stays: of a negative number, the complement is moved, and turned back.
+    is_negative = emit.op("Less", x, emit.like(0, x))
+    positive = emit.op("Where", is_negative, emit.op("BitwiseNot", x), x)
+    moved = emit.cast(emit.op("BitShift", emit.cast(positive, unsigned), by, direction=direction), x.dtype)
+    return emit.op("Where", is_negative, emit.op("BitwiseNot", moved), moved)
+
+
+@handles("ApproximateEqual", inputs=_PAIR, to="Less", dtypes=_NUMBERS)
+def approximately_equal(node: Node, emit: Emitter) -> Tensor:
+    """Whether the distance of elements is below the tolerance."""
+    x, y = node["x"], node["y"]
+    if x.dtype not in FLOATS:
+        raise Unsupported("ONNX Runtime's and TensorFlow's distances of integers are cut off in different ways")
+    return emit.op("Less", emit.op("Abs", emit.op("Sub", x, y)), emit.like(float(node.attributes["tolerance"]), x))
+
+
+@handles("Cross", inputs=("a", "b"), to="Mul", dtypes=_NUMBERS)
+def cross_product(node: Node, emit: Emitter) -> Tensor:
+    """The cross products of vectors of three numbers, along the last axis."""
+    a, b = node["a"], node["b"]
+
+    def turned(x: Tensor, by: int) -> Tensor:
+        return emit.op("Gather", x, emit.constant([(k + by) % 3 for k in range(3)]), axis=-1)
+
+    return emit.op("Sub", emit.op("Mul", turned(a, 1), turned(b, 2)), emit.op("Mul", turned(a, 2), turned(b, 1)))
 
 
 @handles(

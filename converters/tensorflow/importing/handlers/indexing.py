@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from onnx import TensorProto
 
@@ -61,7 +63,7 @@ def gathered(params: Tensor, indices: Tensor, axis: int, batch: int, emit: Emitt
 @handles("StridedSlice", inputs=("input", "begin", "end", "strides"), to="Slice", dtypes=_EVERY)
 def strided_slice(node: Node, emit: Emitter) -> Tensor:
     """Slices as Python writes them: `x[1:-1, ..., tf.newaxis, 0]`."""
-    x, strides = node["input"], node["strides"].integers("strides")
+    x, strides = node["input"], _steps(node["strides"])
     masks = {
         name: int(node.attributes[f"{name}_mask"]) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
     }
@@ -91,8 +93,20 @@ def strided_slice(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Squeeze", sliced, emit.constant(removed)) if removed else sliced
 
 
+def _steps(strides: Tensor) -> Sequence[int | None]:
+    """The steps, None for each that is known only when the model runs."""
+    if strides.value is None and strides.shape is not None and strides.shape[0] is not None:
+        return [None] * strides.shape[0]
+    return strides.integers("strides")
+
+
 def _sliced(
-    x: Tensor, node: Node, axes: list[tuple[int, int]], strides: list[int], masks: dict[str, int], emit: Emitter
+    x: Tensor,
+    node: Node,
+    axes: list[tuple[int, int]],
+    strides: Sequence[int | None],
+    masks: dict[str, int],
+    emit: Emitter,
 ) -> Tensor:
     """The slice of the entries' bounds along their axes."""
     shrinks, whole = masks["shrink_axis"], masks["begin"] & masks["end"]
@@ -113,15 +127,26 @@ def _sliced(
                 stop = emit.op("Where", last, emit.constant([_LAST]), emit.op("Add", start, emit.constant([1])))
         else:
             if masks["begin"] >> k & 1:
-                start = emit.constant([0 if step > 0 else _LAST])
+                start = _bound(node["strides"], k, step, 0, _LAST, emit)
             if masks["end"] >> k & 1:
-                stop = emit.constant([_LAST if step > 0 else _FIRST])
+                stop = _bound(node["strides"], k, step, _LAST, _FIRST, emit)
         starts.append(start)
         ends.append(stop)
-        steps.append(step)
-    bounds = [emit.op("Concat", *each, axis=0) if len(each) > 1 else each[0] for each in (starts, ends)]
+        steps.append(emit.constant([step]) if step is not None else _entry(emit.int64(node["strides"]), k, emit))
+    *bounds, step_sizes = (
+        emit.op("Concat", *each, axis=0) if len(each) > 1 else each[0] for each in (starts, ends, steps)
+    )
     given = [*bounds, emit.constant([axis for _, axis in axes])]
-    return emit.op("Slice", x, *given, *([] if set(steps) == {1} else [emit.constant(steps)]))
+    is_plain = step_sizes.value is not None and (step_sizes.value == 1).all()
+    return emit.op("Slice", x, *given, *([] if is_plain else [step_sizes]))
+
+
+def _bound(strides: Tensor, k: int, step: int | None, upward: int, downward: int, emit: Emitter) -> Tensor:
+    """An omitted bound, which depends on the direction of the step."""
+    if step is not None:
+        return emit.constant([upward if step > 0 else downward])
+    is_up = emit.op("Greater", _entry(emit.int64(strides), k, emit), emit.constant([0]))
+    return emit.op("Where", is_up, emit.constant([upward]), emit.constant([downward]))
 
 
 def _entry(bounds: Tensor, k: int, emit: Emitter) -> Tensor:
@@ -150,6 +175,13 @@ def reverse(node: Node, emit: Emitter) -> Tensor:
     """The elements from last to first along axes."""
     x, axes = node["tensor"], node["axis"].integers("axis")
     return _reversed(x, axes, emit) if axes else x
+
+
+@handles("Reverse", inputs=("tensor", "dims"), to="Slice", dtypes=_EVERY)
+def reverse_flagged(node: Node, emit: Emitter) -> Tensor:
+    """The elements from last to first along the axes that a vector of Booleans marks."""
+    axes = [axis for axis, is_turned in enumerate(np.ravel(node["dims"].constant("dims"))) if is_turned]
+    return _reversed(node["tensor"], axes, emit) if axes else node["tensor"]
 
 
 def _reversed(x: Tensor, axes: list[int], emit: Emitter, start: int = -1, end: int = _FIRST) -> Tensor:
@@ -188,7 +220,10 @@ def pad(node: Node, emit: Emitter) -> Tensor:
 @handles("MirrorPad", inputs=("input", "paddings"), to="Pad", dtypes=_EVERY)
 def mirror_pad(node: Node, emit: Emitter) -> Tensor:
     """The tensor with a border that mirrors it, with its outermost elements or without."""
-    x, paddings = node["input"], np.reshape(node["paddings"].constant("paddings"), (-1, 2)).tolist()
+    x = node["input"]
+    if node["paddings"].value is None:
+        return _mirrored(node, x, emit)
+    paddings = np.reshape(node["paddings"].constant("paddings"), (-1, 2)).tolist()
     inner = 0 if node.attributes["mode"] == b"SYMMETRIC" else 1
     for axis, (before, after) in enumerate(paddings):
         parts = [x]
@@ -198,6 +233,23 @@ def mirror_pad(node: Node, emit: Emitter) -> Tensor:
             parts.append(_reversed(x, [axis], emit, -1 - inner, -1 - inner - after))
         if len(parts) > 1:
             x = emit.op("Concat", *parts, axis=axis)
+    return x
+
+
+def _mirrored(node: Node, x: Tensor, emit: Emitter) -> Tensor:
+    """The tensor with a border whose width is known only when the model runs: each element from its place."""
+    paddings, zero, one = emit.int64(node["paddings"]), emit.constant(0), emit.constant(1)
+    inner = emit.constant(0 if node.attributes["mode"] == b"SYMMETRIC" else 1)
+    for axis in range(x.rank):
+        row = emit.op("Gather", paddings, emit.constant(axis), axis=0)
+        before, after = (emit.scalar(emit.op("Gather", row, emit.constant(k))) for k in (0, 1))
+        size = emit.scalar(emit.size(x, axis))
+        place = emit.op("Range", emit.op("Neg", before), emit.op("Add", size, after), one)
+        outer = emit.op("Sub", inner, one)  # what a place before the first one is turned about
+        place = emit.op("Where", emit.op("Less", place, zero), emit.op("Sub", outer, place), place)
+        last = emit.op("Sub", emit.op("Sub", emit.op("Add", size, size), one), inner)
+        place = emit.op("Where", emit.op("Less", place, size), place, emit.op("Sub", last, place))
+        x = emit.op("Gather", x, place, axis=axis)
     return x
 
 

@@ -38,6 +38,7 @@ def _list(op_type: str) -> Callable[[_Convert], _Convert]:
             attributes.refuse_unread(frozenset())
             return (made,)
 
+        convert.__doc__ = function.__doc__
         return function
 
     return register

@@ -1,8 +1,4 @@
-"""The registries of this front end: handlers of standard operators, and of those that are no computation.
-
-Handlers of standard operators are as those in `converters.tensorflow.handlers`, which run here as well; they stand
-apart as long as tf2onnx converts the same operators for `convert`.
-"""
+"""The registries of handlers of standard operators, and of operators that are no computation."""
 
 from __future__ import annotations
 

@@ -235,13 +235,3 @@ class _BoxAxis:
         self.below = emit.int64(below)
         self.above = emit.int64(emit.op("Ceil", safe))
         self.nearest = emit.int64(emit.op("Floor", emit.op("Add", safe, emit.constant(0.5, _FLOAT))))
-
-
-@handles("AdjustContrastv2", inputs=("images", "contrast_factor"), to="ReduceMean", dtypes=("float16", "float"))
-def adjust_contrast(node: Node, emit: Emitter) -> Tensor:
-    """Each pixel's distance from the mean of its channel, times a factor."""
-    images = emit.cast(node["images"], _FLOAT)
-    mean = emit.op("ReduceMean", images, emit.constant([-3, -2]), keepdims=1)
-    factor = emit.cast(node["contrast_factor"], _FLOAT)
-    made = emit.op("Add", emit.op("Mul", emit.op("Sub", images, mean), factor), mean)
-    return emit.cast(made, node["images"].dtype)

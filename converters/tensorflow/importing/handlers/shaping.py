@@ -80,11 +80,33 @@ def squeeze(node: Node, emit: Emitter) -> Tensor:
 @handles("Transpose", inputs=("x", "perm"), to="Transpose", dtypes=_EVERY)
 def transpose(node: Node, emit: Emitter) -> Tensor:
     """The dimensions in another order."""
+    if node["perm"].value is None:
+        return _transposed(node["x"], node["perm"], emit)
     order = node["perm"].integers("perm")
     order = [axis + len(order) if axis < 0 else axis for axis in order]
     if order == list(range(len(order))):
         return node["x"]
     return emit.op("Transpose", node["x"], perm=order)
+
+
+def _transposed(x: Tensor, perm: Tensor, emit: Emitter) -> Tensor:
+    """The dimensions in an order that is known only when the model runs: each element from its place in memory."""
+    rank, shape = x.rank, emit.shape_of(x)
+    order = emit.int64(perm)
+    order = emit.op(
+        "Where", emit.op("Less", order, emit.constant(0)), emit.op("Add", order, emit.constant(rank)), order
+    )
+    after = emit.constant(np.triu(np.ones((rank, rank)), 1), TensorProto.BOOL)
+    steps = emit.op("ReduceProd", emit.op("Where", after, shape, emit.constant(1)), emit.constant([1]), keepdims=0)
+    sizes, steps = (emit.op("Gather", each, order, shape=(rank,)) for each in (shape, steps))
+    places = emit.constant(0)
+    for axis in range(rank):
+        size, step = (emit.scalar(emit.op("Gather", each, emit.constant(axis))) for each in (sizes, steps))
+        along = emit.op("Mul", emit.op("Range", emit.constant(0), size, emit.constant(1)), step)
+        behind = [*range(1, rank - axis)]
+        places = emit.op("Add", places, emit.op("Unsqueeze", along, emit.constant(behind)) if behind else along)
+    flat = emit.op("Reshape", x, emit.constant([-1]))
+    return emit.op("Gather", flat, places, axis=0, shape=(None,) * rank)
 
 
 @handles("Tile", inputs=("input", "multiples"), to="Tile", dtypes=_EVERY)
@@ -173,3 +195,16 @@ def _parts(value: Tensor, sizes: Tensor, axis: int, count: int, emit: Emitter) -
 def _dimension(value: Tensor, axis: int, emit: Emitter) -> Tensor:
     """The size of a dimension, as a vector of one element."""
     return emit.op("Gather", emit.shape_of(value), emit.constant([axis]))
+
+
+@handles("UnravelIndex", inputs=("indices", "dims"), to="Mod", dtypes=("int32", "int64"),
+         notes="an index beyond the dimensions is not an error; TensorFlow raises")  # fmt: skip
+def unravel_index(node: Node, emit: Emitter) -> Tensor:
+    """The coordinates of places in a tensor of given dimensions, a row for each dimension."""
+    indices, dims = emit.int64(node["indices"]), emit.int64(node["dims"])
+    (rank,) = dims.dims
+    after = emit.constant(np.triu(np.ones((rank, rank)), 1), TensorProto.BOOL)
+    steps = emit.op("ReduceProd", emit.op("Where", after, dims, emit.constant(1)), emit.constant([1]), keepdims=0)
+    if indices.rank:
+        steps, dims = (emit.op("Unsqueeze", each, emit.constant([1])) for each in (steps, dims))
+    return emit.cast(emit.op("Mod", emit.op("Div", indices, steps), dims), node.dtypes[0])

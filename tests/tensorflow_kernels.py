@@ -1,0 +1,371 @@
+"""Single operators against TensorFlow's kernels, over element types, attribute values and sizes of zero.
+
+A row names an operator and what it is called with:
+
+    row("MatMul", a=numbers("mk"), b=numbers("kn"))
+    row("Concat", concat_dim=each(constant(0), constant(-1)), values=[numbers("mn"), numbers("mn")])
+
+A letter is a dimension. What a row leaves open is tried: each element type that the operator declares, each value of a
+Boolean attribute and of one with a list of allowed texts, each `each(...)`, and 0 for each dimension. Of the open
+things, one differs from the first choices at a time. Where TensorFlow raises, the trial says nothing.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework.op_def_pb2 import OpList
+from tensorflow.core.protobuf.config_pb2 import ConfigProto
+from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
+from tensorflow.python.client import pywrap_tf_session
+from tensorflow.python.framework import op_def_library
+from tensorflow_imports import answers, text
+
+from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.tensorflow import convert
+from onnx_sparse.converters.tensorflow.graph_source import from_graph
+from onnx_sparse.converters.tensorflow.reading.element_types import NAMES, ONNX_TYPES
+from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
+
+_WORDS = (b"a", b"", b"bc", "é".encode(), b"12", b"B c")
+#: TensorFlow computes the graph's own operators.
+_AS_WRITTEN = ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+_AS_WRITTEN.graph_options.rewrite_options.disable_meta_optimizer = True
+_AS_WRITTEN.graph_options.rewrite_options.constant_folding = RewriterConfig.OFF
+#: Relative tolerances; the sums of floats have another order.
+_TOLERANCES = {"float16": 4e-3, "bfloat16": 2e-2, "float32": 1e-5, "float64": 1e-10}
+#: The element types that are tried first.
+_PREFERRED = ("float32", "int64", "int32", "string", "bool")
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of an operator: of given sizes and random numbers, or of a given value.
+
+    Attributes:
+        sizes: A letter for each dimension.
+        low, high: The numbers are in between; `high` may be a letter, for numbers of a dimension.
+        value: The value.
+        is_constant: Whether it is a constant of the graph.
+        is_sorted: Whether the numbers are in order.
+    """
+
+    sizes: str = ""
+    low: float = -4
+    high: float | str = 5
+    value: Any = None
+    is_constant: bool = False
+    is_sorted: bool = False
+
+    def array(self, dtype: tf.DType, dims: Mapping[str, int], seed: str) -> np.ndarray:
+        """The value in an element type."""
+        if self.value is not None:
+            if dtype == tf.string:
+                words = np.array([str(item).encode() for item in np.ravel(self.value)], object)
+                return words.reshape(np.shape(self.value))
+            return np.asarray(self.value).astype(dtype.as_numpy_dtype)
+        shape = [dims[letter] for letter in self.sizes]
+        random = np.random.default_rng(zlib.crc32(seed.encode()))
+        if dtype == tf.string:
+            return np.array(np.array(_WORDS, object)[random.integers(0, len(_WORDS), shape)], object)
+        if dtype == tf.bool:
+            return random.integers(0, 2, shape).astype(bool)
+        low, high = self.low, self.high if not isinstance(self.high, str) else dims[self.high]
+        if dtype.is_floating:
+            made = random.uniform(low, high, shape)
+        else:
+            low = max(low, 0) if dtype.is_unsigned else low
+            made = random.integers(int(low), max(int(high), int(low) + 1), shape)
+        if self.is_sorted:
+            made = np.sort(made, axis=-1)
+        return np.asarray(made).astype(dtype.as_numpy_dtype)
+
+
+def numbers(sizes: str, low: float = -4, high: float | str = 5, *, is_sorted: bool = False) -> Input:
+    """A fed input of random numbers."""
+    return Input(sizes, low, high, is_sorted=is_sorted)
+
+
+def weights(sizes: str, low: float = -4, high: float = 5) -> Input:
+    """A constant of the graph of random numbers."""
+    return Input(sizes, low, high, is_constant=True)
+
+
+def given(value: Any) -> Input:
+    """A fed input of this value."""
+    return Input(value=value)
+
+
+def constant(value: Any) -> Input:
+    """A constant of the graph."""
+    return Input(value=value, is_constant=True)
+
+
+@dataclass(frozen=True)
+class Each:
+    """Alternatives of an input or an attribute, of which the first is the usual one."""
+
+    choices: tuple[Any, ...]
+
+
+def each(*choices: Any) -> Each:
+    """Alternatives, all of which are tried."""
+    return Each(choices)
+
+
+@dataclass(frozen=True)
+class Row:
+    """An operator and what it is called with.
+
+    Attributes:
+        op: The operator.
+        arguments: Inputs and attributes by name.
+        sizes: The sizes of dimensions, by letter.
+        zeros: The dimensions of which a size of zero is tried; all when omitted.
+        known: The dimensions whose sizes the graph always says.
+        outputs: How many outputs are compared; all when omitted.
+    """
+
+    op: str
+    arguments: Mapping[str, Any]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    zeros: str | None = None
+    known: str = ""
+    outputs: int | None = None
+
+
+def row(
+    op: str,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    zeros: str | None = None,
+    known: str = "",
+    outputs: int | None = None,
+    **arguments: Any,
+) -> Row:
+    """A row of a table; see `Row`."""
+    return Row(op, arguments, sizes or {}, zeros, known, outputs)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One call of an operator."""
+
+    op: str
+    name: str
+    inputs: Mapping[str, Input | Sequence[Input]]
+    attributes: Mapping[str, Any]
+    types: Mapping[str, tf.DType]
+    dims: Mapping[str, int]
+    known: str = ""
+    outputs: int | None = None
+    are_sizes_known: bool = False
+
+
+@cache
+def _definitions() -> dict[str, Any]:
+    listed = OpList.FromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
+    return {op.name: op for op in listed.op}
+
+
+def trials(row: Row) -> Iterator[Trial]:
+    """The calls that a row stands for."""
+    definition = _definitions()[row.op]
+    letters = sorted({c for given in _flat(row.arguments.values()) if isinstance(given, Input) for c in given.sizes})
+    dims = {letter: row.sizes.get(letter, 2 + k) for k, letter in enumerate(letters)}
+    choices: dict[str, list[Any]] = {}
+    for name, argument in row.arguments.items():
+        choices[name] = list(argument.choices) if isinstance(argument, Each) else [argument]
+    types: dict[str, list[tf.DType]] = {}
+    for attr in definition.attr:
+        if attr.type == "type":
+            types[attr.name] = choices.pop(attr.name, None) or _types_of(attr)
+        elif attr.name not in choices and attr.HasField("default_value"):
+            if attr.type == "bool":
+                choices[attr.name] = [attr.default_value.b, not attr.default_value.b]
+            elif attr.type == "string" and attr.allowed_values.list.s:
+                allowed = [value.decode() for value in attr.allowed_values.list.s]
+                choices[attr.name] = sorted(allowed, key=lambda v: v != attr.default_value.s.decode())
+    names = {arg.name for arg in definition.input_arg}
+    first = {name: found[0] for name, found in choices.items()}
+    first_types = {name: found[0] for name, found in types.items()}
+
+    def made(label: str, changed: Mapping[str, Any] = {}, of: Mapping[str, Any] = {}, **more: Any) -> Trial:
+        chosen, chosen_types = {**first, **changed}, {**first_types, **of}
+        inputs = {name: value for name, value in chosen.items() if name in names}
+        attributes = {k: v for k, v in chosen.items() if k not in names and k not in types}
+        given_dims = more.pop("dims", dims)
+        return Trial(row.op, label, inputs, attributes, chosen_types, given_dims, row.known, row.outputs, **more)
+
+    yield made("plain")
+    yield made("sizes known", are_sizes_known=True)
+    for name, found in types.items():
+        for dtype in found[1:]:
+            yield made(f"{name}={dtype.name}", of={name: dtype})
+    for name, found in choices.items():
+        for k, choice in enumerate(found[1:], 1):
+            label = choice if not isinstance(choice, (Input, list)) or name not in names else f"choice {k}"
+            yield made(f"{name}={label}", {name: choice})
+    for letter in letters if row.zeros is None else row.zeros:
+        yield made(f"{letter}=0", dims={**dims, letter: 0})
+    if row.zeros is None and len(letters) > 1:
+        yield made("all sizes 0", dims=dict.fromkeys(letters, 0))
+
+
+def _flat(values: Any) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, Each):
+            yield from _flat(value.choices)
+        elif isinstance(value, list):
+            yield from _flat(value)
+        else:
+            yield value
+
+
+def _types_of(attr: Any) -> list[tf.DType]:
+    """The types of an attribute that tensors of ONNX Runtime have, the usual one first."""
+    open_ones = (attr.default_value.type,) if attr.HasField("default_value") else ONNX_TYPES
+    allowed = [number for number in (attr.allowed_values.list.type or open_ones) if number in ONNX_TYPES]
+    by_name = sorted((NAMES[number] for number in allowed), key=lambda n: (n not in _PREFERRED, _order(n)))
+    default = NAMES.get(attr.default_value.type) if attr.HasField("default_value") else None
+    if default in by_name:
+        by_name = [default, *(name for name in by_name if name != default)]
+    return [tf.as_dtype(name) for name in by_name] or [tf.float32]
+
+
+def _order(name: str) -> int:
+    return _PREFERRED.index(name) if name in _PREFERRED else len(_PREFERRED)
+
+
+def _arrays(trial: Trial) -> dict[str, Any]:
+    """The value of each input, or the list of values."""
+    found = {}
+    for arg in _definitions()[trial.op].input_arg:
+        if arg.name not in trial.inputs:
+            continue
+        dtype = trial.types[arg.type_attr] if arg.type_attr else tf.as_dtype(arg.type) if arg.type else tf.float32
+        source = trial.inputs[arg.name]
+        if isinstance(source, Input):
+            found[arg.name] = source.array(dtype, trial.dims, f"{trial.op} {arg.name}")
+        else:
+            found[arg.name] = [s.array(dtype, trial.dims, f"{trial.op} {arg.name} {k}") for k, s in enumerate(source)]
+    return found
+
+
+@dataclass(frozen=True)
+class _Built:
+    """A graph of one operator, what is fed to it and what it returns."""
+
+    graph: Any
+    inputs: dict[str, np.ndarray]
+    outputs: list[str]
+
+
+def _built(trial: Trial, arrays: Mapping[str, Any]) -> _Built:
+    definition, graph, fed = _definitions()[trial.op], tf.Graph(), {}
+    fixed = {c for source in _flat(_listed(trial.inputs)) if source.is_constant for c in source.sizes}
+    sized = fixed | set(trial.known)
+
+    def tensor(source: Input, array: np.ndarray) -> Any:
+        if source.is_constant:
+            return tf.constant(array)
+        dtype = tf.as_dtype(array.dtype) if array.dtype != object else tf.string
+        is_brain = dtype == tf.bfloat16
+        sizes = source.sizes or " " * array.ndim
+        shape = [
+            size if trial.are_sizes_known or c in sized else None for c, size in zip(sizes, array.shape, strict=True)
+        ]
+        holder = tf.compat.v1.placeholder(tf.float32 if is_brain else dtype, shape)
+        fed[holder.name] = array.astype(np.float32) if is_brain else array
+        return tf.cast(holder, tf.bfloat16) if is_brain else holder
+
+    with graph.as_default():
+        inputs = {}
+        for name, array in arrays.items():
+            source = trial.inputs[name]
+            inputs[name] = tensor(source, array) if isinstance(source, Input) else list(map(tensor, source, array))
+        inferred = {text for arg in definition.input_arg for text in (arg.type_attr, arg.type_list_attr)}
+        types = {name: dtype for name, dtype in trial.types.items() if name not in inferred}
+        attributes = {**_defaults(definition), **trial.attributes, **types}
+        made = tf.nest.flatten(op_def_library.apply_op(trial.op, **inputs, **attributes))
+        made = [tf.cast(tensor, tf.float32) if tensor.dtype == tf.bfloat16 else tensor for tensor in made]
+        return _Built(graph, fed, [tf.identity(tensor).name for tensor in made])
+
+
+def _defaults(definition: Any) -> dict[str, Any]:
+    """The defaults of attributes that are no types; the library asks for some of them."""
+    found = {}
+    for attr in definition.attr:
+        kind = attr.default_value.WhichOneof("value")
+        if kind in ("i", "f", "b", "s"):
+            found[attr.name] = getattr(attr.default_value, kind)
+        elif kind == "list" and attr.type in ("list(int)", "list(float)"):
+            found[attr.name] = [*attr.default_value.list.i, *attr.default_value.list.f]
+    return found
+
+
+def _listed(inputs: Mapping[str, Any]) -> list[Any]:
+    return [value if isinstance(value, Input) else list(value) for value in inputs.values()]
+
+
+def _model(trial: Trial, built: _Built) -> Any:
+    graph_def = GraphDef.FromString(built.graph.as_graph_def().SerializeToString())
+    return convert(from_graph(graph_def, name=trial.op, inputs=list(built.inputs), outputs=built.outputs))
+
+
+def outcome(trial: Trial) -> str:
+    """`equal`, `refused: why`, or `invalid` for a call that TensorFlow refuses.
+
+    Raises:
+        AssertionError: The model gives something else than TensorFlow.
+    """
+    try:
+        built = _built(trial, _arrays(trial))
+        with tf.compat.v1.Session(graph=built.graph, config=_AS_WRITTEN) as session:
+            expected = [text(array) for array in session.run(built.outputs, built.inputs)]
+    except (tf.errors.OpError, ValueError, TypeError):
+        return "invalid"
+    try:
+        model = _model(trial, built)
+    except ConversionError as error:
+        return f"refused: {error}"
+    try:
+        got = answers(model, list(built.inputs.values()))
+    except Exception as error:
+        raise AssertionError(f"{trial.op} {trial.name}: {error}") from error
+    for k, (one, want) in enumerate(zip(got, expected, strict=True)):
+        if trial.outputs is not None and k >= trial.outputs:
+            break
+        where = f"{trial.op} {trial.name}, output {k}"
+        assert (one.dtype, one.shape) == (want.dtype, want.shape), (
+            f"{where}: {one.dtype}{one.shape} not {want.dtype}{want.shape}"
+        )
+        if want.dtype.kind == "f":
+            brains = any(dtype == tf.bfloat16 for dtype in trial.types.values())
+            tolerance = _TOLERANCES["bfloat16" if brains else str(want.dtype)]
+            scale = np.max(np.abs(want[np.isfinite(want)]), initial=1.0)
+            np.testing.assert_allclose(one, want, rtol=tolerance, atol=tolerance * scale, err_msg=where)
+        else:
+            np.testing.assert_array_equal(one, want, err_msg=where)
+    return "equal"
+
+
+def examined(row: Row) -> tuple[Counter[str], list[str]]:
+    """How often each outcome is, and what is wrong."""
+    counts: Counter[str] = Counter()
+    wrong = []
+    for trial in trials(row):
+        try:
+            found = outcome(trial)
+        except AssertionError as error:
+            found = "wrong"
+            wrong.append(" ".join(str(error).split())[:600])
+        counts[found.partition(":")[0]] += 1
+    return counts, wrong
