@@ -132,6 +132,17 @@ def test_loop_without_a_counter():
     agree(lambda x: tf.while_loop(lambda x: tf.reduce_sum(x) < 500, lambda x: (x * 2,), (x,))[0], [X], [X * 100])
 
 
+def test_list_that_begins_empty_and_grows():
+    """Only what the rounds write says of which shape its elements are."""
+
+    def written(x: Any, first: Any) -> Any:
+        rows = tf.TensorArray(tf.float32, size=0, dynamic_size=True)
+        step = lambda i, rows: (i + 1, rows.write(i, x * tf.cast(i, tf.float32)))  # noqa: E731
+        return tf.while_loop(lambda i, _: i < 4, step, (first, rows))[1].stack()
+
+    agree(lambda i: written(tf.constant([1.0, 2]), i), [np.int32(0)], [np.int32(2)])
+
+
 def test_maps_and_scans():
     def mapped(x: Any) -> Any:
         pairs = tf.map_fn(lambda r: (tf.reduce_sum(r), r > 4), x, fn_output_signature=(tf.float32, tf.bool))

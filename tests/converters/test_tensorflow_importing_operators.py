@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("tensorflow")
 
 import tensorflow as tf
-from tensorflow_imports import Row, assert_equal, imported, named, traced
+from tensorflow_imports import Row, answers, assert_equal, imported, named, traced
 from tensorflow_operators import TABLE, lines
 
 from onnx_sparse.converters.errors import ConversionError
@@ -396,7 +396,7 @@ REFUSED: list[tuple[str, Callable[..., Any], Sequence[Any], str]] = [
     ("double", lambda x: RAW.Erf(x=x), [np.float64([1])], "no Erf of double"),
     ("diagonals of an unknown number", lambda x, k: RAW.MatrixDiagPartV3(input=x, k=k, padding_value=0.0),
      [X, np.int32([0, 1])], "k is not a constant"),
-    ("complex", lambda x: tf.math.real(tf.cast(x, tf.complex64)), [X], "complex"),
+    ("complex", lambda x: tf.math.angle(tf.cast(x, tf.complex64)), [X], "complex"),
     ("unknown", lambda x: RAW.Cholesky(input=x), [np.float32(np.eye(2))], "no converter for this operator"),
 ]  # fmt: skip
 
@@ -425,3 +425,26 @@ def test_constant_sliced_by_a_size() -> None:
         return table[:count], tf.slice(table, [1], [count]), tf.zeros([2, 3])[:, :count]
 
     assert_equal(call, [np.float32([1, 2])], sizes_known=[False, True])
+
+
+SPECTRA: list[Row] = [
+    ("amplitudes of real numbers", lambda x: tf.abs(tf.signal.rfft(x)), [np.float32([[1, 2, -3, 5, 0.5]])]),
+    ("of doubles", lambda x: tf.abs(tf.signal.rfft(x)), [np.float64([1, 2, -3, 5])]),
+    ("cropped", lambda x: tf.math.imag(tf.signal.rfft(x, [3])), [np.float32([[1, 2, -3, 5, 0.5]])]),
+    ("padded", lambda x: tf.math.real(tf.signal.rfft(x, [8])), [np.float32([[1, 2, -3, 5, 0.5]])]),
+    ("in two dimensions", lambda x: tf.abs(tf.signal.rfft2d(x)), [CUBE]),
+    ("in two dimensions, padded", lambda x: tf.abs(tf.signal.rfft2d(x, [5, 3])), [CUBE]),
+    ("complex", lambda x: tf.math.real(tf.signal.ifft(tf.signal.fft(tf.complex(x, -x)))), [CUBE]),
+    ("complex in two dimensions", lambda x: tf.abs(tf.signal.fft2d(tf.cast(x, tf.complex64))), [CUBE]),
+    ("conjugate", lambda x: tf.math.imag(tf.math.conj(tf.signal.fft(tf.cast(x, tf.complex64)))), [CUBE]),
+    ("of sound", lambda x: tf.abs(tf.signal.stft(x, 8, 4)), [np.float32(np.sin(np.arange(40)))]),
+]
+
+
+@pytest.mark.parametrize(("call", "arrays"), **named(SPECTRA))
+def test_spectra(call: Callable[..., Any], arrays: Sequence[Any]) -> None:
+    for known in (True, False):
+        concrete = traced(call, arrays, sizes_known=known)
+        (got,), want = answers(imported(concrete), arrays), concrete(*map(tf.constant, arrays)).numpy()
+        assert (got.dtype, got.shape) == (want.dtype, want.shape)
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())

@@ -74,8 +74,7 @@ _NOT_COMPLEX = "ONNX Runtime has no complex tensors"
 #: Why some operators that might be expected to be converted are not.
 REFUSALS: dict[str, str] = {
     "DecodeProtoV2": _NOT_PARSED,
-    **dict.fromkeys(("Complex", "Real", "Imag", "Conj", "Angle", "FFT", "FFT2D", "FFT3D"), _NOT_COMPLEX),
-    **dict.fromkeys(("IFFT", "IFFT2D", "IFFT3D", "RFFT", "RFFT2D", "RFFT3D", "IRFFT", "IRFFT2D"), _NOT_COMPLEX),
+    **dict.fromkeys(("Angle", "FFT3D", "IFFT3D", "RFFT3D", "IRFFT", "IRFFT2D", "IRFFT3D"), _NOT_COMPLEX),
     "StringToHashBucket": f"TensorFlow may change its hash from version to version; {_OTHERS_ARE_CONVERTED}",
 }
 

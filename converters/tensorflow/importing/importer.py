@@ -14,6 +14,7 @@ from onnx_sparse.converters.tensorflow.importing.derived_tables import DerivedTa
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers import STRUCTURE, find_handler
 from onnx_sparse.converters.tensorflow.importing.handlers.indexing import gathered
+from onnx_sparse.converters.tensorflow.importing.handlers.spectra import complex_cast, is_complex_cast
 from onnx_sparse.converters.tensorflow.importing.nodes import (
     converted_by,
     declared_shapes,
@@ -21,7 +22,7 @@ from onnx_sparse.converters.tensorflow.importing.nodes import (
     refuse_inputs,
     refuse_types,
 )
-from onnx_sparse.converters.tensorflow.importing.values import ListOfTensors, Value
+from onnx_sparse.converters.tensorflow.importing.values import ComplexTensor, ListOfTensors, Resource, Value
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES
@@ -34,6 +35,8 @@ MOST_NODES = 1_000_000
 #: Operators that compute nothing.
 _NOT_COUNTED = frozenset({"Const", "Placeholder", "VarHandleOp", "VariableV2", "ReadVariableOp", "NoOp"})
 
+#: What values are that are no tensors of numbers.
+_KINDS = {ListOfTensors: "a list of tensors", Resource: "a resource", ComplexTensor: "complex numbers"}
 _ON_UNKNOWN_SHAPE = "; say the shapes of the inputs"
 
 
@@ -71,8 +74,7 @@ class Importer(Context):
         found = []
         for value in self.values(origins):
             if not isinstance(value, Tensor):
-                kind = "a list of tensors" if isinstance(value, ListOfTensors) else "a resource"
-                raise Unsupported(f"it takes {kind} as a tensor")
+                raise Unsupported(f"it takes {_KINDS[type(value)]} as a tensor")
             found.append(value)
         return found
 
@@ -181,6 +183,9 @@ class Importer(Context):
         if node.op in STRUCTURE:
             refuse_inputs(node)
             return STRUCTURE[node.op].convert(self, scope, node)
+        if is_complex_cast(node):
+            (value,) = self.values(scope.origins(node))
+            return (complex_cast(value, node, emit),)
         handler = find_handler(node.op)
         inputs = self.tensors(scope.origins(node))
         return self._handled(handler, node, f"{scope.name}{node.name}", inputs, emit)

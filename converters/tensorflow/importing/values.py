@@ -40,8 +40,19 @@ class ListOfTensors:
     element_shape: Shape | None
 
 
+@dataclass(frozen=True)
+class ComplexTensor:
+    """A tensor of complex numbers.
+
+    Attributes:
+        parts: Their real and imaginary parts, `[..., 2]`.
+    """
+
+    parts: Tensor
+
+
 #: What a tensor of TensorFlow is.
-Value = Tensor | Resource | ListOfTensors
+Value = Tensor | Resource | ListOfTensors | ComplexTensor
 
 #: Keys and values of a lookup table.
 Table = tuple[Array, Array]

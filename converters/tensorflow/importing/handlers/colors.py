@@ -26,8 +26,8 @@ def rgb_to_hsv(node: Node, emit: Emitter) -> Tensor:
 @handles("HSVToRGB", inputs=("images",), to="Where", dtypes=_FLOATS)
 def hsv_to_rgb(node: Node, emit: Emitter) -> Tensor:
     """Red, green and blue, of a hue that may be beyond 1."""
-    images = _wide(node["images"], emit)
-    return emit.cast(_rgb(*_channels(images, emit), emit), node["images"].dtype)
+    hue, saturation, value = _channels(_wide(node["images"], emit), emit)
+    return emit.cast(_rgb(hue, saturation, value, emit), node["images"].dtype)
 
 
 @handles("AdjustHue", inputs=("images", "delta"), to="Where", dtypes=("float16", "float"))

@@ -142,6 +142,7 @@ def converted_loop(
     emit: Emitter = source.scope.frame.emit
     examined = _examined(context, source, initial)
     changing = [k for k in range(len(initial)) if k not in examined.constants and k not in examined.scanned]
+    initial = _with_element_shapes(context, source, initial, changing)
     starts: list[Tensor] = []
     emit.begin(source.name)
     for k in changing:
@@ -179,6 +180,40 @@ def converted_loop(
         assert isinstance(value, ListOfTensors)
         after[k] = _completed(value, rows, scan, emit)
     return tuple(after)
+
+
+def _with_element_shapes(
+    context: Context, source: Source, initial: Sequence[Value], changing: Sequence[int]
+) -> list[Value]:
+    """The variables, with the shapes of the elements of lists that only what a round writes to them says."""
+    known = list(initial)
+    open_ones = [k for k in changing if isinstance(initial[k], ListOfTensors) and _is_open(initial[k])]
+    if not open_ones:
+        return known
+    before, frame = len(context.unsupported.found), source.scope.frame.body()
+    values = list(initial)
+    for k in changing:
+        start = initial[k]
+        if isinstance(start, Tensor):
+            values[k] = Tensor(frame.emit.names.fresh(f"{source.name}/shapes"), start.dtype, start.shape)
+    results = source.body(context, values, f"{source.name}/shapes/", frame)
+    for k in open_ones:
+        context.convert([results[k]])
+        if len(context.unsupported.found) > before:
+            break
+        (after,) = context.values([results[k]])
+        if isinstance(after, ListOfTensors):
+            start = initial[k]
+            assert isinstance(start, ListOfTensors)
+            known[k] = replace(start, element_shape=known_shape(start.element_shape, after.element_shape))
+    del context.unsupported.found[before:]
+    return known
+
+
+def _is_open(value: Value) -> bool:
+    """Whether a list has been reserved only and it is not known of elements of which shape."""
+    assert isinstance(value, ListOfTensors)
+    return value.rows is None and (value.element_shape is None or None in value.element_shape)
 
 
 class _Round:
