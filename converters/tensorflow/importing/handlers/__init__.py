@@ -24,6 +24,7 @@ from onnx_sparse.converters.tensorflow.importing.handlers import (  # noqa: F401
     recurrent,
     resizing,
     shaping,
+    sparse_matrices,
     spectra,
     suppression,
     tables,
