@@ -50,13 +50,10 @@ def model_of(concrete: Any, name: str, inputs: tuple[Port, ...], outputs: tuple[
 
 
 def _hold_constant(node: Any, tensor: Any, values: dict[str, Array]) -> None:
-    """Let a node be what a function captured, a tensor."""
-    dtype = node.attr["dtype"].type
-    array = np.asarray(tensor) if tensor.dtype != require("tensorflow").variant else None
-    if array is None:
-        return
-    _become(node, "VariableV2", dtype=dtype)
-    values[node.name] = array
+    """Let a node be the tensor that a function captured."""
+    _become(node, "VariableV2", dtype=node.attr["dtype"].type)
+    if tensor.dtype != require("tensorflow").variant:
+        values[node.name] = np.asarray(tensor)
 
 
 def _hold_resource(
@@ -84,6 +81,7 @@ def _hold_resource(
         tables[node.name] = np.asarray(held_keys), np.asarray(held_values)
         _become(node, "HashTableV2", key_dtype=keys, value_dtype=contents)
         return
+    _become(node, "HashTableV2")  # of unknown contents, or something else, which whatever reads it refuses
 
 
 def _table_types(graph_def: Any) -> Iterator[tuple[int, int]]:

@@ -1,5 +1,7 @@
 """The form of converted models: bodies, names, tables, element types."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -352,3 +354,14 @@ def test_tables_have_the_names_of_their_variables(tmp_path):
     tf.saved_model.save(module, str(tmp_path), signatures=rows)
     assert {tensor.name for tensor in convert(tmp_path).graph.initializer} == {"items", "users", "more/0"}
     assert "items" in {tensor.name for tensor in convert(rows).graph.initializer}
+
+
+def test_conversions_in_threads_do_not_disturb_each_other(tmp_path):
+    module = tf.Module()
+    module.table = tf.Variable(np.ones((5, 2), np.float32), name="table")
+    spec = tf.TensorSpec([None, None], tf.int64, "ids")
+    module.sums = tf.function(lambda ids: {"y": tf.reduce_sum(tf.gather(module.table, ids), 1)}, input_signature=[spec])
+    tf.saved_model.save(module, str(tmp_path), signatures=module.sums)
+    with ThreadPoolExecutor(4) as pool:
+        models = list(pool.map(lambda _: convert(tmp_path), range(12)))
+    assert all(model == models[0] for model in models)

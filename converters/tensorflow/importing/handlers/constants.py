@@ -112,8 +112,8 @@ def variable_value(context: Context, handle: Value) -> Tensor:
     if not isinstance(handle, Resource) or handle.node.op not in VARIABLES:
         raise Unsupported("it reads a resource that is no variable")
     if handle.node.name not in context.variables or handle.scope.whole is not context.model.graph:
-        array = context.model.variables.value(handle.node)
         dtype = onnx_type(handle.node.attr["dtype"].type)
+        array = context.model.variables.value(handle.node)
         if numpy_dtype(dtype) != array.dtype:
             raise Unsupported(f"the variable {handle.node.name} has another type in the checkpoint")
         name = context.frame.emit.names.fresh(context.model.variables.name(handle.node))
