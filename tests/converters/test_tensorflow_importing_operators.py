@@ -448,3 +448,21 @@ def test_spectra(call: Callable[..., Any], arrays: Sequence[Any]) -> None:
         (got,), want = answers(imported(concrete), arrays), concrete(*map(tf.constant, arrays)).numpy()
         assert (got.dtype, got.shape) == (want.dtype, want.shape)
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("turned", [{}, {"transpose_a": True}, {"adjoint_b": True}])
+def test_sparse_matrices(turned: dict[str, bool]) -> None:
+    def call(indices: Any, values: Any, shape: Any, dense: Any) -> Any:
+        a = RAW.SparseTensorToCSRSparseMatrix(indices=indices, values=values, dense_shape=shape)
+        squared = RAW.SparseMatrixSparseMatMul(a=a, b=a, type=tf.float32, **turned)
+        return (
+            *RAW.CSRSparseMatrixToSparseTensor(sparse_matrix=squared, type=tf.float32),
+            RAW.CSRSparseMatrixToDense(sparse_input=squared, type=tf.float32),
+            RAW.SparseMatrixMatMul(a=a, b=dense, **turned),
+            RAW.SparseMatrixMatMul(a=a, b=dense, transpose_output=True, **turned),
+        )
+
+    dense = np.arange(9, dtype=np.float32).reshape(3, 3)
+    indices, shape = np.int64([[0, 1], [1, 0], [1, 2], [2, 0]]), np.int64([3, 3])
+    assert_equal(call, [indices, np.float32([1, 2, -1, 2]), shape, dense], sizes_known=[True])
+    assert_equal(call, [indices[:0], np.float32([]), shape, dense], sizes_known=[True])

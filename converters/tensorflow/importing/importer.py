@@ -22,7 +22,13 @@ from onnx_sparse.converters.tensorflow.importing.nodes import (
     refuse_inputs,
     refuse_types,
 )
-from onnx_sparse.converters.tensorflow.importing.values import ComplexTensor, ListOfTensors, Resource, Value
+from onnx_sparse.converters.tensorflow.importing.values import (
+    ComplexTensor,
+    ListOfTensors,
+    Resource,
+    SparseMatrix,
+    Value,
+)
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES
@@ -36,7 +42,12 @@ MOST_NODES = 1_000_000
 _NOT_COUNTED = frozenset({"Const", "Placeholder", "VarHandleOp", "VariableV2", "ReadVariableOp", "NoOp"})
 
 #: What values are that are no tensors of numbers.
-_KINDS = {ListOfTensors: "a list of tensors", Resource: "a resource", ComplexTensor: "complex numbers"}
+_KINDS = {
+    ListOfTensors: "a list of tensors",
+    Resource: "a resource",
+    ComplexTensor: "complex numbers",
+    SparseMatrix: "a sparse matrix",
+}
 _ON_UNKNOWN_SHAPE = "; say the shapes of the inputs"
 
 

@@ -51,8 +51,23 @@ class ComplexTensor:
     parts: Tensor
 
 
+@dataclass(frozen=True)
+class SparseMatrix:
+    """A sparse matrix (CSRSparseMatrix).
+
+    Attributes:
+        indices: The coordinates of the entries, int64 `[n, 2]`, row by row.
+        values: The entries.
+        shape: The numbers of rows and columns, int64 `[2]`.
+    """
+
+    indices: Tensor
+    values: Tensor
+    shape: Tensor
+
+
 #: What a tensor of TensorFlow is.
-Value = Tensor | Resource | ListOfTensors | ComplexTensor
+Value = Tensor | Resource | ListOfTensors | ComplexTensor | SparseMatrix
 
 #: Keys and values of a lookup table.
 Table = tuple[Array, Array]
