@@ -18,15 +18,16 @@ from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.openvino.ir import read_ir
 from onnx_sparse.converters.openvino.known_faults import faults_of
 from onnx_sparse.converters.tensor import Array
-from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
+from onnx_sparse.converters.verification import verify as verification
+from onnx_sparse.converters.verification.batches import Refused
 from onnx_sparse.converters.verification.comparison import Record, Verdict
-from onnx_sparse.converters.verification.isolation import Isolated
+from onnx_sparse.converters.verification.sample_inputs import KINDS
 
 #: Without these, OpenVINO chooses another precision for speed, and rounds what is multiplied by compressed weights to 8
 #: bits.
 _EXACT = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
 #: The same for ONNX Runtime, which would otherwise multiply compressed weights in 8 bits.
-_IN_FLOAT32 = ("session.qdq_matmulnbits_accuracy_level", "1")
+_IN_FLOAT32 = {"session.qdq_matmulnbits_accuracy_level": "1"}
 
 
 def verify(
@@ -35,16 +36,15 @@ def verify(
     *,
     feeds: Mapping[str, Array] | None = None,
     seed: int = 0,
-    batch_count: int = 2,
+    batch_count: int = len(KINDS),
     described_by: ModelProto | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> list[Record]:
     """Run an IR in OpenVINO and its model in ONNX Runtime on the same inputs and compare the outputs.
 
-    Data types and shapes must be equal, and so must integers and booleans. Floats may differ by 1e-5 of their value
-    (4e-3 for float16, 3e-2 for bfloat16) plus a tenth of that fraction of the output's largest value. If an output
-    differs, its note names the known faults of OpenVINO's CPU plugin in the IR's operators; it counts as different
-    nevertheless.
+    What is compared how, and how inputs are generated, is said with `onnx_sparse.converters.verification.verify`. If an
+    output differs, its note names the known faults of OpenVINO's CPU plugin in the IR's operators; it counts as
+    different nevertheless.
 
     Args:
         source: The .xml file that was given to `convert`.
@@ -62,10 +62,6 @@ def verify(
         ImportError: The `openvino` package is not installed.
         ConversionError: OpenVINO cannot run the IR at all, or `feeds` lacks an input.
     """
-    from onnxruntime import SessionOptions
-
-    from onnx_sparse import InferenceSession
-
     openvino = importlib.import_module("openvino")
     names = [value.name for value in model.graph.input]
     # OpenVINO's arrays of strings have another type for each length, and none if there are no strings. It hands out
@@ -79,38 +75,45 @@ def verify(
     except RuntimeError as error:
         raise ConversionError(f"OpenVINO cannot run {source}: {_last_line(error)}") from error
 
-    def run_source(kind: str, batch: Mapping[str, Array]) -> list[Array]:
-        if progress is not None:
-            progress(f"running OpenVINO on the batch {kind!r}")
-        try:
-            if feeds is None and source_model.is_dynamic() and all(batch[name].size for name in names):
-                # The plugin computes with generated sizes that do not fit; the whole shapes tell.
-                source_model.clone().reshape({k: list(batch[name].shape) for k, name in enumerate(names)})
-            # By position: OpenVINO may know a tensor by several names. It takes strings as numpy's, not as objects.
-            given = [batch[name].astype(str) if batch[name].dtype == object else batch[name] for name in names]
-            results = compiled(given).values()
-            ports = zip(results, compiled.outputs, dtypes, strict=True)
-            return [_array(value, port.get_element_type() == openvino.Type.bf16, dtype) for value, port, dtype in ports]
-        except RuntimeError as error:
-            raise Refused("OpenVINO", _last_line(error) + _shapes_of_node(error)) from error
-
-    def make_run() -> Callable[[Mapping[str, Array]], list[Array]]:
-        options = SessionOptions()
-        options.add_session_config_entry(*_IN_FLOAT32)
-        session = InferenceSession(model, options)
-        return lambda batch: session.run(None, {name: batch[name] for name in names})
+    def run(batch: Mapping[str, Array]) -> list[Array]:
+        if feeds is None and source_model.is_dynamic() and all(batch[name].size for name in names):
+            # The plugin computes with generated sizes that do not fit; the whole shapes tell.
+            source_model.clone().reshape({k: list(batch[name].shape) for k, name in enumerate(names)})
+        # By position: OpenVINO may know a tensor by several names. It takes strings as numpy's, not as objects.
+        given = [batch[name].astype(str) if batch[name].dtype == object else batch[name] for name in names]
+        results = compiled(given).values()
+        ports = zip(results, compiled.outputs, dtypes, strict=True)
+        return [_array(value, port.get_element_type() == openvino.Type.bf16, dtype) for value, port, dtype in ports]
 
     untyped = dict.fromkeys((value.name for value in model.graph.output), "")
-    described = model if described_by is None else described_by
-    attempts = attempt_batches(described, names, run_source, feeds=feeds, seed=seed, count=batch_count)
-    with Isolated(make_run) as run_model:
-        records = compare_batches(attempts, untyped, run_model)
+    records = verification.verify(
+        _Running(run),
+        verification.Description("OpenVINO", names, untyped, config=_IN_FLOAT32),
+        model,
+        feeds=feeds,
+        seed=seed,
+        batch_count=batch_count,
+        described_by=described_by,
+        progress=progress,
+    )
     faults = faults_of(read_ir(Path(source)))
     explained = f"; known faults of OpenVINO here: {'; '.join(faults)}" if faults else ""
     return [
         replace(record, note=record.note + explained) if record.verdict is Verdict.DIFFERENT else record
         for record in records
     ]
+
+
+class _Running:
+    """An IR that runs in OpenVINO."""
+
+    def __init__(self, run: Callable[[Mapping[str, Array]], list[Array]]) -> None:
+        self.run = run
+
+    def refusal(self, error: Exception) -> Refused:
+        if not isinstance(error, RuntimeError):
+            raise error
+        return Refused("OpenVINO", _last_line(error) + _shapes_of_node(error))
 
 
 def _array(value: Any, is_bfloat16: bool, dtype: Any) -> Array:
