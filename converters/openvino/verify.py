@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.verification import verify as verification
 from onnx_sparse.converters.verification.batches import Refused
 from onnx_sparse.converters.verification.comparison import Record, Verdict
+from onnx_sparse.converters.verification.isolation import EndedError, Isolated
 from onnx_sparse.converters.verification.sample_inputs import KINDS
 
 #: Without these, OpenVINO chooses another precision for speed, and rounds what is multiplied by compressed weights to 8
@@ -62,40 +63,25 @@ def verify(
         ImportError: The `openvino` package is not installed.
         ConversionError: OpenVINO cannot run the IR at all, or `feeds` lacks an input.
     """
-    openvino = importlib.import_module("openvino")
+    importlib.import_module("openvino")  # before processes are forked
     names = [value.name for value in model.graph.input]
-    # OpenVINO's arrays of strings have another type for each length, and none if there are no strings. It hands out
-    # bfloat16 as float16 of the same bits.
-    is_text = [value.type.tensor_type.elem_type == TensorProto.STRING for value in model.graph.output]
-    dtypes = [np.dtype(object) if text else None for text in is_text]
-    try:
-        core = openvino.Core()
-        source_model = core.read_model(source)
-        compiled = core.compile_model(source_model, "CPU", _EXACT)
-    except RuntimeError as error:
-        raise ConversionError(f"OpenVINO cannot run {source}: {_last_line(error)}") from error
-
-    def run(batch: Mapping[str, Array]) -> list[Array]:
-        if feeds is None and source_model.is_dynamic() and all(batch[name].size for name in names):
-            # The plugin computes with generated sizes that do not fit; the whole shapes tell.
-            source_model.clone().reshape({k: list(batch[name].shape) for k, name in enumerate(names)})
-        # By position: OpenVINO may know a tensor by several names. It takes strings as numpy's, not as objects.
-        given = [batch[name].astype(str) if batch[name].dtype == object else batch[name] for name in names]
-        results = compiled(given).values()
-        ports = zip(results, compiled.outputs, dtypes, strict=True)
-        return [_array(value, port.get_element_type() == openvino.Type.bf16, dtype) for value, port, dtype in ports]
-
     untyped = dict.fromkeys((value.name for value in model.graph.output), "")
-    records = verification.verify(
-        _Running(run),
-        verification.Description("OpenVINO", names, untyped, config=_IN_FLOAT32),
-        model,
-        feeds=feeds,
-        seed=seed,
-        batch_count=batch_count,
-        described_by=described_by,
-        progress=progress,
-    )
+    is_text = [value.type.tensor_type.elem_type == TensorProto.STRING for value in model.graph.output]
+    with Isolated(lambda: _compiled(source, names, is_text, checked=feeds is None)) as run:
+        try:
+            run(None)
+        except Exception as error:  # whatever OpenVINO raises
+            raise ConversionError(f"OpenVINO cannot run {source}: {_last_line(error)}") from error
+        records = verification.verify(
+            _Running(run),
+            verification.Description("OpenVINO", names, untyped, checks_sizes=False, config=_IN_FLOAT32),
+            model,
+            feeds=feeds,
+            seed=seed,
+            batch_count=batch_count,
+            described_by=described_by,
+            progress=progress,
+        )
     faults = faults_of(read_ir(Path(source)))
     explained = f"; known faults of OpenVINO here: {'; '.join(faults)}" if faults else ""
     return [
@@ -105,15 +91,51 @@ def verify(
 
 
 class _Running:
-    """An IR that runs in OpenVINO."""
+    """An IR that runs in OpenVINO, in a process of its own: some inputs end it."""
 
-    def __init__(self, run: Callable[[Mapping[str, Array]], list[Array]]) -> None:
-        self.run = run
+    def __init__(self, run: Isolated) -> None:
+        self._run = run
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        results: list[Array] = self._run(feeds)
+        return results
 
     def refusal(self, error: Exception) -> Refused:
+        if isinstance(error, EndedError):
+            return Refused("OpenVINO", str(error))
         if not isinstance(error, RuntimeError):
             raise error
         return Refused("OpenVINO", _last_line(error) + _shapes_of_node(error))
+
+
+def _compiled(
+    source: str | os.PathLike[str], names: Sequence[str], is_text: Sequence[bool], *, checked: bool
+) -> Callable[[Mapping[str, Array] | None], list[Array]]:
+    """Runs an IR on inputs by name; for no inputs it does nothing.
+
+    Args:
+        checked: Whether to see first whether the shapes fit: the plugin computes with generated sizes that do not.
+    """
+    openvino = importlib.import_module("openvino")
+    core = openvino.Core()
+    model = core.read_model(source)
+    compiled = core.compile_model(model, "CPU", _EXACT)
+    # OpenVINO's arrays of strings have another type for each length, and none if there are no strings. It hands out
+    # bfloat16 as float16 of the same bits.
+    dtypes = [np.dtype(object) if text else None for text in is_text]
+
+    def run(batch: Mapping[str, Array] | None) -> list[Array]:
+        if batch is None:
+            return []
+        if checked and model.is_dynamic() and all(batch[name].size for name in names):
+            model.clone().reshape({k: list(batch[name].shape) for k, name in enumerate(names)})
+        # By position: OpenVINO may know a tensor by several names. It takes strings as numpy's, not as objects.
+        given = [batch[name].astype(str) if batch[name].dtype == object else batch[name] for name in names]
+        results = compiled(given).values()
+        ports = zip(results, compiled.outputs, dtypes, strict=True)
+        return [_array(value, port.get_element_type() == openvino.Type.bf16, dtype) for value, port, dtype in ports]
+
+    return run
 
 
 def _array(value: Any, is_bfloat16: bool, dtype: Any) -> Array:

@@ -44,6 +44,7 @@ class Description:
         outputs: The names of its outputs, in order, with their element types as far as they are known.
         specs: Its sparse and ragged tensors and bags.
         layout: Its sizes.
+        checks_sizes: Whether it refuses sizes that do not fit.
         config: Entries of the configuration of ONNX Runtime's session, by which the model is run.
     """
 
@@ -52,6 +53,7 @@ class Description:
     outputs: Mapping[str, str]
     specs: CompositeSpecs = NOTHING_SAID
     layout: Layout = GUESSED
+    checks_sizes: bool = True
     config: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -126,6 +128,7 @@ def verify(
             differences=IntendedDifferences.of(described, probe),
             computed=half_floats(described),
             random=random_outputs(described),
+            source_checks=description.checks_sizes,
         )
 
 
