@@ -27,6 +27,7 @@ def verify(
     batch_count: int = len(KINDS),
     described_by: ModelProto | None = None,
     progress: Callable[[str], None] | None = None,
+    input_lines: dict[str, str] | None = None,
 ) -> list[Record]:
     """Run a model and its fused or ragged form in ONNX Runtime on the same inputs and compare the outputs.
 
@@ -42,6 +43,7 @@ def verify(
         batch_count: How many batches to run on generated inputs.
         described_by: The fused model before it was lowered.
         progress: Called with what is being run.
+        input_lines: Filled with what each input was taken for when inputs were generated.
 
     Returns:
         One record per output.
@@ -66,6 +68,7 @@ def verify(
             batch_count=batch_count,
             described_by=described_by,
             progress=progress,
+            input_lines=input_lines,
         )
 
 

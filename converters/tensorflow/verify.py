@@ -40,6 +40,7 @@ def verify(
     tables: Mapping[str, Array] | None = None,
     described_by: ModelProto | None = None,
     progress: Callable[[str], None] | None = None,
+    input_lines: dict[str, str] | None = None,
 ) -> list[Record]:
     """Run a source in TensorFlow and its model in ONNX Runtime on the same inputs and compare the outputs.
 
@@ -60,6 +61,7 @@ def verify(
         tables: The tables that `convert` left beside the model.
         described_by: The model before it was lowered: its operators say what the inputs are for.
         progress: Called with what is being run.
+        input_lines: Filled with what each input was taken for when inputs were generated.
 
     Returns:
         One record per output.
@@ -88,6 +90,7 @@ def verify(
             tables=tables,
             described_by=described_by,
             progress=progress,
+            input_lines=input_lines,
         )
 
 

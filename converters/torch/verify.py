@@ -26,6 +26,7 @@ def verify(
     batch_count: int = len(KINDS),
     described_by: ModelProto | None = None,
     progress: Callable[[str], None] | None = None,
+    input_lines: dict[str, str] | None = None,
 ) -> list[Record]:
     """Run a program in torch and its model in ONNX Runtime on the same inputs and compare the outputs.
 
@@ -42,6 +43,7 @@ def verify(
         batch_count: How many batches to run on generated inputs.
         described_by: The model before it was lowered: its operators say what the inputs are for.
         progress: Called with what is being run.
+        input_lines: Filled with what each input was taken for when inputs were generated.
 
     Returns:
         One record per output.
@@ -61,6 +63,7 @@ def verify(
         batch_count=batch_count,
         described_by=described_by,
         progress=progress,
+        input_lines=input_lines,
     )
 
 

@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 _IDS = 4  # integers without known bounds are below this
 
 #: How rows may be given, in the order in which they are tried.
-PARTITIONS = ("lengths", "limits", "splits", "starts", "rowids", "values")
+PARTITIONS = ("lengths", "rowids", "limits", "starts", "splits", "values")
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,20 @@ class Partition:
 
     kind: str
     unit: int = 1
+
+
+class Message(bytes):
+    """A serialized message that knows what is in it.
+
+    Attributes:
+        context: The values of its features by key.
+        lists: The values of each list of its feature lists by key.
+        has_lists: Whether the model takes feature lists.
+    """
+
+    context: dict[bytes, list[Any]]
+    lists: dict[bytes, list[list[Any]]]
+    has_lists: bool
 
 
 class Messages:
@@ -81,7 +95,7 @@ class Messages:
             messages[b] = self._message(int(lengths[b[0] if b else 0]) * self._multiple, with_gaps=with_gaps)
         return messages
 
-    def _message(self, length: int, *, with_gaps: bool) -> bytes:
+    def _message(self, length: int, *, with_gaps: bool) -> Message:
         steps = self._rng.integers(0, 3, length).tolist()
         context: dict[bytes, tuple[DType, ListOfValues]] = {}
         lists: dict[bytes, tuple[DType, list[ListOfValues]]] = {}
@@ -94,7 +108,11 @@ class Messages:
                 lists[feature.key] = feature.dtype, [self._of(feature, size) for size in steps]
             else:
                 context[feature.key] = feature.dtype, self._of(feature, length)
-        return serialized_example(context, lists)
+        message = Message(serialized_example(context, lists))
+        message.context = {key: list(values) for key, (_, values) in context.items()}
+        message.lists = {key: [list(values) for values in each] for key, (_, each) in lists.items()}
+        message.has_lists = any(feature.in_lists for feature in self._features)
+        return message
 
     def _of(self, feature: ParsedFeature, length: int) -> ListOfValues:
         """As many values as a feature has; of one with any number, that of a list of this length."""

@@ -10,13 +10,14 @@ import numpy as np
 from onnx import ModelProto, ValueInfoProto, helper
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.verification.batches import Attempt, Attempts, Refused, compare_batches
+from onnx_sparse.converters.verification.batches import Attempts, Refused, compare_batches
 from onnx_sparse.converters.verification.comparison import Record, half_floats
+from onnx_sparse.converters.verification.input_lines import input_lines as lines_of
 from onnx_sparse.converters.verification.input_roles import find_roles
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
 from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.layout import GUESSED, Layout
-from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs
+from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs, recorded_specs
 from onnx_sparse.converters.verification.random_values import random_outputs
 from onnx_sparse.converters.verification.sample_inputs import KINDS, NOTHING_SAID, Batch, CompositeSpecs, Sampler
 from onnx_sparse.converters.verification.settling import settle
@@ -68,6 +69,7 @@ def verify(
     tables: Mapping[str, Array] | None = None,
     described_by: ModelProto | None = None,
     progress: Callable[[str], None] | None = None,
+    input_lines: dict[str, str] | None = None,
 ) -> list[Record]:
     """Run a source and its model in ONNX Runtime on the same inputs and compare the outputs.
 
@@ -91,6 +93,7 @@ def verify(
         tables: The data of initializers that are beside the model.
         described_by: The model before it was lowered: its operators say what the inputs are for.
         progress: Called with what is being run.
+        input_lines: Filled with what each input was taken for when inputs were generated.
 
     Returns:
         One record per output.
@@ -118,11 +121,17 @@ def verify(
             values: Sequence[Array] = probed((tuple(names), batch))
             return values
 
-        attempts = _attempts(
-            described, description, ragged, run_source, probe, feeds=feeds, seed=seed, count=batch_count
-        )
+        sampler = Sampler(ragged.as_sparse(described), ragged.specs(description.specs))
+        attempts = Attempts(sampler, run_source, seed, description.layout)
+        if feeds is None:
+            settle(sampler, probe, seed)
+            attempted = attempts.some(batch_count)
+            if input_lines is not None:
+                input_lines.update(lines_of(sampler))
+        else:
+            attempted = [attempts.of(_given(ragged.of_source(feeds), description.inputs))]
         return compare_batches(
-            attempts,
+            attempted,
             description.outputs,
             lambda batch: run_model((tuple(description.outputs), batch)),
             differences=IntendedDifferences.of(described, probe),
@@ -132,27 +141,44 @@ def verify(
         )
 
 
-def _attempts(
-    described: ModelProto,
-    description: Description,
-    ragged: RaggedInputs,
-    run_source: Callable[[str, Mapping[str, Array]], Sequence[Array]],
-    probe: Callable[[Sequence[str], Mapping[str, Array]], Sequence[Array]],
-    *,
-    feeds: Mapping[str, Array] | None,
-    seed: int,
-    count: int,
-) -> list[Attempt]:
-    """What the source makes of the given inputs, or of generated ones."""
-    sampler = Sampler(ragged.as_sparse(described), ragged.specs(description.specs))
-    attempts = Attempts(sampler, run_source, seed, description.layout)
-    if feeds is None:
-        settle(sampler, probe, seed)
-        return attempts.some(count)
-    given = ragged.of_source(feeds)
-    if missing := [name for name in description.inputs if name not in given]:
+def example_inputs(model: ModelProto, *, seed: int = 0, tables: Mapping[str, Array] | None = None) -> dict[str, Array]:
+    """Inputs for one run of a model, as they are made for verification: an ordinary batch.
+
+    Args:
+        model: A model before it is lowered: its operators say what the inputs are for.
+        seed: The same seed gives the same inputs.
+        tables: The data of initializers that are beside the model.
+
+    Returns:
+        One array per input; strings as objects of type str, messages as objects of type `Message`.
+    """
+    names = [value.name for value in model.graph.input]
+    ragged = RaggedInputs(model, names)
+    sampler = Sampler(model, recorded_specs(model))
+    description = Description("the model", names, {value.name: "" for value in model.graph.output})
+    with Isolated(lambda: _runner(model, ragged, tables, description)) as run:
+
+        def run_model(kind: str, batch: Mapping[str, Array]) -> Sequence[Array]:
+            try:
+                outputs: Sequence[Array] = run((tuple(description.outputs), batch))
+            except Exception as error:  # whatever ONNX Runtime raises
+                raise Refused("ONNX Runtime", str(error)) from error
+            return outputs
+
+        settle(sampler, lambda names, batch: run((tuple(names), batch)), seed)
+        first, *_ = Attempts(sampler, run_model, seed).some(1)
+    return first.batch.feeds
+
+
+def _given(feeds: Mapping[str, Array], inputs: Sequence[str]) -> Batch:
+    """The batch that is given.
+
+    Raises:
+        ConversionError: An input is missing.
+    """
+    if missing := [name for name in inputs if name not in feeds]:
         raise ConversionError(f"no value is given for input {', '.join(missing)}")
-    return [attempts.of(Batch("given", dict(given)))]
+    return Batch("given", dict(feeds))
 
 
 def _runner(
