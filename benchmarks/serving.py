@@ -53,7 +53,7 @@ def make_model(path: Path) -> None:
     onnx.save(model, path)
 
 
-def make_requests(features: onnx_sparse.model_features.Features, count: int) -> list[dict[str, np.ndarray]]:
+def make_requests(features: onnx_sparse.rows.model_features.Features, count: int) -> list[dict[str, np.ndarray]]:
     """Requests of four rows."""
     rng = np.random.default_rng(1)
     return [

@@ -20,7 +20,7 @@ from machine import this_machine
 
 import onnx_sparse
 from onnx_sparse.converters.tensorflow import convert
-from onnx_sparse.quantization import FORMATS, TableChange
+from onnx_sparse.models.quantization import FORMATS, TableChange
 
 Array = np.ndarray[Any, Any]
 

@@ -17,7 +17,7 @@ from onnx import helper
 from tritonclient.utils import deserialize_bytes_tensor, np_to_triton_dtype, serialize_byte_tensor
 
 import onnx_sparse
-from onnx_sparse.model_features import Features, InputType
+from onnx_sparse.rows.model_features import Features, InputType
 
 #: The header with the number of bytes of JSON, behind which binary tensors follow.
 HEADER_LENGTH = "Inference-Header-Content-Length"

@@ -24,15 +24,15 @@ from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.validation import KernelError
 
 if TYPE_CHECKING:
-    from onnx_sparse.canonical import canonicalize
-    from onnx_sparse.evaluator import reference_ops
-    from onnx_sparse.example_arrays import example_array
-    from onnx_sparse.function_bodies import embed_functions, lower
-    from onnx_sparse.fusing import fuse
-    from onnx_sparse.model_features import features
-    from onnx_sparse.quantization import quantize_tables
-    from onnx_sparse.ragged_inputs import to_ragged
-    from onnx_sparse.runtime import InferenceSession, get_library_path, register, session_options
+    from onnx_sparse.converters.onnx.fusing import fuse
+    from onnx_sparse.converters.ragged.inputs import to_ragged
+    from onnx_sparse.models.canonical import canonicalize
+    from onnx_sparse.models.evaluator import reference_ops
+    from onnx_sparse.models.function_bodies import embed_functions, lower
+    from onnx_sparse.models.quantization import quantize_tables
+    from onnx_sparse.rows.example_arrays import example_array
+    from onnx_sparse.rows.model_features import features
+    from onnx_sparse.sessions.runtime import InferenceSession, get_library_path, register, session_options
 
 __version__ = "0.1.0"
 

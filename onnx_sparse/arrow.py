@@ -16,11 +16,11 @@ import onnxruntime as ort
 import pyarrow as pa
 from onnx import ModelProto
 
-from onnx_sparse.columns import Array
-from onnx_sparse.model_features import Features, features
-from onnx_sparse.row_independence import compare, try_rows
-from onnx_sparse.runtime import InferenceSession
+from onnx_sparse.rows.columns import Array
+from onnx_sparse.rows.model_features import Features, features
+from onnx_sparse.rows.row_independence import compare, try_rows
 from onnx_sparse.schemas.features import listed
+from onnx_sparse.sessions.runtime import InferenceSession
 
 #: A part of a table.
 Batch: TypeAlias = "pa.Table | pa.RecordBatch"

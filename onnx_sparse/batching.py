@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from onnx_sparse.columns import Array
-from onnx_sparse.model_features import Features, Model, features
-from onnx_sparse.row_independence import reason_against_joining
+from onnx_sparse.rows.columns import Array
+from onnx_sparse.rows.model_features import Features, Model, features
+from onnx_sparse.rows.row_independence import reason_against_joining
 from onnx_sparse.schemas.features import Feature, splits_role
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _begins(counts: Sequence[int]) -> Array:
 def _concatenated(arrays: Sequence[Array]) -> Array:
     """Rows one after another; messages, of type void, may have different numbers of bytes."""
     if arrays[0].dtype.kind == "V" and arrays[0].dtype.names is None and len({a.dtype.itemsize for a in arrays}) > 1:
-        from onnx_sparse.example_arrays import example_array
+        from onnx_sparse.rows.example_arrays import example_array
 
         return example_array([message for array in arrays for message in array.tolist()])
     return np.concatenate(arrays)

@@ -17,7 +17,7 @@ ROOT = Path(onnx_sparse.__file__).parent
 #: run a model that has been converted.
 FROM_CONVERTERS = {
     "onnx_sparse.converters.ascend.atb.operation": {"onnx_sparse"},
-    "onnx_sparse.converters.graph_emitter": {"onnx_sparse"},
+    "onnx_sparse.converters.writing.graph_emitter": {"onnx_sparse"},
     "onnx_sparse.converters.onnx.verify": {"onnx_sparse"},
     "onnx_sparse.converters.openvino.verify": {"onnx_sparse"},
     "onnx_sparse.converters.tensorflow.verify": {"onnx_sparse"},

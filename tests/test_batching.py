@@ -68,9 +68,9 @@ def test_joined_requests(given_requests):
 
 
 def test_nested_rows():
-    known = onnx_sparse.model_features.Features(
+    known = onnx_sparse.rows.model_features.Features(
         [Feature("x", "ragged", {"values": "v", "row_splits": "outer", "row_splits_1": "inner"})],
-        {name: onnx_sparse.model_features.InputType(7, (None,)) for name in ("v", "outer", "inner")},
+        {name: onnx_sparse.rows.model_features.InputType(7, (None,)) for name in ("v", "outer", "inner")},
     )
     first, second = ([[[1, 2], []], []], [[[3]], [[], [4]]])
     feeds, counts = join([known.feeds({"x": first}), known.feeds({"x": second})], known)
@@ -80,9 +80,9 @@ def test_nested_rows():
 
 
 def test_nested_rows_that_do_not_fit():
-    known = onnx_sparse.model_features.Features(
+    known = onnx_sparse.rows.model_features.Features(
         [Feature("x", "ragged", {"values": "v", "row_splits": "outer", "row_splits_1": "inner"})],
-        {name: onnx_sparse.model_features.InputType(7, (None,)) for name in ("v", "outer", "inner")},
+        {name: onnx_sparse.rows.model_features.InputType(7, (None,)) for name in ("v", "outer", "inner")},
     )
     good = known.feeds({"x": [[[1, 2], []], []]})
     for name, array, message in [
@@ -94,8 +94,8 @@ def test_nested_rows_that_do_not_fit():
 
 
 def test_messages_of_different_lengths():
-    known = onnx_sparse.model_features.Features(
-        [Feature("m", "example", {"serialized": "m"})], {"m": onnx_sparse.model_features.InputType(8, (None,))}
+    known = onnx_sparse.rows.model_features.Features(
+        [Feature("m", "example", {"serialized": "m"})], {"m": onnx_sparse.rows.model_features.InputType(8, (None,))}
     )
     feeds, counts = join([known.feeds({"m": [b"a", b"bcd"]}), known.feeds({"m": [b"e" * 9]})], known)
     assert counts == [2, 1]

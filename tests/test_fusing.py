@@ -9,7 +9,7 @@ from fused_models import SCATTERED_ROWS, Pair
 from onnx import ModelProto, parser
 
 import onnx_sparse
-from onnx_sparse.function_bodies import embed_functions
+from onnx_sparse.models.function_bodies import embed_functions
 from onnx_sparse.schemas import DOMAIN
 
 FEEDS = {
@@ -122,7 +122,7 @@ def test_names_are_not_taken_twice():
 
 
 def test_large_tables_are_not_copied_through_protobuf(monkeypatch: pytest.MonkeyPatch):
-    from onnx_sparse import large_models
+    from onnx_sparse.models import large_models
 
     monkeypatch.setattr(large_models, "_SMALL", 64)
     monkeypatch.setattr(large_models.detach_large_tensors, "__defaults__", (64,))

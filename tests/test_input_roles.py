@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_sparse.converters.verification.input_roles import find_roles
+from onnx_sparse.rows.input_roles import find_roles
 from onnx_sparse.schemas import DOMAIN, OPS
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from onnx_sparse import onnxruntime_packages
 from onnx_sparse.cli import doctor
+from onnx_sparse.sessions import onnxruntime_packages
 
 ROOT = Path(__file__).parents[1]
 
@@ -110,7 +110,7 @@ sys.modules["onnxruntime"] = importlib.util.module_from_spec(spec)
 
 def import_runtime(prepare: str) -> str:
     """What a process says that imports the runtime after some preparation."""
-    program = f"{prepare}\nimport onnx_sparse.runtime, onnx_sparse.runtime"
+    program = f"{prepare}\nimport onnx_sparse.sessions.runtime, onnx_sparse.sessions.runtime"
     command = [sys.executable, "-c", program]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=100).stderr
 

@@ -61,7 +61,7 @@ def modules() -> list[str]:
 @pytest.mark.slow
 def test_every_module_imports_from_the_bare_tree() -> None:
     names = modules()
-    assert {"onnx_sparse.runtime", "onnx_sparse.schemas.fill", "onnx_sparse.converters.openvino"} < set(names)
+    assert {"onnx_sparse.sessions.runtime", "onnx_sparse.schemas.fill", "onnx_sparse.converters.openvino"} < set(names)
     done = run(IMPORT_ALL, ROOT, " ".join(names))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == {}
@@ -73,7 +73,7 @@ def test_the_bare_tree_knows_its_version() -> None:
 
 
 def test_the_bare_tree_runs_models_with_the_python_kernels() -> None:
-    done = run("import onnx_sparse.runtime as r; print(r.available_backends())", ROOT)
+    done = run("import onnx_sparse.sessions.runtime as r; print(r.available_backends())", ROOT)
     assert "python" in done.stdout, done.stderr
 
 
@@ -97,7 +97,7 @@ def test_a_checkout_without_symbolic_links_says_so(checkout: Path) -> None:
 
 @pytest.mark.parametrize("broken", ["onnx", "numpy", "ml_dtypes"])
 def test_a_broken_dependency_is_named_and_nothing_else_is_blamed(broken: str, tmp_path: Path) -> None:
-    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import onnx_sparse.runtime"
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import onnx_sparse.sessions.runtime"
     (tmp_path / f"{broken}.py").write_text("raise ImportError('a library of it is missing')")
     done = run(program, ROOT)
     assert done.stderr.endswith("ImportError: a library of it is missing\n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from onnx_sparse.converters.ascend.atb.operations import coverage as atb_coverage
 from onnx_sparse.converters.ascend.conversion import convert
 from onnx_sparse.converters.ascend.emitter import notes
-from onnx_sparse.converters.registry import CoverageRow
+from onnx_sparse.converters.writing.registry import CoverageRow
 
 __all__ = ["CoverageRow", "convert", "coverage", "notes"]
 

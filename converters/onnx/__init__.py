@@ -5,7 +5,7 @@ The files are those of tf2onnx and of torch's exporters. `onnx_sparse.fuse` appl
 
 from __future__ import annotations
 
-from onnx_sparse.converters.onnx.rules import PHASES
+from onnx_sparse.converters.onnx.phases import PHASES
 from onnx_sparse.converters.onnx.verify import verify
 
 __all__ = ["PHASES", "verify"]

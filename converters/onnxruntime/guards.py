@@ -46,7 +46,7 @@ from onnx_sparse.converters.onnxruntime.products import (
 from onnx_sparse.converters.onnxruntime.recurrent import NoRows
 from onnx_sparse.converters.rewriting.engine import rewrite_once
 from onnx_sparse.converters.rewriting.explanation import Attempt
-from onnx_sparse.converters.verification.input_roles import find_roles
+from onnx_sparse.rows.input_roles import find_roles
 
 __all__ = ["GUARDS", "Example", "Guard", "guard"]
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
-from onnx_sparse.converters.graphs import subgraphs
-from onnx_sparse.converters.rewriting.graph import attribute
+from onnx_sparse.models.graphs import attribute, subgraphs
 from onnx_sparse.schemas import DOMAIN, OPS
 
 #: Integers from here on are large.

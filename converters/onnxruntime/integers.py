@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, TensorProto
 
-from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.onnxruntime.examples import one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard
-from onnx_sparse.converters.rewriting.graph import Graph, attribute, attributes
-from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.models.graphs import attribute, attributes
 
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64)
 

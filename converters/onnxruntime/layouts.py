@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
-from onnx_sparse.converters.graphs import graphs, subgraphs
-from onnx_sparse.converters.rewriting.graph import attribute
-from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.models.graphs import attribute, graphs, subgraphs
 
 #: The orders from channels second to channels last: only those are carried along.
 _CHANNELS_LAST = ([0, 2, 3, 1], [0, 2, 3, 4, 1])

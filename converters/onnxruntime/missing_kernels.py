@@ -9,8 +9,9 @@ from onnx import NodeProto
 
 from onnx_sparse.converters.onnxruntime.examples import one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard
-from onnx_sparse.converters.onnxruntime.kernel_types import KERNELS, computed_in, operands
-from onnx_sparse.converters.rewriting.graph import Graph, attributes
+from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.converters.writing.kernel_types import KERNELS, computed_in, operands
+from onnx_sparse.models.graphs import attributes
 from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS
 
 

@@ -7,7 +7,8 @@ from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
 from onnx_sparse.converters.onnxruntime.examples import one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard
-from onnx_sparse.converters.rewriting.graph import Graph, attribute, attributes
+from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.models.graphs import attribute, attributes
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 _NODE = helper.make_node

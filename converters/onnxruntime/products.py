@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
-from onnx_sparse.converters.einsum import einsum
-from onnx_sparse.converters.graphs import subgraphs
 from onnx_sparse.converters.onnxruntime.examples import of_nodes, one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard, may_be_empty
-from onnx_sparse.converters.rewriting.graph import Graph, attribute
+from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.converters.writing.einsum import einsum
+from onnx_sparse.models.graphs import attribute, subgraphs
 
 _NODE = helper.make_node
 

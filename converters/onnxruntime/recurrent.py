@@ -7,7 +7,8 @@ from onnx import NodeProto, TensorProto, helper
 
 from onnx_sparse.converters.onnxruntime.examples import of_nodes
 from onnx_sparse.converters.onnxruntime.guard import Guard
-from onnx_sparse.converters.rewriting.graph import Graph, attribute, attributes
+from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.models.graphs import attribute, attributes
 
 _NODE = helper.make_node
 

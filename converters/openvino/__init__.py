@@ -10,7 +10,7 @@ from onnx_sparse.converters.openvino.conversion import convert
 from onnx_sparse.converters.openvino.extensions import extensions
 from onnx_sparse.converters.openvino.handlers import HANDLERS
 from onnx_sparse.converters.openvino.verify import verify
-from onnx_sparse.converters.registry import CoverageRow
+from onnx_sparse.converters.writing.registry import CoverageRow
 
 __all__ = ["CoverageRow", "convert", "coverage", "extensions", "verify"]
 

@@ -13,7 +13,6 @@ import onnx
 from onnx import ModelProto, TensorProto
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNodes, first_line
-from onnx_sparse.converters.graph_emitter import value_info
 from onnx_sparse.converters.onnxruntime.gathers import PlacesInScalar
 from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED, guard
 from onnx_sparse.converters.openvino import compression
@@ -26,7 +25,8 @@ from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.openvino.model_ports import parameter, port_names, port_shape
 from onnx_sparse.converters.openvino.quotients import signed_quotients
 from onnx_sparse.converters.openvino.untrue_sizes import without_untrue_sizes
-from onnx_sparse.converters.tensor import Shape, Tensor
+from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.tensor import Shape, Tensor
 
 #: The limit of protocol buffers; the tools of the onnx package refuse larger models.
 _LARGEST_PROTO = 2**31 - 1

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.openvino.element_types import CARRIED, ONNX_TYPES
 from onnx_sparse.converters.openvino.ir import Layer, Network, Port
 from onnx_sparse.converters.openvino.ir.reader import split_names
-from onnx_sparse.converters.tensor import Shape, Tensor
+from onnx_sparse.converters.writing.tensor import Shape, Tensor
+from onnx_sparse.models.graphs import Names
 
 
 def parameter(layer: Layer, name: str) -> Tensor:

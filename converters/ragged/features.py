@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 import onnx
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper
 
-from onnx_sparse.converters.emitter import Emitter
-from onnx_sparse.converters.graphs import graphs, read_names, rename
-from onnx_sparse.converters.ragged.rules import PHASE
 from onnx_sparse.converters.rewriting.engine import Phase, rewrite
-from onnx_sparse.converters.rewriting.graph import Graph, names_of
-from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.partitions import coordinates_of, dense_shape_of, of_splits
-from onnx_sparse.converters.tensorflow.rewriting.pruning import ColumnByGather, KeepColumn
+from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.converters.rewriting.rules.pruning import ColumnByGather, KeepColumn
+from onnx_sparse.converters.rewriting.rules.ragged import PHASE
+from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.partitions import coordinates_of, dense_shape_of, of_splits
+from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.models.graphs import graphs, names_of, read_names, rename
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.declaration import dtype_name
 from onnx_sparse.schemas.features import Feature, features_of, write_features
@@ -121,7 +121,7 @@ def _with_splits(
     """A copy of the model in which the triples of some features are computed from row splits."""
     made = ModelProto()
     made.CopyFrom(model)
-    names = names_of(graphs(made.graph))
+    names = names_of(made)
     graph = Graph(made.graph, names=names)
     inserted: dict[str, _Inserted] = {}
     renamed: dict[str, str] = {}

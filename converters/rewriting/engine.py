@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from onnx import ModelProto
 
-from onnx_sparse.converters.graphs import graphs, subgraphs
 from onnx_sparse.converters.rewriting.explanation import Attempt
-from onnx_sparse.converters.rewriting.graph import KNOWN_DOMAINS, Graph, names_of
+from onnx_sparse.converters.rewriting.graph import KNOWN_DOMAINS, Graph
 from onnx_sparse.converters.rewriting.rule import Rule
+from onnx_sparse.models.graphs import graphs, names_of, subgraphs
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 
 #: Rules that are applied together until none fires.
@@ -36,7 +36,7 @@ def rewrite_once(model: ModelProto, phases: Sequence[Phase]) -> list[Attempt]:
 
 def _applied(model: ModelProto, phases: Sequence[Phase], *, repeated: bool) -> list[Attempt]:
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=1)
-    graph = Graph(model.graph, names=names_of(graphs(model.graph)), opset=opset)
+    graph = Graph(model.graph, names=names_of(model), opset=opset)
     attempts = _rewrite(graph, phases, repeated=repeated)
     uses_domain = any(node.domain == DOMAIN for inner in graphs(model.graph) for node in inner.node)
     if uses_domain and all(entry.domain != DOMAIN for entry in model.opset_import):

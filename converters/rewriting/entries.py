@@ -7,8 +7,9 @@ from typing import TypeGuard
 
 from onnx import NodeProto
 
-from onnx_sparse.converters.rewriting.graph import Graph, attribute
+from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.sizes import shape_sizes, size_of, sizes
+from onnx_sparse.models.graphs import attribute
 
 #: The end of a slice without an end.
 FAR = 2**31 - 1

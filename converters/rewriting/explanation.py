@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from onnx import ModelProto
 
-from onnx_sparse.converters.graphs import graphs
+from onnx_sparse.models.graphs import graphs
 
 
 @dataclass(frozen=True)

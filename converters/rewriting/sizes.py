@@ -9,7 +9,8 @@ import math
 
 from onnx import NodeProto, numpy_helper
 
-from onnx_sparse.converters.rewriting.graph import Graph, attribute
+from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.models.graphs import attribute
 
 Size = tuple[int, tuple[tuple[str, int], ...]]
 

@@ -6,13 +6,13 @@ extra, which is imported when `convert` or `load` is called.
 
 from __future__ import annotations
 
-from onnx_sparse.converters.registry import CoverageRow
 from onnx_sparse.converters.tensorflow.conversion import convert
 from onnx_sparse.converters.tensorflow.explanation import Explanation
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS
 from onnx_sparse.converters.tensorflow.load import load
 from onnx_sparse.converters.tensorflow.verify import verify
 from onnx_sparse.converters.verification.comparison import Record
+from onnx_sparse.converters.writing.registry import CoverageRow
 
 __all__ = ["CoverageRow", "Explanation", "Record", "convert", "coverage", "load", "verify"]
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.reading import sorted_table
+from onnx_sparse.converters.writing.tensor import Array
 
 
 @dataclass(frozen=True)

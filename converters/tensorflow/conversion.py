@@ -9,23 +9,23 @@ from typing import Any
 import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto, defs
 
-from onnx_sparse.converters.arrays_on_disk import NoRoomError
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
-from onnx_sparse.converters.feature_record import record_features
-from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.onnxruntime.bfloat16 import compute_in_float
 from onnx_sparse.converters.onnxruntime.guards import guard
 from onnx_sparse.converters.onnxruntime.layouts import carry_transpositions
 from onnx_sparse.converters.onnxruntime.not_a_number import PlaceOfNaN
 from onnx_sparse.converters.rewriting.explanation import Attempt, count_nodes
-from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.explanation import Explanation, count_source_nodes
+from onnx_sparse.converters.tensorflow.feature_record import record_features
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.tensorflow.naming import name_inputs_and_outputs
-from onnx_sparse.converters.tensorflow.rewriting import rewrite
+from onnx_sparse.converters.tensorflow.phases import rewrite
 from onnx_sparse.converters.tensorflow.simplification import simplify
 from onnx_sparse.converters.tensorflow.source import Frozen, Source
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
+from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.models.arrays_on_disk import NoRoomError
+from onnx_sparse.models.graphs import graphs
 from onnx_sparse.schemas import DOMAIN, OPS
 
 #: The limit of protocol buffers; the tools of the onnx package refuse larger models.

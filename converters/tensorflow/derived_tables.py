@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from onnx_sparse.converters.arrays_on_disk import empty_array
 from onnx_sparse.converters.rewriting.rule import Match, Rule
-from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.editable_graph import EditableGraph
 from onnx_sparse.converters.tensorflow.explanation import Derivation
 from onnx_sparse.converters.tensorflow.lazy_imports import require
+from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.models.arrays_on_disk import empty_array
 
 #: How many rows are computed at a time.
 _CHUNK = 1 << 18

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from onnx_sparse.converters.arrays_on_disk import row_ranges
-from onnx_sparse.converters.names import Names
-from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.explanation import computes
 from onnx_sparse.converters.tensorflow.lazy_imports import require
+from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.models.arrays_on_disk import row_ranges
+from onnx_sparse.models.graphs import Names
 
 
 class EditableGraph:

@@ -9,13 +9,13 @@ from unittest import mock
 
 import numpy as np
 
-from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.derived_tables import derive_tables
 from onnx_sparse.converters.tensorflow.explanation import Derivation
 from onnx_sparse.converters.tensorflow.large_tables import is_large, set_aside, with_rows
 from onnx_sparse.converters.tensorflow.late_variables import LateVariables
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.loops_of_tensorflow_1 import with_functions
+from onnx_sparse.converters.writing.tensor import Array
 
 #: The attributes of functions, and of their calls, by which Grappler does not inline them.
 _KEEP_FUNCTIONS = ("_XlaMustCompile", "_noinline", "_xla_compile_id")

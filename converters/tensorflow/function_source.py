@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.freeze import freeze_function
 from onnx_sparse.converters.tensorflow.late_variables import LateVariables
 from onnx_sparse.converters.tensorflow.lazy_imports import require
@@ -19,6 +18,7 @@ from onnx_sparse.converters.tensorflow.source import (
     select,
 )
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs, RaggedInput, SparseInput
+from onnx_sparse.converters.writing.tensor import Array
 
 
 class FunctionSource(Source):

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.converters.errors import ConversionError, first_line
-from onnx_sparse.converters.names import Names
-from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.attributes import every_node
 from onnx_sparse.converters.tensorflow.damaged_constants import refuse_damaged_constants
 from onnx_sparse.converters.tensorflow.derived_tables import derive_tables
@@ -29,6 +27,8 @@ from onnx_sparse.converters.tensorflow.source import (
     refuse_unknown,
 )
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
+from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.models.graphs import Names
 
 _NO_RESULT = ("Const", "NoOp", "Assert", "Placeholder", "PlaceholderWithDefault")
 

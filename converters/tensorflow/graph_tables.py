@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.source import refuse_unknown
+from onnx_sparse.converters.writing.tensor import Array
 
 #: Keys and values of a table, two vectors of one length.
 Contents = tuple[Any, Any]

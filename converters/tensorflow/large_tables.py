@@ -16,11 +16,10 @@ import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.graphs import graphs
-from onnx_sparse.converters.rewriting.graph import names_of
-from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.source import MOST_ELEMENTS
+from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.models.graphs import graphs, names_of
 
 #: The least number of bytes worth the detour; smaller constants may be worth folding.
 _LARGE = 1 << 20
@@ -124,7 +123,7 @@ def attach(model: ModelProto, tables: Mapping[str, Array], beside: MutableMappin
     del model.graph.input[:]
     model.graph.input.extend(inputs)
     is_large = sum(array.nbytes for array in tables.values() if not _is_repeated(array)) >= LARGE_MODEL
-    names = names_of(graphs(model.graph))
+    names = names_of(model)
     for name, array in tables.items():
         if _is_repeated(array):
             shape = numpy_helper.from_array(np.array(array.shape), names.fresh(f"{name}_shape"))

@@ -16,9 +16,9 @@ from unittest import mock
 
 import numpy as np
 
-from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.checkpoint_index import StoredTensor, large_tensors
 from onnx_sparse.converters.tensorflow.lazy_imports import require
+from onnx_sparse.converters.writing.tensor import Array
 
 #: Variables of fewer bytes are read by TensorFlow.
 LEAST = 1 << 26

@@ -16,9 +16,9 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.tf2onnx_nodes import GraphEmitter
+from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 #: The operators that make the condition or a position, as TensorFlow or ONNX calls them.

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.tensorflow.editable_graph import EditableGraph
 from onnx_sparse.converters.tensorflow.lazy_imports import require
+from onnx_sparse.models.graphs import Names
 
 #: Operators that pass a value on.
 _PASSING = ("Enter", "Merge", "Switch", "Identity", "NextIteration", "Exit")

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from onnx import GraphProto, ModelProto, ValueInfoProto, helper
 
-from onnx_sparse.converters.graphs import graphs, rename
-from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.tensorflow.source import Frozen
+from onnx_sparse.models.graphs import Names, graphs, rename
 
 
 def name_inputs_and_outputs(model: ModelProto, frozen: Frozen) -> Mapping[str, str]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.names import Names
-from onnx_sparse.converters.tensor import Array, Shape
 from onnx_sparse.converters.tensorflow.explanation import Derivation
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
+from onnx_sparse.converters.writing.tensor import Array, Shape
+from onnx_sparse.models.graphs import Names
 
 #: The elements that TensorFlow's optimizer may make for a placeholder: one for each dimension that is not known.
 MOST_ELEMENTS = 2**27

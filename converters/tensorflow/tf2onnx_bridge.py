@@ -18,7 +18,6 @@ from unittest import mock
 from onnx import ModelProto, helper
 
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
-from onnx_sparse.converters.names import Names
 from onnx_sparse.converters.tensorflow.attributes import unknown_attributes
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS
 from onnx_sparse.converters.tensorflow.handlers.example_parsing import DENSE_SHAPES
@@ -29,6 +28,7 @@ from onnx_sparse.converters.tensorflow.loops import convert_loop
 from onnx_sparse.converters.tensorflow.source import Frozen
 from onnx_sparse.converters.tensorflow.tf2onnx_nodes import convert_node
 from onnx_sparse.converters.tensorflow.tf2onnx_workarounds import obey_masks, repair_bodies, repaired
+from onnx_sparse.models.graphs import Names
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.declaration import dtype_name
 

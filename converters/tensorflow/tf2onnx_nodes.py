@@ -7,12 +7,12 @@ from typing import Any
 
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS, Handler
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.lazy_imports import require
+from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.tensor import Array, Shape, Tensor
 from onnx_sparse.schemas.declaration import DType, dtype_name
 
 #: Keys and values of lookup tables, by shared name.

@@ -13,16 +13,16 @@ import onnx
 from onnx import ModelProto
 
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, causes, first_line
-from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.onnxruntime.guards import guard
 from onnx_sparse.converters.rewriting.engine import rewrite
-from onnx_sparse.converters.rewriting.stacks import StackByReshape
+from onnx_sparse.converters.rewriting.rules.stacks import StackByReshape
 from onnx_sparse.converters.torch.handlers import HANDLERS
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
 from onnx_sparse.converters.torch.reductions import correct_reductions
 from onnx_sparse.converters.torch.reshapes import state_inferred_sizes
 from onnx_sparse.converters.torch.source import Source, load
 from onnx_sparse.converters.torch.translation import overload_of, stand_in, translation_table
+from onnx_sparse.models.graphs import graphs
 
 #: The opset of torch's own translations; a later one is made from theirs.
 _OPSET = 18

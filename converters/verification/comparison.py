@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto
 
-from onnx_sparse.converters.graphs import graphs
+from onnx_sparse.models.graphs import graphs
 from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
 
 Array = np.ndarray[Any, Any]

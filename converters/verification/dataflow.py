@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
-from onnx_sparse.converters.graphs import graphs
+from onnx_sparse.models.graphs import graphs
 from onnx_sparse.schemas import DOMAIN
 
 Array = np.ndarray[Any, Any]

@@ -16,9 +16,9 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.verification.dataflow import Origin
-from onnx_sparse.converters.verification.tf_examples import ParsedFeature, serialized_example
-from onnx_sparse.converters.verification.tf_examples import Values as ListOfValues
 from onnx_sparse.converters.verification.values import Values
+from onnx_sparse.rows.tf_examples import ParsedFeature, serialized_example
+from onnx_sparse.rows.tf_examples import Values as ListOfValues
 from onnx_sparse.schemas.declaration import DType
 
 Array = np.ndarray[Any, Any]

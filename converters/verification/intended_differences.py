@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto
 
-from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.verification.settling import Probe
+from onnx_sparse.models.graphs import graphs
 from onnx_sparse.schemas import DOMAIN
 
 Array = np.ndarray[Any, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import GraphProto, ModelProto, NodeProto
 
-from onnx_sparse.converters.graphs import graphs, read_names, subgraphs
+from onnx_sparse.models.graphs import graphs, read_names, subgraphs
 
 _RANDOM = ("Random", "Multinomial", "Bernoulli")
 

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto, TensorShapeProto, ValueInfoProto
 
-from onnx_sparse.converters.graphs import graphs
 from onnx_sparse.converters.verification.constraints import find_constraints
 from onnx_sparse.converters.verification.dataflow import Origin
 from onnx_sparse.converters.verification.example_messages import Messages, Partition
-from onnx_sparse.converters.verification.input_roles import FEWEST_SEGMENTS, TABLE_ROWS, Roles, find_roles
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS, Axis, Layout
 from onnx_sparse.converters.verification.values import HASHED, Values
+from onnx_sparse.models.graphs import graphs
+from onnx_sparse.rows.input_roles import FEWEST_SEGMENTS, TABLE_ROWS, Roles, find_roles
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 Array = np.ndarray[Any, Any]

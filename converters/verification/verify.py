@@ -13,7 +13,6 @@ from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.verification.batches import Attempts, Refused, compare_batches
 from onnx_sparse.converters.verification.comparison import Record, half_floats
 from onnx_sparse.converters.verification.input_lines import input_lines as lines_of
-from onnx_sparse.converters.verification.input_roles import find_roles
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
 from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.layout import GUESSED, Layout
@@ -21,6 +20,7 @@ from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs, reco
 from onnx_sparse.converters.verification.random_values import random_outputs
 from onnx_sparse.converters.verification.sample_inputs import KINDS, NOTHING_SAID, Batch, CompositeSpecs, Sampler
 from onnx_sparse.converters.verification.settling import settle
+from onnx_sparse.rows.input_roles import find_roles
 
 Array = np.ndarray[Any, Any]
 

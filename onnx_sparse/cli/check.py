@@ -57,8 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what is wrong with the model; fails when any of it is an error."""
+    from onnx_sparse.cli.files.model_file import load_model
     from onnx_sparse.cli.forms import FORMS, NOT_FOR, form_of
-    from onnx_sparse.cli.model_file import load_model
 
     model = load_model(arguments.model)
     findings = list(find(model, arguments.model))
@@ -144,7 +144,8 @@ def _runtime_errors(model: ModelProto) -> Iterator[Finding]:
 
 def _opset_errors(model: ModelProto) -> Iterator[Finding]:
     from onnx_sparse.cli.model_graph import opset_imports
-    from onnx_sparse.graphs import all_nodes, unknown_opset
+    from onnx_sparse.models.domain_nodes import unknown_opset
+    from onnx_sparse.models.graphs import all_nodes
     from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 
     opsets = opset_imports(model)
@@ -221,7 +222,7 @@ def _checker(model: ModelProto, path: Path, said: set[str], *, unknown_operators
     """onnx's errors beyond those in `said`; each of its functions stops at the first error."""
     import onnx
 
-    from onnx_sparse.model_files import is_read_by_libraries
+    from onnx_sparse.models.model_files import is_read_by_libraries
 
     steps = (
         # Given the path, the checker finds external data, and takes a model of any size.
@@ -252,7 +253,7 @@ def _external_data(model: ModelProto, path: Path) -> Iterator[Finding]:
     """Tensors that are cut short in the files beside the model; onnx's checker tests only that those files exist."""
     from onnx.external_data_helper import ExternalDataInfo
 
-    from onnx_sparse.graphs import all_tensors
+    from onnx_sparse.models.graphs import all_tensors
 
     for tensor in all_tensors(model):
         if not tensor.external_data:
@@ -277,8 +278,8 @@ def _clean(message: str) -> str:
 
 
 def _canonical_form(model: ModelProto) -> Iterator[Finding]:
-    from onnx_sparse.canonical import canonical_gaps
     from onnx_sparse.cli.model_graph import nodes
+    from onnx_sparse.models.canonical import canonical_gaps
 
     for placed in nodes(model):
         if placed.op and (gaps := canonical_gaps(placed.node)):

@@ -16,7 +16,7 @@ from typing import Any
 
 from onnx_sparse import __version__
 from onnx_sparse.cli import output
-from onnx_sparse.onnxruntime_packages import installation_problem, onnxruntime_packages
+from onnx_sparse.sessions.onnxruntime_packages import installation_problem, onnxruntime_packages
 
 NAME = "doctor"
 SUMMARY = "report what is installed and whether it works"

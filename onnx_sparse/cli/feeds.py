@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
-from onnx_sparse.cli.array_file import Array, read_npy, read_npz
+from onnx_sparse.cli.files.array_file import Array, read_npy, read_npz
 from onnx_sparse.cli.messages import json_leaves, messages_of_file, messages_of_json
 from onnx_sparse.cli.model_graph import required_inputs, shape_of, type_name, type_text
 from onnx_sparse.cli.output import CommandError, UsageError, printable
-from onnx_sparse.converters.verification.input_roles import find_roles
-from onnx_sparse.converters.verification.tf_examples import ParsedFeature
-from onnx_sparse.model_features import Features, check_counts, features
+from onnx_sparse.rows.input_roles import find_roles
+from onnx_sparse.rows.model_features import Features, check_counts, features
+from onnx_sparse.rows.tf_examples import ParsedFeature
 from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
 
 #: An error message lists no more inputs than this: it stays one readable line.

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show the model."""
-    from onnx_sparse.cli.model_file import load_model
+    from onnx_sparse.cli.files.model_file import load_model
 
     described = describe(load_model(arguments.model), arguments.model)
     if arguments.json:
@@ -82,7 +82,7 @@ def describe(model: ModelProto, path: Path) -> dict[str, Any]:
 
 def _describe_features(model: ModelProto) -> list[dict[str, Any]]:
     """The features that a model records; none if its record does not fit it."""
-    from onnx_sparse.model_features import features
+    from onnx_sparse.rows.model_features import features
 
     try:
         known = features(model)
@@ -100,8 +100,8 @@ def _describe_features(model: ModelProto) -> list[dict[str, Any]]:
 
 
 def _describe_node(placed: PlacedNode, against: dict[str, list[str]]) -> dict[str, Any]:
-    from onnx_sparse.canonical import canonical_gaps
     from onnx_sparse.cli.model_graph import type_name
+    from onnx_sparse.models.canonical import canonical_gaps
 
     op = placed.op
     binding = placed.type_binding(op) if op else {}
@@ -131,7 +131,7 @@ def _function_name(*parts: str) -> str:
 
 
 def _show(described: dict[str, Any]) -> None:
-    from onnx_sparse.cli.model_file import size_text
+    from onnx_sparse.cli.files.model_file import size_text
     from onnx_sparse.cli.model_graph import who_runs
 
     opsets = ", ".join(f"{domain} {version}" for domain, version in described["opsets"].items())

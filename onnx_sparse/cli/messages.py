@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.cli.array_file import Array
-from onnx_sparse.cli.message_files import is_json_lines, read_json_lines, read_records
+from onnx_sparse.cli.files.array_file import Array
+from onnx_sparse.cli.files.message_files import is_json_lines, read_json_lines, read_records
 from onnx_sparse.cli.model_graph import type_name
 from onnx_sparse.cli.output import CommandError, printable
-from onnx_sparse.converters.verification.tf_examples import ParsedFeature, Values, serialized_example
+from onnx_sparse.rows.tf_examples import ParsedFeature, Values, serialized_example
 from onnx_sparse.schemas.declaration import DType
 
 #: An error message lists no more features than this: it stays one readable line.

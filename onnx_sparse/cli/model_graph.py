@@ -18,7 +18,7 @@ from onnx import (
 )
 
 from onnx_sparse.cli.output import printable
-from onnx_sparse.graphs import all_tensors, element_types
+from onnx_sparse.models.graphs import all_tensors, element_types
 from onnx_sparse.schemas import DOMAIN, OPS, Op
 from onnx_sparse.schemas.declaration import DType, dtype_name
 from onnx_sparse.schemas.function_body import operator_name

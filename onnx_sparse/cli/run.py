@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from onnx_sparse.cli import output
 
 if TYPE_CHECKING:
-    from onnx_sparse.cli.array_file import Array
+    from onnx_sparse.cli.files.array_file import Array
 
 NAME = "run"
 SUMMARY = "run a model with our kernels"
@@ -61,11 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the model."""
-    from onnx_sparse.cli.array_file import save_npz
     from onnx_sparse.cli.check import refuse_domain_errors
     from onnx_sparse.cli.feeds import read_feeds, read_files
-    from onnx_sparse.cli.model_file import load_model
-    from onnx_sparse.cli.new_file import check_writable
+    from onnx_sparse.cli.files.array_file import save_npz
+    from onnx_sparse.cli.files.model_file import load_model
+    from onnx_sparse.cli.files.new_file import check_writable
     from onnx_sparse.cli.runnable_backends import chosen_backend
 
     if arguments.output:

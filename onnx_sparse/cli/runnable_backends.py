@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from onnx import ModelProto
 
-from onnx_sparse.canonical import canonical_gaps
 from onnx_sparse.cli.model_graph import PlacedNode, is_function_body, type_name
 from onnx_sparse.cli.output import one_line, printable
-from onnx_sparse.graphs import all_graphs, all_nodes, element_types
+from onnx_sparse.models.canonical import canonical_gaps
+from onnx_sparse.models.graphs import all_nodes, element_types, graphs
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import HALF_FLOATS
 
@@ -68,7 +68,7 @@ def untyped_calls(model: ModelProto) -> list[str]:
             for node in all_nodes(function.node)
             if node.domain == DOMAIN or (node.domain, node.op_type, node.overload) in ours
         }
-    places = [(graph.node, set(element_types(graph))) for graph in all_graphs(model.graph)]
+    places = [(graph.node, set(element_types(graph))) for graph in graphs(model.graph)]
     places += [(function.node, set(function.output)) for key, function in functions.items() if key in ours]
     return [
         f"function {printable(node.op_type)} is called without declaring the type of {printable(name)}"

@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List or replace tables."""
-    from onnx_sparse.cli.model_file import load_model
+    from onnx_sparse.cli.files.model_file import load_model
 
     if arguments.action is None and arguments.output is not None:
         raise output.UsageError("-o is for replace")
@@ -128,8 +128,8 @@ def _replace(source: Path, path: Path, files: dict[str, Path]) -> None:
 
     Where another process replaces the model meanwhile, what it has written is read and changed: neither loses a table.
     """
-    from onnx_sparse.cli.model_file import load_model
-    from onnx_sparse.cli.new_file import ChangedError, check_writable, state_of
+    from onnx_sparse.cli.files.model_file import load_model
+    from onnx_sparse.cli.files.new_file import ChangedError, check_writable, state_of
 
     load_model(source)  # first its faults, then those of the paths
     check_writable(path, keep=files.values())
@@ -148,8 +148,8 @@ def _replace(source: Path, path: Path, files: dict[str, Path]) -> None:
 def _write_replaced(
     model: ModelProto, source: Path, path: Path, files: dict[str, Path], made_from: tuple[int, ...] | None
 ) -> None:
-    from onnx_sparse.cli.external_data import location, write_model
-    from onnx_sparse.cli.model_file import serializer
+    from onnx_sparse.cli.files.external_data import location, write_model
+    from onnx_sparse.cli.files.model_file import serializer
 
     initializers = {tensor.name: tensor for tensor in model.graph.initializer}
     tables = {table.tensor.name: table for table in tables_of(model)}
@@ -183,8 +183,8 @@ def _contents(table: Table, file: Path, initializers: dict[str, TensorProto]) ->
     """
     import numpy as np
 
-    from onnx_sparse.cli.array_file import read_npy
-    from onnx_sparse.quantization import quantized_rows, rounded_rows
+    from onnx_sparse.cli.files.array_file import read_npy
+    from onnx_sparse.models.quantization import quantized_rows, rounded_rows
     from onnx_sparse.schemas.declaration import numpy_dtype
 
     tensor, array = table.tensor, np.asarray(read_npy(file, mapped=True), order="C")
@@ -230,8 +230,8 @@ def check_files(model: ModelProto, path: Path) -> None:
     Raises:
         CommandError: A file has another one, or cannot be read.
     """
-    from onnx_sparse.cli.external_data import data_file, location
-    from onnx_sparse.graphs import all_tensors
+    from onnx_sparse.cli.files.external_data import data_file, location
+    from onnx_sparse.models.graphs import all_tensors
 
     checksums = {data_file(path, tensor): location(tensor).get("checksum") for tensor in all_tensors(model)}
     for file, checksum in checksums.items():
@@ -249,7 +249,7 @@ def check_files(model: ModelProto, path: Path) -> None:
 
 
 def _describe(table: Table, path: Path) -> dict[str, Any]:
-    from onnx_sparse.cli.external_data import location
+    from onnx_sparse.cli.files.external_data import location
     from onnx_sparse.cli.model_graph import type_name
     from onnx_sparse.schemas.declaration import numpy_dtype
 
@@ -270,7 +270,7 @@ def _describe(table: Table, path: Path) -> dict[str, Any]:
 
 
 def _show(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    from onnx_sparse.cli.model_file import size_text
+    from onnx_sparse.cli.files.model_file import size_text
 
     output.heading(str(path))
     if not rows:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onnx_sparse.cli import output
-from onnx_sparse.cli.array_file import Array, save_npz
-from onnx_sparse.cli.new_file import new_file
+from onnx_sparse.cli.files.array_file import Array, save_npz
+from onnx_sparse.cli.files.new_file import new_file
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
-from onnx_sparse.canonical import canonicalize
-from onnx_sparse.graphs import DomainNode, Names, domain_nodes
-from onnx_sparse.inlining import without_calls_of_functions
-from onnx_sparse.onnx_tools import with_inferred_types
+from onnx_sparse.models.canonical import canonicalize
+from onnx_sparse.models.domain_nodes import DomainNode, domain_nodes
+from onnx_sparse.models.graphs import Names
+from onnx_sparse.models.inlining import without_calls_of_functions
+from onnx_sparse.models.onnx_tools import with_inferred_types
 from onnx_sparse.python.kernels import CARRIED_ATTRIBUTE, GUARDED_DOMAIN
 from onnx_sparse.schemas import OPSET_VERSION
 from onnx_sparse.schemas.declaration import HALF_FLOATS

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_sparse.cli.array_file import read_npz
-from onnx_sparse.cli.lookup_tables import read
+from onnx_sparse.cli.convert.lookup_tables import read
+from onnx_sparse.cli.files.array_file import read_npz
 from onnx_sparse.cli.output import CommandError
 
 

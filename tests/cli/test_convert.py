@@ -11,7 +11,7 @@ from fused_models import SCATTERED_ROWS
 from onnx import TensorProto
 
 import onnx_sparse
-from onnx_sparse.cli import model_file
+from onnx_sparse.cli.files import model_file
 from onnx_sparse.converters import tensorflow
 
 

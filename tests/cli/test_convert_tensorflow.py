@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto
 
 import onnx_sparse
-from onnx_sparse.cli.verification import failure
+from onnx_sparse.cli.convert.verification import failure
 from onnx_sparse.converters.verification.comparison import Record, Verdict
 
 

@@ -88,10 +88,10 @@ def test_keep_in_a_file(cli, tmp_path):
 
 
 def test_the_shipped_model_is_current(tmp_path):
-    """It equals the result of converting now; `python -m onnx_sparse.cli.demo_tensorflow` records it again."""
+    """It equals the result of converting now; `python -m onnx_sparse.cli.demo.tensorflow_model` records it again."""
     pytest.importorskip("tensorflow")
     pytest.importorskip("tf2onnx")
-    from onnx_sparse.cli import demo_tensorflow
+    from onnx_sparse.cli.demo import tensorflow_model as demo_tensorflow
 
     demo_tensorflow.record(tmp_path)
     now = json.loads((tmp_path / demo.ANSWERS_FILE).read_text())

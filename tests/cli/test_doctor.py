@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from onnx_sparse.cli import doctor
-from onnx_sparse.runtime import available_backends
+from onnx_sparse.sessions.runtime import available_backends
 
 needs_native = pytest.mark.skipif("native" not in available_backends(), reason="the native library is not built")
 

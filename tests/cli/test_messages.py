@@ -14,12 +14,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import onnx_sparse
-from onnx_sparse.cli.message_files import masked_crc32c, read_records
+from onnx_sparse.cli.files.message_files import masked_crc32c, read_records
 from onnx_sparse.cli.messages import messages_of_file
 from onnx_sparse.cli.output import CommandError
-from onnx_sparse.converters.verification.input_roles import find_roles
-from onnx_sparse.runtime import available_backends
+from onnx_sparse.rows.input_roles import find_roles
 from onnx_sparse.schemas import DOMAIN
+from onnx_sparse.sessions.runtime import available_backends
 
 needs_native = pytest.mark.skipif("native" not in available_backends(), reason="the native library is not built")
 

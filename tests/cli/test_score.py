@@ -135,10 +135,10 @@ def json_lines(table: Any, path: Path) -> None:
 
 def test_workers_import_no_commands_and_no_python_kernels():
     """Each worker imports what scoring needs, as often as there are workers."""
-    program = "import sys, onnx_sparse.cli.scoring; print(*sys.modules)"
+    program = "import sys, onnx_sparse.cli.score.local_engine; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     imported = set(done.stdout.split())
-    assert "onnx_sparse.runtime" in imported
+    assert "onnx_sparse.sessions.runtime" in imported
     commands = {"onnx_sparse.cli.convert", "onnx_sparse.cli.triton"}
     assert not imported & {*commands, "onnx_sparse.reference", "onnx_sparse.python.kernels", "rich"}
 
@@ -159,7 +159,7 @@ def test_tfrecord_files(cli, save, tmp_path):
 
     (tmp_path / "a.tfrecord").write_bytes(framed(*map(price_message, range(5))))
     result = cli("score", save(price_model()), tmp_path / "a.tfrecord", "-o", tmp_path / "out")
-    if "native" in onnx_sparse.runtime.available_backends():
+    if "native" in onnx_sparse.sessions.runtime.available_backends():
         assert result.code == 0, result.err
         assert pq.read_table(tmp_path / "out" / "a.parquet")["price"].to_pylist() == [0, 1, 2, 3, 4]
 
@@ -480,6 +480,6 @@ def test_engines_that_are_not_installed(cli, model, folder, tmp_path, monkeypatc
     ids=["ray", "spark", "java"],
 )
 def test_the_gist_of_what_engines_say(message):
-    from onnx_sparse.cli.scoring_remote import gist
+    from onnx_sparse.cli.score.remote_engine import gist
 
     assert gist(message) == "ModuleNotFoundError: No module named 'a'"

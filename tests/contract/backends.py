@@ -18,9 +18,9 @@ from onnx.reference import ReferenceEvaluator
 
 import onnx_sparse
 from onnx_sparse.reference import evaluate
-from onnx_sparse.runtime import InferenceSession, available_backends
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION, Op, example_parsing, hashing, strings
 from onnx_sparse.schemas.declaration import dtype_name
+from onnx_sparse.sessions.runtime import InferenceSession, available_backends
 
 Array = np.ndarray[Any, Any]
 Items = tuple[tuple[str, Any], ...]
@@ -90,7 +90,7 @@ class PlainSession:
         self.session = ort.InferenceSession(model.SerializeToString())
 
     def run(self, output_names: list[str] | None, feed: dict[str, Array]) -> list[Array]:
-        from onnx_sparse import bfloat16
+        from onnx_sparse.sessions import bfloat16
 
         if not bfloat16.needs_conversion(self.session):
             return list(self.session.run(output_names, feed))

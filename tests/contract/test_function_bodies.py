@@ -17,9 +17,9 @@ from contract.models import BRANCHES, DEFAULTED, FUNCTIONS, SEGMENT_SUM, model
 from onnx.reference import ReferenceEvaluator
 
 import onnx_sparse
-from onnx_sparse.graphs import all_nodes
-from onnx_sparse.runtime import available_backends
+from onnx_sparse.models.graphs import all_nodes
 from onnx_sparse.schemas import DOMAIN
+from onnx_sparse.sessions.runtime import available_backends
 
 Portable = Callable[[onnx.ModelProto], onnx.ModelProto]
 

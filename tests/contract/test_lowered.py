@@ -21,7 +21,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import onnx_sparse
-from onnx_sparse.graphs import all_graphs, all_nodes, all_tensors
+from onnx_sparse.models.graphs import all_nodes, all_tensors, graphs
 from onnx_sparse.schemas import OPS, Op
 from onnx_sparse.schemas.declaration import dtype_name
 from onnx_sparse.schemas.function_body import function_proto
@@ -267,7 +267,7 @@ class TestWhatToolsTake:
         constants = {i.name: "initializer" for i in op.inputs if i.shape == ""}
         for m in (example_model(op), example_model(op, constants=constants)):
             lowered = onnx_sparse.lower(m)
-            for graph in all_graphs(lowered.graph):
+            for graph in graphs(lowered.graph):
                 held = {n.output[0] for n in graph.node if n.op_type == "Constant"} | {
                     t.name for t in graph.initializer
                 }

@@ -15,7 +15,7 @@ from contract.models import SEGMENT_SUM, model
 from onnx import ModelProto, numpy_helper
 
 import onnx_sparse
-from onnx_sparse.runtime import available_backends
+from onnx_sparse.sessions.runtime import available_backends
 
 FEEDS = {"data": np.array([[1, 2], [3, 4], [5, 6]], np.float32), "ids": np.array([0, 0, 2])}
 REWRITES = [onnx_sparse.canonicalize, onnx_sparse.embed_functions, onnx_sparse.lower, onnx_sparse.fuse]

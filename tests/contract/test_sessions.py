@@ -27,8 +27,8 @@ from onnxruntime.capi.onnxruntime_pybind11_state import OrtDevice, OrtValueVecto
 
 import onnx_sparse
 from onnx_sparse import KernelError
-from onnx_sparse.model_files import imported_opsets
-from onnx_sparse.runtime import available_backends
+from onnx_sparse.models.model_files import imported_opsets
+from onnx_sparse.sessions.runtime import available_backends
 
 DATA = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
 SORTED, UNSORTED = np.array([0, 0, 2]), np.array([0, 2, 1])
@@ -144,7 +144,7 @@ class TestWaysIn:
 
     def test_a_model_too_large_for_protocol_buffers(self, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
         """The test lowers the limit; the same tensors are split off."""
-        from onnx_sparse import large_models
+        from onnx_sparse.models import large_models
 
         monkeypatch.setattr(large_models, "_SMALL", 1000)
         monkeypatch.setattr(large_models.detach_large_tensors, "__defaults__", (1000,))

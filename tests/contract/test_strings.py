@@ -13,8 +13,8 @@ from contract.fingerprint import fingerprint64
 from onnx import helper
 
 from onnx_sparse.reference import evaluate
-from onnx_sparse.runtime import InferenceSession
 from onnx_sparse.schemas import DOMAIN, OPS
+from onnx_sparse.sessions.runtime import InferenceSession
 
 tf = pytest.importorskip("tensorflow")
 

@@ -9,7 +9,7 @@ import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from onnx_sparse.converters import folding
+from onnx_sparse.converters.writing import folding
 
 MOST = 100
 OPSETS = {"": 18}

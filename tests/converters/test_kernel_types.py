@@ -7,7 +7,7 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_sparse.converters.onnxruntime.kernel_types import KERNELS, operands
+from onnx_sparse.converters.writing.kernel_types import KERNELS, operands
 
 #: Shapes of the inputs after the only operand: axes, sizes.
 OTHERS = {"CumSum": [[]], "Expand": [[2]], "Pad": [[4]], "Tile": [[2]], "TopK": [[1]]}

@@ -11,10 +11,10 @@ import pytest
 from openvino_irs import IrBuilder, type_name
 
 from onnx_sparse import InferenceSession
-from onnx_sparse.canonical import canonical_gaps
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.openvino import convert
-from onnx_sparse.graphs import domain_nodes
+from onnx_sparse.models.canonical import canonical_gaps
+from onnx_sparse.models.domain_nodes import domain_nodes
 
 F = np.float32
 TABLE = F([[-0.2, -0.6], [-0.1, -0.4], [-1.9, -1.8], [-1.0, 1.5], [0.8, -0.7]])

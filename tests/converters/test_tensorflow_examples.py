@@ -26,7 +26,7 @@ from contract.example_messages import (  # noqa: E402
 import onnx_sparse  # noqa: E402
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert  # noqa: E402
-from onnx_sparse.example_arrays import example_array  # noqa: E402
+from onnx_sparse.rows.example_arrays import example_array  # noqa: E402
 
 FEATURES = {
     "age": tf.io.FixedLenFeature([], tf.int64),

@@ -14,9 +14,9 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 from onnx_sparse import InferenceSession  # noqa: E402
-from onnx_sparse.converters import arrays_on_disk  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, large_tables, late_variables, load, verify  # noqa: E402
 from onnx_sparse.converters.tensorflow.checkpoint_index import large_tensors  # noqa: E402
+from onnx_sparse.models import arrays_on_disk  # noqa: E402
 
 F = np.float32
 RNG = np.random.default_rng(0)

@@ -259,7 +259,9 @@ def test_what_tensorflow_refuses_is_refused_or_listed(name: str) -> None:
     specs, body, inputs = CASES[name]
     function = made_of(specs, body)
     model = convert(function)
-    sessions = [onnx_sparse.InferenceSession(model, backend=b) for b in onnx_sparse.runtime.available_backends()]
+    sessions = [
+        onnx_sparse.InferenceSession(model, backend=b) for b in onnx_sparse.sessions.runtime.available_backends()
+    ]
     accepted = []
     for kind, given in inputs.items():
         feeds = {key: np.array(value, np.int64).reshape(np.shape(value)) for key, value in given.items()}

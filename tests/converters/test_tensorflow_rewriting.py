@@ -13,7 +13,7 @@ tf = pytest.importorskip("tensorflow")
 
 import onnx_sparse  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert  # noqa: E402
-from onnx_sparse.converters.tensorflow.rewriting import PHASES  # noqa: E402
+from onnx_sparse.converters.tensorflow.phases import PHASES  # noqa: E402
 from onnx_sparse.schemas import DOMAIN  # noqa: E402
 
 TABLE = tf.Variable(np.random.default_rng(0).standard_normal((10, 3)).astype(np.float32))

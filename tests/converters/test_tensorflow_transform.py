@@ -13,7 +13,7 @@ tf = pytest.importorskip("tensorflow")
 
 import onnx_sparse  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
-from onnx_sparse.example_arrays import example_array  # noqa: E402
+from onnx_sparse.rows.example_arrays import example_array  # noqa: E402
 
 SPEC = {
     "title": tf.io.FixedLenFeature([], tf.string, ""),

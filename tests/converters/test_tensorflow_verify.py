@@ -12,7 +12,6 @@ import onnx_sparse  # noqa: E402
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, load, verify  # noqa: E402
 from onnx_sparse.converters.verification.comparison import Verdict, compare  # noqa: E402
-from onnx_sparse.converters.verification.input_roles import find_roles  # noqa: E402
 from onnx_sparse.converters.verification.sample_inputs import (  # noqa: E402
     KINDS,
     CompositeSpecs,
@@ -20,6 +19,7 @@ from onnx_sparse.converters.verification.sample_inputs import (  # noqa: E402
     SparseInput,
     sample,
 )
+from onnx_sparse.rows.input_roles import find_roles  # noqa: E402
 
 VOCABULARY = 10
 EIGHT = tf.constant(np.arange(32, dtype=np.float32).reshape(8, 4))

@@ -43,7 +43,7 @@ g (string[n] word_v, int64[r] word_r, string[b] name, bool[b,2] flag, float16[b]
   halves = Identity (half) }"""
 
 
-def feeds(rng: np.random.Generator, features: onnx_sparse.model_features.Features) -> dict[str, np.ndarray]:
+def feeds(rng: np.random.Generator, features: onnx_sparse.rows.model_features.Features) -> dict[str, np.ndarray]:
     """Some rows for `model`."""
     rows = int(rng.integers(1, 4))
     items, path = ([rng.integers(0, 9, rng.integers(0, 5)).tolist() for _ in range(rows)] for _ in range(2))
@@ -299,8 +299,8 @@ def test_strings_flags_and_half_floats(examples, is_binary):
 def test_messages(examples):
     """Serialized tf.Example messages may have any bytes, and others' lengths."""
     protocol = examples("open_inference")
-    features = onnx_sparse.model_features.Features(
-        [Feature("m", "example", {"serialized": "m"})], {"m": onnx_sparse.model_features.InputType(8, (None,))}
+    features = onnx_sparse.rows.model_features.Features(
+        [Feature("m", "example", {"serialized": "m"})], {"m": onnx_sparse.rows.model_features.InputType(8, (None,))}
     )
     messages = np.array([b"\0\xff\n", b""], object)
     given = client.InferInput("m", [2], "BYTES")

@@ -13,8 +13,8 @@ keras = pytest.importorskip("keras")
 import onnx_sparse  # noqa: E402
 from onnx_sparse.cli import main  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
-from onnx_sparse.runtime import available_backends  # noqa: E402
 from onnx_sparse.schemas import DOMAIN  # noqa: E402
+from onnx_sparse.sessions.runtime import available_backends  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_sparse.runtime import available_backends
+from onnx_sparse.sessions.runtime import available_backends
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -28,8 +28,8 @@ from native.test_threads import every_operator
 
 import onnx_sparse
 from onnx_sparse import KernelError
-from onnx_sparse.runtime import available_backends
 from onnx_sparse.schemas import OPS, Example, Op
+from onnx_sparse.sessions.runtime import available_backends
 
 #: What the library may allocate beyond twice the bytes of a call's inputs and outputs.
 SLACK = 64 << 10

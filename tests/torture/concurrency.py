@@ -26,7 +26,7 @@ import onnxruntime as ort
 from onnx import numpy_helper, parser
 
 import onnx_sparse
-from onnx_sparse.runtime import available_backends
+from onnx_sparse.sessions.runtime import available_backends
 
 #: Two nodes that ONNX Runtime may execute at the same time, and a third after them.
 MODEL = parser.parse_model(

@@ -26,7 +26,7 @@ if __name__ == "__main__":
 from contract.models import BRANCHES, DEFAULTED, FUNCTIONS, SEGMENT_SUM, model
 
 import onnx_sparse
-from onnx_sparse.graphs import all_graphs, all_nodes
+from onnx_sparse.models.graphs import all_nodes, graphs
 from onnx_sparse.python.guarded_model import guarded_model
 from onnx_sparse.schemas import OPS
 
@@ -81,7 +81,7 @@ def mutated(original: ModelProto, source: random.Random) -> ModelProto:
 
 
 def _any_graph(m: ModelProto, source: random.Random) -> GraphProto:
-    return source.choice([*all_graphs(m.graph), m.graph])
+    return source.choice([*graphs(m.graph), m.graph])
 
 
 def _shuffle_part(parts: Any, source: random.Random) -> None:

@@ -85,19 +85,19 @@ def _fields() -> Callable[[Path], object]:
 
 
 def _archives() -> Callable[[Path], object]:
-    from onnx_sparse.cli.array_file import read_npz
+    from onnx_sparse.cli.files.array_file import read_npz
 
     return lambda path: list(read_npz(path))
 
 
 def _arrays() -> Callable[[Path], object]:
-    from onnx_sparse.cli.array_file import read_npy
+    from onnx_sparse.cli.files.array_file import read_npy
 
     return read_npy
 
 
 def _lookup_tables() -> Callable[[Path], object]:
-    from onnx_sparse.cli.lookup_tables import read
+    from onnx_sparse.cli.convert.lookup_tables import read
 
     return lambda path: read([f"words={path}"])
 

@@ -21,7 +21,7 @@ import onnxruntime as ort
 from onnx import ModelProto, parser
 
 import onnx_sparse
-from onnx_sparse.runtime import available_backends
+from onnx_sparse.sessions.runtime import available_backends
 
 #: What memory may grow by, in bytes.
 TOLERANCE = 2 << 20

@@ -19,7 +19,7 @@ from torture.concurrency import (
     threads,
 )
 
-from onnx_sparse.runtime import available_backends
+from onnx_sparse.sessions.runtime import available_backends
 
 pytestmark = pytest.mark.slow
 

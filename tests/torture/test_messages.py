@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from torture.messages import fuzz
 
-from onnx_sparse.runtime import available_backends
+from onnx_sparse.sessions.runtime import available_backends
 
 
 @pytest.mark.skipif("native" not in available_backends(), reason="the native library is not built")

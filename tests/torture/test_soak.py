@@ -7,7 +7,7 @@ import os
 import pytest
 from torture.soak import TOLERANCE, in_a_process
 
-from onnx_sparse.runtime import available_backends
+from onnx_sparse.sessions.runtime import available_backends
 
 pytestmark = [
     pytest.mark.slow,

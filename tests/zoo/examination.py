@@ -88,8 +88,8 @@ def _convert_and_compare(built: Built, saved: Any, folder: str, found: Examined,
     import tensorflow as tf
 
     from onnx_sparse import InferenceSession
-    from onnx_sparse.converters.graphs import graphs
     from onnx_sparse.converters.tensorflow import convert
+    from onnx_sparse.models.graphs import graphs
 
     begin = time.perf_counter()
     try:

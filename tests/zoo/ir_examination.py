@@ -49,8 +49,8 @@ def _convert_and_compare(path: Path, built: BuiltIr, compiled: Any, found: Outco
     from onnxruntime import SessionOptions
 
     from onnx_sparse import InferenceSession
-    from onnx_sparse.converters.graphs import graphs
     from onnx_sparse.converters.openvino import convert
+    from onnx_sparse.models.graphs import graphs
 
     try:
         model = convert(path)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.names import Names
+from onnx_sparse.models.graphs import Names
 
 #: The path of an operation: position and `opType` of each enclosing graph, outermost first, then of the operation.
 #: The empty path is the graph itself.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_sparse.converters.ascend.atb.handlers import HANDLERS
-from onnx_sparse.converters.registry import CoverageRow
+from onnx_sparse.converters.writing.registry import CoverageRow
 
 _OTHER_RANKS = "it exchanges tensors with other ranks, which a dump of one rank does not have"
 _RANDOM = "it draws random numbers of the NPU's host"

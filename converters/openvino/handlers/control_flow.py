@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from onnx import GraphProto, TensorProto, ValueInfoProto, helper
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.graph_emitter import value_info
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.ir import BodyMap, Network
 from onnx_sparse.converters.openvino.model_ports import parameter
-from onnx_sparse.converters.tensor import Shape, Tensor
+from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.tensor import Shape, Tensor
 
 
 def _number(entry: BodyMap, key: str, default: int | None = None) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.coordinates import valid_indices
-from onnx_sparse.converters.tensorflow.handlers.partitions import (
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.writing.coordinates import valid_indices
+from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.partitions import (
     coordinates_of,
     dense_shape_of,
     of_nested_splits,
@@ -17,7 +17,7 @@ from onnx_sparse.converters.tensorflow.handlers.partitions import (
     of_splits,
     splits_of,
 )
-from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.schemas.declaration import FLOATS
 
 _ANYTHING = ("every type",)

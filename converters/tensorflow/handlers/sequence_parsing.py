@@ -10,9 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.example_parsing import (
     NAMES_NOTE,
     by_part,
@@ -20,14 +18,16 @@ from onnx_sparse.converters.tensorflow.handlers.example_parsing import (
     keys_of,
     with_names,
 )
-from onnx_sparse.converters.tensorflow.handlers.partitions import (
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.partitions import (
     Partition,
     coordinates_of,
     dense_shape_of,
     of_splits,
     splits_of,
 )
-from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.schemas.declaration import DType, dtype_name
 from onnx_sparse.schemas.example_parsing import LISTS
 

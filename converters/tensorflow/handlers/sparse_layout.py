@@ -7,15 +7,15 @@ import itertools
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.emitter import Emitter
-from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.coordinates import (
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.writing.coordinates import (
     in_row_major_order,
     one_for_each,
     sparse_rank,
     valid_indices,
 )
-from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.tensor import Tensor
 
 _ANYTHING = ("every type",)
 

@@ -7,11 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.segment_reductions import reduced_by_segment
-from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.coordinates import (
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.writing.coordinates import (
     column,
     element,
     one_for_each,
@@ -19,7 +17,9 @@ from onnx_sparse.converters.tensorflow.handlers.coordinates import (
     sparse_rank,
     valid_indices,
 )
-from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.segment_reductions import reduced_by_segment
+from onnx_sparse.converters.writing.tensor import Tensor
 
 _ORDER_NOTES = "floats are summed in the order of the entries; TensorFlow's order differs"
 

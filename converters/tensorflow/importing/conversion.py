@@ -8,11 +8,8 @@ from pathlib import Path
 from onnx import ModelProto, ValueInfoProto, numpy_helper
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported
-from onnx_sparse.converters.feature_record import record_features
-from onnx_sparse.converters.graph_emitter import value_info
-from onnx_sparse.converters.graphs import graphs
-from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.tensorflow.conversion import finished
+from onnx_sparse.converters.tensorflow.feature_record import record_features
 from onnx_sparse.converters.tensorflow.importing.importer import Importer
 from onnx_sparse.converters.tensorflow.importing.input_shapes import with_ranks, with_shapes, without_shapes
 from onnx_sparse.converters.tensorflow.large_tables import attach
@@ -21,6 +18,9 @@ from onnx_sparse.converters.tensorflow.reading.graph_file import read_graph_file
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.saved_model import read_saved_model
 from onnx_sparse.converters.tensorflow.source import Port, refuse_huge, refuse_what_onnx_lacks
+from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.tensor import Array, Tensor
+from onnx_sparse.models.graphs import graphs
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import DType
 

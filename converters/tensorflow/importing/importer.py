@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported, UnsupportedNodes
-from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Handler
 from onnx_sparse.converters.tensorflow.importing.computing import computed
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
@@ -23,6 +22,7 @@ from onnx_sparse.converters.tensorflow.importing.nodes import (
 from onnx_sparse.converters.tensorflow.importing.values import ListOfTensors, Value
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
+from onnx_sparse.converters.writing.tensor import Array, Tensor
 from onnx_sparse.schemas.declaration import dtype_name
 
 #: The most nodes that are converted, those of a function anew for each call.

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported
-from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.reading.checkpoint import Checkpoint
 from onnx_sparse.converters.tensorflow.reading.element_types import type_name
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef, MetaGraphDef
@@ -24,6 +23,7 @@ from onnx_sparse.converters.tensorflow.reading.scopes import CALLS, COPIES, Scop
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES, Variables
 from onnx_sparse.converters.tensorflow.source import Port, distinct, refuse_repeated, refuse_unknown
+from onnx_sparse.converters.writing.tensor import Array
 
 #: Operators whose results are no answers of a model.
 _NO_RESULT = frozenset({"Const", "NoOp", "Assert", "Placeholder", "PlaceholderWithDefault", "VarHandleOp"})

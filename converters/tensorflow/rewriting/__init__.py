@@ -6,6 +6,6 @@ A rule is one class of three methods: what its pattern is, why it must stay as i
 from __future__ import annotations
 
 from onnx_sparse.converters.rewriting.rule import Rule
-from onnx_sparse.converters.tensorflow.rewriting.rewrite import PHASES, rewrite
+from onnx_sparse.converters.tensorflow.phases import PHASES, rewrite
 
 __all__ = ["PHASES", "Rule", "rewrite"]

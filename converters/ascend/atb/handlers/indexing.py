@@ -10,7 +10,7 @@ from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, h
 from onnx_sparse.converters.ascend.attention import numbers
 from onnx_sparse.converters.ascend.compositions import batched_gather, one_hot
 from onnx_sparse.converters.ascend.emitter import Emitter
-from onnx_sparse.converters.segment_reductions import scattered
+from onnx_sparse.converters.writing.segment_reductions import scattered
 
 _REDUCTIONS = {"NONE": 0, "ADD": 1}
 _INDEX_TYPES = {"UNDEFINED": 0, "INDEX_ADD": 1, "INDEX_ADD_VALID": 2}

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from onnx_sparse.converters.registry import Registry
 from onnx_sparse.converters.tensorflow.handlers.registry import Handler
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.values import Value
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
+from onnx_sparse.converters.writing.registry import Registry
 
 #: The handlers by TensorFlow operator.
 STANDARD = Registry(Handler)

@@ -1,0 +1,108 @@
+"""The registry of a source's handlers, and how they are registered.
+
+A handler is a function of a node and an emitter that returns the node's results in the source's order:
+
+    @handles("Tile", to="Tile")
+    def tile(node: Node, emit: Emitter) -> Results:
+        return emit.op("Tile", node[0], node[1])
+
+Every source has its own `Node`, which shows an operator's inputs and attributes as the source writes them. A handler
+that cannot convert a node raises `Unsupported` with the reason; the driver collects these, so that a user sees all of
+them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from onnx_sparse.converters.writing.tensor import Tensor
+
+#: What a handler returns: its only result, or all of them.
+Results = Tensor | tuple[Tensor, ...]
+Function = TypeVar("Function", bound=Callable[..., Results])
+
+
+@dataclass(frozen=True)
+class Handler:
+    """How one operator of a source is converted.
+
+    Attributes:
+        op_type: The operator.
+        function: The function that converts it.
+        to: The ONNX operators that it becomes.
+        notes: What is not supported, or where the result differs.
+        dtypes: The element types that are converted, where the handlers of a source say them.
+    """
+
+    op_type: str
+    function: Callable[..., Results]
+    to: str
+    notes: str = ""
+    dtypes: tuple[str, ...] = ()
+
+    def convert(self, node: Any, emit: Any) -> tuple[Tensor, ...]:
+        """The results of a node."""
+        results = self.function(node, emit)
+        return results if isinstance(results, tuple) else (results,)
+
+
+HandlerType = TypeVar("HandlerType", bound=Handler)
+
+
+@dataclass(frozen=True)
+class CoverageRow:
+    """One operator of a source, for the documentation.
+
+    Attributes:
+        source: The operator as the source names it.
+        target: The ONNX operators that it becomes.
+        notes: What is not supported, or where the result differs.
+        dtypes: The element types, where the handlers of the source say them.
+        state: `have`, `partly` or `not`, where the source's list has all its operators.
+    """
+
+    source: str
+    target: str
+    notes: str
+    dtypes: tuple[str, ...] = ()
+    state: str = ""
+
+
+class Registry(dict[str, HandlerType], Generic[HandlerType]):
+    """The handlers of a source by operator.
+
+    Args:
+        handler: The class of its handlers, which may have fields of their own.
+    """
+
+    def __init__(self, handler: type[HandlerType]) -> None:
+        super().__init__()
+        self._handler = handler
+
+    def handles(self, *op_types: str, to: str = "", notes: str = "", **own: Any) -> Callable[[Function], Function]:
+        """Register the decorated function as the handler of operators.
+
+        Args:
+            op_types: The operators.
+            to: The ONNX operators that they become; that of the same name when omitted.
+            notes: What is not supported, or where the result differs.
+            own: The fields that only handlers of this source have.
+        """
+
+        def register(function: Function) -> Function:
+            for op_type in op_types:
+                if op_type in self:
+                    raise ValueError(f"{op_type} has a handler already")
+                self[op_type] = self._handler(op_type, function, to or op_type, notes, **own)
+            return function
+
+        return register
+
+    def coverage(self, form: str = "{}") -> list[CoverageRow]:
+        """The operators, sorted by name and version; `form` makes the source's name of the registry's."""
+        rows = sorted(
+            self.items(), key=lambda row: [int(part) if part.isdecimal() else part for part in row[0].split("-")]
+        )
+        return [CoverageRow(form.format(op_type), row.to, row.notes, row.dtypes) for op_type, row in rows]

@@ -1,0 +1,368 @@
+"""Convert a model into an ONNX file with our operators, in canonical form: it runs on every backend.
+
+The source is a TensorFlow SavedModel, GraphDef or Keras model, a program that torch.export has
+saved, an Ascend ATB or GE graph, an OpenVINO IR (the .xml, with its .bin beside it), or an ONNX
+file, which is brought to canonical form; with --fuse, what tf2onnx and torch's exporters have
+written in it for our operators becomes these operators, with the same answers. The output file is
+written only when everything has succeeded, including verification; otherwise nothing is written,
+and an existing file stays as it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_sparse.cli import ascend_options, output, written_inputs
+from onnx_sparse.cli.convert import explanation, lookup_tables, verification
+from onnx_sparse.cli.convert.conversion import SOURCES, Conversion
+from onnx_sparse.cli.convert.smaller_tables import SmallerTables
+from onnx_sparse.cli.files.external_data import ONNX_SUFFIXES
+from onnx_sparse.cli.watch import watched
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+NAME = "convert"
+SUMMARY = "convert a TensorFlow, torch, Ascend, OpenVINO or ONNX model"
+EXAMPLES = """
+onnx-sparse convert saved_model/ -o model.onnx
+onnx-sparse convert saved_model/ -o model.onnx --verify --portable --explain
+onnx-sparse convert saved_model/ -o model.onnx --verify-with inputs.npz
+onnx-sparse convert saved_model/ -o model.onnx --write-inputs inputs.json
+onnx-sparse convert model.keras -o model.onnx --import my_layers
+onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs logits:0
+onnx-sparse convert model.onnx -o standard.onnx --lower --verify
+onnx-sparse convert model.onnx -o standard.onnx --lower --opset 21
+onnx-sparse convert saved_model/ -o models/
+onnx-sparse convert saved_model/ -o model.onnx --features ragged --verify
+onnx-sparse convert by_tf2onnx.onnx -o fused.onnx --fuse --explain --verify
+onnx-sparse convert layer.json -o layer.onnx --input-spec Layer_0_input_0:float16:2,3
+onnx-sparse convert model.xml -o model.onnx --verify
+onnx-sparse convert model.pt2 -o model.onnx --verify
+"""
+
+_SUFFIXES = {
+    ".pb": "tensorflow",
+    ".pbtxt": "tensorflow",
+    ".keras": "tensorflow",
+    ".h5": "tensorflow",
+    ".hdf5": "tensorflow",
+    ".pt2": "torch",
+    ".json": "ascend",
+    ".om": "ascend",
+    ".air": "ascend",
+    ".xml": "openvino",
+    **dict.fromkeys(ONNX_SUFFIXES, "onnx"),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "source",
+        type=Path,
+        metavar="SRC",
+        help="a SavedModel folder, .pb, .pbtxt, .keras, .h5, .pt2 (torch), .json, .air, .txt (ge_proto), "
+        ".xml (OpenVINO) or .onnx",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="OUT.onnx",
+        help="the file to write, or a folder for one named like SRC",
+    )
+    parser.add_argument("--from", dest="origin", choices=SOURCES, help="what SRC is (default: from its name)")
+    parser.add_argument("--signature", help="the SavedModel's signature (default: serving_default)")
+    parser.add_argument("--inputs", type=_names, metavar="A:0,B:0", help="the graph's inputs, for a GraphDef")
+    parser.add_argument("--outputs", type=_names, metavar="C:0", help="the graph's outputs, for a GraphDef")
+    lookup_tables.add_arguments(parser)
+    parser.add_argument(
+        "--import",
+        dest="imports",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="import a module first: one that defines layers of a Keras model, or registers operators",
+    )
+    parser.add_argument(
+        "--fuse",
+        action="store_true",
+        help="in an ONNX file of tf2onnx or torch, replace the standard nodes that are one of our operators",
+    )
+    parser.add_argument(
+        "--features",
+        choices=("ragged",),
+        help="give each sparse feature one vector of values and one of row splits, where the positions of values in "
+        "their rows are not used; elsewhere a note says what uses them",
+    )
+    ascend_options.add_arguments(parser)
+    explanation.add_arguments(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--portable",
+        action="store_true",
+        help="add a body of standard ONNX for each of our operators: for runtimes that read functions, as ONNX "
+        "Runtime does; our kernels are used where they are registered",
+    )
+    form.add_argument(
+        "--lower", action="store_true", help="standard ONNX only: our operators are replaced by their bodies"
+    )
+    parser.add_argument(
+        "--opset",
+        type=int,
+        metavar="N",
+        help="with --lower: the opset of ai.onnx, from 18 on (default: the model's, or 18 where that is lower)",
+    )
+    files = parser.add_mutually_exclusive_group()
+    files.add_argument(
+        "--external-data",
+        dest="external",
+        action="store_true",
+        default=None,
+        help="put tensors into OUT.onnx.data, which processes share in memory (default: from 16 MiB on)",
+    )
+    files.add_argument("--one-file", dest="external", action="store_false", help="put tensors into OUT.onnx")
+    parser.add_argument(
+        "--tables",
+        choices=("float16", "bfloat16", "int8", "int4"),
+        help="make the float32 tables of lookups smaller; with --verify, which compares the model before, the distance "
+        "that this makes is shown",
+    )
+    parser.add_argument(
+        "--verify", action="store_true", help="run both models on generated inputs; write only when they agree"
+    )
+    parser.add_argument(
+        "--verify-with",
+        action="append",
+        default=[],
+        metavar="FILE.npz|FILE.json|NAME=FILE|NAME=JSON",
+        help="verify on these inputs, given as for `run`",
+    )
+    parser.add_argument(
+        "--write-inputs",
+        type=Path,
+        metavar="FILE.json|FILE.npz",
+        help="write inputs made for this model, to be edited and given to --verify-with or to `run`",
+    )
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a comma-separated list of names")
+    return names
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Convert and write the model."""
+    arguments.output = _destination(arguments.output, arguments.source)
+    origin = _checked_origin(arguments)
+    return watched(lambda tell: _convert(origin, arguments, tell))
+
+
+def _destination(output_name: str, source: Path) -> Path:
+    """The file to write: in a folder, it has the name of the source."""
+    path = Path(output_name)
+    if not path.is_dir() and not output_name.endswith(("/", os.sep)):
+        return path
+    name = Path(os.path.realpath(source)).name
+    return path / f"{name if source.is_dir() else Path(name).stem}.onnx"
+
+
+def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) -> int:
+    from onnx_sparse.cli.files.model_file import save_model
+    from onnx_sparse.cli.files.new_file import state_of
+
+    in_place = arguments.output.exists() and arguments.output.samefile(arguments.source)
+    made_from = state_of(arguments.output) if in_place else None
+    conversion = Conversion(origin, arguments)
+    with output.progress(f"reading {arguments.source}", quiet=arguments.json) as show:
+
+        def progress(stage: str) -> None:
+            tell(stage)
+            show(stage)
+
+        plain = conversion.convert(progress)
+        if arguments.write_inputs is not None:
+            progress("making inputs")
+            written_inputs.write(arguments.write_inputs, plain, conversion.tables)
+        model = _in_form(plain, arguments)
+        records = conversion.verify(plain, model, progress) if _is_verified(arguments) else None
+        failure = verification.failure(records or (), given=bool(arguments.verify_with))
+        agrees = failure is None
+        smaller = None
+        if arguments.tables and agrees:
+            progress(f"making tables {arguments.tables}")
+            smaller = SmallerTables(plain, arguments.tables, conversion.tables)
+            model = _in_form(smaller.model, arguments)
+            if records is not None:
+                smaller.distances = conversion.verify(smaller.model, model, progress)
+    summary = _summary(model)
+    if agrees:
+        summary["size"] = save_model(
+            model, arguments.output, conversion.tables, external=arguments.external, made_from=made_from
+        )
+    document = {
+        "source": str(arguments.source),
+        "from": conversion.origin,
+        "output": str(arguments.output) if agrees else None,
+        **summary,
+        **conversion.report.document(),
+        "verification": None if records is None else [verification.document(record) for record in records],
+        "verified_inputs": conversion.input_lines or None,
+        "tables": None if smaller is None else smaller.document(),
+        **({"notes": conversion.notes} if conversion.notes else {}),
+    }
+    if not arguments.json:
+        if arguments.explain:
+            explanation.show(document)
+        _show(document, agrees=agrees)
+        if smaller is not None:
+            smaller.show()
+    if failure is not None:
+        raise output.CommandError(failure, details=document)
+    if arguments.json:
+        output.write_json(document)
+    return output.DONE
+
+
+def _is_verified(arguments: argparse.Namespace) -> bool:
+    return arguments.verify or bool(arguments.verify_with)
+
+
+def _checked_origin(arguments: argparse.Namespace) -> str:
+    """What the source is. All that can be refused early is refused here, before minutes of work."""
+    from onnx_sparse.cli.feeds import read_files
+    from onnx_sparse.cli.files.new_file import check_writable
+
+    source: Path = arguments.source
+    if not source.exists():
+        raise output.CommandError(f"{source}: no such file or directory")
+    if source.is_file() and source.name == "saved_model.pb" and _begins_like_a_saved_model(source):
+        raise output.CommandError(f"{source} belongs to a SavedModel; give its directory, {source.parent}")
+    origin: str = arguments.origin or detect(source)
+    ascend_options.check(origin, arguments)
+    explanation.check(origin, arguments)
+    selected = arguments.signature or arguments.inputs or arguments.outputs
+    if origin in ("onnx", "openvino", "torch") and selected:
+        raise output.UsageError(
+            "--signature, --inputs and --outputs are for TensorFlow's models; others have their own"
+        )
+    if origin != "tensorflow" and arguments.lookup_table:
+        raise output.UsageError("--lookup-table is for TensorFlow's GraphDefs")
+    if origin != "tensorflow" and arguments.imports:
+        raise output.UsageError("--import is for TensorFlow's models")
+    if arguments.opset is not None:
+        _check_opset(arguments)
+    written_inputs.check(arguments.write_inputs)
+    if origin != "onnx" and arguments.fuse:
+        raise output.UsageError("--fuse is for ONNX files")
+    keep: list[str | Path] = []
+    if origin != "onnx":  # an ONNX file may be converted in place
+        keep = [*_parts(source), *read_files(arguments.verify_with)]
+    check_writable(arguments.output, keep=keep)
+    return origin
+
+
+def _check_opset(arguments: argparse.Namespace) -> None:
+    from onnx_sparse.cli.ort_limits import find_limits
+    from onnx_sparse.schemas.function_body import BODY_OPSET
+
+    if not arguments.lower:
+        raise output.UsageError("--opset is for --lower; other forms keep the opset that they need")
+    newest = find_limits().opset
+    if not BODY_OPSET <= arguments.opset <= newest:
+        raise output.UsageError(
+            f"--opset {arguments.opset}: function bodies need {BODY_OPSET}, and the installed onnx and ONNX Runtime "
+            f"take {newest} at most"
+        )
+
+
+def _parts(source: Path) -> list[Path]:
+    """The files and folders that a source consists of: those of a SavedModel, or an IR with its weights."""
+    if source.is_dir():
+        return [source / part for part in ("saved_model.pb", "saved_model.pbtxt", "variables", "assets")]
+    return [source, source.with_suffix(".bin")]
+
+
+def detect(source: Path) -> str:
+    """What a source is, judged by its name and, for a folder, by its contents.
+
+    Raises:
+        CommandError: A folder is not a SavedModel.
+        UsageError: The name does not tell.
+    """
+    if source.is_dir():
+        if any((source / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
+            return "tensorflow"
+        if ascend_options.is_dump(source):
+            raise output.CommandError(
+                f"{source} is an Ascend dump: `onnx-sparse replay` runs it; to convert a graph, give its file"
+            )
+        raise output.CommandError(f"{source} is not a SavedModel: there is no saved_model.pb in it")
+    origin = "ascend" if ascend_options.recognises(source) else _SUFFIXES.get(source.suffix.lower())
+    if origin is None:
+        raise output.UsageError(f"the name of {source} does not tell what it is; use --from")
+    return origin
+
+
+def _begins_like_a_saved_model(path: Path) -> bool:
+    """Whether a file begins with a SavedModel's version, and not with a node: said before TensorFlow is imported."""
+    with path.open("rb") as file:
+        return file.read(1) == b"\x08"
+
+
+def _in_form(model: ModelProto, arguments: argparse.Namespace) -> ModelProto:
+    import onnx_sparse
+
+    try:
+        if arguments.lower:
+            return onnx_sparse.lower(model, opset=arguments.opset)
+        return onnx_sparse.embed_functions(model) if arguments.portable else model
+    except ValueError as error:
+        raise output.CommandError(error) from error
+
+
+def _summary(model: ModelProto) -> dict[str, Any]:
+    from onnx_sparse.cli.model_graph import nodes, opset_imports, other_domains
+
+    placed = list(nodes(model))
+    return {
+        "nodes": len(placed),
+        "our_nodes": dict(Counter(p.operator for p in placed if p.is_ours).most_common()),
+        "other_domains": other_domains(model),
+        "functions": len(model.functions),
+        "opsets": opset_imports(model),
+        "ir_version": model.ir_version,
+    }
+
+
+def _show(document: dict[str, Any], *, agrees: bool) -> None:
+    from onnx_sparse.cli.files.model_file import size_text
+    from onnx_sparse.cli.model_graph import who_runs
+
+    if document["verification"] is not None:
+        verification.show(document["verification"])
+        verification.show_inputs(document["verified_inputs"] or {})
+        output.write_line()
+    if not agrees:
+        return
+    ours = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in document["our_nodes"].items())
+    none = f"none: {who_runs(document['other_domains'])}"
+    opsets = ", ".join(f"{domain} {version}" for domain, version in document["opsets"].items())
+    output.heading(f"{document['source']} -> {document['output']}")
+    output.write_line(f"  nodes     {explanation.nodes_line(document)}")
+    output.write_line(f"  of ours   {ours or none}")
+    if rules := explanation.rules_line(document):
+        output.write_line(f"  rules     {rules}")
+    if document["functions"]:
+        output.write_line(f"  functions {document['functions']}")
+    output.write_line(f"  opsets    {opsets} (IR {document['ir_version']})")
+    output.write_line(f"  size      {size_text(document['size'])}")
+    for note in document.get("notes", ()):
+        output.write_line(f"  note      {output.printable(note)}")

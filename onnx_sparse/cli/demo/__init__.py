@@ -1,0 +1,230 @@
+"""See it work: a TensorFlow model with sparse operators becomes ONNX, runs in ONNX Runtime, and
+gives the same answer. Where TensorFlow is not installed, the converted model comes with this
+package, and the answers shown are those that TensorFlow gave when it was recorded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import shlex
+import tempfile
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_sparse.cli import output
+from onnx_sparse.cli.demo.baskets import ANSWERS_FILE, INPUTS, ITEMS, MODEL_FILE, make_feeds, make_rows
+from onnx_sparse.cli.termination import termination_raised
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from onnx_sparse.cli.demo.baskets import Arrays
+
+NAME = "demo"
+SUMMARY = "see a TensorFlow model run in ONNX Runtime, with the same answer"
+EXAMPLES = """
+onnx-sparse demo
+onnx-sparse demo --keep try_it     then: onnx-sparse inspect try_it/baskets.onnx
+"""
+
+#: What --keep leaves.
+_MODEL, _INPUTS, _ROWS, _SAVED_MODEL = "baskets.onnx", "inputs.npz", "baskets.csv", "saved_model"
+
+_CODE = """\
+filled, was_empty = tf.sparse.fill_empty_rows(baskets, default_value=0)
+totals = tf.sparse.segment_sum(table, filled.values, filled.indices[:, 0])"""
+
+
+@dataclass(frozen=True)
+class _Demonstration:
+    """What the demo shows.
+
+    Attributes:
+        model: The converted model.
+        answers: TensorFlow's answers.
+        tensorflow: The version of TensorFlow that gave them.
+        recorded: Whether they were recorded rather than computed now.
+    """
+
+    model: ModelProto
+    answers: Arrays
+    tensorflow: str
+    recorded: bool
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the models and the inputs in this folder")
+    parser.add_argument(
+        "--recorded", action="store_true", help="show the recorded answers even where TensorFlow is installed"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Convert, run and compare."""
+    from onnx_sparse.cli.model_graph import nodes
+
+    with termination_raised(), tempfile.TemporaryDirectory(prefix="onnx_sparse_demo_") as scratch:
+        folder = _folder(arguments.keep) if arguments.keep else Path(scratch)
+        with output.progress("loading TensorFlow", quiet=arguments.json) as progress:
+            if arguments.recorded or not _has_tensorflow():
+                shown = load_recorded()
+            else:
+                shown = _convert_now(folder / _SAVED_MODEL, progress)
+            progress("running in ONNX Runtime")
+            ours = _run(shown.model)
+        kept = _keep(shown, folder) if arguments.keep else []
+    comparison = [_compare(name, shown.answers[name], ours[name]) for name in shown.answers]
+    same = all(line["same"] for line in comparison)
+    document = {
+        "ok": same,
+        "tensorflow": shown.tensorflow,
+        "recorded": shown.recorded,
+        "our_nodes": [p.op.name for p in nodes(shown.model) if p.op],
+        "inputs": INPUTS,
+        "tensorflow_answers": {name: answer.tolist() for name, answer in shown.answers.items()},
+        "onnxruntime_answers": {name: answer.tolist() for name, answer in ours.items()},
+        "comparison": comparison,
+        "kept": [str(path) for path in kept],
+    }
+    if arguments.json:
+        output.write_json(document)
+    else:
+        _show(document, len(shown.model.graph.node))
+    return output.DONE if same else output.FAILED
+
+
+def load_recorded() -> _Demonstration:
+    """The demonstration that comes with the package."""
+    import numpy as np
+    import onnx
+
+    files = resources.files("onnx_sparse.cli")
+    recorded = json.loads((files / ANSWERS_FILE).read_text(encoding="utf-8"))
+    answers = {name: np.array(a["values"], a["dtype"]) for name, a in recorded["answers"].items()}
+    model = onnx.parser.parse_model((files / MODEL_FILE).read_text(encoding="utf-8"))
+    return _Demonstration(model, answers, recorded["tensorflow"], recorded=True)
+
+
+def _has_tensorflow() -> bool:
+    return all(importlib.util.find_spec(name) for name in ("tensorflow", "tf2onnx"))
+
+
+def _convert_now(saved_model: Path, progress: output.Progress) -> _Demonstration:
+    from importlib.metadata import version
+
+    from onnx_sparse.cli.demo.tensorflow_model import save_model
+    from onnx_sparse.converters import ConversionError, tensorflow
+
+    try:
+        answers = save_model(saved_model)
+        model = tensorflow.convert(saved_model, progress=progress)
+    except ConversionError as error:
+        raise output.CommandError(error) from error
+    return _Demonstration(model, answers, version("tensorflow"), recorded=False)
+
+
+def _run(model: ModelProto) -> Arrays:
+    import onnx_sparse
+
+    session = onnx_sparse.InferenceSession(model)
+    names = [value.name for value in session.get_outputs()]
+    return dict(zip(names, session.run(names, make_feeds()), strict=True))
+
+
+def _compare(name: str, expected: Any, actual: Any) -> dict[str, Any]:
+    import numpy as np
+
+    alike = expected.dtype == actual.dtype and expected.shape == actual.shape
+    bits = alike and expected.tobytes() == actual.tobytes()
+    apart = float(np.abs(expected.astype(float) - actual.astype(float)).max(initial=0)) if alike else None
+    return {"output": name, "same": bool(alike and np.allclose(expected, actual)), "same_bits": bits, "max_abs": apart}
+
+
+def _folder(path: Path) -> Path:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise output.CommandError(f"cannot make the directory {path}: {error.strerror or error}") from error
+    own = [name for name in (_INPUTS, _ROWS, _SAVED_MODEL) if (path / name).exists()]
+    if own and not (path / _MODEL).exists():  # the files of an earlier demo are replaced
+        raise output.CommandError(f"{path / own[0]} exists and is not from a demo; give --keep another folder")
+    return path
+
+
+def _keep(shown: _Demonstration, folder: Path) -> list[Path]:
+    """Write the model and its inputs; returns the paths of everything kept."""
+    from onnx_sparse.cli.files.array_file import save_npz
+    from onnx_sparse.cli.files.model_file import save_model
+    from onnx_sparse.cli.files.new_file import new_file
+
+    model_path, inputs_path, rows_path = folder / _MODEL, folder / _INPUTS, folder / _ROWS
+    save_model(shown.model, model_path)
+    save_npz(inputs_path, make_feeds())
+    with new_file(rows_path) as file:
+        file.write(make_rows().encode())
+    return [model_path, inputs_path, rows_path, *([] if shown.recorded else [folder / _SAVED_MODEL])]
+
+
+def _show(document: dict[str, Any], node_count: int) -> None:
+    tensorflow = f"TensorFlow {document['tensorflow']}"
+    from rich.text import Text
+
+    output.heading("A TensorFlow model with sparse operators, in ONNX Runtime")
+    output.write_line()
+    output.write_line("Four baskets, one of them empty. What is each worth, and how nourishing is it?")
+    output.write_line()
+    for line in _CODE.splitlines():
+        output.show(Text(f"    {line}", style="cyan", no_wrap=True))
+    output.write_line()
+    ours = " and ".join(document["our_nodes"])
+    output.write_line(f"Converted to ONNX: {node_count} nodes, with {ours}.")
+    if document["recorded"]:
+        version = document["tensorflow"]
+        output.write_line(f"TensorFlow's answers are recorded ({version}); ONNX Runtime's are computed now.")
+    output.write_line()
+    theirs, mine = (document[f"{name}_answers"] for name in ("tensorflow", "onnxruntime"))
+    rows = [
+        [basket, _contents(basket), *map(_money, theirs["totals"][basket]), *map(_money, mine["totals"][basket])]
+        for basket in range(len(theirs["totals"]))
+    ]
+    output.table(
+        [">\nbasket", "\nitems", f">{tensorflow}\nprice", ">\nkcal", ">ONNX Runtime\nprice", ">\nkcal"],
+        rows,
+    )
+    output.write_line()
+    _show_verdict(document)
+    if document["kept"]:
+        model, inputs, rows_file, *saved_model = (shlex.quote(output.printable(path)) for path in document["kept"])
+        output.write_line()
+        output.write_line("Try them:")
+        output.write_line(f"  onnx-sparse inspect {model}")
+        output.write_line(f"  onnx-sparse run {model} --input {inputs}")
+        output.write_line(f"  onnx-sparse score {model} {rows_file} -o scores/")
+        for source in saved_model:
+            output.write_line(f"  onnx-sparse convert {source} -o again.onnx --verify")
+
+
+def _show_verdict(document: dict[str, Any]) -> None:
+    from rich.text import Text
+
+    if all(line["same_bits"] for line in document["comparison"]):
+        output.show(Text("The answers are the same, to the last bit.", style="bold green"))
+        return
+    for line in document["comparison"]:
+        verdict = "the same to the last bit" if line["same_bits"] else f"{line['max_abs']} apart"
+        output.show(Text(f"{line['output']}: {verdict}", style="green" if line["same"] else "bold red"))
+
+
+def _contents(basket: int) -> str:
+    entries = zip(INPUTS["indices"], INPUTS["items"], strict=True)
+    items = [ITEMS[item][0] for (row, _place), item in entries if row == basket]
+    return ", ".join(items) or f"(empty: {ITEMS[0][0]})"
+
+
+def _money(value: float) -> str:
+    return f"{value:.7g}"

@@ -1,0 +1,292 @@
+"""Run the layers of an Ascend dump on the CPU and compare the results with the NPU's.
+
+DUMP_DIR is a folder that `msit llm dump` or msprobe wrote: graphs in layer/ or info/layer/, tensors in tensors/ or
+data/. Every layer, round and device in it is replayed. Each operation runs in ONNX Runtime on the tensors that the NPU
+gave it, so one that is wrong is named by itself, and its error does not spread. The worst tensors are listed first.
+Operations that cannot be run (plugins, communication between devices) are named, and their results are taken from the
+dump. With --chain, results are passed on instead: that shows how an error grows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_sparse.cli import ascend_options, output
+
+if TYPE_CHECKING:
+    from onnx_sparse.converters.ascend.atb.comparison import Comparison
+    from onnx_sparse.converters.ascend.atb.replay import Outcome, Replay
+    from onnx_sparse.converters.ascend.atb.runs import Run
+
+NAME = "replay"
+SUMMARY = "run the layers of an Ascend dump and compare with the NPU"
+EXAMPLES = """
+onnx-sparse replay msit_dump_20260101_120000/
+onnx-sparse replay atb_dump_data/ --layer ExpertFilter_0 --plot errors.svg
+onnx-sparse replay atb_dump_data/ --chain
+onnx-sparse replay atb_dump_data/ --tolerance 1e-3 --json
+"""
+
+_STYLES = {"equal": "green", "ok": "green", "DIFFERS": "bold red", "FAILED": "bold red", "not compared": "yellow"}
+#: Layers that agree are one line each if there are more than this.
+_MOST_TABLES = 4
+#: As many reasons are listed below an error.
+_MOST_LINES = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("dump", type=Path, metavar="DUMP_DIR", help="the folder that the dump tool wrote")
+    parser.add_argument("--layer", default="", metavar="NAME", help="run only this layer (default: all with tensors)")
+    parser.add_argument(
+        "--tolerance",
+        type=_tolerance,
+        metavar="NUMBER",
+        help="how far an element of a floating-point tensor may be from the NPU's, relative to its magnitude "
+        "(default: 2^-8 for float16, 2^-7 for bfloat16, 2^-12 for float32)",
+    )
+    parser.add_argument("--chain", action="store_true", help="pass results on, instead of reading each from the dump")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the error of each operation into this file")
+    ascend_options.add_fill_arguments(parser)
+    parser.add_argument(
+        "--backend", choices=("auto", "native", "python"), default="auto", help="the kernels (default: %(default)s)"
+    )
+
+
+def _tolerance(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if float(text) >= 0:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number >= 0")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Replay the layers."""
+    from onnx_sparse.cli.runnable_backends import chosen_backend
+    from onnx_sparse.converters import ConversionError
+    from onnx_sparse.converters.ascend.atb.handlers import Choices
+    from onnx_sparse.converters.ascend.atb.operation import OperationRunner
+    from onnx_sparse.converters.ascend.atb.replay import replay
+    from onnx_sparse.converters.ascend.atb.runs import find_runs
+
+    if not arguments.dump.is_dir():
+        reason = "a file; give the dump's folder" if arguments.dump.exists() else "no such directory"
+        raise output.CommandError(f"{arguments.dump}: {reason}")
+    backend = chosen_backend(arguments.backend)
+    runner = OperationRunner(Choices(arguments.fill_value, arguments.fp16_overflow), backend)
+    replays: list[Replay] = []
+    not_run: dict[str, str] = {}
+    with output.progress(f"reading {arguments.dump}", quiet=arguments.json) as progress:
+        try:
+            found = find_runs(arguments.dump, arguments.layer)
+        except ConversionError as error:
+            raise output.CommandError(error) from error
+        for position, layer in enumerate(found.runs, 1):
+            progress(f"running {_label(layer)} ({position} of {len(found.runs)})")
+            try:
+                replays.append(replay(layer, runner, tolerance=arguments.tolerance, chain=arguments.chain))
+            except ConversionError as error:  # the other layers are still run
+                not_run[_label(layer)] = _reason(layer.graph.name, error)
+    document = {
+        "dump": str(arguments.dump),
+        "backend": backend,
+        "chain": arguments.chain,
+        "layers": [_document(replayed) for replayed in replays],
+        "not_run": not_run,
+        "left_out": list(found.left_out),
+        "notes": list(runner.notes),
+    }
+    if arguments.plot is not None:
+        from onnx_sparse.cli.replay.plot import write_plot
+
+        write_plot(arguments.plot, [(_label(replayed.run), replayed.outcomes) for replayed in replays])
+    if not arguments.json:
+        _show(replays, document)
+    _check(replays, document)
+    if arguments.json:
+        output.write_json(document)
+    return output.DONE
+
+
+def _label(run: Run) -> str:
+    """The name of a layer, with the round and device where the dump has several."""
+    where = [f"round {run.round}"] if run.round else []
+    where += [f"device {run.device.partition('_')[0]}"] if run.device else []
+    if run.identity and not run.graph.name.endswith(f"_{run.identity}"):
+        where.insert(0, f"id {run.identity}")
+    return run.graph.name + (f" ({', '.join(where)})" if where else "")
+
+
+def _check(replays: list[Replay], document: dict[str, Any]) -> None:
+    """Fail with the first difference, or because something could not be compared that should have been.
+
+    Raises:
+        CommandError: Not all that was compared agrees, or nothing was compared.
+    """
+    failed = [(r, o) for r in replays for o in r.outcomes if o.failed]
+    lines = [f"{_label(r.run)}: {o.operation} ({o.op_type}): {o.reason}" for r, o in failed]
+    lines += [f"{name}: {reason}" for name, reason in document["not_run"].items()]
+    compared = sum(len(r.comparisons) for r in replays)
+    differing = [(r, c) for r in replays for c in r.comparisons if not c.ok]
+    if differing:
+        first_layer, first = differing[0]
+        raise output.CommandError(
+            f"{len(differing)} of {compared} tensors differ; the first in execution order is {first.tensor} of "
+            f"{first.operation} in {_label(first_layer.run)}",
+            details=document,
+            lines=_first(lines),
+        )
+    if failed and not document["not_run"] and len(lines) == 1:
+        ((replayed, outcome),) = failed
+        raise output.CommandError(
+            f"{_label(replayed.run)}: {outcome.operation} ({outcome.op_type}) {_as_predicate(outcome.reason)}",
+            details=document,
+        )
+    if lines:
+        count, layers = len(failed), len(document["not_run"])
+        parts = [f"{count} operation{'s' if count > 1 else ''} failed"] if count else []
+        parts += [f"{layers} layer{'s were' if layers > 1 else ' was'} not run"] if layers else []
+        raise output.CommandError(
+            f"{' and '.join(parts)}; {compared} tensors agree", details=document, lines=_first(lines)
+        )
+    if not compared:
+        reasons = [
+            f"{_label(r.run)}: {o.operation} ({o.op_type}): {o.reason}" for r in replays for o in r.outcomes if o.reason
+        ]
+        raise output.CommandError("nothing was compared", details=document, lines=_first(reasons))
+
+
+def _first(lines: list[str]) -> list[str]:
+    more = len(lines) - _MOST_LINES
+    return [*lines[:_MOST_LINES], f"and {more} more; see them with --json"] if more > 0 else lines
+
+
+def _as_predicate(reason: str) -> str:
+    return reason if reason.startswith("does not") else f"failed: {reason}"
+
+
+def _reason(layer: str, error: Exception) -> str:
+    """The first line of an error; some begin with the layer's name."""
+    return str(error).partition("\n")[0].removeprefix(f"{layer}: ")
+
+
+def _document(replayed: Replay) -> dict[str, Any]:
+    run = replayed.run
+    return {
+        "layer": run.graph.name,
+        "source": str(run.source),
+        "device": run.device,
+        "round": run.round,
+        "folder": None if run.folder is None else str(run.folder),
+        "notes": _notes(replayed),
+        "tensors": [_record(comparison) for comparison in sorted(replayed.comparisons, key=_badness)],
+        "operations": [
+            {"operation": o.operation, "type": o.op_type, "verdict": o.verdict, "reason": o.reason}
+            for o in replayed.outcomes
+        ],
+    }
+
+
+def _notes(replayed: Replay) -> list[str]:
+    borrowed = f"the graph is that of {replayed.run.source.name}: the dump has none of this layer"
+    return [*([borrowed] if replayed.run.borrowed else []), *replayed.notes]
+
+
+def _badness(comparison: Comparison) -> tuple[bool, float]:
+    """Sorts the worst first: tensors that differ, then by the largest difference relative to the tolerance."""
+    return comparison.ok, -comparison.excess
+
+
+def _record(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "operation": comparison.operation,
+        "tensor": comparison.tensor,
+        "dtype": comparison.dtype,
+        "shape": list(comparison.shape),
+        "max_abs": comparison.max_abs,
+        "max_rel": comparison.max_rel,
+        "excess": comparison.excess,
+        "where": None if comparison.where is None else list(comparison.where),
+        "here": comparison.here,
+        "npu": comparison.npu,
+        "cosine": comparison.cosine,
+        "verdict": comparison.verdict,
+        "note": comparison.note,
+    }
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+def _show(replays: list[Replay], document: dict[str, Any]) -> None:
+    is_short = len(replays) > _MOST_TABLES
+    bad = [r for r in replays if any(o.verdict in ("DIFFERS", "FAILED") for o in r.outcomes)]
+    if is_short:
+        _show_summary(replays)
+    for position, replayed in enumerate(bad[:_MOST_TABLES] if is_short else replays):
+        if position or is_short:
+            output.write_line()
+        _show_layer(replayed)
+    if is_short and len(bad) > _MOST_TABLES:
+        output.write_line(f"\n{len(bad) - _MOST_TABLES} more layers differ; see one with --layer, or all with --json")
+    for note in document["notes"]:
+        output.write_line(f"note: {output.printable(note)}")
+    for left in document["left_out"]:
+        output.write_line(f"left out: {output.printable(left)}")
+
+
+def _show_summary(replays: list[Replay]) -> None:
+    rows = []
+    for replayed in replays:
+        verdicts = [outcome.verdict for outcome in replayed.outcomes]
+        worst = next((v for v in ("FAILED", "DIFFERS", "ok", "equal") if v in verdicts), "not compared")
+        counts = [verdicts.count(verdict) for verdict in ("equal", "ok", "DIFFERS", "not compared", "FAILED")]
+        rows.append([_label(replayed.run), *map(str, counts), worst])
+    columns = ["layer", ">equal", ">ok", ">differ", ">not compared", ">failed", "verdict"]
+    output.table(columns, rows, styles=_STYLES)
+
+
+def _show_layer(replayed: Replay) -> None:
+    output.heading(_label(replayed.run))
+    rows = [_row(comparison) for comparison in sorted(replayed.comparisons, key=_badness)]
+    rows += list(_missing(replayed.outcomes))
+    columns = ["operation", "tensor", "type", "shape", ">max abs", ">max rel", ">cosine", "verdict", "note"]
+    output.table(columns, rows, styles=_STYLES)
+    for note in _notes(replayed):
+        output.write_line(f"note: {output.printable(note)}")
+
+
+def _row(comparison: Comparison) -> list[str]:
+    note = comparison.note
+    if not comparison.ok and comparison.where is not None:
+        place = (
+            f"[{', '.join(map(str, comparison.where))}]: {comparison.here:.5g} here, {comparison.npu:.5g} on the NPU"
+        )
+        note = ", ".join(filter(None, (note, f"at {place}")))
+    return [
+        comparison.operation,
+        comparison.tensor,
+        comparison.dtype,
+        f"[{', '.join(map(str, comparison.shape))}]",
+        _number(comparison.max_abs),
+        _number(comparison.max_rel),
+        "-" if comparison.cosine is None else f"{comparison.cosine:.6f}",
+        comparison.verdict,
+        note,
+    ]
+
+
+def _missing(outcomes: tuple[Outcome, ...]) -> Iterator[list[str]]:
+    """Rows for what is not compared."""
+    for outcome in outcomes:
+        if outcome.reason:
+            verdict = "FAILED" if outcome.failed else "not compared"
+            yield [outcome.operation, "", outcome.op_type, "", "", "", "", verdict, outcome.reason]
+
+
+def _number(value: float) -> str:
+    return "0" if value == 0 else f"{value:.2g}"

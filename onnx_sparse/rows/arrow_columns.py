@@ -1,0 +1,116 @@
+"""Arrow columns of every layout as values and the lengths of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from onnx_sparse.rows.columns import Array, RowError, Rows, row_error
+from onnx_sparse.schemas.features import Feature
+
+#: What is as good as an array of views.
+_WITHOUT_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+
+
+def plain_column(where: str, feature: Feature, column: Any) -> Any:
+    """An Arrow column as what `Features.feeds` takes for a feature.
+
+    Args:
+        where: What an error begins with.
+        feature: The feature.
+        column: An Array or ChunkedArray.
+    """
+    array = _plain(where, column)
+    if feature.kind == "example":
+        return _leaves(where, array, ()).tolist()
+    if feature.kind == "dense":
+        return _dense(where, array)
+    lengths = []
+    for _ in range(max(1, len(feature.row_splits))):
+        if types.is_null(array.type):
+            array = array.cast(pa.list_(pa.null()))
+        if not _is_list(array.type):
+            raise ValueError(f"{where}: the column is {column.type}; lists expected")
+        lengths.append(_lengths(array))
+        array = _plain(where, array.flatten())
+    return Rows(_leaves(where, array, lengths), tuple(lengths))
+
+
+def _plain(where: str, column: Any) -> Any:
+    """One Array of a column, without dictionaries and extensions."""
+    array = column
+    if isinstance(column, pa.ChunkedArray):  # combine_chunks would copy a single chunk
+        array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):  # more than one chunk holds
+        rows = f"a column of {len(array)} rows"
+        raise ValueError(f"{where}: {rows} has more values than fit into one array; take fewer rows")
+    while isinstance(array, (pa.ExtensionArray, pa.DictionaryArray)):
+        array = array.storage if isinstance(array, pa.ExtensionArray) else _decoded(where, array)
+    return array
+
+
+def _decoded(where: str, array: Any) -> Any:
+    """The values of an array with a dictionary. Arrow cannot take any out of an array of views, or of lists of them."""
+    dictionary = array.dictionary
+    dictionary = dictionary.cast(_WITHOUT_VIEWS.get(dictionary.type, dictionary.type))
+    try:
+        return dictionary.take(array.indices)
+    except pa.ArrowNotImplementedError:
+        raise ValueError(f"{where}: the column has a dictionary of {dictionary.type}, which cannot be read") from None
+
+
+def _is_list(dtype: pa.DataType) -> bool:
+    return any(
+        test(dtype)
+        for test in (
+            types.is_list,
+            types.is_large_list,
+            types.is_fixed_size_list,
+            types.is_list_view,
+            types.is_large_list_view,
+        )
+    )
+
+
+def _lengths(array: Any) -> Array:
+    """How many values each list has; a null has none."""
+    if types.is_fixed_size_list(array.type):
+        return np.where(array.is_valid().to_numpy(zero_copy_only=False), array.type.list_size, 0).astype(np.int64)
+    lengths = pc.list_value_length(array)
+    return np.asarray(lengths.fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _leaves(where: str, array: Any, lengths: Sequence[Array]) -> Array:
+    """The values, none of which may be null."""
+    if array.null_count:
+        missing = array.is_null().to_numpy(zero_copy_only=False)
+        raise row_error(where, missing, lengths, " has no value")
+    if types.is_null(array.type):
+        return np.zeros(0, object)
+    if _is_list(array.type) or types.is_nested(array.type):
+        raise ValueError(f"{where}: the values are {array.type}; numbers or strings expected")
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def _dense(where: str, array: Any) -> Array:
+    """A tensor of the rows, all of which have equally many values."""
+    shape = [len(array)]
+    while _is_list(array.type):
+        if array.null_count:
+            row = int(array.is_null().to_numpy(zero_copy_only=False).argmax()) // int(np.prod(shape[1:]))
+            raise RowError(where, row, " has no value")
+        lengths = _lengths(array)
+        width = int(lengths[0]) if len(lengths) else getattr(array.type, "list_size", 0)
+        if (different := lengths != width).any():
+            number = int(different.argmax())
+            row = number // int(np.prod(shape[1:]))
+            raise RowError(where, row, f" has {lengths[number]} values; the first has {width}")
+        shape.append(width)
+        array = _plain(where, array.flatten())
+    rows = [np.full(shape[0], int(np.prod(shape[1:])))] if len(shape) > 1 else []
+    return _leaves(where, array, rows).reshape(shape)

@@ -1,0 +1,249 @@
+"""From rows as people hold them to the inputs of a model, feature by feature."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.models.model_files import model_of, read_model
+from onnx_sparse.rows.columns import Array, RowError, row_splits, rows_of, triple_of_rows, triple_of_tensor, typed
+from onnx_sparse.rows.example_arrays import example_array
+from onnx_sparse.schemas.declaration import DType, numpy_dtype
+from onnx_sparse.schemas.features import METADATA_KEY, ROLES, Feature, listed, read_features
+
+if TYPE_CHECKING:
+    import onnxruntime as ort
+
+    from onnx_sparse.models.model_files import ModelSource
+
+#: A model, or a session of one.
+Model: TypeAlias = "ModelSource | ort.InferenceSession"
+
+
+@dataclass(frozen=True)
+class InputType:
+    """The element type and shape of an input of a model."""
+
+    dtype: DType
+    shape: tuple[int | None, ...] | None
+
+
+class Features(Mapping[str, Feature]):
+    """The features of a model by name, in the order of its inputs.
+
+    Args:
+        features: The features.
+        inputs: The types of the model's inputs by name.
+
+    Raises:
+        ValueError: A feature has an input that the model does not have, or that another feature has; or no feature has
+            an input of the model.
+    """
+
+    def __init__(self, features: Sequence[Feature], inputs: Mapping[str, InputType]) -> None:
+        self._features = {feature.name: feature for feature in features}
+        self.inputs = dict(inputs)
+        holders: dict[str, str] = {}
+        for feature in features:
+            for role, name in feature.inputs.items():
+                if name not in inputs:
+                    raise ValueError(f"feature {feature.name!r}: its {role} {name!r} is no input of the model")
+                if holders.setdefault(name, feature.name) != feature.name:
+                    raise ValueError(f"input {name!r} is in two features, {holders[name]!r} and {feature.name!r}")
+            if len({*feature.inputs.values()}) < len(feature.inputs):
+                raise ValueError(f"feature {feature.name!r} has an input in two roles")
+        if missing := [name for name in inputs if name not in holders]:
+            raise ValueError(f"no feature has the input {missing[0]!r}")
+
+    def __getitem__(self, name: str) -> Feature:
+        return self._features[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._features)
+
+    def __len__(self) -> int:
+        return len(self._features)
+
+    def feeds(self, columns: Mapping[str, Any]) -> dict[str, Array]:
+        """The inputs of a run.
+
+        Args:
+            columns: By feature, as many rows for each. Rows of sparse and ragged features are lists of any length, None
+                for an empty one: nested lists, numpy arrays (also of objects), Arrow arrays, SciPy's sparse matrices,
+                or tensors with `indices`, `values` and `dense_shape`, or with `flat_values` and `nested_row_splits`.
+                Dense features are what `numpy.asarray` takes; examples are serialized messages.
+
+        Returns:
+            One array per input of the model. Arrays of the model's element type are not copied. Other integers must be
+            in the range of the model's type; other floats are rounded to it.
+
+        Raises:
+            ValueError: A feature is missing or not known; the columns have different numbers of rows; or a value is
+                missing or does not fit, with its feature, row and position.
+        """
+        self._refuse_unknown(columns)
+        if missing := [name for name in self if name not in columns]:
+            raise ValueError(f"feature {missing[0]!r} is missing")
+        feeds: dict[str, Array] = {}
+        counts: dict[str, int] = {}
+        for name in self:
+            made, counts[name] = self.feeds_of(name, columns[name])
+            feeds |= made
+        check_counts(counts)
+        return feeds
+
+    def counts(self, feeds: Mapping[str, Array]) -> dict[str, int]:
+        """The number of rows of each feature in the inputs of a run, but for scalars and row splits that are none."""
+        found: dict[str, int] = {}
+        for name, feature in self.items():
+            if feature.kind == "ragged":
+                splits = feeds[feature.row_splits[0]]
+                if len(splits) and splits[0] == 0 and (splits[1:] >= splits[:-1]).all():  # else the model refuses them
+                    found[name] = len(splits) - 1
+            elif feature.kind == "sparse":
+                shape = feeds[feature.inputs["dense_shape"]]
+                found[name] = int(shape[0]) if len(shape) else 0
+            elif feeds[next(iter(feature.inputs.values()))].ndim:
+                found[name] = len(feeds[next(iter(feature.inputs.values()))])
+        return found
+
+    def _refuse_unknown(self, names: Iterable[str]) -> None:
+        if unknown := [name for name in names if name not in self]:
+            raise ValueError(f"the model has no feature {unknown[0]!r}; it has {listed(map(repr, self))}")
+
+    def feeds_of(self, name: str, column: Any) -> tuple[dict[str, Array], int]:
+        """The inputs of one feature, and its number of rows; see `feeds`."""
+        self._refuse_unknown([name])
+        feature, where = self[name], f"feature {name!r}"
+        if type(column).__module__.partition(".")[0] == "pyarrow":
+            from onnx_sparse.rows.arrow_columns import plain_column
+
+            column = plain_column(where, feature, column)
+        make = {"dense": self._dense, "sparse": self._sparse, "ragged": self._ragged, "example": self._example}
+        return make[feature.kind](where, feature, column)
+
+    def _example(self, where: str, feature: Feature, column: Any) -> tuple[dict[str, Array], int]:
+        messages = [column] if isinstance(column, bytes) else list(column)
+        for row, message in enumerate(messages):
+            if not isinstance(message, bytes):
+                raise RowError(where, row, f": {message!r} is not a serialized message (bytes)")
+        return {feature.inputs["serialized"]: example_array(messages)}, len(messages)
+
+    def _sparse(self, where: str, feature: Feature, column: Any) -> tuple[dict[str, Array], int]:
+        lengths: tuple[Array, ...] = ()
+        triple = triple_of_tensor(column)
+        if triple is None:
+            rows = rows_of(where, column, 1)
+            triple, lengths = triple_of_rows(where, feature, rows), rows.lengths
+        indices, values, shape = triple
+        values = typed(where, values, self.inputs[feature.inputs["values"]].dtype, lengths)
+        self._check_shape(where, feature.inputs["values"], values, "values of the shape")
+        if len(indices) != len(values):
+            raise ValueError(f"{where} has {len(indices)} coordinates and {len(values)} values")
+        feeds = {feature.inputs["values"]: values}
+        for role, array in (("indices", indices), ("dense_shape", shape)):
+            name = feature.inputs[role]
+            feeds[name] = np.ascontiguousarray(array, numpy_dtype(self.inputs[name].dtype))
+        return feeds, int(shape[0])
+
+    def _ragged(self, where: str, feature: Feature, column: Any) -> tuple[dict[str, Array], int]:
+        rows = rows_of(where, column, len(feature.row_splits))
+        values = feature.inputs["values"]
+        feeds = {values: typed(where, rows.values, self.inputs[values].dtype, rows.lengths)}
+        self._check_shape(where, values, feeds[values], "values of the shape")
+        for name, sizes in zip(feature.row_splits, rows.lengths, strict=True):
+            feeds[name] = row_splits(sizes, numpy_dtype(self.inputs[name].dtype))
+        return feeds, len(rows.lengths[0])
+
+    def _dense(self, where: str, feature: Feature, column: Any) -> tuple[dict[str, Array], int]:
+        name = feature.inputs["values"]
+        array = typed(where, column, self.inputs[name].dtype, ())
+        self._check_shape(where, name, array, "the shape")
+        return {name: array}, array.shape[0] if array.ndim else 1
+
+    def _check_shape(self, where: str, name: str, array: Array, what: str) -> None:
+        shape = self.inputs[name].shape
+        if shape is not None:
+            fits = array.ndim == len(shape) and all(
+                wanted is None or wanted == size for wanted, size in zip(shape, array.shape, strict=True)
+            )
+            if not fits:
+                expected = ", ".join("?" if size is None else str(size) for size in shape)
+                raise ValueError(f"{where} has {what} {list(array.shape)}; the model expects [{expected}]")
+
+
+def check_counts(counts: Mapping[str, int]) -> None:
+    """Compare the numbers of rows of features.
+
+    Raises:
+        ValueError: They differ.
+    """
+    first = next(iter(counts), "")
+    for name, count in counts.items():
+        if count != counts[first]:
+            raise ValueError(
+                f"feature {name!r} has {count} rows, and feature {first!r} has {counts[first]}; all must have as many"
+            )
+
+
+def features(model: Model, mapping: Mapping[str, Mapping[str, str]] | None = None) -> Features:
+    """The features of a model: what people have one column for, and which inputs hold it.
+
+    Args:
+        model: A session; or a ModelProto, its bytes, a path or an `onnx_ir.Model`.
+        mapping: The inputs of each feature by role (see `Feature`), for a model that does not say it itself: `{"items":
+            {"indices": "items_i", "values": "items_v", "dense_shape": "items_s"}}`. Inputs that it does not name are
+            dense features of their own.
+
+    Returns:
+        The features that the converter has recorded, or those of the mapping. Without either, every input is a dense
+        feature.
+
+    Raises:
+        ValueError: The record or the mapping does not fit the model.
+    """
+    inputs, record = _described(model)
+    if mapping is None and record is not None:
+        return Features(read_features(record), inputs)
+    found = [_mapped(name, named) for name, named in (mapping or {}).items()]
+    held = {name for feature in found for name in feature.inputs.values()}
+    return Features([*found, *(Feature(n, "dense", {"values": n}) for n in inputs if n not in held)], inputs)
+
+
+def _mapped(name: str, inputs: Mapping[str, str]) -> Feature:
+    kinds = [kind for kind, roles in ROLES.items() if set(roles) <= set(inputs)]
+    if not kinds:
+        known = "; ".join(f"{kind}: {', '.join(roles)}" for kind, roles in ROLES.items())
+        raise ValueError(f"feature {name!r}: the roles {listed(inputs)} are those of no kind ({known})")
+    return Feature(name, max(kinds, key=lambda kind: len(ROLES[kind])), inputs)
+
+
+def _described(model: Model) -> tuple[dict[str, InputType], str | None]:
+    """The inputs of a model, and its record of features."""
+    if hasattr(model, "get_inputs") and hasattr(model, "get_modelmeta"):
+        types = {i.name: InputType(_session_dtype(i.type), _session_shape(i.shape)) for i in model.get_inputs()}
+        return types, model.get_modelmeta().custom_metadata_map.get(METADATA_KEY)
+    proto = read_model(model) if isinstance(model, (str, os.PathLike)) else model_of(model)
+    initialized = {tensor.name for tensor in proto.graph.initializer}
+    types = {}
+    for value in proto.graph.input:
+        tensor = value.type.tensor_type
+        dims = tensor.shape.dim if tensor.HasField("shape") else None
+        shape = None if dims is None else tuple(d.dim_value if d.HasField("dim_value") else None for d in dims)
+        if value.name not in initialized:
+            types[value.name] = InputType(tensor.elem_type, shape)
+    return types, next((entry.value for entry in proto.metadata_props if entry.key == METADATA_KEY), None)
+
+
+def _session_dtype(text: str) -> DType:
+    """The element type that ONNX Runtime writes as `tensor(int64)`."""
+    return int(TensorProto.DataType.Value(text.removeprefix("tensor(").removesuffix(")").upper()))
+
+
+def _session_shape(shape: Sequence[Any]) -> tuple[int | None, ...]:
+    return tuple(size if isinstance(size, int) and size >= 0 else None for size in shape)
