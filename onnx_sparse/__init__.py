@@ -22,6 +22,7 @@ except ImportError as error:
     raise
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.validation import KernelError
+from onnx_sparse.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.onnx.fusing import fuse
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from onnx_sparse.rows.example_arrays import example_array
     from onnx_sparse.rows.model_features import features
     from onnx_sparse.sessions.runtime import InferenceSession, get_library_path, register, session_options
-
-__version__ = "0.1.0"
 
 __all__ = [
     "DOMAIN",
@@ -56,19 +55,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "InferenceSession": "runtime",
-    "canonicalize": "canonical",
-    "embed_functions": "function_bodies",
-    "example_array": "example_arrays",
-    "features": "model_features",
-    "fuse": "fusing",
-    "get_library_path": "runtime",
-    "lower": "function_bodies",
-    "quantize_tables": "quantization",
-    "reference_ops": "evaluator",
-    "register": "runtime",
-    "session_options": "runtime",
-    "to_ragged": "ragged_inputs",
+    "InferenceSession": "sessions.runtime",
+    "canonicalize": "models.canonical",
+    "embed_functions": "models.function_bodies",
+    "example_array": "rows.example_arrays",
+    "features": "rows.model_features",
+    "fuse": "converters.onnx.fusing",
+    "get_library_path": "sessions.runtime",
+    "lower": "models.function_bodies",
+    "quantize_tables": "models.quantization",
+    "reference_ops": "models.evaluator",
+    "register": "sessions.runtime",
+    "session_options": "sessions.runtime",
+    "to_ragged": "converters.ragged.inputs",
 }
 
 schemas.register(tuple(OPS.values()))

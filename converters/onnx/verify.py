@@ -87,7 +87,7 @@ class _Running:
 
 
 def _session(model: ModelProto, outputs: list[str]) -> Callable[[Mapping[str, Array]], list[Array]]:
-    from onnx_sparse import InferenceSession
+    from onnx_sparse.sessions.runtime import InferenceSession
 
     session = InferenceSession(model)
     return lambda batch: [np.asarray(value) for value in session.run(outputs, dict(batch))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,7 @@ import numpy as np
 from ml_dtypes import bfloat16
 from onnx import ModelProto, TensorProto
 
-from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.errors import ConversionError, require
 from onnx_sparse.converters.openvino.ir import read_ir
 from onnx_sparse.converters.openvino.known_faults import faults_of
 from onnx_sparse.converters.verification import verify as verification
@@ -62,10 +61,10 @@ def verify(
         One record per output.
 
     Raises:
-        ImportError: The `openvino` package is not installed.
+        MissingPackageError: The `openvino` package is not installed.
         ConversionError: OpenVINO cannot run the IR at all, or `feeds` lacks an input.
     """
-    importlib.import_module("openvino")  # before processes are forked
+    require("openvino", "openvino")  # before processes are forked
     names = [value.name for value in model.graph.input]
     untyped = dict.fromkeys((value.name for value in model.graph.output), "")
     is_text = [value.type.tensor_type.elem_type == TensorProto.STRING for value in model.graph.output]
@@ -119,7 +118,7 @@ def _compiled(
     Args:
         checked: Whether to see first whether the shapes fit: the plugin computes with generated sizes that do not.
     """
-    openvino = importlib.import_module("openvino")
+    openvino = require("openvino", "openvino")
     core = openvino.Core()
     model = core.read_model(source)
     compiled = core.compile_model(model, "CPU", _EXACT)

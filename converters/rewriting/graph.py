@@ -11,7 +11,7 @@ from onnx import GraphProto, NodeProto, TensorProto, TensorShapeProto, helper, n
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.tensor import Array, Shape, Tensor
-from onnx_sparse.models.graphs import Names, read_names, rename
+from onnx_sparse.models.graphs import Names, attribute, read_names, rename
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType
 
@@ -334,17 +334,6 @@ class Graph:
         return self._names.fresh(f"{near.name}/{what}")
 
 
-def names_of(graphs: Iterable[GraphProto]) -> Names:
-    """The names that the graphs of a model have given to tensors and nodes."""
-    taken: set[str] = set()
-    for graph in graphs:
-        taken.update(value.name for value in (*graph.input, *graph.output, *graph.initializer))
-        taken.update(tensor.values.name for tensor in graph.sparse_initializer)
-        for node in graph.node:
-            taken.update((node.name, *node.input, *node.output))
-    return Names(taken)
-
-
 def _dimension(dim: TensorShapeProto.Dimension) -> int | str | None:
     """The size or the symbol of a dimension; None where it has neither."""
     if dim.HasField("dim_value"):
@@ -452,13 +441,3 @@ _SINCE = {
     "BitwiseAnd": 18,
     "BitwiseXor": 18,
 }
-
-
-def attributes(node: NodeProto) -> dict[str, Any]:
-    """The values of the attributes of a node."""
-    return {a.name: helper.get_attribute_value(a) for a in node.attribute}
-
-
-def attribute(node: NodeProto, name: str, default: Any = None) -> Any:
-    """The value of an attribute of a node."""
-    return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)

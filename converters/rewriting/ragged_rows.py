@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from onnx import NodeProto, TensorProto
+from onnx import NodeProto
 
 from onnx_sparse.converters.rewriting.entries import FAR, column, is_same
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.sizes import measured, sizes
-from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.models.graphs import attribute
 
 #: The attributes of EmbeddingBagOffsets by which offsets are row splits.
@@ -120,20 +118,6 @@ def is_place_in_row(graph: Graph, name: str, rows: RowIds) -> bool:
     start, _, step = (graph.integers(given) for given in numbers.input)
     of_rows = row_ids(graph, first.input[1])
     return (start, step) == ([0], [1]) and is_same(graph, first.input[0], rows.splits) and of_rows == rows
-
-
-def checked_splits(splits: Tensor, count: Tensor, emit: Emitter) -> Tensor:
-    """The same splits as int64; the model refuses those that do not begin with 0, decrease or end with another count.
-
-    Args:
-        splits: The row splits.
-        count: The number of values, a scalar or a vector of one element.
-        emit: Receives the nodes.
-    """
-    number = emit.op("Reshape", emit.cast(count, TensorProto.INT64), emit.constant([]), shape=())
-    inputs = {"row_splits": emit.cast(splits, TensorProto.INT64), "num_values": number}
-    (checked,) = emit.domain_op("ValidateRowSplits", inputs)
-    return checked
 
 
 def before_checking(graph: Graph, splits: str) -> str:

@@ -19,7 +19,7 @@ from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.source import MOST_ELEMENTS
 from onnx_sparse.converters.writing.tensor import Array
-from onnx_sparse.models.graphs import graphs, names_of
+from onnx_sparse.models.graphs import names_of
 
 #: The least number of bytes worth the detour; smaller constants may be worth folding.
 _LARGE = 1 << 20

@@ -187,7 +187,8 @@ def _runner(
     """Runs a model on the inputs of its source, and returns the tensors that are asked for, whichever they are."""
     from onnxruntime import SessionOptions
 
-    from onnx_sparse import InferenceSession, example_array
+    from onnx_sparse.rows.example_arrays import example_array
+    from onnx_sparse.sessions.runtime import InferenceSession
 
     messages = find_roles(model).examples
     whole = _with_inputs(model, tables) if tables else model

@@ -7,13 +7,13 @@ from typing import Any
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from onnx_sparse import __version__
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.tensor import Array, Shape, Tensor
 from onnx_sparse.models.graphs import Names, read_names, rename
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType
+from onnx_sparse.version import __version__
 
 IR_VERSION = 10
 #: The operator sets beside the default one: LabelEncoder has its lists of each type since version 2.

@@ -15,7 +15,6 @@ from onnx_sparse.converters.writing.coordinates import (
     valid_indices,
 )
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.partitions import checked_splits
 from onnx_sparse.converters.writing.tensor import Tensor
 
 
@@ -156,3 +155,17 @@ def number_of_segments(segment_ids: Tensor, emit: Emitter) -> Tensor:
     ids = emit.op("Concat", emit.constant([-1], segment_ids.dtype), segment_ids, shape=(None,), axis=0)
     last = emit.op("Gather", ids, emit.constant(-1), shape=(), axis=0)
     return emit.op("Add", last, emit.like(1, last), shape=())
+
+
+def checked_splits(splits: Tensor, count: Tensor, emit: Emitter) -> Tensor:
+    """The same splits as int64; the model refuses those that do not begin with 0, decrease or end with another count.
+
+    Args:
+        splits: The row splits.
+        count: The number of values, a scalar or a vector of one element.
+        emit: Receives the nodes.
+    """
+    number = emit.op("Reshape", emit.cast(count, TensorProto.INT64), emit.constant([]), shape=())
+    inputs = {"row_splits": emit.cast(splits, TensorProto.INT64), "num_values": number}
+    (checked,) = emit.domain_op("ValidateRowSplits", inputs)
+    return checked

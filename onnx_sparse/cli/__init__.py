@@ -17,9 +17,9 @@ import traceback
 from collections.abc import Iterable, Sequence
 from typing import NoReturn, Protocol
 
-from onnx_sparse import __version__
 from onnx_sparse.cli import output, watch
 from onnx_sparse.cli.termination import TerminatedError
+from onnx_sparse.version import __version__
 
 __all__ = ["main"]
 

@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from typing import Any
 
-from onnx_sparse import __version__
 from onnx_sparse.cli import output
 from onnx_sparse.sessions.onnxruntime_packages import installation_problem, onnxruntime_packages
+from onnx_sparse.version import __version__
 
 NAME = "doctor"
 SUMMARY = "report what is installed and whether it works"

@@ -12,7 +12,7 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from onnx_sparse.models.domain_nodes import DomainNode, domain_nodes
 from onnx_sparse.models.function_bodies import embed_functions
-from onnx_sparse.models.graphs import Names
+from onnx_sparse.models.graphs import Names, names_of
 from onnx_sparse.models.inlining import without_calls_of_functions
 from onnx_sparse.models.large_models import around_large_tensors
 from onnx_sparse.models.onnx_tools import with_inferred_types
@@ -45,7 +45,7 @@ def canonicalize(model: ModelProto) -> ModelProto:
     """
     had_bodies = any(f.domain == DOMAIN for f in model.functions)
     result = with_inferred_types(with_default_opset(without_calls_of_functions(model)))
-    names = Names(result)
+    names = names_of(result)
     sentinels: dict[tuple[str, DType], NodeProto] = {}
     for found in domain_nodes(result):
         _canonicalize_node(found, names, sentinels)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from onnx import FunctionProto, ModelProto, NodeProto, inliner
 
 from onnx_sparse.models.domain_nodes import DomainNode, domain_nodes
-from onnx_sparse.models.graphs import Names, all_nodes, graphs
+from onnx_sparse.models.graphs import all_nodes, graphs, names_of
 from onnx_sparse.models.inlining import without_calls_of_functions
 from onnx_sparse.models.large_models import around_large_tensors
 from onnx_sparse.models.onnx_tools import as_value_errors, with_inferred_types
@@ -45,7 +45,7 @@ def embed_functions(model: ModelProto) -> ModelProto:
     if not any(node.domain == DOMAIN for node in all_nodes(result.graph.node)):
         return result
     result = with_inferred_types(in_body_opset(result))
-    names = Names(result)
+    names = names_of(result)
     bodies = _Bodies()
     for found in domain_nodes(result):
         # Who changes a constant of the model changes what a node computes, so no body depends on a constant's value.
@@ -89,7 +89,7 @@ def lower(model: ModelProto, *, opset: int | None = None) -> ModelProto:
 
 def _inlined(model: ModelProto) -> ModelProto:
     """The model with the bodies of its nodes in their places; the given model is changed, too."""
-    names, read = Names(model), _read_anywhere(model)
+    names, read = names_of(model), _read_anywhere(model)
     bodies = _Bodies()
     unread: set[str] = set()
     for found in domain_nodes(model):

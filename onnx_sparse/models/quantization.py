@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from onnx_sparse.models.arrays_on_disk import empty_array, row_ranges
 from onnx_sparse.models.domain_nodes import DomainNode, domain_nodes
-from onnx_sparse.models.graphs import Names, graphs
+from onnx_sparse.models.graphs import Names, graphs, names_of
 from onnx_sparse.models.large_models import add_stub
 from onnx_sparse.models.model_files import model_of
 from onnx_sparse.schemas import OPS
@@ -96,7 +96,7 @@ def quantize_tables(
     wanted = (
         [name for name in uses if name in tables and _size(tables[name]) >= SMALL] if names is None else list(names)
     )
-    fresh = Names(result)
+    fresh = names_of(result)
     for name in wanted:
         if name not in tables:
             raise ValueError(f"the model has no initializer {name!r}")
@@ -133,10 +133,10 @@ def _reason(model: ModelProto, tensor: TensorProto, lookups: list[DomainNode], f
         return f"rows of {tensor.dims[1]} would not become smaller: each gets a scale and a bias"
     if format == "int4" and tensor.dims[1] % 2:
         return f"its rows have {tensor.dims[1]} elements, and a byte holds two"
-    graphs = list(graphs(model.graph))
-    if any(value.name == name for graph in graphs for value in (*graph.input, *graph.output)):
+    every_graph = list(graphs(model.graph))
+    if any(value.name == name for graph in every_graph for value in (*graph.input, *graph.output)):
         return "it is an input or an output of a graph"
-    readers = sum(list(node.input).count(name) for graph in graphs for node in graph.node)
+    readers = sum(list(node.input).count(name) for graph in every_graph for node in graph.node)
     if readers > len(lookups):
         return "other nodes than lookups read it"
     return ""

@@ -6,7 +6,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from onnx_sparse.models.canonical import canonicalize
 from onnx_sparse.models.domain_nodes import DomainNode, domain_nodes
-from onnx_sparse.models.graphs import Names
+from onnx_sparse.models.graphs import Names, names_of
 from onnx_sparse.models.inlining import without_calls_of_functions
 from onnx_sparse.models.onnx_tools import with_inferred_types
 from onnx_sparse.python.kernels import CARRIED_ATTRIBUTE, GUARDED_DOMAIN
@@ -32,7 +32,7 @@ def guarded_model(model: ModelProto) -> tuple[ModelProto, str]:
     if not moved:
         return result, ""
     result.opset_import.append(helper.make_opsetid(GUARDED_DOMAIN, OPSET_VERSION))
-    names = Names(result)
+    names = names_of(result)
     run_number = names.fresh("onnx_sparse_run")
     result.graph.input.append(helper.make_tensor_value_info(run_number, TensorProto.INT64, []))
     for found in moved:

@@ -345,7 +345,7 @@ def test_help_imports_nothing_slow():
 def test_the_package_has_no_file_that_only_the_checkout_has():
     from importlib import resources
 
-    files = resources.files("onnx_sparse.cli")
+    files = resources.files("onnx_sparse.cli.demo")
     assert (files / "demo_model.onnxtxt").is_file()
     assert (files / "demo_answers.json").is_file()
     assert Path(str(files / "__init__.py")).is_file()

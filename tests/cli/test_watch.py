@@ -21,7 +21,8 @@ def convert(tmp_path):
 import os, signal, sys, time
 def go_on():  # Python does not see a signal that comes just before a sleep
     while True: time.sleep(0.01)
-from onnx_sparse.cli import conversion, main
+from onnx_sparse.cli import main
+from onnx_sparse.cli.convert import conversion
 def convert(self, progress):
     progress("running TensorFlow on the batch 'ordinary'")
     {action}

@@ -60,7 +60,7 @@ import numpy as np, onnx
 from onnx import helper, numpy_helper
 import onnxruntime_extensions  # which imports torch where that is installed
 import onnx_sparse
-from onnx_sparse import large_models
+from onnx_sparse.models import large_models
 
 large_models.detach_large_tensors.__defaults__ = (1000,)
 rows = 2**19

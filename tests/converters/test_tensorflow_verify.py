@@ -8,7 +8,6 @@ from onnx import numpy_helper
 
 tf = pytest.importorskip("tensorflow")
 
-import onnx_sparse  # noqa: E402
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, load, verify  # noqa: E402
 from onnx_sparse.converters.verification.comparison import Verdict, compare  # noqa: E402
@@ -20,6 +19,7 @@ from onnx_sparse.converters.verification.sample_inputs import (  # noqa: E402
     sample,
 )
 from onnx_sparse.rows.input_roles import find_roles  # noqa: E402
+from onnx_sparse.sessions import runtime  # noqa: E402
 
 VOCABULARY = 10
 EIGHT = tf.constant(np.arange(32, dtype=np.float32).reshape(8, 4))
@@ -241,13 +241,13 @@ def test_a_function_that_tensorflow_never_runs():
 
 
 def test_a_model_that_ends_onnx_runtime_is_found_to_differ(lookup, model, monkeypatch):
-    class Fatal(onnx_sparse.InferenceSession):
+    class Fatal(runtime.InferenceSession):
         def run(self, names, feeds):
             if not feeds["c"][0]:
                 os.abort()
             return super().run(names, feeds)
 
-    monkeypatch.setattr(onnx_sparse, "InferenceSession", Fatal)
+    monkeypatch.setattr(runtime, "InferenceSession", Fatal)
     for record in verify(lookup, model):
         assert (record.verdict, record.batches) == (Verdict.DIFFERENT, 3)
         assert "ONNX Runtime ends on the batch 'of no rows': the process ends by SIGABRT" in record.note

@@ -16,7 +16,7 @@ from onnx import ModelProto, numpy_helper, parser, save
 from tools.registry import MODELS
 
 import onnx_sparse
-from onnx_sparse import cli
+from onnx_sparse.cli import demo
 
 Array = np.ndarray[Any, Any]
 Feeds = dict[str, Array]
@@ -81,7 +81,7 @@ def _models() -> dict[str, tuple[ModelProto, Feeds]]:
 
 
 def _demo() -> tuple[ModelProto, Feeds]:
-    folder = Path(cli.__file__).parent
+    folder = Path(demo.__file__).parent
     inputs = json.loads((folder / "demo_answers.json").read_text("utf-8"))["inputs"]
     model = parser.parse_model((folder / "demo_model.onnxtxt").read_text("utf-8"))
     return model, {name: np.array(value, np.int64) for name, value in inputs.items()}

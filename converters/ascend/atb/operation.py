@@ -104,12 +104,12 @@ class OperationRunner:
     def _loaded(self, model: ModelProto) -> Any:
         import onnxruntime
 
-        import onnx_sparse
+        from onnx_sparse.sessions.runtime import InferenceSession
 
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # failures are raised as exceptions
         options.enable_cpu_mem_arena = False  # it would keep the largest tensors of every session
         try:
-            return onnx_sparse.InferenceSession(model, options, backend=self._backend)
+            return InferenceSession(model, options, backend=self._backend)
         except Exception as error:  # onnxruntime's exceptions have no common base of their own
             raise DoesNotRunError(f"does not load: {first_line(error)}") from error

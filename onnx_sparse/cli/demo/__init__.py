@@ -103,7 +103,7 @@ def load_recorded() -> _Demonstration:
     import numpy as np
     import onnx
 
-    files = resources.files("onnx_sparse.cli")
+    files = resources.files("onnx_sparse.cli.demo")
     recorded = json.loads((files / ANSWERS_FILE).read_text(encoding="utf-8"))
     answers = {name: np.array(a["values"], a["dtype"]) for name, a in recorded["answers"].items()}
     model = onnx.parser.parse_model((files / MODEL_FILE).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The demo's model in TensorFlow. `python -m onnx_sparse.cli.demo.tensorflow_model` records it and its answers again."""
+"""The demo's model in TensorFlow. `python -m onnx_sparse.cli.demo.tensorflow_model` records it and its answers."""
 
 from __future__ import annotations
 

@@ -334,10 +334,10 @@ def _jobs(arguments: argparse.Namespace, out: Place, model: str) -> list[Job]:
 
     import onnxruntime
 
-    from onnx_sparse import __version__
     from onnx_sparse.cli.score.row_files import kind_of
     from onnx_sparse.cli.score.row_sources import sources_of
     from onnx_sparse.cli.score.score_file import Job
+    from onnx_sparse.version import __version__
 
     if len(arguments.csv_delimiter) != 1:
         raise UsageError(f"--csv-delimiter {arguments.csv_delimiter!r} is not one character")

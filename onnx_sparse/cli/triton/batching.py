@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx import TensorProto, helper
 
-from onnx_sparse.models.graphs import Names
+from onnx_sparse.models.graphs import names_of
 from onnx_sparse.rows.model_features import Features
 from onnx_sparse.schemas.features import METADATA_KEY
 
@@ -56,7 +56,7 @@ def take_row_lengths(model: ModelProto, known: Features) -> dict[str, str]:
     Returns:
         Of each ragged input with values, the new input with the lengths of its rows.
     """
-    graph, names = model.graph, Names(model)
+    graph, names = model.graph, names_of(model)
     lengths_of: dict[str, str] = {}
     nodes = []
     for feature in known.values():

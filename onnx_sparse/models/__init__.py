@@ -1,0 +1,1 @@
+"""From model to model: canonical form, function bodies, inlining, quantized tables, and files of models."""

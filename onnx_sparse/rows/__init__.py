@@ -1,0 +1,1 @@
+"""Rows as people hold them: the features that a model records, Arrow columns, and examples."""

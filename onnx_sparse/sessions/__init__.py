@@ -1,0 +1,1 @@
+"""Sessions of ONNX Runtime: registration of the kernels, and a session that takes what plain ones refuse."""
