@@ -8,6 +8,7 @@ and every verdict that is not "ok".
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -128,8 +129,8 @@ def main() -> None:
             verdict, why = outcome(seed, Path(folder))
             totals[verdict] += 1
             if verdict != "ok":
-                print(seed, verdict, why[:400], flush=True)
-    print(", ".join(f"{count} {verdict}" for verdict, count in totals.most_common()))
+                sys.stdout.write(f"{seed} {verdict} {why[:400]}\n")
+    sys.stdout.write(", ".join(f"{count} {verdict}" for verdict, count in totals.most_common()) + "\n")
 
 
 if __name__ == "__main__":

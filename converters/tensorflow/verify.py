@@ -71,8 +71,6 @@ def verify(
     """
     require("tensorflow")
     from onnx_sparse.converters.tensorflow.load import load
-    from onnx_sparse.rows.example_arrays import example_array
-    from onnx_sparse.sessions.runtime import InferenceSession
 
     with quietly():
         loaded = load(source, signature=signature, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)

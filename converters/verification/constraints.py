@@ -93,8 +93,9 @@ def find_constraints(model: ModelProto) -> Constraints:
                 found.numeric[origin].append("")
         elif node.op_type == "RaggedStringSplit":
             separator = flow.constant(node.input[1])
-            for origin in flow.origins(node.input[0]) if separator is not None else ():
-                found.separators[origin].append(_text(separator.item()))
+            if separator is not None:
+                for origin in flow.origins(node.input[0]):
+                    found.separators[origin].append(_text(separator.item()))
         elif node.op_type in ("Conv", "ConvInteger", "QLinearConv", "AveragePool", "MaxPool", "LpPool"):
             found.least_sizes += _windows(flow, node)
         elif node.op_type == "Div":

@@ -166,61 +166,6 @@ def unknown_opset(version: int) -> str:
     return f"opset {version} of domain {DOMAIN}; this version of onnx_sparse has {OPSET_VERSION}"
 
 
-<<<<<<<< HEAD:onnx_sparse/models/graphs.py
-def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    """Every node, including those of subgraphs."""
-    for node in nodes:
-        yield node
-        for graph in subgraphs(node):
-            yield from all_nodes(graph.node)
-
-
-def every_node(model: ModelProto) -> Iterator[NodeProto]:
-    """Every node of the model's graph, its subgraphs and its functions."""
-    for nodes in (model.graph.node, *(function.node for function in model.functions)):
-        yield from all_nodes(nodes)
-
-
-def graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """A graph and its subgraphs."""
-    yield graph
-    for node in all_nodes(graph.node):
-        yield from subgraphs(node)
-
-
-def all_tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """Every tensor of a model: initializers, and those in attributes, also of functions."""
-    for graph in graphs(model.graph):
-        yield from graph.initializer
-    for node in every_node(model):
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            yield from attribute.tensors
-
-
-class Names:
-    """Gives names that no value of a model has, including values in subgraphs."""
-
-    def __init__(self, model: ModelProto) -> None:
-        self.taken: set[str] = set()
-        for graph in graphs(model.graph):
-            self.taken.update(value.name for value in (*graph.input, *graph.initializer))
-            self.taken.update(tensor.values.name for tensor in graph.sparse_initializer)
-            for node in graph.node:
-                self.taken.update((*node.input, *node.output))
-
-    def fresh(self, wanted: str) -> str:
-        """The wanted name, with a number where it is taken."""
-        name, count = wanted, 1
-        while name in self.taken:
-            name, count = f"{wanted}_{count}", count + 1
-        self.taken.add(name)
-        return name
-
-
-========
->>>>>>>> main:onnx_sparse/models/domain_nodes.py
 def node_name(node: NodeProto) -> str:
     """The name of a node in messages: its first output's where it has none."""
     return f'"{node.name or next(iter(node.output), "")}"'

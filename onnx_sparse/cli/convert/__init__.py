@@ -16,8 +16,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_sparse.cli import ascend_options, output, written_inputs
-from onnx_sparse.cli.convert import explanation, lookup_tables, verification
+from onnx_sparse.cli import ascend_options, output
+from onnx_sparse.cli.convert import explanation, lookup_tables, verification, written_inputs
 from onnx_sparse.cli.convert.conversion import SOURCES, Conversion
 from onnx_sparse.cli.convert.smaller_tables import SmallerTables
 from onnx_sparse.cli.files.external_data import ONNX_SUFFIXES

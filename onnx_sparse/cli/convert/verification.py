@@ -38,9 +38,7 @@ def failure(records: Sequence[Any], *, given: bool) -> str | None:
     failed = {record.verdict.value: record for record in reversed(records) if not record.ok}
     if record := failed.get("differs"):
         return f"verification fails, nothing is written: {record.output}: {record.note or 'values differ'}"
-    way_out = (
-        "" if given else "; give inputs of your own with --verify-with (--write-inputs FILE.json makes some to edit)"
-    )
+    way_out = "" if given else "; give inputs of your own with --verify-with (--write-inputs makes some)"
     if record := failed.get("refused"):
         inputs = "the given" if given else "all generated"
         return f"{inputs} inputs are refused, so nothing was compared and nothing is written{way_out}: {record.note}"

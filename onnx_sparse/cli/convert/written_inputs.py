@@ -57,7 +57,7 @@ def _storable(value: Array) -> Array:
     if value.dtype != object:
         return value
     if any(isinstance(item, bytes) for item in value.ravel()):
-        from onnx_sparse import example_array
+        from onnx_sparse.rows.example_arrays import example_array
 
         return example_array(value.tolist())
     return value.astype(str)
