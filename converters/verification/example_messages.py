@@ -129,7 +129,7 @@ class Messages:
         keys = [key for key in self._values.constraints.keys.get(origin, ()) if isinstance(key, int)]
         if keys:
             return [int(key) for key in self._rng.choice(keys if self._careful else [*keys, max(keys) + 1], size)]
-        legal = self._values.range_of(origin, _IDS)
+        legal = self._values.range_of(origin, None, _IDS)
         return [int(value) for value in self._values.integers(self._rng, origin, [size], legal, np.int64)]
 
     def _rows(self, partition: Partition, count: int) -> list[int]:

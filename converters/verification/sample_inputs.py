@@ -361,10 +361,10 @@ class _Drawing:
             return self.rng.choice(stated, shape)
         if bound == 0:  # there is no legal id
             shape = [known or 0 for known in self._known_sizes(name)]
-        if is_integer or bound is not None:
+        if is_integer or bound is not None or origin in values.constraints.bounds:
             free = _PROBED_IDS if self.kind == PROBE else _IDS
-            range_of = self.sampler.values_of.range_of(origin, free if bound is None else max(bound, 1))
-            return values.integers(self.rng, origin, shape, range_of, numpy_dtype(dtype))
+            legal = values.range_of(origin, bound, free)
+            return values.integers(self.rng, origin, shape, legal, numpy_dtype(dtype))
         return values.floats(self.rng, origin, shape)
 
     def _keys(self, name: str) -> list[int]:

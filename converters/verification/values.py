@@ -30,11 +30,16 @@ class Values:
         self.words = list(words)
         self.number_texts: dict[Origin, list[str]] = {}
 
-    def range_of(self, origin: Origin, free: int) -> tuple[int, int]:
-        """The least number, and that above the largest."""
-        low, high = self.constraints.bounds.get(origin, (0, free - 1))
-        low = max(low, 0)
-        return low, max(min(high + 1, free) if origin.key is None else high + 1, low + 1)
+    def range_of(self, origin: Origin, bound: int | None, free: int) -> tuple[int, int]:
+        """The least number, and that above the largest.
+
+        Args:
+            bound: What numbers are below, as far as something else than the constraints tells.
+            free: What they are below if nothing tells.
+        """
+        low, high = self.constraints.bounds.get(origin, (0, free - 1 if bound is None else 2**62))
+        low, end = max(low, 0), high + 1 if bound is None else min(high + 1, max(bound, 1))
+        return low, max(end, low + 1)
 
     def texts(self, rng: np.random.Generator, origin: Origin, shape: Sequence[int], *, careful: bool) -> Array:
         """Texts; careful ones are those that tables have, if there is a table."""
