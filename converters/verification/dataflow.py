@@ -183,6 +183,8 @@ class Dataflow:
             node = self.producer(current)
             if node is None or node.op_type in ("Shape", "Size", *_PARSERS):
                 continue
+            if node.op_type == "Split" and self._split(node, 0) is not None:  # other features are in what is split
+                continue
             for taken in node.input:
                 if taken not in seen:
                     seen.add(taken)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from onnx import ModelProto, ValueInfoProto, helper
+from onnx import ModelProto, NodeProto, ValueInfoProto, helper
 
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.verification.batches import Attempts, Refused, compare_batches
@@ -20,6 +20,7 @@ from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs, reco
 from onnx_sparse.converters.verification.random_values import random_outputs
 from onnx_sparse.converters.verification.sample_inputs import KINDS, NOTHING_SAID, Batch, CompositeSpecs, Sampler
 from onnx_sparse.converters.verification.settling import settle
+from onnx_sparse.models.graphs import read_names
 from onnx_sparse.rows.input_roles import find_roles
 
 Array = np.ndarray[Any, Any]
@@ -218,7 +219,7 @@ def _runner(
 
 
 def _giving(model: ModelProto, names: Sequence[str]) -> ModelProto:
-    """The model with other outputs."""
+    """The model with other outputs, and only with the nodes that these need: ONNX Runtime would run the others, too."""
     import onnx
 
     other = ModelProto()
@@ -229,6 +230,15 @@ def _giving(model: ModelProto, names: Sequence[str]) -> ModelProto:
     known: dict[str, ValueInfoProto] = {v.name: v for v in (*other.graph.value_info, *other.graph.output)}
     del other.graph.output[:]
     other.graph.output.extend(known.get(name, ValueInfoProto(name=name)) for name in names)
+    needed, kept = {*names}, []
+    for node in reversed(other.graph.node):
+        if not needed.isdisjoint(node.output):
+            kept.append(node)
+            needed |= read_names([node])
+    kept.reverse()
+    nodes = [NodeProto.FromString(node.SerializeToString()) for node in kept]
+    del other.graph.node[:]
+    other.graph.node.extend(nodes)
     return other
 
 
