@@ -8,11 +8,12 @@ import numpy as np
 from onnx import ModelProto
 
 from onnx_sparse.converters.errors import first_line
-from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
-from onnx_sparse.converters.verification.comparison import Record, half_floats
+from onnx_sparse.converters.verification import verify as verification
+from onnx_sparse.converters.verification.batches import Refused
+from onnx_sparse.converters.verification.comparison import Record
 from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.layout import Axis, Layout, Size
-from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs, recorded_specs
+from onnx_sparse.converters.verification.ragged_inputs import recorded_specs
 from onnx_sparse.converters.verification.sample_inputs import KINDS
 from onnx_sparse.converters.writing.tensor import Array
 
@@ -26,12 +27,12 @@ def verify(
     batch_count: int = len(KINDS),
     described_by: ModelProto | None = None,
     progress: Callable[[str], None] | None = None,
+    input_lines: dict[str, str] | None = None,
 ) -> list[Record]:
     """Run a model and its fused or ragged form in ONNX Runtime on the same inputs and compare the outputs.
 
-    Data types and shapes must be equal, and so must integers and booleans. Floats may differ by 1e-5 of their value
-    (4e-3 if the model computes with float16, 3e-2 with bfloat16) plus a tenth of that fraction of the output's largest
-    value. NaN equals NaN. A batch that the old model refuses (tf2onnx's refuse batches without entries) is noted.
+    What is compared how, and how inputs are generated, is said with `onnx_sparse.converters.verification.verify`. A
+    batch that the old model refuses (tf2onnx's refuse batches without entries) is noted.
 
     Args:
         source: The model that was given to `onnx_sparse.fuse`, `to_ragged`, or both.
@@ -42,6 +43,7 @@ def verify(
         batch_count: How many batches to run on generated inputs.
         described_by: The fused model before it was lowered.
         progress: Called with what is being run.
+        input_lines: Filled with what each input was taken for when inputs were generated.
 
     Returns:
         One record per output.
@@ -49,47 +51,46 @@ def verify(
     Raises:
         ConversionError: `feeds` lacks an input.
     """
+    outputs = dict.fromkeys((value.name for value in model.graph.output), "")
+    with Isolated(lambda: _session(source, [*outputs])) as run:
+        return verification.verify(
+            _Running(run),
+            verification.Description(
+                "the old model",
+                [value.name for value in source.graph.input],
+                outputs,
+                recorded_specs(source),
+                _layout(source),
+            ),
+            model,
+            feeds=feeds,
+            seed=seed,
+            batch_count=batch_count,
+            described_by=described_by,
+            progress=progress,
+            input_lines=input_lines,
+        )
+
+
+class _Running:
+    """An ONNX file that runs in ONNX Runtime, in a process of its own."""
+
+    def __init__(self, run: Isolated) -> None:
+        self._run = run
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        results: list[Array] = self._run(feeds)
+        return results
+
+    def refusal(self, error: Exception) -> Refused:
+        return Refused("the old model", first_line(error))
+
+
+def _session(model: ModelProto, outputs: list[str]) -> Callable[[Mapping[str, Array]], list[Array]]:
     from onnx_sparse.sessions.runtime import InferenceSession
 
-    names = [value.name for value in source.graph.input]
-    outputs = [value.name for value in model.graph.output]
-    described = model if described_by is None else described_by
-    ragged = RaggedInputs(described, names)
-
-    def runner(of: ModelProto) -> Callable[[], Callable[[Mapping[str, Array]], list[Array]]]:
-        def make() -> Callable[[Mapping[str, Array]], list[Array]]:
-            session = InferenceSession(of)
-            return lambda batch: [np.asarray(value) for value in session.run(outputs, dict(batch))]
-
-        return make
-
-    with Isolated(runner(source)) as run_old, Isolated(runner(model)) as run_new:
-
-        def run_source(kind: str, batch: Mapping[str, Array]) -> list[Array]:
-            if progress is not None:
-                progress(f"running the old model on the batch {kind!r}")
-            try:
-                results: list[Array] = run_old(batch)
-            except Exception as error:  # whatever ONNX Runtime raises
-                raise Refused("the old model", first_line(error)) from error
-            return results
-
-        attempts = attempt_batches(
-            ragged.as_sparse(described),
-            names,
-            run_source,
-            feeds=None if feeds is None else ragged.of_source(feeds),
-            seed=seed,
-            count=batch_count,
-            specs=recorded_specs(source),
-            layout=_layout(source),
-        )
-        return compare_batches(
-            attempts,
-            dict.fromkeys(outputs, ""),
-            lambda batch: run_new(ragged.of_model(batch)),
-            computed=half_floats(described),
-        )
+    session = InferenceSession(model)
+    return lambda batch: [np.asarray(value) for value in session.run(outputs, dict(batch))]
 
 
 def _layout(model: ModelProto) -> Layout:

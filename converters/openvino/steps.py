@@ -7,31 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto
 
 from onnx_sparse.converters.verification.batches import Refused
 from onnx_sparse.converters.verification.comparison import Record, Verdict, merge
 from onnx_sparse.converters.writing.tensor import Array
-from onnx_sparse.schemas.states import states_of
 
 #: How often a model with states is run on a batch. Later steps read what several before them have left.
 COUNT = 4
 
 #: Runs steps, each on its inputs, from the states before the first run: the outputs of all steps.
 Run = Callable[[Sequence[Mapping[str, Array]]], list[Array]]
-
-
-def without_states(model: ModelProto) -> ModelProto:
-    """The model, for the choice of inputs: without those of its states."""
-    pasts = {state.past for state in states_of(model)}
-    if not pasts:
-        return model
-    made = ModelProto()
-    made.CopyFrom(model)
-    kept = [value for value in made.graph.input if value.name not in pasts]
-    del made.graph.input[:]
-    made.graph.input.extend(kept)
-    return made
 
 
 class Steps:

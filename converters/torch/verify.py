@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 from onnx import ModelProto
 
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.torch.input_layout import describe
 from onnx_sparse.converters.torch.source import Source, load
-from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
-from onnx_sparse.converters.verification.comparison import Record, half_floats
-from onnx_sparse.converters.verification.isolation import Isolated
+from onnx_sparse.converters.verification import verify as verification
+from onnx_sparse.converters.verification.batches import Refused
+from onnx_sparse.converters.verification.comparison import Record
 from onnx_sparse.converters.verification.sample_inputs import KINDS
 from onnx_sparse.converters.writing.tensor import Array
 
@@ -27,16 +26,12 @@ def verify(
     batch_count: int = len(KINDS),
     described_by: ModelProto | None = None,
     progress: Callable[[str], None] | None = None,
+    input_lines: dict[str, str] | None = None,
 ) -> list[Record]:
     """Run a program in torch and its model in ONNX Runtime on the same inputs and compare the outputs.
 
-    Data types and shapes must be equal, and so must integers and booleans. Floats may differ by 1e-5 of their value
-    (4e-3 if the model computes with float16, 3e-2 with bfloat16) plus a tenth of that fraction of the output's largest
-    value. NaN equals NaN. An output of which nothing was compared on a batch with rows is not equal, nor is one of a
-    program that torch refuses to run.
-
-    ONNX Runtime runs in a process of its own where one can be forked (Linux): a model that ends it is found to differ.
-    torch runs in this process.
+    What is compared how, and how inputs are generated, is said with `onnx_sparse.converters.verification.verify`. torch
+    runs in this process.
 
     Args:
         source: As given to `convert`.
@@ -48,6 +43,7 @@ def verify(
         batch_count: How many batches to run on generated inputs.
         described_by: The model before it was lowered: its operators say what the inputs are for.
         progress: Called with what is being run.
+        input_lines: Filled with what each input was taken for when inputs were generated.
 
     Returns:
         One record per output.
@@ -55,31 +51,33 @@ def verify(
     Raises:
         ConversionError: If torch is not installed, the source cannot be read, or `feeds` lacks an input.
     """
-    from onnx_sparse.sessions.runtime import InferenceSession
-
     loaded = load(source)
-    names = [value.name for value in model.graph.input]
-    outputs = [value.name for value in model.graph.output]
-    described = model if described_by is None else described_by
+    outputs = dict.fromkeys((value.name for value in model.graph.output), "")
     specs, layout = describe(loaded)
-
-    def run_source(kind: str, batch: Mapping[str, Array]) -> list[Array]:
-        if progress is not None:
-            progress(f"running torch on the batch {kind!r}")
-        try:
-            return loaded.run(batch)
-        except Exception as error:  # whatever torch's kernels raise
-            raise Refused("torch", first_line(error)) from error
-
-    def make_run() -> Callable[[Mapping[str, Array]], list[Array]]:
-        session = InferenceSession(model)
-        return lambda batch: [np.asarray(value) for value in session.run(outputs, dict(batch))]
-
-    attempts = attempt_batches(
-        described, names, run_source, feeds=feeds, seed=seed, count=batch_count, specs=specs, layout=layout
+    return verification.verify(
+        _Running(loaded),
+        verification.Description("torch", [value.name for value in model.graph.input], outputs, specs, layout),
+        model,
+        feeds=feeds,
+        seed=seed,
+        batch_count=batch_count,
+        described_by=described_by,
+        progress=progress,
+        input_lines=input_lines,
     )
-    with Isolated(make_run) as run_model:
-        return compare_batches(attempts, dict.fromkeys(outputs, ""), run_model, computed=half_floats(described))
+
+
+class _Running:
+    """A program that runs in torch."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        return self._source.run(feeds)
+
+    def refusal(self, error: Exception) -> Refused:
+        return Refused("torch", first_line(error))
 
 
 def require_agreement(source: Source, model: ModelProto) -> None:

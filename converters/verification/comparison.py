@@ -16,8 +16,10 @@ from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
 
 Array = np.ndarray[Any, Any]
 
-#: Half floats differ by a few units in the last place, because frameworks round at every step.
-_RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2}
+#: By how much floats may differ, as a part of their value, by the least exact type that the model computes with; a
+#: tenth of it is also allowed of the largest value of the output. Half floats differ by a few units in the last place,
+#: because frameworks round at every step.
+TOLERANCES = {"float64": 1e-5, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 
 
 class Verdict(StrEnum):
@@ -45,6 +47,8 @@ class Record:
         max_rel: The largest relative difference.
         rms: The root of the mean squared difference, over the elements of all batches.
         elements: How many elements these are: the finite floats.
+        tolerance: The largest difference that was allowed where the largest one is.
+        explained: How many elements differ as they are meant to, or by rounding alone; they are not compared.
         verdict: Whether dtype, shape and values agreed in every batch, if there was anything to compare.
         batches: In how many batches with rows something was compared.
         note: What differed, what differs by design, or why a batch was skipped.
@@ -58,6 +62,8 @@ class Record:
     max_rel: float = 0.0
     rms: float = 0.0
     elements: int = 0
+    tolerance: float = 0.0
+    explained: int = 0
     verdict: Verdict = Verdict.EQUAL
     batches: int = 0
     note: str = ""
@@ -84,14 +90,15 @@ def compare(output: str, want: Array, got: Array, kind: str, note: str = "", com
     if not _is_float(want):
         equal = bool(np.array_equal(want, got))
         return record if equal else _different(record, kind)
-    relative = max(_RELATIVE.get(name, 1e-5) for name in (dtype_name(want), *computed))
+    relative = max(TOLERANCES[name] for name in (dtype_name(want), *computed))
     wide_want, wide_got = want.astype(np.float64), got.astype(np.float64)
     finite = np.isfinite(wide_want)
     same = np.array_equal(wide_want[~finite], wide_got[~finite], equal_nan=True) and np.isfinite(wide_got[finite]).all()
     error = np.abs(wide_want[finite] - wide_got[finite])
     size = np.abs(wide_want[finite])
     largest = max(1.0, size.max(initial=0))
-    ok = bool(same and (error <= relative * (size + 0.1 * largest)).all())
+    allowed = relative * (size + 0.1 * largest)
+    ok = bool(same and (error <= allowed).all())
     with np.errstate(over="ignore"):
         squares = float(np.square(error).sum())
     record = replace(
@@ -100,6 +107,7 @@ def compare(output: str, want: Array, got: Array, kind: str, note: str = "", com
         max_rel=float((error / np.where(size == 0, 1, size)).max(initial=0)),
         rms=math.sqrt(squares / max(error.size, 1)),
         elements=error.size,
+        tolerance=float(allowed[np.argmax(error)]) if error.size else 0.0,
         worst=kind if error.max(initial=0) > 0 else "",
     )
     return record if ok else _different(record, kind)
@@ -130,9 +138,11 @@ def merge(before: Record | None, after: Record) -> Record:
         max_rel=max(before.max_rel, after.max_rel),
         rms=math.sqrt((before.elements * before.rms**2 + after.elements * after.rms**2) / max(elements, 1)),
         elements=elements,
+        tolerance=after.tolerance if worse or not before.elements else before.tolerance,
+        explained=before.explained + after.explained,
         verdict=before.verdict if after.ok else after.verdict,
         batches=before.batches + after.batches,
-        note="; ".join(filter(None, (before.note, after.note))),
+        note="; ".join(dict.fromkeys(filter(None, (*before.note.split("; "), after.note)))),
     )
 
 
@@ -142,4 +152,4 @@ def dtype_name(array: Array) -> str:
 
 
 def _is_float(array: Array) -> bool:
-    return array.dtype.name in _RELATIVE or array.dtype.kind == "f"
+    return array.dtype.name in TOLERANCES

@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, TensorProto, ValueInfoProto
+from onnx import ModelProto, TensorProto, TensorShapeProto, ValueInfoProto
 
+from onnx_sparse.converters.verification.constraints import find_constraints
+from onnx_sparse.converters.verification.dataflow import Origin
+from onnx_sparse.converters.verification.example_messages import Messages, Partition
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS, Axis, Layout
+from onnx_sparse.converters.verification.values import HASHED, Values
 from onnx_sparse.models.graphs import graphs
 from onnx_sparse.rows.input_roles import FEWEST_SEGMENTS, TABLE_ROWS, Roles, find_roles
-from onnx_sparse.rows.tf_examples import ParsedFeature, Values, serialized_example
-from onnx_sparse.schemas.declaration import DType, numpy_dtype
+from onnx_sparse.schemas.declaration import numpy_dtype
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int | None, ...] | None
@@ -77,9 +80,6 @@ _PROBED_IDS = 97
 #: For a source without specs.
 NOTHING_SAID = CompositeSpecs()
 
-#: Strings of every length for which the hash function has a branch of its own.
-_HASHED = ("日本語", "user 4711", "a word of twenty two.", "straße " * 5, "long " * 30)
-
 _DIMENSION = 3  # the size of an unknown dimension other than the first
 
 _IDS = 4  # ids without known bounds are below this
@@ -127,9 +127,12 @@ class Sampler:
     def __init__(self, model: ModelProto, specs: CompositeSpecs = NOTHING_SAID) -> None:
         self.specs = specs
         self.values = {value.name: value for value in model.graph.input}
+        self.model = model
         self.roles = find_roles(model)
         self._add_composites(self.roles)
-        self.words = [*_vocabulary(model), "a", "b", "ab", ""]
+        self.values_of = Values(find_constraints(model), words=_words(model))
+        #: How features of messages say how the values of others form rows.
+        self.partitions: dict[Origin, Partition] = {}
         self.shapes = {sparse.dense_shape: sparse.shape for sparse in specs.sparse if sparse.shape is not None}
         #: How deep inside rows the values of a ragged tensor are.
         self.depths = {ragged.values: len(ragged.splits) for ragged in specs.ragged}
@@ -157,9 +160,13 @@ class Sampler:
         roles.counts -= parts
         roles.tables -= {*parts, *roles.entries}
 
-    def batch(self, kind: str, seed: int, layout: Layout = GUESSED) -> Batch:
-        """The inputs of one run; the same seed gives the same."""
-        return _Drawing(self, np.random.default_rng(seed), kind, layout).batch()
+    def batch(self, kind: str, seed: int, layout: Layout = GUESSED, *, careful: bool = False) -> Batch:
+        """The inputs of one run; the same seed gives the same.
+
+        Args:
+            careful: Whether to leave out values that are likely to be refused: words that a table does not have.
+        """
+        return _Drawing(self, np.random.default_rng(seed), kind, layout, careful=careful).batch()
 
     def known_size(self, name: str, axis: int) -> int | None:
         """The size of a dimension of an input, if the model or a spec states it."""
@@ -167,7 +174,7 @@ class Sampler:
             shape = self.shapes.get(name)
             return shape[axis] if shape and axis < len(shape) else None
         dims = self.values[name].type.tensor_type.shape.dim
-        return dims[axis].dim_value if axis < len(dims) and dims[axis].HasField("dim_value") else None
+        return _size_of(dims[axis]) if axis < len(dims) else None
 
     def is_of_rows(self, axis: Axis) -> bool:
         """Whether a dimension is that of the rows of the batch, or of their entries."""
@@ -198,15 +205,15 @@ class Sampler:
         known = self.known_size(coordinates, 1)
         if known is None and shape is not None:
             dims = self.values[shape].type.tensor_type.shape.dim
-            known = dims[0].dim_value if dims and dims[0].HasField("dim_value") else len(self.shapes.get(shape) or ())
+            known = (_size_of(dims[0]) if dims else None) or len(self.shapes.get(shape) or ())
         return known or 2
 
 
 class _Drawing:
     """One batch in the making."""
 
-    def __init__(self, sampler: Sampler, rng: np.random.Generator, kind: str, layout: Layout) -> None:
-        self.sampler, self.roles = sampler, sampler.roles
+    def __init__(self, sampler: Sampler, rng: np.random.Generator, kind: str, layout: Layout, *, careful: bool) -> None:
+        self.sampler, self.roles, self.careful = sampler, sampler.roles, careful
         self.rng, self.kind, self.layout = rng, kind, layout
         self.sizes: dict[Axis, int] = {}
         self._own: dict[Axis, int] = {}
@@ -258,7 +265,7 @@ class _Drawing:
 
     def _known_sizes(self, name: str) -> list[int | None]:
         dims = self.sampler.values[name].type.tensor_type.shape.dim
-        return [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+        return [_size_of(dim) for dim in dims]
 
     def _batch_size(self, wanted: int | None) -> int:
         """The number of rows: fixed by the model or the layout, else the wanted one, else random."""
@@ -320,7 +327,7 @@ class _Drawing:
     def _array(self, name: str, value: ValueInfoProto) -> Array:
         roles = self.roles
         if name in roles.examples:
-            return self._examples(roles.examples[name], self._shape(name))
+            return self._examples(name, self._shape(name))
         if name in roles.coordinates:
             return self._coordinates(name)
         if name in self.sampler.splits:
@@ -339,50 +346,41 @@ class _Drawing:
             if shape[0] == len(self.rows):
                 return self.rows
             return np.sort(self.rng.integers(0, max(self.batch_size, 1), shape), axis=0)
-        dtype = value.type.tensor_type.elem_type
+        return self._values(name, value.type.tensor_type.elem_type, shape)
+
+    def _values(self, name: str, dtype: int, shape: list[int]) -> Array:
+        """The values of an input that is no part of a composite."""
+        values, origin = self.sampler.values_of, Origin(name)
         if dtype == TensorProto.STRING:
-            return self.rng.choice(np.array(self.sampler.words, object), shape)
+            return values.texts(self.rng, origin, shape, careful=self.careful)
         if dtype == TensorProto.BOOL:
             return self.rng.integers(0, 2, shape)
-        if name in roles.keys and name not in self.layout.bounds:
-            return self.rng.choice([*roles.keys[name], max(roles.keys[name]) + 1], shape)
-        if np.issubdtype(numpy_dtype(dtype), np.integer):
-            bound = self._bound(name)
-            if bound == 0:  # there is no legal id
-                shape = [known or 0 for known in self._known_sizes(name)]
+        is_integer = np.issubdtype(numpy_dtype(dtype), np.integer)
+        bound = self._bound(name) if is_integer or name in self.roles.bounds else None
+        if bound is None and (stated := self._keys(name)):
+            return self.rng.choice(stated, shape)
+        if bound == 0:  # there is no legal id
+            shape = [known or 0 for known in self._known_sizes(name)]
+        if is_integer or bound is not None or origin in values.constraints.bounds:
             free = _PROBED_IDS if self.kind == PROBE else _IDS
-            return self.rng.integers(0, free if bound is None else max(bound, 1), shape)
-        return self.rng.standard_normal(shape)
+            legal = values.range_of(origin, bound, free)
+            return values.integers(self.rng, origin, shape, legal, numpy_dtype(dtype))
+        return values.floats(self.rng, origin, shape)
 
-    def _examples(self, features: tuple[ParsedFeature, ...], shape: list[int]) -> Array:
-        """Messages with these features. All lists of a message are equally long: ids and weights must be."""
+    def _keys(self, name: str) -> list[int]:
+        """The numbers that a table has, and one that it does not have."""
+        keys = [key for key in self.sampler.values_of.constraints.keys.get(Origin(name), ()) if isinstance(key, int)]
+        keys = keys or list(self.roles.keys.get(name, ()))
+        if not keys or name in self.layout.bounds or self.careful:
+            return keys
+        return [*keys, max(keys) + 1]
+
+    def _examples(self, name: str, shape: list[int]) -> Array:
         lengths = np.diff(self.row_splits[0]) if shape else [self.longest * (self.kind != "without entries")]
-        messages = np.empty(shape, object)
-        for b in np.ndindex(*shape):
-            length = int(lengths[b[0] if b else 0])
-            steps = self.rng.integers(0, 3, length).tolist()
-            context: dict[bytes, tuple[DType, Values]] = {}
-            lists: dict[bytes, tuple[DType, list[Values]]] = {}
-            lists_missing = self.rng.random() < 0.3
-            for feature in features:
-                missing = lists_missing if feature.in_lists or feature.size < 0 else self.rng.random() < 0.3
-                if self.kind == "with empty rows" and not feature.required and missing:
-                    continue
-                if feature.in_lists:
-                    lists[feature.key] = feature.dtype, [self._feature_values(feature, size) for size in steps]
-                else:
-                    context[feature.key] = feature.dtype, self._feature_values(feature, length)
-            messages[b] = serialized_example(context, lists)
-        return messages
-
-    def _feature_values(self, feature: ParsedFeature, length: int) -> Values:
-        """As many values as a feature has; of one with any number, that of a list of this length."""
-        size = feature.size if feature.size >= 0 else -feature.size * length
-        if feature.dtype == TensorProto.STRING:
-            return [word.encode() for word in self.rng.choice(np.array(self.sampler.words, object), size)]
-        if feature.dtype == TensorProto.FLOAT:
-            return [float(value) for value in self.rng.standard_normal(size)]
-        return [int(value) for value in self.rng.integers(0, _IDS, size)]
+        messages = Messages(
+            self.sampler.values_of, self.rng, name, self.roles.examples[name], self.sampler.partitions, self.careful
+        )
+        return messages.array(shape, lengths, with_gaps=self.kind == "with empty rows")
 
     def _draws_ids(self, name: str) -> bool:
         roles = self.roles
@@ -438,14 +436,14 @@ def _primes(above: int) -> Iterator[int]:
             yield number
 
 
-def _vocabulary(model: ModelProto) -> list[str]:
-    """Some keys of the model's lookup tables, and words for its hashes."""
-    words: list[str] = []
-    for graph in graphs(model.graph):
-        if any(node.op_type.startswith("StringToHashBucket") for node in graph.node):
-            words += _HASHED
-        for node in graph.node:
-            for attribute in node.attribute:
-                if node.op_type == "LabelEncoder" and attribute.name == "keys_strings":
-                    words += [word.decode() for word in attribute.strings[:20]]
-    return words
+def _size_of(dim: TensorShapeProto.Dimension) -> int | None:
+    """The size of a dimension; None for an open one, which some exporters write as -1."""
+    return dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
+
+
+def _words(model: ModelProto) -> list[str]:
+    """Words for a model's text: also those for which a hash function has branches of its own, if there is one."""
+    nodes = [node for graph in graphs(model.graph) for node in graph.node]
+    hashed = HASHED if any(node.op_type.startswith("StringToHashBucket") for node in nodes) else ()
+    keys = (word for node in nodes if node.op_type == "LabelEncoder" for a in node.attribute for word in a.strings[:20])
+    return [*hashed, *dict.fromkeys(key.decode("utf-8", "surrogateescape") for key in keys), "a", "b", "ab", ""]

@@ -43,7 +43,8 @@ def read_feeds(
 
     Args:
         model: The model that is fed.
-        sources: Each is `FILE.npz`, `NAME=FILE.npy`, `NAME=FILE` (of messages) or `NAME=JSON`.
+        sources: Each is `FILE.npz`, `FILE.json` (an object with the inputs by name), `NAME=FILE.npy`, `NAME=FILE` (of
+            messages) or `NAME=JSON`.
         before: Feeds that stay where the sources give none.
 
     Raises:
@@ -167,11 +168,14 @@ _Given = Array | _Json | Path
 
 def _read(source: str) -> Iterator[tuple[str, _Given]]:
     name, equals, text = source.partition("=")
+    if source.lower().endswith(".json") and (not equals or Path(source).exists()):
+        yield from _read_json(Path(source))
+        return
     if source.lower().endswith(".npz") and (not equals or Path(source).exists()):
         yield from read_npz(Path(source))
         return
     if not equals or not name:
-        raise UsageError(f"--input {source}: expected FILE.npz, NAME=FILE or NAME=JSON")
+        raise UsageError(f"--input {source}: expected FILE.npz, FILE.json, NAME=FILE or NAME=JSON")
     if text.lower().endswith(".npy"):
         yield name, read_npy(Path(text))
         return
@@ -183,6 +187,20 @@ def _read(source: str) -> Iterator[tuple[str, _Given]]:
         yield name, Path(text)
     except RecursionError as error:
         raise UsageError(f"--input {name}: the JSON is nested too deeply") from error
+
+
+def _read_json(path: Path) -> Iterator[tuple[str, _Given]]:
+    """The inputs that an object in a file has by name."""
+    try:
+        given = json.loads(path.read_bytes())
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise CommandError(f"{path} is no JSON file: {error}") from error
+    if not isinstance(given, dict):
+        raise CommandError(f"{path} holds no JSON object with the inputs by name")
+    for name, value in given.items():
+        yield name, _Json(value)
 
 
 def _exists(text: str) -> bool:

@@ -162,12 +162,16 @@ def type_text(value: ValueInfoProto) -> str:
 
 
 def shape_of(value: ValueInfoProto) -> list[int | str | None] | None:
-    """A tensor's dimensions: numbers, symbols, None for unknown ones; None for an unknown rank."""
+    """A tensor's dimensions: numbers, symbols, None for unknown ones; None for an unknown rank.
+
+    Some exporters write an open dimension as -1, which ONNX Runtime takes for one, too.
+    """
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         return None
     return [
-        dim.dim_value if dim.HasField("dim_value") else (printable(dim.dim_param) or None) for dim in tensor.shape.dim
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else (printable(dim.dim_param) or None)
+        for dim in tensor.shape.dim
     ]
 
 

@@ -190,7 +190,8 @@ class TestFromTensorflow:
         assert " REFUSED " in result.out
         assert result.error.startswith(
             "all generated inputs are refused, so nothing was compared and nothing is written; "
-            "give inputs of your own with --verify-with: TensorFlow refuses the batches 'ordinary', "
+            "give inputs of your own with --verify-with (--write-inputs makes some): "
+            "TensorFlow refuses the batches 'ordinary', "
         )
         document = cli(*arguments, "--json").json
         (record,) = document["verification"]

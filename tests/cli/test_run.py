@@ -195,7 +195,7 @@ class TestWrongInput:
         assert "is neither a file nor JSON" in refused(2, "data=")
 
     def test_no_name(self, refused):
-        assert refused(2, "[1, 2]") == "--input [1, 2]: expected FILE.npz, NAME=FILE or NAME=JSON"
+        assert refused(2, "[1, 2]") == "--input [1, 2]: expected FILE.npz, FILE.json, NAME=FILE or NAME=JSON"
 
     def test_twice(self, refused):
         assert refused(2, "segment_ids=[0]", "segment_ids=[0]") == "input segment_ids is given twice"

@@ -133,7 +133,7 @@ def test_ids_of_axes_whose_sizes_are_not_known(axis: int, tmp_path: Path) -> Non
     path = Case("", lambda x, ids: ops(6).gather_elements(x, ids, axis), *inputs, dynamic=True).save(tmp_path)
     (record,) = verify(path, convert(path))
     assert record.ok, record
-    assert record.batches == 2
+    assert record.batches >= 2
 
 
 def test_compressed_weights_are_not_rounded_further(tmp_path: Path) -> None:

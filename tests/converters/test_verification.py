@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
+from onnx_sparse.converters.verification.batches import Attempts, Refused, compare_batches
 from onnx_sparse.converters.verification.comparison import Verdict, compare, merge
 from onnx_sparse.converters.verification.isolation import CAN_FORK, EndedError, Isolated
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS
@@ -40,7 +40,7 @@ def model_of(**inputs):
 
 def verified(run_source, run_model, **inputs):
     (record,) = compare_batches(
-        attempt_batches(model_of(**inputs), list(inputs), run_source, feeds=None, seed=0, count=len(KINDS)),
+        Attempts(Sampler(model_of(**inputs)), run_source, seed=0).some(len(KINDS)),
         {"y": "float32"},
         run_model,
     )
@@ -189,7 +189,7 @@ class TestSolving:
             return [run(**feeds)]
 
         model = model_of(**inputs)
-        attempts = attempt_batches(model, list(inputs), run_source, feeds=None, seed=0, count=len(KINDS))
+        attempts = Attempts(Sampler(model), run_source, seed=0).some(len(KINDS))
         with_rows = [entry for entry in attempts if entry.batch.has_rows]
         assert len(with_rows) >= 4
         assert [str(entry.refusal) for entry in with_rows if entry.refusal] == []
@@ -314,7 +314,7 @@ class TestNarrowDimensions:
             return [-feeds["x"]]
 
         model = helper.make_model(graph)
-        attempts = attempt_batches(model, ["x"], run, feeds=None, seed=0, count=len(KINDS), **more)
+        attempts = Attempts(Sampler(model), run, seed=0, **more).some(len(KINDS))
         return shapes, [attempt.batch.feeds["x"].shape for attempt in attempts if attempt.refusal is None]
 
     def test_every_free_dimension(self):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import ascend_options, output
-from onnx_sparse.cli.convert import explanation, lookup_tables, verification
+from onnx_sparse.cli.convert import explanation, lookup_tables, verification, written_inputs
 from onnx_sparse.cli.convert.conversion import SOURCES, Conversion
 from onnx_sparse.cli.convert.smaller_tables import SmallerTables
 from onnx_sparse.cli.files.external_data import ONNX_SUFFIXES
@@ -33,6 +33,7 @@ EXAMPLES = """
 onnx-sparse convert saved_model/ -o model.onnx
 onnx-sparse convert saved_model/ -o model.onnx --verify --portable --explain
 onnx-sparse convert saved_model/ -o model.onnx --verify-with inputs.npz
+onnx-sparse convert saved_model/ -o model.onnx --write-inputs inputs.json
 onnx-sparse convert model.keras -o model.onnx --import my_layers
 onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs logits:0
 onnx-sparse convert model.ckpt.meta -o model.onnx --inputs x:0[-1,3] --outputs y:0
@@ -166,8 +167,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--verify-with",
         action="append",
         default=[],
-        metavar="FILE.npz|NAME=FILE|NAME=JSON",
+        metavar="FILE.npz|FILE.json|NAME=FILE|NAME=JSON",
         help="verify on these inputs, given as for `run`",
+    )
+    parser.add_argument(
+        "--write-inputs",
+        type=Path,
+        metavar="FILE.json|FILE.npz",
+        help="write inputs made for this model, to be edited and given to --verify-with or to `run`",
     )
 
 
@@ -208,6 +215,9 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
             show(stage)
 
         plain = conversion.convert(progress)
+        if arguments.write_inputs is not None:
+            progress("making inputs")
+            written_inputs.write(arguments.write_inputs, plain, conversion.tables)
         model = _in_form(plain, arguments)
         records = conversion.verify(plain, model, progress) if _is_verified(arguments) else None
         failure = verification.failure(records or (), given=bool(arguments.verify_with))
@@ -231,6 +241,7 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
         **summary,
         **conversion.report.document(),
         "verification": None if records is None else [verification.document(record) for record in records],
+        "verified_inputs": conversion.input_lines or None,
         "tables": None if smaller is None else smaller.document(),
         **({"notes": conversion.notes} if conversion.notes else {}),
     }
@@ -274,6 +285,7 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
         raise output.UsageError("--import is for TensorFlow's models")
     if arguments.opset is not None:
         _check_opset(arguments)
+    written_inputs.check(arguments.write_inputs)
     if origin != "onnx" and arguments.fuse:
         raise output.UsageError("--fuse is for ONNX files")
     if arguments.repair_scatter:
@@ -387,6 +399,7 @@ def _show(document: dict[str, Any], *, agrees: bool) -> None:
 
     if document["verification"] is not None:
         verification.show(document["verification"])
+        verification.show_inputs(document["verified_inputs"] or {})
         output.write_line()
     if not agrees:
         return

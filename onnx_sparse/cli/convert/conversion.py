@@ -29,6 +29,7 @@ class Conversion:
         report: What its converter says about the rewriting rules.
         tables: Data of initializers that one protobuf message cannot hold; they never go into the model.
         notes: What its converter warns of.
+        input_lines: What each input was taken for when inputs were made to verify.
     """
 
     def __init__(self, origin: str, arguments: argparse.Namespace) -> None:
@@ -36,6 +37,7 @@ class Conversion:
         self.report = explanation.ConversionReport()
         self.tables: dict[str, Any] = {}
         self.notes: list[str] = []
+        self.input_lines: dict[str, str] = {}
         self._arguments = arguments
         self._source: Any = arguments.source
 
@@ -101,7 +103,7 @@ class Conversion:
 
             feeds = read_feeds(plain, self._arguments.verify_with)
         verify = _converter(self.origin).verify
-        beside |= {"feeds": feeds, "described_by": plain, "progress": progress}
+        beside |= {"feeds": feeds, "described_by": plain, "progress": progress, "input_lines": self.input_lines}
         records: Sequence[Any] = _converted(self.origin, verify, self._source, model, **beside)
         return records
 

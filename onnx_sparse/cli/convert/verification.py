@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onnx_sparse.cli import output
@@ -18,6 +18,8 @@ def document(record: Any) -> dict[str, Any]:
         "shape": [int(size) for size in record.shape],
         "max_abs": record.max_abs,
         "max_rel": record.max_rel,
+        "tolerance": record.tolerance,
+        "explained": record.explained,
         "ok": record.ok,
         "verdict": record.verdict.value,
         "batches_with_rows": record.batches,
@@ -36,7 +38,7 @@ def failure(records: Sequence[Any], *, given: bool) -> str | None:
     failed = {record.verdict.value: record for record in reversed(records) if not record.ok}
     if record := failed.get("differs"):
         return f"verification fails, nothing is written: {record.output}: {record.note or 'values differ'}"
-    way_out = "" if given else "; give inputs of your own with --verify-with"
+    way_out = "" if given else "; give inputs of your own with --verify-with (--write-inputs makes some)"
     if record := failed.get("refused"):
         inputs = "the given" if given else "all generated"
         return f"{inputs} inputs are refused, so nothing was compared and nothing is written{way_out}: {record.note}"
@@ -55,11 +57,11 @@ def show(records: Sequence[dict[str, Any]]) -> None:
             record["dtype"],
             f"[{', '.join(map(str, record['shape']))}]",
             distance(record["max_abs"]),
-            distance(record["max_rel"]),
+            distance(record["tolerance"]),
             record["batches_with_rows"],
             "ok" if record["ok"] else record["verdict"].upper(),
             record["worst"],
-            record["note"] or "",
+            "; ".join(filter(None, (record["note"], _explained(record)))),
         ]
         for record in records
     ]
@@ -68,13 +70,24 @@ def show(records: Sequence[dict[str, Any]]) -> None:
         "type",
         "shape",
         ">max abs",
-        ">max rel",
+        ">allowed",
         ">batches with rows",
         "verdict",
         "worst batch",
         "note",
     ]
     output.table(columns, rows, styles=_STYLES)
+
+
+def show_inputs(lines: Mapping[str, str]) -> None:
+    """Print what each input was taken for when inputs were made for it."""
+    if lines:
+        output.table(["input", "taken for"], [[name, line] for name, line in lines.items()], styles=_STYLES)
+
+
+def _explained(record: dict[str, Any]) -> str:
+    count = record["explained"]
+    return f"{count} element{'s' * (count > 1)} not counted for that" if count else ""
 
 
 def distance(value: float | None) -> str:

@@ -1,0 +1,262 @@
+"""What a model's operators demand of the values of its inputs, and the values at which their answers change.
+
+Constraints are found by walking back from the operators that state them: a comparison with a constant, the keys of a
+table, the rows of a lookup, a pattern that text must have, the window of a convolution.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
+
+from onnx_sparse.converters.verification.dataflow import Dataflow, Origin
+from onnx_sparse.schemas import OPS
+
+_COMPARISONS = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod"])
+
+#: Some keys of each table are enough.
+_MOST_KEYS = 20
+
+#: Operators whose text is read as a number.
+_NUMERIC = frozenset(["StringToNumber"])
+
+#: Texts that are numbers, or that have numbers in some of their places, from the most ordinary.
+NUMBER_TEXTS = (
+    ("7", "12", "0", "3"),
+    ("2024-02-29", "1999-12-01", "2023-07-04"),
+    ("2024-02-29 23:59:58", "1999-12-01 00:00:00", "2023-07-04 12:30:01"),
+    ("2024-02-29T23:59:58Z", "1999-12-01T00:00:00Z", "2023-07-04T12:30:01Z"),
+    ("23:59:58", "00:00:00", "12:30:01"),
+    ("29/02/2024", "01/12/1999", "04/07/2023"),
+    ("1.5", "0.25", "-2", "31"),
+    ("20240229", "19991201", "20230704"),
+    ("20240229235958120010", "19991201000000310101", "11111111111111111111"),
+)
+
+
+@dataclass
+class Constraints:
+    """What is known about the values of inputs and of the features of messages.
+
+    Attributes:
+        words: Texts that make a difference: constants that are compared with, and what patterns match.
+        numbers: Numbers that make a difference: constants that are compared with, and their neighbors.
+        keys: Some of the texts or numbers that tables know.
+        bounds: The least and the largest legal number: the rows of a lookup.
+        numeric: Text that must be a number, perhaps only in some of its places, with the tensors that tell whether it
+            is.
+        separators: What text is split at.
+        least_sizes: Sizes that windows need, the largest last.
+        units: The constants by which the row splits of messages are divided.
+        summed: What is summed up as it is: lengths.
+        partitions: Features that may say how the values of others form rows, with the checks of what they say.
+    """
+
+    words: dict[Origin, list[str]] = field(default_factory=lambda: defaultdict(list))
+    numbers: dict[Origin, list[float]] = field(default_factory=lambda: defaultdict(list))
+    keys: dict[Origin, list[Any]] = field(default_factory=dict)
+    bounds: dict[Origin, tuple[int, int]] = field(default_factory=dict)
+    numeric: dict[Origin, list[str]] = field(default_factory=lambda: defaultdict(list))
+    separators: dict[Origin, list[str]] = field(default_factory=lambda: defaultdict(list))
+    least_sizes: list[int] = field(default_factory=list)
+    units: list[int] = field(default_factory=list)
+    summed: set[Origin] = field(default_factory=set)
+    partitions: dict[Origin, list[str]] = field(default_factory=dict)
+
+
+def find_constraints(model: ModelProto) -> Constraints:
+    """What the operators of a model demand of its inputs."""
+    flow = Dataflow(model)
+    found = Constraints()
+    for node in flow.nodes:
+        if node.op_type in _COMPARISONS and len(node.input) == 2:
+            _compared(flow, found, node)
+        elif node.op_type == "LabelEncoder":
+            _looked_up(flow, found, node)
+        elif node.op_type in ("Gather", "GatherElements"):
+            axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+            _bound(flow, found, node.input[1], _size(flow, node.input[0], axis))
+        elif node.op_type.startswith(("EmbeddingSegments", "EmbeddingBagOffsets", "QuantizedEmbedding")):
+            # The indices are behind the table and, of a quantized one, its scales and offsets.
+            place = next(k for k, name in enumerate(_names_of_inputs(node)) if name == "indices")
+            _bound(flow, found, node.input[place], _size(flow, node.input[0], 0))
+        elif node.op_type == "RegexFullMatch":
+            _matched(flow, found, node)
+        elif node.op_type in _NUMERIC:
+            for origin in flow.origins(node.input[0]):
+                found.numeric[origin].append("")
+        elif node.op_type == "RaggedStringSplit":
+            separator = flow.constant(node.input[1])
+            if separator is not None:
+                for origin in flow.origins(node.input[0]):
+                    found.separators[origin].append(_text(separator.item()))
+        elif node.op_type in ("Conv", "ConvInteger", "QLinearConv", "AveragePool", "MaxPool", "LpPool"):
+            found.least_sizes += _windows(flow, node)
+        elif node.op_type == "Div":
+            divisor = flow.constant(node.input[1])
+            if divisor is not None and divisor.size == 1 and divisor.dtype.kind == "i" and 1 < divisor.item() <= 64:
+                found.units.append(int(divisor.item()))
+    found.least_sizes = sorted({size for size in found.least_sizes if size > 1})
+    found.units = sorted(set(found.units))
+    _find_partitions(flow, found)
+    return found
+
+
+def _names_of_inputs(node: NodeProto) -> list[str]:
+    return [declared.name for declared in OPS[node.op_type].inputs]
+
+
+def _compared(flow: Dataflow, found: Constraints, node: NodeProto) -> None:
+    for name, other in (node.input, reversed(node.input)):
+        constant = flow.constant(other)
+        if constant is None:
+            continue
+        for origin, raised in flow.origins(name).items():
+            for value in constant.ravel().tolist():
+                if isinstance(value, str | bytes):
+                    _add(found.words[origin], [_text(value)])
+                elif not isinstance(value, bool) and math.isfinite(value):
+                    near = [value] if node.op_type == "Equal" else [value, value - 1, value + 1]
+                    _add(found.numbers[origin], [each - by for each in near for by in sorted(raised)[:4]])
+
+
+def _looked_up(flow: Dataflow, found: Constraints, node: NodeProto) -> None:
+    strings: list[str] = []
+    integers: list[int] = []
+    for attribute in node.attribute:
+        if attribute.name == "keys_strings":
+            strings = [_text(word) for word in (*attribute.strings[:_MOST_KEYS], *attribute.strings[-1:])]
+        elif attribute.name == "keys_int64s":
+            integers = [*attribute.ints[:_MOST_KEYS], *attribute.ints[-1:]]
+        elif attribute.name == "keys_tensor" and np.prod(attribute.t.dims) <= 1 << 16:
+            every = numpy_helper.to_array(attribute.t).ravel().tolist()
+            some = [*every[:_MOST_KEYS], *every[-1:]]
+            if attribute.t.data_type == TensorProto.STRING:
+                strings = [_text(key) for key in some]
+            else:
+                integers = [int(key) for key in some if float(key).is_integer()]
+    for origin in flow.origins(node.input[0]):
+        if keys := [*strings, *integers]:
+            _add(found.keys.setdefault(origin, []), keys)
+
+
+def _bound(flow: Dataflow, found: Constraints, ids: str, rows: int | None) -> None:
+    for origin, raised in flow.origins(ids).items() if rows else ():
+        low, high = found.bounds.get(origin, (-(2**62), 2**62))
+        if raised:
+            assert rows is not None
+            found.bounds[origin] = max(low, *(-by for by in raised)), min(high, *(rows - 1 - by for by in raised))
+
+
+def _size(flow: Dataflow, name: str, axis: int) -> int | None:
+    shape = flow.shapes.get(name, [])
+    return shape[axis] if -len(shape) <= axis < len(shape) else None
+
+
+def _matched(flow: Dataflow, found: Constraints, node: NodeProto) -> None:
+    """Text that a pattern is held against: a number that is read later, where what does not match is replaced."""
+    chosen = [reader for reader in flow.readers(node.output[0]) if reader.op_type == "Where"]
+    read = any(cast.op_type == "Cast" for where in chosen for cast in flow.readers(where.output[0]))
+    for origin in flow.origins(node.input[0]):
+        if read:
+            found.numeric[origin].append(node.output[0])
+        else:
+            pattern = next((_text(a.s) for a in node.attribute if a.name == "pattern"), "")
+            _add(found.words[origin], _matching(pattern))
+
+
+def _matching(pattern: str) -> list[str]:
+    """Texts that match a pattern, if it is one of Python's, too."""
+    import re
+    import re._parser as parser  # type: ignore[import-not-found]
+
+    try:
+        re.compile(pattern)
+        parsed = parser.parse(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return []
+    return list(
+        dict.fromkeys(text for text in (_sampled(parsed, most) for most in (0, 1)) if re.fullmatch(pattern, text))
+    )
+
+
+def _sampled(parsed: Any, most: int) -> str:
+    """One text of a parsed pattern, with its repetitions as short as can be, or as often as `most` beyond that."""
+    text = ""
+    for operator, argument in parsed:
+        name = str(operator)
+        if name == "LITERAL":
+            text += chr(argument)
+        elif name == "ANY":
+            text += "x"
+        elif name == "IN":
+            text += _member(argument)
+        elif name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            low, high, body = argument
+            text += _sampled(body, most) * min(int(high), int(low) + most)
+        elif name == "BRANCH":
+            text += _sampled(argument[1][most % len(argument[1])], most)
+        elif name == "SUBPATTERN":
+            text += _sampled(argument[-1], most)
+    return text
+
+
+def _member(members: Any) -> str:
+    """One character of a set."""
+    classes = {"CATEGORY_DIGIT": "7", "CATEGORY_WORD": "w", "CATEGORY_SPACE": " "}
+    if str(members[0][0]) == "NEGATE":
+        excluded = {chr(value) for operator, value in members[1:] if str(operator) == "LITERAL"}
+        return next(c for c in "x7 -_ßq" if c not in excluded)
+    operator, value = members[0]
+    if str(operator) == "RANGE":
+        return chr(value[0])
+    return classes.get(str(value), "x") if str(operator) == "CATEGORY" else chr(value)
+
+
+def _windows(flow: Dataflow, node: NodeProto) -> list[int]:
+    """The sizes from which on a window fits into its padded axis."""
+    attributes = {a.name: list(a.ints) for a in node.attribute}
+    kernel = attributes.get("kernel_shape")
+    if kernel is None:
+        weight = (
+            flow.shapes.get(node.input[3 if node.op_type == "QLinearConv" else 1], []) if len(node.input) > 1 else []
+        )
+        kernel = [size or 1 for size in weight[2:]]
+    dilations = attributes.get("dilations") or [1] * len(kernel)
+    pads = attributes.get("pads") or [0] * 2 * len(kernel)
+    return [
+        dilation * (size - 1) + 1 - pads[k] - pads[k + len(kernel)]
+        for k, (size, dilation) in enumerate(zip(kernel, dilations, strict=False))
+    ]
+
+
+def _find_partitions(flow: Dataflow, found: Constraints) -> None:
+    """The integer features from which row splits are made: by a running sum, or checked as such."""
+    checks: dict[Origin, list[str]] = {}
+    for node in flow.nodes:
+        if node.op_type == "ValidateRowSplits":
+            for origin in flow.reaching(node.input[0]):
+                checks.setdefault(origin, []).append(node.output[0])
+        elif node.op_type == "CumSum":
+            for origin in flow.origins(node.input[0]):
+                checks.setdefault(origin, [])
+                found.summed.add(origin)
+    found.partitions = {
+        origin: list(dict.fromkeys(names))
+        for origin, names in checks.items()
+        if origin.key is not None and origin not in found.bounds
+    }
+
+
+def _add(known: list[Any], more: Iterable[Any]) -> None:
+    known += [value for value in dict.fromkeys(more) if value not in known]
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,162 @@
+"""Differences between a source and its model that are meant, or that rounding explains. They are counted apart.
+
+- NaN propagates in maxima and minima by segment. In TensorFlow the result depends on the position of the NaN in its
+  segment, and on the processor.
+- NaN propagates in Relu. TensorFlow's and OpenVINO's kernels that multiply and apply Relu in one step make 0 of it.
+- A number that is halfway between two integers, but for rounding, may be rounded to either.
+- The EmbeddingSegments operators drop entries of segments >= num_segments if segment_ids_order is sorted; TensorFlow
+  raises.
+
+Whether a difference is one of these is not guessed: the tensor of the model at which it arises is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto
+
+from onnx_sparse.converters.verification.settling import Probe
+from onnx_sparse.models.graphs import graphs
+from onnx_sparse.schemas import DOMAIN
+
+Array = np.ndarray[Any, Any]
+
+_OUT_OF_RANGE = ("out of range", "must be < num_segments", "is invalid")
+
+#: What an output with rounded numbers may have passed since.
+_AFTER_ROUNDING = frozenset(["Cast", "Clip", "Identity", "Max", "Min", "Reshape", "Squeeze", "Transpose", "Unsqueeze"])
+_ROUNDING = frozenset(["Cast", "Ceil", "Floor", "Round"])
+
+#: How near to a boundary a number is that rounding may bring across it, as a part of its size.
+_NEAR = 1e-4
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What is left of a difference.
+
+    Attributes:
+        want, got: Both values, made equal where the difference is explained.
+        count: How many elements that are.
+        note: The explanation; empty if nothing was explained.
+    """
+
+    want: Array
+    got: Array
+    count: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class IntendedDifferences:
+    """Which differences a model may have.
+
+    Attributes:
+        extremes: What it takes the maxima and minima of segments of.
+        activated: What it applies Relu to.
+        rounded: The tensors that are rounded to make an output, by its name.
+        drops_entries: Whether it looks up rows by segment and drops those of segments that do not exist.
+        probe: Computes tensors of the model.
+    """
+
+    extremes: tuple[str, ...] = ()
+    activated: tuple[str, ...] = ()
+    rounded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    drops_entries: bool = False
+    probe: Probe | None = None
+
+    @classmethod
+    def of(cls, model: ModelProto, probe: Probe | None = None) -> IntendedDifferences:
+        """The differences that a model's operators allow."""
+        every = [node for graph in graphs(model.graph) for node in graph.node]
+        used = [node for node in every if node.domain == DOMAIN]
+        producers = {name: node for node in model.graph.node for name in node.output}
+        main = {name for node in model.graph.node for name in node.input}
+        return cls(
+            extremes=tuple(n.input[0] for n in used if _is_extreme(n) and n.input[0] in main),
+            activated=tuple(n.input[0] for n in model.graph.node if n.op_type == "Relu"),
+            rounded={value.name: _rounded(producers, value.name) for value in model.graph.output},
+            drops_entries=any(node.op_type.startswith("EmbeddingSegments") and not _takes_any(node) for node in used),
+            probe=probe,
+        )
+
+    def explain(self, output: str, want: Array, got: Array, feeds: Mapping[str, Array]) -> Explained:
+        """Both values of an output, made equal where a difference is explained."""
+        same = Explained(want, got)
+        if want.shape != got.shape or want.dtype != got.dtype or self.probe is None:
+            return same
+        if want.dtype.kind == "f" or want.dtype.name == "bfloat16":
+            return self._nan(want, got, feeds) or same
+        if want.dtype.kind in "iu":
+            return self._rounding(output, want, got, feeds) or same
+        return same
+
+    def _nan(self, want: Array, got: Array, feeds: Mapping[str, Array]) -> Explained | None:
+        ours = np.isnan(got.astype(np.float64)) & ~np.isnan(want.astype(np.float64))
+        if not ours.any():
+            return None
+        for sites, note in (
+            (
+                self.extremes,
+                "by design: NaN propagates in maxima and minima; in the source that depends on its position",
+            ),
+            (self.activated, "by design: NaN propagates in Relu; the source's product with a Relu makes 0 of it"),
+        ):
+            if any(value.dtype.kind == "f" and np.isnan(value).any() for value in self._looked_at(sites, feeds)):
+                return Explained(np.where(ours, got, want).astype(want.dtype), got, int(ours.sum()), note)
+        return None
+
+    def _rounding(self, output: str, want: Array, got: Array, feeds: Mapping[str, Array]) -> Explained | None:
+        apart = want != got
+        steps = np.abs(want.astype(np.float64) - got.astype(np.float64))
+        sites = self.rounded.get(output, ())
+        if not apart.any() or (steps > 1).any() or not sites:
+            return None
+        for value in self._looked_at(sites, feeds):
+            if value.dtype.kind != "f" or value.size != want.size:
+                continue
+            exact = value.astype(np.float64).reshape(want.shape) if value.shape != want.shape else value
+            doubled = 2 * exact  # whole at integers and halfway between them
+            if (np.abs(doubled - np.rint(doubled)) <= _NEAR * np.maximum(np.abs(doubled), 1))[apart].all():
+                note = "rounded from numbers halfway between integers, but for the last digits"
+                return Explained(np.where(apart, got, want), got, int(apart.sum()), note)
+        return None
+
+    def _looked_at(self, names: tuple[str, ...], feeds: Mapping[str, Array]) -> list[Array]:
+        if not names or self.probe is None:
+            return []
+        try:
+            return [np.asarray(value) for value in self.probe(names, feeds)]
+        except Exception:  # a tensor that cannot be looked at explains nothing
+            return []
+
+    def of_error(self, error: BaseException) -> str:
+        """What to add to the message of a TensorFlow error that the model does not raise."""
+        if self.drops_entries and any(text in str(error) for text in _OUT_OF_RANGE):
+            return " (by design: the model drops entries of segments that do not exist)"
+        return ""
+
+
+def _is_extreme(node: NodeProto) -> bool:
+    return node.op_type.startswith(("Segment", "UnsortedSegment", "EmbeddingBagOffsets")) and (
+        "Max" in node.op_type or "Min" in node.op_type
+    )
+
+
+def _takes_any(node: NodeProto) -> bool:
+    """Whether segment ids may be in any order, and must be in range."""
+    return any(a.name == "segment_ids_order" and a.s == b"any" for a in node.attribute)
+
+
+def _rounded(producers: Mapping[str, NodeProto], name: str) -> tuple[str, ...]:
+    """The tensors that may have been rounded to make a tensor, the nearest first."""
+    found = []
+    while (node := producers.get(name)) is not None and node.op_type in _AFTER_ROUNDING | _ROUNDING:
+        name = node.input[0]
+        if node.op_type in _ROUNDING:
+            found.append(name)
+    return tuple(found)

@@ -1,0 +1,113 @@
+"""Facts about values that are found by trying: the texts that are numbers, and how features of messages form rows.
+
+The model's operators say which tensor must be true, or refuse what is illegal; candidates are run up to there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, combinations, islice, permutations, product
+from typing import Any
+
+import numpy as np
+
+from onnx_sparse.converters.verification.constraints import NUMBER_TEXTS
+from onnx_sparse.converters.verification.dataflow import Origin
+from onnx_sparse.converters.verification.example_messages import PARTITIONS, Partition
+from onnx_sparse.converters.verification.sample_inputs import KINDS, Sampler
+
+Array = np.ndarray[Any, Any]
+
+#: Computes tensors of the model for the inputs of a batch; raises whatever ONNX Runtime raises.
+Probe = Callable[[Sequence[str], Mapping[str, Array]], Sequence[Array]]
+
+#: More combinations of partitions are not tried.
+_MOST_COMBINATIONS = 400
+
+
+def settle(sampler: Sampler, probe: Probe, seed: int) -> None:
+    """Find what values an input must have, as far as the model's operators do not say it outright."""
+    _settle_numbers(sampler, probe, seed)
+    _settle_partitions(sampler, probe, seed)
+
+
+def _settle_numbers(sampler: Sampler, probe: Probe, seed: int) -> None:
+    constraints, texts = sampler.values_of.constraints, sampler.values_of.number_texts
+    texts.update((origin, list(NUMBER_TEXTS[0])) for origin in constraints.numeric)
+    for origin, checks in constraints.numeric.items():
+        for candidate in _number_texts(constraints.separators.get(origin, ())):
+            texts[origin] = list(candidate)
+            if _passes(sampler, probe, checks, seed):
+                break
+        else:
+            texts[origin] = list(NUMBER_TEXTS[0])
+
+
+def _number_texts(separators: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Texts with numbers where they may be wanted: alone, in a date, or between what text is split at."""
+    numbers = NUMBER_TEXTS[0]
+    some = [separator for separator in separators if separator] or ([" "] if separators else [])
+    for separator in some:
+        yield tuple(separator.join(chosen) for chosen in (numbers[:3], numbers[1:3], numbers[::-1], numbers[:1]))
+    for outer, inner in permutations(some, 2):
+        pairs = [inner.join(pair) for pair in permutations(numbers[:3], 2)]
+        yield tuple(outer.join(pairs[k : k + 3]) for k in range(3))
+    for separator in some:  # of a fixed number of parts
+        for count in (2, 3, 4, 5, 6, 8):
+            yield tuple(separator.join(islice(chain(numbers[k:], numbers * 3), count)) for k in range(3))
+    yield from NUMBER_TEXTS
+
+
+def _settle_partitions(sampler: Sampler, probe: Probe, seed: int) -> None:
+    constraints = sampler.values_of.constraints
+    units = sorted({math.prod(some) for k in range(3) for some in combinations(constraints.units, k)})
+    for group in _groups(constraints.partitions):
+        checks = sorted({check for origin in group for check in constraints.partitions[origin]})
+        # What is summed up as it is, is lengths; the others are known only by trying.
+        likely = [
+            sorted(PARTITIONS, key=lambda kind, o=origin: (kind == "lengths") != (o in constraints.summed))  # type: ignore[misc]
+            for origin in group
+        ]
+        if not checks:
+            chosen = [("lengths" if origin in constraints.summed else "values", 1) for origin in group]
+            sampler.partitions.update((o, Partition(*each)) for o, each in zip(group, chosen, strict=True))
+            continue
+        every = (
+            [Partition(kind, unit) for kind, unit in zip(kinds, chosen_units, strict=True)]
+            for chosen_units in product(units, repeat=len(group))
+            for kinds in product(*likely)
+        )
+        for partitions in islice(every, _MOST_COMBINATIONS):
+            sampler.partitions.update(zip(group, partitions, strict=True))
+            if _passes(sampler, probe, checks, seed):
+                break
+        else:
+            sampler.partitions.update(dict.fromkeys(group, Partition("values")))
+
+
+def _groups(partitions: Mapping[Origin, Sequence[str]]) -> list[list[Origin]]:
+    """The features that are checked together."""
+    groups: list[tuple[list[Origin], set[str]]] = []
+    for origin, checks in partitions.items():
+        joined: tuple[list[Origin], set[str]] = ([origin], set(checks))
+        apart = []
+        for members, known in groups:
+            if known.isdisjoint(joined[1]):
+                apart.append((members, known))
+            else:
+                joined = ([*members, *joined[0]], known | joined[1])
+        groups = [*apart, joined]
+    return [members for members, _ in groups]
+
+
+def _passes(sampler: Sampler, probe: Probe, checks: Sequence[str], seed: int) -> bool:
+    """Whether the checks hold for values as they are drawn now."""
+    try:
+        for each in range(3):
+            found = probe(checks, sampler.batch(KINDS[0], seed + each).feeds)
+            if any(value.dtype == bool and not value.all() for value in map(np.asarray, found)):
+                return False
+    except Exception:  # whatever ONNX Runtime raises: the values are refused
+        return False
+    return True

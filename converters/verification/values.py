@@ -1,0 +1,97 @@
+"""Values for inputs and for features of messages: ordinary ones, and those at which a model's answers change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onnx_sparse.converters.verification.constraints import Constraints
+from onnx_sparse.converters.verification.dataflow import Origin
+
+Array = np.ndarray[Any, Any]
+
+#: Strings of every length for which the hash function has a branch of its own.
+HASHED = ("日本語", "user 4711", "a word of twenty two.", "straße " * 5, "long " * 30)
+
+
+class Values:
+    """Draws values.
+
+    Attributes:
+        constraints: What the model demands of them.
+        words: Words for text of which nothing is known.
+        number_texts: The texts for those that must be numbers.
+    """
+
+    def __init__(self, constraints: Constraints, words: Sequence[str]) -> None:
+        self.constraints = constraints
+        self.words = list(words)
+        self.number_texts: dict[Origin, list[str]] = {}
+
+    def range_of(self, origin: Origin, bound: int | None, free: int) -> tuple[int, int]:
+        """The least number, and that above the largest.
+
+        Args:
+            bound: What numbers are below, as far as something else than the constraints tells.
+            free: What they are below if nothing tells.
+        """
+        low, high = self.constraints.bounds.get(origin, (0, free - 1 if bound is None else 2**62))
+        low, end = max(low, 0), high + 1 if bound is None else min(high + 1, max(bound, 1))
+        return low, max(end, low + 1)
+
+    def texts(self, rng: np.random.Generator, origin: Origin, shape: Sequence[int], *, careful: bool) -> Array:
+        """Texts; careful ones are those that tables have, if there is a table."""
+        known = self.constraints
+        if numbers := self.number_texts.get(origin):
+            return rng.choice(np.array(numbers, object), shape)
+        keys = [key for key in known.keys.get(origin, ()) if isinstance(key, str)]
+        words = known.words.get(origin, [])
+        chosen = keys if careful and keys else list(dict.fromkeys([*keys, *words, *self.words]))
+        drawn = rng.choice(np.array(self._joined(rng, origin, chosen), object), shape)
+        return drawn if careful and keys else _with(rng, drawn, words)
+
+    def _joined(self, rng: np.random.Generator, origin: Origin, words: list[str]) -> list[str]:
+        """The words, and several of them with what the model splits text at in between."""
+        joined = [
+            separator.join(rng.choice(np.array(words, object), count))
+            for separator in self.constraints.separators.get(origin, ())
+            for count in (2, 3)
+            if separator
+        ]
+        return [*words, *joined]
+
+    def integers(
+        self, rng: np.random.Generator, origin: Origin, shape: Sequence[int], legal: tuple[int, int], dtype: Any
+    ) -> Array:
+        """Integers of a range, among them its ends and what the model compares with, as far as that is legal."""
+        low, end = legal
+        drawn = rng.integers(low, end, shape)
+        kinds = np.iinfo(dtype) if np.issubdtype(dtype, np.integer) else None
+        compared = [int(n) for n in self.constraints.numbers.get(origin, ()) if float(n).is_integer()]
+        if kinds is not None:
+            compared = [n for n in compared if kinds.min <= n <= kinds.max]
+        if origin in self.constraints.bounds:
+            compared = [low, end - 1, *(n for n in compared if low <= n < end)]
+        return _with(rng, drawn, compared)
+
+    def floats(self, rng: np.random.Generator, origin: Origin, shape: Sequence[int]) -> Array:
+        """Normally distributed numbers, among them what the model compares with."""
+        return _with(rng, rng.standard_normal(shape), self.constraints.numbers.get(origin, ()))
+
+
+def _with(rng: np.random.Generator, drawn: Array, edges: Sequence[Any]) -> Array:
+    """The values, with edges in some places, at most every second one."""
+    drawn = np.asarray(drawn)
+    edges = list(dict.fromkeys(edges))
+    if not edges or not drawn.size:
+        return drawn
+    if drawn.ndim == 0:
+        return np.asarray(edges[int(rng.integers(len(edges)))], drawn.dtype)
+    rng.shuffle(edges)
+    edges = edges[: (drawn.size + 1) // 2]
+    drawn = drawn.copy()
+    places = rng.choice(drawn.size, len(edges), replace=False)
+    drawn.ravel()[places] = np.array(edges, drawn.dtype)
+    return drawn

@@ -1,0 +1,301 @@
+"""`verify`: runs a source and its model on the same inputs and compares the outputs, whatever the source is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from onnx import ModelProto, NodeProto, ValueInfoProto, helper
+
+from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.verification.batches import Attempts, Refused, compare_batches
+from onnx_sparse.converters.verification.comparison import Record, half_floats
+from onnx_sparse.converters.verification.input_lines import input_lines as lines_of
+from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
+from onnx_sparse.converters.verification.isolation import Isolated
+from onnx_sparse.converters.verification.layout import GUESSED, Layout
+from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs, recorded_specs
+from onnx_sparse.converters.verification.random_values import random_outputs
+from onnx_sparse.converters.verification.sample_inputs import KINDS, NOTHING_SAID, Batch, CompositeSpecs, Sampler
+from onnx_sparse.converters.verification.settling import settle
+from onnx_sparse.models.graphs import read_names
+from onnx_sparse.rows.input_roles import find_roles
+from onnx_sparse.schemas.declaration import numpy_dtype
+from onnx_sparse.schemas.states import states_of
+
+Array = np.ndarray[Any, Any]
+
+
+class Source(Protocol):
+    """What can be verified against: a model that runs, and what it says about its inputs."""
+
+    def run(self, feeds: Mapping[str, Array]) -> Sequence[Array]:
+        """Its outputs for the inputs by name. Raises whatever its program raises."""
+
+    def refusal(self, error: Exception) -> Refused:
+        """What an error of `run` says. Raises the error if it is no refusal."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a source says about itself.
+
+    Attributes:
+        program: The program that runs it, `"TensorFlow"`.
+        inputs: The names of its inputs, in order.
+        outputs: The names of its outputs, in order, with their element types as far as they are known.
+        specs: Its sparse and ragged tensors and bags.
+        layout: Its sizes.
+        checks_sizes: Whether it refuses sizes that do not fit.
+        config: Entries of the configuration of ONNX Runtime's session, by which the model is run.
+        steps: For a source with states, the inputs of the steps of a batch that it has run. `outputs` are then those of
+            all steps, and the states after the last one.
+    """
+
+    program: str
+    inputs: Sequence[str]
+    outputs: Mapping[str, str]
+    specs: CompositeSpecs = NOTHING_SAID
+    layout: Layout = GUESSED
+    checks_sizes: bool = True
+    config: Mapping[str, str] = field(default_factory=dict)
+    steps: Callable[[Mapping[str, Array]], list[dict[str, Array]]] | None = None
+
+
+def verify(
+    source: Source,
+    description: Description,
+    model: ModelProto,
+    *,
+    feeds: Mapping[str, Array] | None = None,
+    seed: int = 0,
+    batch_count: int = len(KINDS),
+    tables: Mapping[str, Array] | None = None,
+    described_by: ModelProto | None = None,
+    progress: Callable[[str], None] | None = None,
+    input_lines: dict[str, str] | None = None,
+) -> list[Record]:
+    """Run a source and its model in ONNX Runtime on the same inputs and compare the outputs.
+
+    Data types and shapes must be equal, and so must integers, booleans and strings. Floats may differ by 1e-5 of their
+    value (4e-3 if the model computes with float16, 3e-2 with bfloat16) plus a tenth of that fraction of the output's
+    largest value. NaN equals NaN. Differences that are meant, or that rounding explains, are counted apart and noted
+    (see `intended_differences`). An output of which nothing was compared on a batch with rows is not equal, nor is one
+    of random values, of which only types and shapes are compared, nor one of a source that refuses to run.
+
+    ONNX Runtime runs in a process of its own where one can be forked (Linux): a model that ends it is found to differ.
+
+    Args:
+        source: What the model came from.
+        description: What it says about itself.
+        model: The model in the form in which it is verified.
+        feeds: The inputs of a single batch, those of the source or, where features were made ragged, of the model. If
+            omitted, inputs are generated: an ordinary batch, one with empty rows, one without entries, one of one row,
+            one of no rows, and so on in turn.
+        seed: The same seed gives the same inputs.
+        batch_count: How many batches to run on generated inputs.
+        tables: The data of initializers that are beside the model.
+        described_by: The model before it was lowered: its operators say what the inputs are for.
+        progress: Called with what is being run.
+        input_lines: Filled with what each input was taken for when inputs were generated.
+
+    Returns:
+        One record per output.
+
+    Raises:
+        ConversionError: `feeds` lacks an input.
+    """
+    described = model if described_by is None else described_by
+    sampled = without_states(described)
+    ragged = RaggedInputs(sampled, description.inputs)
+
+    def run_source(kind: str, batch: Mapping[str, Array]) -> Sequence[Array]:
+        if progress is not None:
+            progress(f"running {description.program} on the batch {kind!r}")
+        try:
+            return source.run(batch)
+        except Exception as error:  # whatever the program raises
+            raise source.refusal(error) from error
+
+    def in_child(of: ModelProto) -> Isolated:
+        return Isolated(lambda: _runner(of, ragged, tables, description))
+
+    with in_child(described) as probed, in_child(model) as run_model:
+
+        def probe(names: Sequence[str], batch: Mapping[str, Array]) -> Sequence[Array]:
+            values: Sequence[Array] = probed((tuple(names), batch))
+            return values
+
+        sampler = Sampler(ragged.as_sparse(sampled), ragged.specs(description.specs))
+        attempts = Attempts(sampler, run_source, seed, description.layout)
+        if feeds is None:
+            settle(sampler, probe, seed)
+            attempted = attempts.some(batch_count)
+            if input_lines is not None:
+                input_lines.update(lines_of(sampler))
+        else:
+            attempted = [attempts.of(_given(ragged.of_source(feeds), description.inputs))]
+        return compare_batches(
+            attempted,
+            description.outputs,
+            lambda batch: run_model(
+                (tuple(description.outputs), description.steps(batch) if description.steps else batch)
+            ),
+            differences=IntendedDifferences.of(described, probe),
+            computed=half_floats(described),
+            random=random_outputs(described),
+            source_checks=description.checks_sizes,
+        )
+
+
+def example_inputs(model: ModelProto, *, seed: int = 0, tables: Mapping[str, Array] | None = None) -> dict[str, Array]:
+    """Inputs for one run of a model, as they are made for verification: an ordinary batch.
+
+    Args:
+        model: A model before it is lowered: its operators say what the inputs are for.
+        seed: The same seed gives the same inputs.
+        tables: The data of initializers that are beside the model.
+
+    Returns:
+        One array per input; strings as objects of type str, messages as objects of type `Message`.
+    """
+    names = [value.name for value in model.graph.input]
+    ragged = RaggedInputs(model, names)
+    sampler = Sampler(model, recorded_specs(model))
+    description = Description("the model", names, {value.name: "" for value in model.graph.output})
+    with Isolated(lambda: _runner(model, ragged, tables, description)) as run:
+
+        def run_model(kind: str, batch: Mapping[str, Array]) -> Sequence[Array]:
+            try:
+                outputs: Sequence[Array] = run((tuple(description.outputs), batch))
+            except Exception as error:  # whatever ONNX Runtime raises
+                raise Refused("ONNX Runtime", str(error)) from error
+            return outputs
+
+        settle(sampler, lambda names, batch: run((tuple(names), batch)), seed)
+        first, *_ = Attempts(sampler, run_model, seed).some(1)
+    return first.batch.feeds
+
+
+def _given(feeds: Mapping[str, Array], inputs: Sequence[str]) -> Batch:
+    """The batch that is given.
+
+    Raises:
+        ConversionError: An input is missing.
+    """
+    if missing := [name for name in inputs if name not in feeds]:
+        raise ConversionError(f"no value is given for input {', '.join(missing)}")
+    return Batch("given", dict(feeds))
+
+
+def without_states(model: ModelProto) -> ModelProto:
+    """The model, for the choice of inputs: without those of its states."""
+    pasts = {state.past for state in states_of(model)}
+    if not pasts:
+        return model
+    made = ModelProto()
+    made.CopyFrom(model)
+    kept = [value for value in made.graph.input if value.name not in pasts]
+    del made.graph.input[:]
+    made.graph.input.extend(kept)
+    return made
+
+
+def _runner(
+    model: ModelProto, ragged: RaggedInputs, tables: Mapping[str, Array] | None, description: Description
+) -> Callable[[tuple[tuple[str, ...], Any]], list[Array]]:
+    """Runs a model on the inputs of its source, and returns the tensors that are asked for, whichever they are.
+
+    A model with states is given the inputs of several steps, in a list; other tensors than its outputs are those of a
+    first step.
+    """
+    from onnxruntime import SessionOptions
+
+    from onnx_sparse.rows.example_arrays import example_array
+    from onnx_sparse.sessions.runtime import InferenceSession
+    from onnx_sparse.sessions.stateful import StatefulSession
+
+    messages = find_roles(model).examples
+    whole = _with_inputs(model, tables) if tables else model
+    outputs = {value.name for value in model.graph.output}
+    sessions: dict[tuple[str, ...], Any] = {}
+
+    def session_for(names: tuple[str, ...]) -> Any:
+        if outputs.issuperset(names):
+            names = ()
+        if names not in sessions:
+            options = SessionOptions()
+            for key, value in description.config.items():
+                options.add_session_config_entry(key, value)
+            sessions[names] = InferenceSession(_giving(whole, names) if names else whole, options)
+        return sessions[names]
+
+    types = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
+    first = {state.past: state.initial(numpy_dtype(types[state.past])) for state in states_of(model)}
+
+    def run_steps(steps: list[Mapping[str, Array]]) -> list[Array]:
+        stateful = StatefulSession(session_for(()))
+        results = [as_text(np.asarray(value)) for step in steps for value in stateful.run(None, step)]
+        return [*results, *stateful.get_states().values()]
+
+    def run(asked: tuple[tuple[str, ...], Any]) -> list[Array]:
+        names, batch = asked
+        if isinstance(batch, list):
+            return run_steps(batch)
+        session = session_for(names)
+        taken = {value.name for value in session.get_inputs()}
+        fed = {**ragged.of_model(batch), **(tables or {}), **first}
+        fed |= {name: example_array(fed[name].tolist()) for name in messages if fed[name].dtype == object}
+        given = {name: value for name, value in fed.items() if name in taken}
+        return [as_text(np.asarray(value)) for value in session.run(list(names), given)]
+
+    return run
+
+
+def _giving(model: ModelProto, names: Sequence[str]) -> ModelProto:
+    """The model with other outputs, and only with the nodes that these need: ONNX Runtime would run the others, too."""
+    import onnx
+
+    other = ModelProto()
+    other.CopyFrom(model)
+    missing = {*names} - {value.name for value in (*model.graph.value_info, *model.graph.output, *model.graph.input)}
+    if missing and model.ByteSize() < 1 << 30:
+        other = onnx.shape_inference.infer_shapes(other)
+    known: dict[str, ValueInfoProto] = {v.name: v for v in (*other.graph.value_info, *other.graph.output)}
+    del other.graph.output[:]
+    other.graph.output.extend(known.get(name, ValueInfoProto(name=name)) for name in names)
+    needed, kept = {*names}, []
+    for node in reversed(other.graph.node):
+        if not needed.isdisjoint(node.output):
+            kept.append(node)
+            needed |= read_names([node])
+    kept.reverse()
+    nodes = [NodeProto.FromString(node.SerializeToString()) for node in kept]
+    del other.graph.node[:]
+    other.graph.node.extend(nodes)
+    return other
+
+
+def _with_inputs(model: ModelProto, tables: Mapping[str, Array]) -> ModelProto:
+    """The model with inputs in place of initializers without data: a session copies initializers, but not inputs."""
+    fed = ModelProto()
+    fed.CopyFrom(model)
+    initializers = {tensor.name: tensor for tensor in fed.graph.initializer}
+    for name in tables:
+        tensor = initializers.get(name)
+        if tensor is not None:
+            fed.graph.input.append(helper.make_tensor_value_info(name, tensor.data_type, tensor.dims))
+            fed.graph.initializer.remove(tensor)
+    return fed
+
+
+def as_text(value: Array) -> Array:
+    """An array with strings as text, where a program gives bytes; another one as it is."""
+    if value.dtype != object and value.dtype.kind not in "SU":
+        return value
+    text = [item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item) for item in value.ravel()]
+    array = np.empty(value.size, object)
+    array[:] = text
+    return array.reshape(value.shape)

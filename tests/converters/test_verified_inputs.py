@@ -1,0 +1,155 @@
+"""Inputs that are found from what the operators of a model demand of them, and differences that are explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from onnx_sparse.converters.onnx.verify import verify
+from onnx_sparse.converters.verification.comparison import TOLERANCES, Verdict
+from onnx_sparse.converters.verification.constraints import find_constraints
+from onnx_sparse.converters.verification.dataflow import Origin
+from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
+from onnx_sparse.converters.verification.verify import example_inputs
+
+FLOAT, INT64, STRING, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING, TensorProto.BOOL
+
+
+def model(nodes, inputs, outputs, **constants) -> ModelProto:
+    """A model; inputs and outputs are element types and shapes by name."""
+    given = [helper.make_tensor_value_info(name, dtype, shape) for name, (dtype, shape) in inputs.items()]
+    made = [helper.make_tensor_value_info(name, dtype, shape) for name, (dtype, shape) in outputs.items()]
+    tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "g", given, made, tensors)
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+def lookup(rows=50, raised=0):
+    """Ids that are declared as floats, raised and looked up."""
+    nodes = [
+        helper.make_node("Cast", ["ids"], ["whole"], to=INT64),
+        helper.make_node("Add", ["whole", "by"], ["places"]),
+        helper.make_node("Gather", ["table", "places"], ["y"]),
+    ]
+    table = np.arange(rows * 2, dtype=np.float32).reshape(rows, 2)
+    return model(nodes, {"ids": (FLOAT, ["b", 21])}, {"y": (FLOAT, None)}, table=table, by=np.int64(raised))
+
+
+def window(kernel=400, dilation=1):
+    """A convolution over samples."""
+    nodes = [
+        helper.make_node("Unsqueeze", ["x", "one"], ["channel"]),
+        helper.make_node("Conv", ["channel", "w"], ["y"], dilations=[dilation]),
+    ]
+    weight = np.ones((2, 1, kernel), np.float32)
+    return model(nodes, {"x": (FLOAT, ["b", "n"])}, {"y": (FLOAT, None)}, one=np.array([1]), w=weight)
+
+
+def chosen(constant=777):
+    """The places at which an id is one constant."""
+    nodes = [helper.make_node("Equal", ["ids", "wanted"], ["at"]), helper.make_node("NonZero", ["at"], ["y"])]
+    return model(nodes, {"ids": (INT64, ["b", "n"])}, {"y": (INT64, None)}, wanted=np.int64(constant))
+
+
+def compared(operator="GreaterOrEqual", constant=12.5):
+    return model(
+        [helper.make_node(operator, ["x", "limit"], ["y"])],
+        {"x": (FLOAT, ["b", "n"])},
+        {"y": (BOOL, None)},
+        limit=np.float32(constant),
+    )
+
+
+@pytest.mark.parametrize("make", [lookup, window, chosen, compared])
+def test_a_right_model_is_compared_and_equal(make):
+    (record,) = verify(make(), make())
+    assert record.ok, record
+    assert record.batches
+
+
+@pytest.mark.parametrize(
+    ("make", "changed"),
+    [
+        (lookup, {"raised": 1, "rows": 51}),
+        (window, {"kernel": 399}),
+        (chosen, {"constant": 778}),
+        (compared, {"operator": "Greater"}),
+        (compared, {"constant": 12.4}),
+    ],
+)
+def test_a_wrong_model_is_found(make, changed):
+    (record,) = verify(make(), make(**changed))
+    assert record.verdict is Verdict.DIFFERENT
+
+
+def test_ids_reach_both_ends_of_the_table():
+    (ids,) = example_inputs(lookup(rows=90, raised=-5)).values()
+    assert (ids.min(), ids.max(), ids.dtype) == (5, 94, np.float32)
+    assert (ids == np.rint(ids)).all()
+
+
+def test_windows_are_read_from_the_model():
+    assert find_constraints(window(kernel=5, dilation=3)).least_sizes == [13]
+
+
+def test_an_open_dimension_may_be_written_as_minus_one():
+    relu = model([helper.make_node("Relu", ["x"], ["y"])], {"x": (FLOAT, [-1, 3, -1])}, {"y": (FLOAT, None)})
+    (record,) = verify(relu, relu)
+    assert record.ok, record
+
+
+def test_words_that_a_pattern_wants():
+    nodes = [helper.make_node("RegexFullMatch", ["x"], ["y"], pattern=r"user-[0-9]{3}(a|b)+")]
+    constraints = find_constraints(model(nodes, {"x": (STRING, [None])}, {"y": (BOOL, None)}))
+    assert constraints.words[Origin("x")] == ["user-000a", "user-000aa"]
+
+
+def test_what_an_input_was_taken_for():
+    lines: dict[str, str] = {}
+    verify(lookup(), lookup(), input_lines=lines)
+    assert lines == {"ids": "ids from 0 to 49"}
+
+
+def test_the_allowed_difference_is_that_of_the_table():
+    (record,) = verify(window(), window())
+    assert 0 < record.tolerance <= TOLERANCES["float32"] * 400
+
+
+class TestDifferencesThatAreExplained:
+    """Only where the tensor in which they arise shows it."""
+
+    @staticmethod
+    def differences(operator, inside, **attributes):
+        nodes = [helper.make_node(operator, ["x"], ["y"], **attributes)]
+        dtype = TensorProto.UINT8 if operator == "Cast" else FLOAT
+        made = model(nodes, {"x": (FLOAT, [None])}, {"y": (dtype, [None])})
+        return IntendedDifferences.of(made, lambda names, feeds: [np.float32(inside) for _ in names])
+
+    def test_nan_behind_a_relu(self):
+        want, got = np.float32([0, 1, 2]), np.float32([np.nan, 1, 2])
+        explained = self.differences("Relu", [np.nan, 1, 2]).explain("y", want, got, {})
+        assert explained.count == 1
+        np.testing.assert_array_equal(explained.want, got)
+        assert self.differences("Relu", [-1, 1, 2]).explain("y", want, got, {}).count == 0
+
+    def test_halves_that_are_rounded_either_way(self):
+        want, got = np.uint8([3, 7, 9]), np.uint8([2, 7, 9])
+        explained = self.differences("Cast", [2.99999, 7, 9], to=TensorProto.UINT8).explain("y", want, got, {})
+        assert explained.count == 1
+        assert self.differences("Cast", [2.7, 7, 9], to=TensorProto.UINT8).explain("y", want, got, {}).count == 0
+        assert self.differences("Cast", [3, 7, 9], to=TensorProto.UINT8).explain("y", want, got + 2, {}).count == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["RowLengths", "RowSplits", "RowStarts", "RowLimits", "UniformRowLength"])
+def test_messages_whose_features_form_rows(kind, tmp_path: Path):
+    pytest.importorskip("tensorflow")
+    from random_parsing import outcome
+
+    verdicts = [outcome(seed, tmp_path, (kind,)) for seed in range(3, 6)]
+    assert {verdict for verdict, _ in verdicts} <= {"ok", "refused"}, verdicts
+    assert "ok" in {verdict for verdict, _ in verdicts}
