@@ -21,8 +21,10 @@ DATA = Path(__file__).parents[1] / "data" / "ascend"
 
 @pytest.mark.parametrize(
     ("name", "source"),
-    [("a.pb", "tensorflow"), ("a.keras", "tensorflow"), ("a.meta", "tensorflow"), ("a.pt2", "torch")]
-    + [("a.xml", "openvino"), ("a.json", "ascend"), ("a.onnx", "onnx"), ("a.ONNX", "onnx"), ("a.onnxtxt", "onnx")],
+    [
+        *[("a.pb", "tensorflow"), ("a.keras", "tensorflow"), ("a.meta", "tensorflow"), ("a.pt2", "torch")],
+        *[("a.xml", "openvino"), ("a.json", "ascend"), ("a.onnx", "onnx"), ("a.ONNX", "onnx"), ("a.onnxtxt", "onnx")],
+    ],
 )
 def test_a_file_is_known_by_its_name(name: str, source: str, tmp_path: Path) -> None:
     (tmp_path / name).touch()
