@@ -12,8 +12,19 @@ from tensorflow_kernels import Row, examined
 ROWS = (*ELEMENTWISE, *SHAPES, *WINDOWS)
 
 
-@pytest.mark.parametrize("row", [pytest.param(row, id=f"{row.op}-{k}") for k, row in enumerate(ROWS)])
+EACH = pytest.mark.parametrize("row", [pytest.param(row, id=f"{row.op}-{k}") for k, row in enumerate(ROWS)])
+
+
+@EACH
 def test_equal_to_the_kernel_or_refused(row: Row) -> None:
-    counts, wrong = examined(row)
+    counts, wrong = examined(row, of_all_types=False)
+    assert not wrong, "\n".join(wrong)
+    assert counts["equal"] > 0, counts
+
+
+@pytest.mark.slow
+@EACH
+def test_equal_or_refused_for_all_types(row: Row) -> None:
+    counts, wrong = examined(row, of_all_types=True)
     assert not wrong, "\n".join(wrong)
     assert counts["equal"] > 0, counts

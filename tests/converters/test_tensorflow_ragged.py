@@ -278,6 +278,19 @@ def test_columns_that_differ_from_row_to_row(agree):
     agree(gather, np.array([0, 0, 0, 0]), np.zeros(0, np.int64))
 
 
+def test_row_splits_of_rows_given_by_ids(agree):
+    """The outer rows are given by row splits, the inner ones by the row of each value."""
+
+    @function(([None], tf.float32), ([None], tf.int64), ([None], tf.int64))
+    def dense(values, inner, outer):
+        rows = tf.RaggedTensor.from_value_rowids(values, inner, nrows=outer[-1], validate=False)
+        return tf.RaggedTensor.from_row_splits(rows, outer, validate=False).to_tensor(-1.0)
+
+    agree(dense, np.float32([1, 2, 3, 4]), np.array([0, 0, 2, 3]), np.array([0, 2, 2, 4]))
+    for splits in ([0], [0, 0, 2]):
+        agree(dense, np.float32([]), np.zeros(0, np.int64), np.array(splits))
+
+
 @of_rows()
 def dense_rows(values, splits):
     return tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_tensor()

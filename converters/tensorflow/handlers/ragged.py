@@ -10,6 +10,7 @@ from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.coordinates import valid_indices
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import (
+    Partition,
     coordinates_of,
     dense_shape_of,
     of_nested_splits,
@@ -36,14 +37,8 @@ def ragged_tensor_to_tensor(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     tensors = node.all("row_partition_tensors")
     if set(kinds) == {"ROW_SPLITS"}:
         partitions = of_nested_splits(tensors, values, emit)
-    elif kinds[0] == "FIRST_DIM_SIZE" and set(kinds[1:]) == {"VALUE_ROWIDS"}:
-        rows = emit.op("Reshape", emit.cast(tensors[0], TensorProto.INT64), emit.constant([1]))
-        partitions = []
-        for rowids in tensors[1:]:
-            partitions.append(of_rowids(rowids, rows, emit))
-            rows = emit.shape_of(rowids)
     else:
-        raise Unsupported(f"rows are given as {', '.join(kinds)}; ROW_SPLITS or VALUE_ROWIDS are converted")
+        partitions = _of_kinds(kinds, tensors, values, emit)
     coordinates, shape = coordinates_of(partitions, emit), dense_shape_of(partitions, emit)
     if given.rank and (given.value is None or (given.value >= 0).any()):
         wanted = emit.cast(given, TensorProto.INT64)
@@ -58,6 +53,28 @@ def ragged_tensor_to_tensor(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         inner = emit.op("Slice", emit.shape_of(values), emit.constant([1]), emit.constant([np.iinfo(np.int64).max]))
         shape = emit.op("Concat", shape, inner, axis=0)
     return (emit.op("ScatterND", emit.op("Expand", node["default_value"], shape), coordinates, values),)
+
+
+def _of_kinds(kinds: list[str], tensors: list[Tensor], values: Tensor, emit: Emitter) -> list[Partition]:
+    """A Partition from each tensor of row splits or row ids, the outermost first."""
+    rows, partitions = None, []
+    for k, (kind, tensor) in enumerate(zip(kinds, tensors, strict=True)):
+        if kind == "FIRST_DIM_SIZE" and k == 0:
+            rows = emit.op("Reshape", emit.cast(tensor, TensorProto.INT64), emit.constant([1]))
+        elif kind == "ROW_SPLITS":
+            count = None  # row ids below say of no number of rows whether it is theirs
+            if k + 1 == len(kinds):
+                count = emit.size(values, 0)
+            elif kinds[k + 1] == "ROW_SPLITS":
+                count = emit.op("Sub", emit.shape_of(tensors[k + 1]), emit.constant([1]))
+            partitions.append(of_splits(tensor, emit, count))
+            rows = emit.op("Gather", emit.cast(tensor, TensorProto.INT64), emit.constant([-1]))
+        elif kind == "VALUE_ROWIDS" and rows is not None:
+            partitions.append(of_rowids(tensor, rows, emit))
+            rows = emit.shape_of(tensor)
+        else:
+            raise Unsupported(f"rows are given as {', '.join(kinds)}; ROW_SPLITS and VALUE_ROWIDS are converted")
+    return partitions
 
 
 @handles("RaggedTensorToSparse", inputs=("rt_nested_splits*", "rt_dense_values"), to="CumSum", dtypes=_ANYTHING)
