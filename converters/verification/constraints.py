@@ -112,7 +112,20 @@ def _names_of_inputs(node: NodeProto) -> list[str]:
     return [declared.name for declared in OPS[node.op_type].inputs]
 
 
+def _refuses_negative_ids(flow: Dataflow, node: NodeProto) -> bool:
+    """Whether a comparison only puts an id that is out of range in place of negative ones, as the rule `checked-ids`."""
+    chosen = flow.readers(node.output[0])
+    lowest = [flow.constant(where.input[1]) for where in chosen if where.op_type == "Where"]
+    return (
+        node.op_type == "Less"
+        and len(lowest) == len(chosen) > 0
+        and all(value is not None and value.size == 1 and value.item() < -(2**30) for value in lowest)
+    )
+
+
 def _compared(flow: Dataflow, found: Constraints, node: NodeProto) -> None:
+    if _refuses_negative_ids(flow, node):
+        return
     for name, other in (node.input, reversed(node.input)):
         constant = flow.constant(other)
         if constant is None:
