@@ -126,5 +126,3 @@ def test_the_rooms_of_the_design_import_those_above_them():
         imports = set(re.findall(r"`([\w.]+)`", row["imports"]))
         assert row["room"] == "onnx_sparse" or imports <= above, row["room"]
         above.add(row["room"])
-
-
