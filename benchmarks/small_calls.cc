@@ -13,7 +13,7 @@
 #include <iostream>
 #include <vector>
 
-#include "ort_abi.h"
+#include "abi/ort_abi.h"
 
 namespace {
 

@@ -1,7 +1,12 @@
-"""Roads into the `onnx_sparse` domain: one package per source, each with a `convert` that returns a ModelProto."""
+"""From other frameworks' models to ONNX with operators of the domain `onnx_sparse`.
+
+`convert` takes what the command line takes, and models in memory. There is one package for each source, with a
+`convert` of its own options, a `verify`, and the `coverage` of its operators.
+"""
 
 from __future__ import annotations
 
-from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
+from onnx_sparse.converters.errors import ConversionError, MissingPackageError, UnsupportedNode
+from onnx_sparse.converters.sources import UnknownSourceError, convert
 
-__all__ = ["ConversionError", "UnsupportedNode"]
+__all__ = ["ConversionError", "MissingPackageError", "UnknownSourceError", "UnsupportedNode", "convert"]

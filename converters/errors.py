@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,35 @@ class ConversionError(Exception):
             message = "1 node cannot be converted" if count == 1 else f"{count} nodes cannot be converted"
         lines = [f"{message}:" if self.unsupported else message]
         super().__init__("\n  ".join(lines + [str(node) for node in self.unsupported]))
+
+
+class MissingPackageError(ConversionError, ImportError):
+    """A package that a source needs is not installed; the message has the command that installs it.
+
+    Attributes:
+        package: The package.
+        extra: The extra of `onnx_sparse` that brings it.
+    """
+
+    def __init__(self, package: str, extra: str) -> None:
+        self.package, self.extra = package, extra
+        super().__init__(f'{package} is not installed; run: pip install "onnx_sparse[{extra}]"')
+
+
+def require(module: str, extra: str) -> Any:
+    """Import a module of an extra.
+
+    Raises:
+        MissingPackageError: It is not installed.
+    """
+    package = module.partition(".")[0]
+    try:
+        importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise MissingPackageError(package, extra) from error
+    return importlib.import_module(module)
 
 
 class UnsupportedNodes:

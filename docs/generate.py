@@ -34,7 +34,8 @@ def files() -> dict[Path, str]:
         FOLDER / "measurements.md": record_page.page(),
         FOLDER / "onnxruntime_faults.md": _onnxruntime_faults(),
         ROOT / "README.md": _readme(),
-        ROOT / "onnx_sparse" / "native" / "declarations.inc": cpp_table.table(),
+        ROOT / "onnx_sparse" / "native" / "abi" / "declarations.inc": cpp_table.table(),
+        ROOT / "onnx_sparse" / "native" / "abi" / "limits.inc": cpp_table.limits(),
     }
 
 

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "ort_abi.h"
+#include "abi/ort_abi.h"
 
 namespace {
 

@@ -1,6 +1,7 @@
 """The declarations as a C++ table, by which the native kernels are registered and check their inputs.
 
-`python docs/generate.py` writes it to `onnx_sparse/native/declarations.inc`.
+`python docs/generate.py` writes it to `onnx_sparse/native/abi/declarations.inc`, and its limits to `limits.inc`: every
+kernel is compiled with these, and only the registration with the table.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.declaration import Attribute, Input, Op, Output, dtype_name, is_group, shape_items
 
 _HEAD = """\
-// The operators' declarations. Written by docs/generate.py; do not edit.
+// From the operators' declarations. Written by docs/generate.py; do not edit.
 """
 
 
 def table() -> str:
     """The C++ text: one constant `k<name>` of type `Declaration` for each operator, and a list of all operators."""
-    return _HEAD + "".join(f"\n{_declaration(op)}" for op in OPS.values()) + f"\n{_limits()}\n{_operators()}"
+    return _HEAD + "".join(f"\n{_declaration(op)}" for op in OPS.values()) + f"\n{_operators()}"
 
 
 def kernel_name(op: Op) -> str:
@@ -26,14 +27,15 @@ def kernel_name(op: Op) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", op.name).lower()
 
 
-def _limits() -> str:
+def limits() -> str:
+    """The C++ text of the largest numbers of inputs, attributes and others that an operator has."""
     most = {
         "Inputs": max(len(op.inputs) for op in OPS.values()),
         "Attributes": max(len(op.attributes) for op in OPS.values()),
         "TypeVariables": max(len(op.types) for op in OPS.values()),
         "ShapeItems": max(len(_numbers(op)) for op in OPS.values()),
     }
-    return "".join(f"inline constexpr size_t kMost{what} = {count};\n" for what, count in most.items())
+    return _HEAD + "".join(f"inline constexpr size_t kMost{what} = {count};\n" for what, count in most.items())
 
 
 def _operators() -> str:

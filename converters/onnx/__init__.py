@@ -1,11 +1,13 @@
 """From existing ONNX files: what other exporters write for a sparse operation becomes an operator of the domain.
 
-The files are those of tf2onnx and of torch's exporters. `onnx_sparse.fuse` applies the rules to a model.
+The files are those of tf2onnx and of torch's exporters. `onnx_sparse.fuse` applies the rules to a model, `convert` to a
+file.
 """
 
 from __future__ import annotations
 
+from onnx_sparse.converters.onnx.conversion import convert
 from onnx_sparse.converters.onnx.phases import PHASES
 from onnx_sparse.converters.onnx.verify import verify
 
-__all__ = ["PHASES", "verify"]
+__all__ = ["PHASES", "convert", "verify"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -14,7 +13,7 @@ import numpy as np
 from ml_dtypes import bfloat16
 from onnx import ModelProto, TensorProto
 
-from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.errors import ConversionError, require
 from onnx_sparse.converters.openvino.ir import read_ir
 from onnx_sparse.converters.openvino.known_faults import faults_of
 from onnx_sparse.converters.verification.batches import Refused, attempt_batches, compare_batches
@@ -59,14 +58,14 @@ def verify(
         One record per output.
 
     Raises:
-        ImportError: The `openvino` package is not installed.
+        MissingPackageError: The `openvino` package is not installed.
         ConversionError: OpenVINO cannot run the IR at all, or `feeds` lacks an input.
     """
     from onnxruntime import SessionOptions
 
     from onnx_sparse.sessions.runtime import InferenceSession
 
-    openvino = importlib.import_module("openvino")
+    openvino = require("openvino", "openvino")
     names = [value.name for value in model.graph.input]
     # OpenVINO's arrays of strings have another type for each length, and none if there are no strings. It hands out
     # bfloat16 as float16 of the same bits.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import sys
@@ -11,24 +10,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters import errors
 
 
 def require(module: str) -> Any:
     """Import a module of the `tensorflow` extra.
 
     Raises:
-        ConversionError: If it is not installed; the message has the command that installs it.
+        MissingPackageError: It is not installed.
     """
     with _first_import_of_tensorflow():
-        try:
-            return importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            if error.name != module.partition(".")[0]:
-                raise
-            raise ConversionError(
-                f'{error.name} is not installed; run: pip install "onnx_sparse[tensorflow]"'
-            ) from error
+        return errors.require(module, "tensorflow")
 
 
 @contextmanager

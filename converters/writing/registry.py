@@ -13,7 +13,9 @@ them at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -46,6 +48,12 @@ class Handler:
         """The results of a node."""
         results = self.function(node, emit)
         return results if isinstance(results, tuple) else (results,)
+
+
+def import_handlers(package: str, path: Iterable[str]) -> None:
+    """Import every module of a package, so that its handlers are registered: `import_handlers(__name__, __path__)`."""
+    for module in pkgutil.iter_modules(path):
+        importlib.import_module(f"{package}.{module.name}")
 
 
 HandlerType = TypeVar("HandlerType", bound=Handler)

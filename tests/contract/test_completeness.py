@@ -20,7 +20,7 @@ NATIVE = ROOT / "onnx_sparse" / "native"
 
 
 def native_sources() -> str:
-    return "".join(path.read_text() for path in sorted(NATIVE.glob("*.cc")))
+    return "".join(path.read_text() for path in sorted(NATIVE.rglob("*.cc")))
 
 
 PLACES: dict[str, Callable[[str], bool]] = {
@@ -43,18 +43,18 @@ PLACES: dict[str, Callable[[str], bool]] = {
     "its page, its row in the README and its entry in the C++ table (python docs/generate.py)": lambda name: (
         (ROOT / "docs" / "operators" / f"{name}.md").exists()
         and f"operators/{name}.md" in (ROOT / "README.md").read_text("utf-8")
-        and f"X({name}, " in (NATIVE / "declarations.inc").read_text("utf-8")
+        and f"X({name}, " in (NATIVE / "abi" / "declarations.inc").read_text("utf-8")
     ),
 }
 
 
-@pytest.mark.skipif(not (NATIVE / "declarations.inc").exists(), reason="the sources are not here")
+@pytest.mark.skipif(not (NATIVE / "abi" / "declarations.inc").exists(), reason="the sources are not here")
 def test_every_operator_has_all_its_places() -> None:
     missing = [f"{name} lacks {place}" for name in OPS for place, has in PLACES.items() if not has(name)]
     assert not missing, "\n" + "\n".join(missing)
 
 
-@pytest.mark.skipif(not (NATIVE / "declarations.inc").exists(), reason="the sources are not here")
+@pytest.mark.skipif(not (NATIVE / "abi" / "declarations.inc").exists(), reason="the sources are not here")
 def test_nothing_is_left_of_an_operator_that_is_gone() -> None:
     def strangers(where: str, names: Iterable[str]) -> list[str]:
         return [f"{where} has {name}, which is not declared" for name in names if name not in OPS]

@@ -9,7 +9,6 @@ such as unsorted segment ids, are not reported.
 
 from __future__ import annotations
 
-import importlib
 import os
 from functools import partial
 from types import SimpleNamespace
@@ -18,6 +17,7 @@ from typing import Any
 import onnx
 from onnx import ModelProto
 
+from onnx_sparse.converters.errors import require
 from onnx_sparse.converters.openvino.extensions import embedding, fill, segment, sparse
 from onnx_sparse.converters.openvino.extensions.subgraph import Subgraph, Write
 from onnx_sparse.schemas import DOMAIN, OPS, Op, example_parsing, hashing, quantized_embedding, strings
@@ -48,11 +48,11 @@ def extensions(model: ModelProto | str | os.PathLike[str] | None = None) -> list
             operators by the names of its functions: these get an extension, too.
 
     Raises:
-        ImportError: The `openvino` package is not installed.
+        MissingPackageError: The `openvino` package is not installed.
     """
-    onnx_frontend = importlib.import_module("openvino.frontend.onnx")
+    onnx_frontend = require("openvino.frontend.onnx", "openvino")
     # In OpenVINO 2025, the module opset16 has only the operators that are new in it.
-    older, newer = (vars(importlib.import_module(f"openvino.opset{number}")) for number in (15, 16))
+    older, newer = (vars(require(f"openvino.opset{number}", "openvino")) for number in (15, 16))
     operators = SimpleNamespace(**{**newer, **older})
     return [
         onnx_frontend.ConversionExtension(name, DOMAIN, partial(_convert, op, WRITERS.get(op.name, _refuse), operators))

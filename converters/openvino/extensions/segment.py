@@ -8,7 +8,6 @@ import numpy as np
 
 from onnx_sparse.converters.openvino.element_types import ONNX_TYPES
 from onnx_sparse.converters.openvino.extensions.subgraph import Subgraph, Value, Write, element_type, is_float
-from onnx_sparse.schemas import segment, unsorted_segment
 from onnx_sparse.schemas.segment_body import highest, lowest
 
 
@@ -109,7 +108,9 @@ def _infinity(kind: str) -> float:
     return -np.inf if kind == "Max" else np.inf
 
 
+_KINDS = ("Sum", "Mean", "Max", "Min", "Prod")
+
 WRITERS: dict[str, Write] = {
-    **{op.name: partial(_sorted, kind=op.name.removeprefix("Segment")) for op in segment.FAMILY.ops},
-    **{op.name: partial(_unsorted, kind=op.name.removeprefix("UnsortedSegment")) for op in unsorted_segment.FAMILY.ops},
+    **{f"Segment{kind}": partial(_sorted, kind=kind) for kind in _KINDS},
+    **{f"UnsortedSegment{kind}": partial(_unsorted, kind=kind) for kind in _KINDS},
 }

@@ -2,37 +2,9 @@
 
 from __future__ import annotations
 
-from onnx_sparse.converters.tensorflow.handlers import (  # noqa: F401 - imported for what they register
-    arithmetic,
-    counting,
-    crossing,
-    dense,
-    diagonals,
-    einsum,
-    embedding,
-    example_parsing,
-    fill,
-    inverse,
-    lookup,
-    quantization,
-    ragged,
-    random,
-    ranges,
-    reductions,
-    scatter,
-    segment,
-    selection,
-    sequence_parsing,
-    sets,
-    shaping,
-    sparse,
-    sparse_counts,
-    sparse_layout,
-    sparse_math,
-    sparse_sums,
-    strings,
-    text,
-)
 from onnx_sparse.converters.tensorflow.handlers.registry import HANDLERS, Handler
+from onnx_sparse.converters.writing.registry import import_handlers
+
+import_handlers(__name__, __path__)
 
 __all__ = ["HANDLERS", "Handler"]

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from onnx_sparse.converters.torch.handlers import (  # noqa: F401 - imported for what they register
-    counting,
-    distances,
-    division,
-    embedding_bag,
-    indexing,
-    jagged,
-    logarithms,
-    masking,
-    ordering,
-    scatter,
-    segment,
-)
 from onnx_sparse.converters.torch.handlers.registry import HANDLERS, Node, TorchHandler
+from onnx_sparse.converters.writing.registry import import_handlers
+
+import_handlers(__name__, __path__)
 
 __all__ = ["HANDLERS", "Node", "TorchHandler"]

@@ -2,44 +2,9 @@
 
 from __future__ import annotations
 
-from onnx_sparse.converters.ascend.atb.handlers import (
-    activation,
-    caches,
-    communication,
-    elewise,
-    experts,
-    fill,
-    indexing,
-    layouts,
-    linear,
-    normalization,
-    paged_attention,
-    reduction,
-    rotary,
-    self_attention,
-    sequences,
-    shaping,
-)
 from onnx_sparse.converters.ascend.atb.handlers.registry import HANDLERS, Choices, Node
+from onnx_sparse.converters.writing.registry import import_handlers
 
-__all__ = [
-    "HANDLERS",
-    "Choices",
-    "Node",
-    "activation",
-    "caches",
-    "communication",
-    "elewise",
-    "experts",
-    "fill",
-    "indexing",
-    "layouts",
-    "linear",
-    "normalization",
-    "paged_attention",
-    "reduction",
-    "rotary",
-    "self_attention",
-    "sequences",
-    "shaping",
-]
+import_handlers(__name__, __path__)
+
+__all__ = ["HANDLERS", "Choices", "Node"]

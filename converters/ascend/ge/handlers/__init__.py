@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
-from onnx_sparse.converters.ascend.ge.handlers import (
-    activation,
-    elementwise,
-    fill,
-    indexing,
-    reduction,
-    segments,
-    shaping,
-    transformers,
-)
 from onnx_sparse.converters.ascend.ge.handlers.registry import HANDLERS, Node
+from onnx_sparse.converters.writing.registry import import_handlers
 
-__all__ = [
-    "HANDLERS",
-    "Node",
-    "activation",
-    "elementwise",
-    "fill",
-    "indexing",
-    "reduction",
-    "segments",
-    "shaping",
-    "transformers",
-]
+import_handlers(__name__, __path__)
+
+__all__ = ["HANDLERS", "Node"]

@@ -5,25 +5,11 @@ from __future__ import annotations
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS
 from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS, Handler
-from onnx_sparse.converters.tensorflow.importing.handlers import (  # noqa: F401 - imported for what they register
-    blocks,
-    branches,
-    constants,
-    convolutions,
-    elementwise,
-    frames,
-    indexing,
-    linear,
-    lists,
-    loops,
-    quantizing,
-    resizing,
-    shaping,
-    suppression,
-    tables,
-)
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import STANDARD, STRUCTURE
 from onnx_sparse.converters.tensorflow.reading.scopes import CALLS, COPIES, TUPLES
+from onnx_sparse.converters.writing.registry import import_handlers
+
+import_handlers(__name__, __path__)
 
 __all__ = ["STANDARD", "STRUCTURE", "find_handler", "known_operators"]
 

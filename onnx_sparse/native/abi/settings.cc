@@ -1,0 +1,35 @@
+// OnnxSparseSettings: what the library has chosen for this machine, for a report. All of it can be overridden by the
+// environment.
+
+#include <string>
+
+#include "abi/exported.h"
+#include "loops/huge_pages.h"
+#include "loops/loops.h"
+
+namespace onnx_sparse {
+namespace {
+
+std::string describe() {
+  std::string ahead;
+  for (const int64_t row_bytes : {32, 64, 256, 1024}) {
+    ahead +=
+        (ahead.empty() ? "\"" : ", \"") + std::to_string(row_bytes) + "\": " + std::to_string(rows_ahead(row_bytes));
+  }
+  return std::string("{\"instructions\": \"") + loops().name + "\", \"rows_prefetched_ahead\": {" + ahead +
+         "}, \"huge_pages\": " + (are_huge_pages_wanted() ? "true" : "false") + "}";
+}
+
+}  // namespace
+}  // namespace onnx_sparse
+
+// JSON: the instruction set of the inner loops, how many rows ahead rows of some sizes in bytes are prefetched, and
+// whether large memory is asked for in huge pages. Null where there is no memory for it.
+ONNX_SPARSE_EXPORT const char* OnnxSparseSettings() noexcept {
+  try {
+    static const std::string settings = onnx_sparse::describe();
+    return settings.c_str();
+  } catch (...) {
+    return nullptr;
+  }
+}

@@ -1,0 +1,108 @@
+"""`onnx_sparse.converters.convert` finds out what a source is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from fused_models import SCATTERED_ROWS
+from openvino_irs import IrBuilder
+
+import onnx_sparse
+from onnx_sparse.converters import ConversionError, MissingPackageError, UnknownSourceError, convert
+from onnx_sparse.converters.sources import SOURCES, source_of
+
+DATA = Path(__file__).parents[1] / "data" / "ascend"
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        *[("a.pb", "tensorflow"), ("a.keras", "tensorflow"), ("a.meta", "tensorflow"), ("a.pt2", "torch")],
+        *[("a.xml", "openvino"), ("a.json", "ascend"), ("a.onnx", "onnx"), ("a.ONNX", "onnx"), ("a.onnxtxt", "onnx")],
+    ],
+)
+def test_a_file_is_known_by_its_name(name: str, source: str, tmp_path: Path) -> None:
+    (tmp_path / name).touch()
+    assert source_of(tmp_path / name) == source_of(str(tmp_path / name)) == source
+    assert source in SOURCES
+
+
+def test_files_of_ascend_are_known_by_their_content() -> None:
+    assert source_of(DATA / "FillLayer_0.msit.onnx") == "ascend"
+    assert source_of(DATA / "npu_masked_fill_range.onnx") == "ascend"
+    assert source_of(DATA / "dynamo.pbtxt") == "ascend"
+
+
+def test_a_saved_model_is_known_by_its_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConversionError, match="is not a SavedModel"):
+        source_of(tmp_path)
+    (tmp_path / "saved_model.pb").touch()
+    assert source_of(tmp_path) == "tensorflow"
+
+
+@pytest.mark.parametrize("source", [3, None, ["a.onnx"], np.zeros(3)])
+def test_other_objects_are_refused(source: object) -> None:
+    with pytest.raises(UnknownSourceError, match=f"an object of type {type(source).__name__} is no model"):
+        convert(source)
+
+
+def test_a_file_whose_name_tells_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UnknownSourceError, match=r"the name of .*model\.bin does not tell what it is"):
+        convert(tmp_path / "model.bin")
+
+
+def test_onnx_in_every_form(tmp_path: Path) -> None:
+    """A file, its bytes and a ModelProto; exporters' patterns become operators of the domain."""
+    model = onnx.parser.parse_model(SCATTERED_ROWS)
+    onnx.save(model, tmp_path / "model.onnx")
+    for source in (model, model.SerializeToString(), tmp_path / "model.onnx", str(tmp_path / "model.onnx")):
+        made = convert(source)
+        assert "onnx_sparse" in {node.domain for node in made.graph.node}
+        assert made == onnx_sparse.fuse(onnx_sparse.canonicalize(model))
+
+
+def test_what_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"no model")
+    for source in (tmp_path / "model.onnx", b"no model", tmp_path / "missing.onnx"):
+        with pytest.raises(ConversionError):
+            convert(source)
+
+
+def test_options_are_those_of_the_source(tmp_path: Path) -> None:
+    ir = IrBuilder()
+    ir.result(ir.layer("ReLU", "opset1", [ir.parameter("x", "f32", [2])], [("f32", [2])]))
+    stages: list[str] = []
+    convert(ir.save(tmp_path), progress=stages.append)
+    assert stages == ["reading", "converting", "checking"]
+    with pytest.raises(TypeError, match="signature"):
+        convert(tmp_path / "model.xml", signature="serve")
+
+
+def test_a_missing_package_is_one_exception_for_every_source(tmp_path: Path) -> None:
+    """It names the package and the extra that brings it; it is a ConversionError, and an ImportError."""
+    program = f"""
+import sys
+for name in ("tensorflow", "torch", "openvino"):
+    sys.modules[name] = None
+from onnx_sparse.converters import MissingPackageError, convert, openvino
+for action in (lambda: convert({str(tmp_path / "model.keras")!r}), lambda: convert({str(tmp_path / "model.pt2")!r}),
+               lambda: openvino.extensions()):
+    try:
+        action()
+    except MissingPackageError as error:
+        print(error.package, error.extra, error)
+"""
+    (tmp_path / "model.keras").write_bytes(b"PK")
+    (tmp_path / "model.pt2").write_bytes(b"PK")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        f'{name} {name} {name} is not installed; run: pip install "onnx_sparse[{name}]"'
+        for name in ("tensorflow", "torch", "openvino")
+    ]
+    assert issubclass(MissingPackageError, ConversionError)
+    assert issubclass(MissingPackageError, ImportError)

@@ -1,0 +1,118 @@
+"""The worked examples of CONTRIBUTING.md, followed in a copy of the repository as a newcomer would."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SITE = list(dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]))
+#: A block of code whose first line names its file.
+BLOCK = re.compile(r"```(?:python|cpp)\n(?:#|//) (?P<file>[\w./]+\.(?:py|cc))\n(?P<code>.*?)```", re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The repository with all blocks: in a new file, or at the end of the one that is there."""
+    tree = tmp_path_factory.mktemp("repository")
+    ignored = shutil.ignore_patterns("__pycache__", "*.so")
+    for folder in ("schemas", "converters", "onnx_sparse", "tests/contract", "docs", "benchmarks"):
+        shutil.copytree(ROOT / folder, tree / folder, symlinks=True, ignore=ignored)
+    for file in ("README.md", "pyproject.toml", "tests/conftest.py", "tests/listed_skips.py"):
+        shutil.copy(ROOT / file, tree / file)
+    blocks = list(BLOCK.finditer((ROOT / "CONTRIBUTING.md").read_text("utf-8")))
+    assert len(blocks) == 9, "four places of an operator, a handler of each source, a rule"
+    for block in blocks:
+        path = tree / block["file"]
+        before = path.read_text("utf-8").rstrip() + "\n\n\n" if path.exists() else ""
+        path.write_text(before + block["code"].strip() + "\n", "utf-8")
+    # What the page says in words: the names in FAMILY, which is made before, and in ORACLES.
+    for file, line in (
+        ("schemas/segment.py", "FAMILY = Family(FAMILY.name, (*FAMILY.ops, SEGMENT_SQRT_N), FAMILY.origin)"),
+        ("tests/contract/oracle.py", 'ORACLES["SegmentSqrtN"] = segment_sqrt_n'),
+    ):
+        with (tree / file).open("a", encoding="utf-8") as stream:
+            stream.write(f"\n\n{line}\n")
+    return tree
+
+
+def run(tree: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in the copy; without `site`, it does not see where this repository is installed."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("ONNX_SPARSE", "PYTEST"))}
+    environment["PYTHONPATH"] = os.pathsep.join([str(tree), str(tree / "tests"), *SITE])
+    return subprocess.run(
+        [sys.executable, "-S", *command], cwd=tree, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.slow
+def test_the_operator_is_whole_but_for_its_writer(copy: Path) -> None:
+    """The generator takes it up, and one test names the place that the page leaves to do."""
+    done = run(copy, "docs/generate.py")
+    assert done.returncode == 0, done.stderr
+    assert (copy / "docs" / "operators" / "SegmentSqrtN.md").is_file()
+    done = run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/contract/test_completeness.py")
+    lacks = set(re.findall(r"^E +SegmentSqrtN lacks (.*)$", done.stdout, re.MULTILINE))
+    assert lacks == {"an OpenVINO writer (converters/openvino/extensions), or a reason for having none"}, done.stdout
+
+
+@pytest.mark.slow
+def test_the_operator_has_its_answers(copy: Path) -> None:
+    """The contract's tests on the reference and on the function body in ONNX Runtime."""
+    done = run(
+        copy,
+        *("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "tests/contract"),
+        *("-k", "SegmentSqrtN and not Python and not native"),
+    )
+    assert done.returncode == 0, done.stdout
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None
+    assert int(passed[1]) >= 20, done.stdout
+
+
+@pytest.mark.slow
+def test_the_kernel_compiles(copy: Path) -> None:
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    source = copy / "onnx_sparse/native/operators/sorted_segment.cc"
+    command = [compiler, "-std=c++17", "-fsyntax-only", "-Werror", "-I", str(copy / "onnx_sparse/native"), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+HANDLERS = """
+from onnx_sparse.converters.ascend.atb.handlers import HANDLERS as atb
+from onnx_sparse.converters.openvino.handlers import HANDLERS as openvino
+from onnx_sparse.converters.tensorflow.handlers import HANDLERS as tensorflow
+from onnx_sparse.converters.torch.handlers import HANDLERS as torch
+print("Logit" in atb, "Logit-99" in openvino, "Logit" in tensorflow, "aten.logit.default" in torch)
+"""
+
+
+def test_the_handlers_are_found(copy: Path) -> None:
+    done = run(copy, "-c", HANDLERS)
+    assert done.stdout == "True True True True\n", done.stderr
+
+
+RULE = """
+from onnx import parser
+from onnx_sparse.converters.rewriting.engine import rewrite
+from onnx_sparse.converters.rewriting.rules.double_negation import DoubleNegation
+model = parser.parse_model('<ir_version: 10, opset_import: ["" : 18]> g (float[n] x) => (float[n] y)'
+                           ' { a = Neg (x) b = Neg (a) y = Relu (b) }')
+attempts = rewrite(model, [(DoubleNegation(),)])
+print([node.op_type for node in model.graph.node], [(attempt.rule, attempt.fired) for attempt in attempts])
+"""
+
+
+def test_the_rule_fires(copy: Path) -> None:
+    done = run(copy, "-c", RULE)
+    assert done.stdout == "['Relu'] [('double-negation', True)]\n", done.stderr
