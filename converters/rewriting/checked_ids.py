@@ -33,8 +33,11 @@ _POSITIONS = ("TopK", "Unique")
 
 #: Operators whose results are elements of their first input.
 _MOVES = frozenset(
-    ("Identity", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Gather", "GatherElements", "GatherND", "Transpose")
-) | {"Expand", "Tile", "Flatten", "Compress", "Split", "ReduceMax", "ReduceMin", "CumSum", "ReduceSum", "Cast"}
+    [
+        *("Identity", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Gather", "GatherElements", "GatherND", "Transpose"),
+        *("Expand", "Tile", "Flatten", "Compress", "Split", "ReduceMax", "ReduceMin", "CumSum", "ReduceSum", "Cast"),
+    ]
+)
 
 #: Operators that compute ids of others.
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Mod", "Neg", "Max", "Min", "Where")

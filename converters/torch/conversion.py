@@ -41,6 +41,9 @@ _GAVE_UP_AT = re.compile(r"The following call raised this error:\n *File \"(.*?)
 _MADE_FOR = "pkg.torch.onnx.fx_node"
 _LOOKUPS = re.compile(r"target=torch\.ops\.aten\.(embedding|index_select|gather)\.")
 
+#: What torch.export says of an output that is no tensor: a stand-in.
+_STAND_IN_RETURNED = re.compile(r"onnx_sparse\.converters\.torch\.\w+\.\w+'> in output")
+
 #: How many lines of torch.export's message make its reason, where the first one only announces it.
 _REASON_LINES = 6
 
@@ -137,14 +140,21 @@ def _program(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_
         ConversionError: With the reason for which the first way fails, and that of the last where it is another.
     """
     torch = require("torch")
+    from onnx_sparse.converters.torch.composite_inputs import in_parts
+    from onnx_sparse.converters.torch.jagged_tensors import jagged_tensors_replaced
     from onnx_sparse.converters.torch.sparse_matrices import sparse_matrices_replaced
 
+    try:
+        args, kwargs, dynamic_shapes = in_parts(model, args, kwargs, dynamic_shapes)
+    except (NotImplementedError, TypeError) as error:
+        raise ConversionError(f"an input of {type(model).__name__}: {first_line(error)}") from error
     errors: list[Exception] = []
     for is_strict, oblivious in ((strict, False), (strict, True), (not strict, True)):
         try:
             with (
                 quietly(),
                 sparse_matrices_replaced(model),
+                jagged_tensors_replaced(),
                 torch.fx.experimental._config.patch(backed_size_oblivious=oblivious),
             ):
                 return torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=is_strict)
@@ -301,6 +311,8 @@ def _refusal(error: Exception) -> str:
         return "; ".join(
             f"{size} is declared dynamic, but its code makes it always {known}" for size, known in constant
         )
+    if _STAND_IN_RETURNED.search(text):
+        return "a sparse or nested tensor as an output is not converted; return to_dense(), or its values"
     place = _GAVE_UP_AT.search(text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines and lines[0].endswith(":"):  # what follows is the reason
