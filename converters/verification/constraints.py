@@ -113,7 +113,7 @@ def _names_of_inputs(node: NodeProto) -> list[str]:
 
 
 def _refuses_negative_ids(flow: Dataflow, node: NodeProto) -> bool:
-    """Whether a comparison only puts an id that is out of range in place of negative ones, as the rule `checked-ids`."""
+    """Whether a comparison only puts an id that is out of range in place of negative ones (`checked-ids`)."""
     chosen = flow.readers(node.output[0])
     lowest = [flow.constant(where.input[1]) for where in chosen if where.op_type == "Where"]
     return (

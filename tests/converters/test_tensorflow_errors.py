@@ -137,11 +137,7 @@ node { name: "sum" op: "Add" input: "x" input: "ones" attr { key: "T" value { ty
     assert "ones (Const): a constant of shape [3, 2147483647] is too large" in str(refusal(path))
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("transform", ["fft3d", "ifft3d", "irfft"])
-=======
-@pytest.mark.parametrize("transform", ["fft3d", "ifft3d"])
->>>>>>> tf-switch
 def test_transforms_of_complex_numbers_say_why(transform):
     spec = [tf.TensorSpec([2, 3, 4, 4], tf.float32, "x")]
 
