@@ -16,7 +16,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from onnx_sparse.converters.verification.dataflow import Dataflow, Origin
-from onnx_sparse.schemas import OPS
+from onnx_sparse.schemas import DOMAIN, OPS
 
 _COMPARISONS = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod"])
 
@@ -49,6 +49,7 @@ class Constraints:
         numbers: Numbers that make a difference: constants that are compared with, and their neighbors.
         keys: Some of the texts or numbers that tables know.
         bounds: The least and the largest legal number: the rows of a lookup.
+        ascending: Integers that must not fall: segment ids, perhaps with a number added.
         numeric: Text that must be a number, perhaps only in some of its places, with the tensors that tell whether it
             is.
         separators: What text is split at.
@@ -62,6 +63,7 @@ class Constraints:
     numbers: dict[Origin, list[float]] = field(default_factory=lambda: defaultdict(list))
     keys: dict[Origin, list[Any]] = field(default_factory=dict)
     bounds: dict[Origin, tuple[int, int]] = field(default_factory=dict)
+    ascending: set[Origin] = field(default_factory=set)
     numeric: dict[Origin, list[str]] = field(default_factory=lambda: defaultdict(list))
     separators: dict[Origin, list[str]] = field(default_factory=lambda: defaultdict(list))
     least_sizes: list[int] = field(default_factory=list)
@@ -75,6 +77,8 @@ def find_constraints(model: ModelProto) -> Constraints:
     flow = Dataflow(model)
     found = Constraints()
     for node in flow.nodes:
+        if node.domain == DOMAIN and node.op_type in OPS:
+            _ascending(flow, found, node)
         if node.op_type in _COMPARISONS and len(node.input) == 2:
             _compared(flow, found, node)
         elif node.op_type == "LabelEncoder":
@@ -106,6 +110,16 @@ def find_constraints(model: ModelProto) -> Constraints:
     found.units = sorted(set(found.units))
     _find_partitions(flow, found)
     return found
+
+
+def _ascending(flow: Dataflow, found: Constraints, node: NodeProto) -> None:
+    for declared, name in zip(OPS[node.op_type].inputs, node.input, strict=False):
+        if declared.values.kind == "sorted_segment":
+            for origin, raised in flow.origins(name).items():
+                low, high = found.bounds.get(origin, (-(2**62), 2**62))
+                if raised:
+                    found.bounds[origin] = max(low, *(-by for by in raised)), high
+                    found.ascending.add(origin)
 
 
 def _names_of_inputs(node: NodeProto) -> list[str]:

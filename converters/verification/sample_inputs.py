@@ -364,7 +364,8 @@ class _Drawing:
         if is_integer or bound is not None or origin in values.constraints.bounds:
             free = _PROBED_IDS if self.kind == PROBE else _IDS
             legal = values.range_of(origin, bound, free)
-            return values.integers(self.rng, origin, shape, legal, numpy_dtype(dtype))
+            drawn = values.integers(self.rng, origin, shape, legal, numpy_dtype(dtype))
+            return np.sort(drawn, axis=0) if drawn.ndim and origin in values.constraints.ascending else drawn
         return values.floats(self.rng, origin, shape)
 
     def _keys(self, name: str) -> list[int]:

@@ -38,6 +38,8 @@ class Values:
             free: What they are below if nothing tells.
         """
         low, high = self.constraints.bounds.get(origin, (0, free - 1 if bound is None else 2**62))
+        if high >= 2**62 and bound is None:  # nothing tells
+            high = max(low, 0) + free - 1
         low, end = max(low, 0), high + 1 if bound is None else min(high + 1, max(bound, 1))
         return low, max(end, low + 1)
 

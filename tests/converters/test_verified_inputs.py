@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
 from onnx_sparse.converters.onnx.verify import verify
 from onnx_sparse.converters.verification.comparison import TOLERANCES, Verdict
@@ -106,6 +106,24 @@ def test_words_that_a_pattern_wants():
     nodes = [helper.make_node("RegexFullMatch", ["x"], ["y"], pattern=r"user-[0-9]{3}(a|b)+")]
     constraints = find_constraints(model(nodes, {"x": (STRING, [None])}, {"y": (BOOL, None)}))
     assert constraints.words[Origin("x")] == ["user-000a", "user-000aa"]
+
+
+@pytest.mark.parametrize("by", [-5, 0, 3])
+def test_segment_ids_with_a_number_added_are_sorted_and_not_negative(by):
+    """They are the rows of a table, too, as in `segment_sum(table, ids, ids - 5)`."""
+    made = parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1]>
+        g (float[64, 2] table, int64[n] ids) => (float[k, 2] y) <int64 by = {{{by}}}, int64 count = {{80}}> {{
+            segments = Add (ids, by)
+            y = onnx_sparse.EmbeddingSegmentsSum (table, ids, segments, count)
+        }}"""
+    )
+    (record,) = verify(made, made)
+    assert record.verdict is Verdict.EQUAL, record.note
+    ids = example_inputs(made)["ids"]
+    assert len(ids) > 1
+    assert (np.diff(ids) >= 0).all()
+    assert ids[0] + by >= 0
 
 
 def test_what_an_input_was_taken_for():
