@@ -44,7 +44,9 @@ class Steps:
             Refused: The source refuses the batch, whichever input grows.
         """
         refusal: Refused | None = None
-        for growing in (None, *(_axes(batch) if self.count > 1 else ())):
+        known = dict.fromkeys(growing for growing in self._growing.values() if growing is not None)
+        # What had to grow in another batch has to grow: with a mask of size 1 the plugin reads beyond its end instead.
+        for growing in known or (None, *(_axes(batch) if self.count > 1 else ())):
             try:
                 if growing is not None:
                     run(_feeds(batch, growing, 2))

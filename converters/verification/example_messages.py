@@ -92,7 +92,9 @@ class Messages:
         """
         messages = np.empty(shape, object)
         for b in np.ndindex(*shape):
-            messages[b] = self._message(int(lengths[b[0] if b else 0]) * self._multiple, with_gaps=with_gaps)
+            # There may be more messages than rows were drawn for, where the source demands another number of them.
+            length = int(lengths[(b[0] if b else 0) % len(lengths)]) if len(lengths) else 0
+            messages[b] = self._message(length * self._multiple, with_gaps=with_gaps)
         return messages
 
     def _message(self, length: int, *, with_gaps: bool) -> Message:
