@@ -274,6 +274,11 @@ def _find_partitions(flow: Dataflow, found: Constraints) -> None:
             for origin in flow.origins(node.input[0]):
                 checks.setdefault(origin, [])
                 found.summed.add(origin)
+    for node in flow.nodes:  # of nested rows, the outer ones must end with the number of the inner ones
+        if node.op_type == "ValidateRowSplits":
+            for origin in flow.reaching(node.input[1], by_size=True):
+                if origin in checks:
+                    checks[origin].append(node.output[0])
     found.partitions = {
         origin: list(dict.fromkeys(names))
         for origin, names in checks.items()

@@ -172,8 +172,8 @@ class Dataflow:
         chosen = [key for key, dtype in zip(keys.tolist(), types.tolist(), strict=True) if dtype == _TYPES[place]]
         return [Origin(parser.input[0], key if isinstance(key, bytes) else key.encode()) for key in chosen]
 
-    def reaching(self, name: str) -> set[Origin]:
-        """The origins whose values a tensor depends on in any way."""
+    def reaching(self, name: str, *, by_size: bool = False) -> set[Origin]:
+        """The origins whose values, or also whose sizes, a tensor depends on in any way."""
         found: set[Origin] = set()
         seen = {name}
         waiting = [name]
@@ -181,7 +181,7 @@ class Dataflow:
             current = waiting.pop()
             found |= self.origins(current).keys()
             node = self.producer(current)
-            if node is None or node.op_type in ("Shape", "Size", *_PARSERS):
+            if node is None or node.op_type in _PARSERS or (node.op_type in ("Shape", "Size") and not by_size):
                 continue
             if node.op_type == "Split" and self._split(node, 0) is not None:  # other features are in what is split
                 continue
