@@ -16,7 +16,6 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,25 +24,7 @@ from bound_run import BoundRun
 from contest import measured_apart, own_threads, take_turns
 from machine import this_machine
 from records import Line, finish, parse
-
-Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A model and a batch for it.
-
-    Attributes:
-        name: The name of the line.
-        model: The converted model.
-        feeds: A batch, by the names of the model's inputs.
-        run: The framework's run of the batch; gives one array.
-    """
-
-    name: str
-    model: Any
-    feeds: Mapping[str, Array]
-    run: Callable[[], Any]
+from subject import Array, Subject
 
 
 def subjects(framework: str, threads: int, rows: list[int], only: str) -> Iterator[Subject]:
