@@ -5,9 +5,13 @@ from __future__ import annotations
 import ast
 import os
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 import onnx_sparse
 
@@ -97,6 +101,19 @@ def test_no_modules_import_each_other_in_a_circle():
 
 def test_no_packages_import_each_other_in_a_circle():
     assert circles({name: with_packages(name) for name in IMPORTS}) == []
+
+
+HEAVY = {"onnxruntime", "onnxruntime_extensions", "openvino", "tensorflow", "torch"}
+
+
+@pytest.mark.parametrize(
+    "package", ["tensorflow", "torch", "openvino", "ascend", "onnx", "pipeline", "verification.verify"]
+)
+def test_converters_import_heavy_packages_where_they_use_them(package: str):
+    """The command line forks after it has imported a converter, which no process with such a library can."""
+    program = f"import sys, onnx_sparse.converters.{package}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert HEAVY.isdisjoint(done.stdout.split())
 
 
 def room(name: str) -> str:

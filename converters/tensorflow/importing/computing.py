@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from onnx import TypeProto, ValueInfoProto, helper, numpy_helper
-from onnxruntime import InferenceSession
 
 from onnx_sparse.converters.errors import Unsupported, first_line
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
@@ -34,6 +33,8 @@ def computed(emit: Emitter, tensor: Tensor, what: str) -> Array:
     constants += [numpy_helper.from_array(emit.large[name], name) for name in sorted(wanted & emit.large.keys())]
     if wanted - made - {held.name for held in constants} - {""}:
         raise Unsupported(f"{what} depends on the inputs of the model")
+    from onnxruntime import InferenceSession  # not before: the command line forks while no such library is there
+
     graph = helper.make_graph(nodes[::-1], "constant", [], [_unshaped(value_info(tensor))], constants)
     opsets = [helper.make_opsetid(domain, version) for domain, version in emit.domains.items()]
     try:

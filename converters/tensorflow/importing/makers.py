@@ -14,7 +14,6 @@ from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.tensor import Array, Tensor
 from onnx_sparse.schemas.declaration import element_type
-from onnx_sparse.sessions.runtime import InferenceSession
 
 _GATHERS = ("Gather", "GatherV2", "ResourceGather")
 
@@ -119,6 +118,8 @@ class Makers:
             return None
         names = [f"result_{k}" for k in range(len(computed))]
         outputs = [value_info(Tensor(t.name, t.dtype, None)) for t in emit.name_outputs(computed, names, start=0)]
+        from onnx_sparse.sessions.runtime import InferenceSession
+
         session = InferenceSession(emit.model("rows", [value_info(fed)], outputs))
 
         def call(value: Array) -> list[Array]:
