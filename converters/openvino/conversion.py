@@ -256,9 +256,9 @@ def _of_open_length(model: ModelProto) -> list[str]:
 
 #: What is done with a model once its layers are converted. OpenVINO gives a scalar a coordinate, too.
 PASSES = (
-    pipeline.INFER_STRICTLY,
+    pipeline.INFER_WITH_TYPES,
     pipeline.guard_against(omitted=(*UNSPECIFIED, PlacesInScalar)),
-    pipeline.INFER_STRICTLY,
+    pipeline.INFER_WITH_TYPES,
     Pass("ranks", "refuses inputs and outputs of unknown rank", in_place(_check_ranks)),
     pipeline.CHECK,
 )

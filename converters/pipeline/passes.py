@@ -49,12 +49,12 @@ def guard_against(*, omitted: Sequence[type[Guard]] = ()) -> Pass:
     return Pass("guard", "replaces nodes of which ONNX Runtime's result is wrong", apply)
 
 
-def _infer(*, strict: bool) -> Callable[[Draft], None]:
+def _infer(*, strict: bool, check_types: bool = False) -> Callable[[Draft], None]:
     def apply(draft: Draft) -> None:
         if draft.model.ByteSize() >= LARGEST_PROTO:
             return
         try:
-            draft.model = onnx.shape_inference.infer_shapes(draft.model, check_type=strict, strict_mode=strict)
+            draft.model = onnx.shape_inference.infer_shapes(draft.model, check_type=check_types, strict_mode=strict)
         except onnx.shape_inference.InferenceError as error:
             raise ConversionError(f"the converted model is not valid: {first_line(error)}") from error
 
@@ -82,6 +82,11 @@ def _check(model: ModelProto) -> None:
 
 
 INFER = Pass("infer", "infers element types and shapes", _infer(strict=False))
+INFER_WITH_TYPES = Pass(
+    "infer with types",
+    "infers them; element types that do not fit are errors",
+    _infer(strict=True, check_types=True),
+)
 INFER_STRICTLY = Pass("infer strictly", "infers them; what does not fit is an error", _infer(strict=True))
 SIMPLIFY = Pass("simplify", "folds constants, merges equal nodes, drops copies and dead nodes", in_place(simplify))
 LAYOUTS = Pass("layouts", "carries transpositions through to where they cancel out", in_place(carry_transpositions))

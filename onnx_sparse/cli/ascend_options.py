@@ -80,17 +80,3 @@ def values(arguments: argparse.Namespace) -> dict[str, Any]:
     """The arguments of the converter."""
     named = {name: getattr(arguments, name) for name in _DEFAULTS}
     return {"inputs": named.pop("input_spec"), **named}
-
-
-def recognises(source: Path) -> bool:
-    """Whether a file whose name could be another source's is one of Ascend's, judged by its first bytes."""
-    if source.suffix.lower() not in (".onnx", ".pbtxt", ".txt"):
-        return False
-    from onnx_sparse.converters.ascend.source import is_ascend
-
-    return is_ascend(source)
-
-
-def is_dump(folder: Path) -> bool:
-    """Whether a folder has the layout that ATB's dump tools write."""
-    return any((folder / name).is_dir() for name in ("layer", "model", "info", "operation_io_tensors"))

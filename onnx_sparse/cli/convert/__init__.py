@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import ascend_options, output
 from onnx_sparse.cli.convert import explanation, lookup_tables, verification, written_inputs
-from onnx_sparse.cli.convert.conversion import SOURCES, Conversion
+from onnx_sparse.cli.convert.conversion import Conversion
 from onnx_sparse.cli.convert.smaller_tables import SmallerTables
-from onnx_sparse.cli.files.external_data import ONNX_SUFFIXES
 from onnx_sparse.cli.watch import watched
+from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.sources import SOURCES, UnknownSourceError, source_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -47,22 +48,6 @@ onnx-sparse convert layer.json -o layer.onnx --input-spec Layer_0_input_0:float1
 onnx-sparse convert model.xml -o model.onnx --verify
 onnx-sparse convert model.pt2 -o model.onnx --verify
 """
-
-_SUFFIXES = {
-    ".pb": "tensorflow",
-    ".pbtxt": "tensorflow",
-    ".keras": "tensorflow",
-    ".h5": "tensorflow",
-    ".hdf5": "tensorflow",
-    ".meta": "tensorflow",
-    ".tflite": "tensorflow",
-    ".pt2": "torch",
-    ".json": "ascend",
-    ".om": "ascend",
-    ".air": "ascend",
-    ".xml": "openvino",
-    **dict.fromkeys(ONNX_SUFFIXES, "onnx"),
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -345,18 +330,12 @@ def detect(source: Path) -> str:
         CommandError: A folder is not a SavedModel.
         UsageError: The name does not tell.
     """
-    if source.is_dir():
-        if any((source / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
-            return "tensorflow"
-        if ascend_options.is_dump(source):
-            raise output.CommandError(
-                f"{source} is an Ascend dump: `onnx-sparse replay` runs it; to convert a graph, give its file"
-            )
-        raise output.CommandError(f"{source} is not a SavedModel: there is no saved_model.pb in it")
-    origin = "ascend" if ascend_options.recognises(source) else _SUFFIXES.get(source.suffix.lower())
-    if origin is None:
-        raise output.UsageError(f"the name of {source} does not tell what it is; use --from")
-    return origin
+    try:
+        return source_of(source)
+    except UnknownSourceError as error:
+        raise output.UsageError(f"{error}; use --from") from error
+    except ConversionError as error:
+        raise output.CommandError(error) from error
 
 
 def _begins_like_a_saved_model(path: Path) -> bool:

@@ -17,9 +17,6 @@ from onnx_sparse.cli.convert import explanation, lookup_tables
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-#: What a source can be; each has a package of that name among the converters.
-SOURCES = ("tensorflow", "torch", "ascend", "openvino", "onnx")
-
 
 class Conversion:
     """One conversion of a source to a model.

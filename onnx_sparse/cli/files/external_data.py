@@ -29,6 +29,7 @@ from onnx_sparse.cli.files.new_file import (
     state_of,
 )
 from onnx_sparse.cli.output import CommandError, printable
+from onnx_sparse.converters.sources import ONNX_SUFFIXES
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     #: How a model is written: its bytes.
     Serialize = Callable[[ModelProto], bytes]
 
-#: The names of model files.
-ONNX_SUFFIXES = (".onnx", ".onnxtxt", ".onnxtext", ".onnxjson", ".textproto")
 #: Tensors begin at multiples of this, so that they can be mapped into memory.
 _PAGE = 4096
 #: The bytes of a file's name to which ".data" and a number can be added.
