@@ -8,9 +8,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnx_sparse.converters.errors import ConversionError, UnknownShape, Unsupported, UnsupportedNodes
+from onnx_sparse.converters.operator_types import result_type
 from onnx_sparse.converters.writing.graph_emitter import GraphEmitter, value_info
 from onnx_sparse.converters.writing.kernel_types import KERNELS, operands
-from onnx_sparse.converters.writing.operator_types import result_type
 from onnx_sparse.converters.writing.registry import Handler, Registry
 from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.models.graphs import Names

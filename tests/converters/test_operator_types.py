@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.operator_types import _allowed, bound_types
+from onnx_sparse.converters.operator_types import _allowed, bound_types
 from onnx_sparse.schemas import OPS
 
 
