@@ -11,7 +11,7 @@ from onnx import TensorProto
 from onnx.defs import OpSchema, get_schema
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Array, Shape, Tensor
+from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.schemas import Op
 from onnx_sparse.schemas.declaration import DType, dtype_name
 from onnx_sparse.schemas.validation import Dim, Dimensions, KernelError, bind_types

@@ -14,7 +14,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Shape, Tensor
+from onnx_sparse.converters.tensor import Shape, Tensor
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 
 #: The most ranges of a MaskedFillRange, each of which becomes several nodes.
 _MOST_RANGES = 4096

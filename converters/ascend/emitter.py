@@ -10,8 +10,8 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 from onnx_sparse.converters.ascend.shapes import broadcast, broadcast_equal, element_count
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.operator_types import check_types
+from onnx_sparse.converters.tensor import Shape, Tensor, shape_text
 from onnx_sparse.converters.writing.graph_emitter import GraphEmitter
-from onnx_sparse.converters.writing.tensor import Shape, Tensor, shape_text
 from onnx_sparse.models.graphs import Names
 from onnx_sparse.schemas.declaration import HALF_FLOATS, DType
 

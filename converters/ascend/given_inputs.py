@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onnx_sparse.converters.ascend.dtypes import dtype_of_name
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.writing.tensor import Shape
+from onnx_sparse.converters.tensor import Shape
 from onnx_sparse.schemas.declaration import DType
 
 

@@ -17,9 +17,9 @@ from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE_HANDLERS
 from onnx_sparse.converters.ascend.ge.handlers import Node as GeNode
 from onnx_sparse.converters.ascend.ge.handlers.activation import halves
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNode, UnsupportedNodes, first_line
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import IR_VERSION, value_info
 from onnx_sparse.converters.writing.registry import Handler, Registry, Results
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.models.graphs import graphs
 
 DOMAIN = "npu"

@@ -7,7 +7,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 
 _INT8_MIN, _INT8_MAX = -128.0, 127.0
 #: Divides a row of zeros, whose scale is 0: the result is then 0, not NaN.

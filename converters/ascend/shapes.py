@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Shape, shape_text
+from onnx_sparse.converters.tensor import Shape, shape_text
 
 
 def element_count(shape: Shape | None) -> int | None:

@@ -8,6 +8,7 @@ import numpy as np
 from onnx import ModelProto
 
 from onnx_sparse.converters.errors import first_line
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.verification import verify as verification
 from onnx_sparse.converters.verification.batches import Refused
 from onnx_sparse.converters.verification.comparison import Record
@@ -15,7 +16,6 @@ from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.layout import Axis, Layout, Size
 from onnx_sparse.converters.verification.ragged_inputs import recorded_specs
 from onnx_sparse.converters.verification.sample_inputs import KINDS
-from onnx_sparse.converters.writing.tensor import Array
 
 
 def verify(

@@ -10,7 +10,7 @@ from onnx import NodeProto, TensorProto, helper
 from onnx_sparse.converters.onnxruntime.examples import of_nodes, one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard, may_be_empty
 from onnx_sparse.converters.rewriting.graph import Graph
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.models.graphs import attribute, attributes
 from onnx_sparse.schemas.declaration import FLOATS
 

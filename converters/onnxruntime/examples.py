@@ -9,7 +9,7 @@ import numpy as np
 from onnx import NodeProto, helper, numpy_helper
 
 from onnx_sparse.converters.onnxruntime.guard import Example
-from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.schemas.declaration import element_type
 
 _OPSET = 18

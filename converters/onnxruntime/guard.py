@@ -14,7 +14,7 @@ from onnx_sparse.converters.onnxruntime.integer_ranges import IntegerRanges
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Match, Rule
-from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.converters.tensor import Array
 
 
 @dataclass(frozen=True)

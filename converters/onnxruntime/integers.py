@@ -11,8 +11,8 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.onnxruntime.examples import one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard
 from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.models.graphs import attribute, attributes
 
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64)

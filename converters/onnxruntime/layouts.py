@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
-from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.models.graphs import attribute, graphs, subgraphs
 
 #: The orders from channels second to channels last: only those are carried along.

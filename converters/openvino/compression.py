@@ -21,7 +21,7 @@ from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.ir import Layer, Network
 from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.openvino.model_ports import parse_shape
-from onnx_sparse.converters.writing.tensor import Array, Tensor
+from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.schemas.declaration import DType
 
 #: The operator set whose DequantizeLinear takes 4 bits and blocks.

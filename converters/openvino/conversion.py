@@ -28,8 +28,8 @@ from onnx_sparse.converters.openvino.states import ASSIGN, READ, Variables
 from onnx_sparse.converters.openvino.untrue_sizes import without_untrue_sizes
 from onnx_sparse.converters.pipeline import Draft, Pass
 from onnx_sparse.converters.pipeline.passes import in_place
+from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
-from onnx_sparse.converters.writing.tensor import Array, Shape, Tensor
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.states import write_states

@@ -6,8 +6,8 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.openvino.compressed_weight import Weight
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.models.graphs import Names
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 

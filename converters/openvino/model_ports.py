@@ -11,7 +11,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.element_types import CARRIED, ONNX_TYPES
 from onnx_sparse.converters.openvino.ir import Layer, Network, Port
 from onnx_sparse.converters.openvino.ir.reader import split_names
-from onnx_sparse.converters.writing.tensor import Shape, Tensor
+from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.models.graphs import Names
 
 #: OpenVINO's names of an element type that is only known at run time.

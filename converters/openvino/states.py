@@ -18,8 +18,8 @@ from onnx_sparse.converters.openvino.element_types import ONNX_TYPES
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.ir import Layer, Network
 from onnx_sparse.converters.openvino.model_ports import element_type, parse_shape, port_shape
+from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
-from onnx_sparse.converters.writing.tensor import Array, Shape, Tensor
 from onnx_sparse.models.graphs import read_names
 from onnx_sparse.schemas.declaration import DType
 from onnx_sparse.schemas.states import State

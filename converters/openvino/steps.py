@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.verification.batches import Refused
 from onnx_sparse.converters.verification.comparison import Record, Verdict, merge
-from onnx_sparse.converters.writing.tensor import Array
 
 #: How often a model with states is run on a batch. Later steps read what several before them have left.
 COUNT = 4

@@ -17,9 +17,9 @@ from onnx_sparse.converters.rewriting.engine import Phase, rewrite
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rules.pruning import ColumnByGather, KeepColumn
 from onnx_sparse.converters.rewriting.rules.ragged import PHASE
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import coordinates_of, dense_shape_of, of_splits
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.models.graphs import names_of, read_names, rename
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.declaration import dtype_name

@@ -8,8 +8,8 @@ from onnx import NodeProto, TensorProto
 
 from onnx_sparse.converters.rewriting.entries import is_same
 from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.models.graphs import attribute
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, TensorShapeProto, helper, numpy_helper
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.tensor import Array, Shape, Tensor
 from onnx_sparse.models.graphs import Names, attribute, read_names, rename
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType

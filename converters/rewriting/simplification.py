@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.writing.folding import folded
-from onnx_sparse.converters.writing.tensor import Array
 from onnx_sparse.models.graphs import Names, attribute, graphs, rename, subgraphs
 from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
 

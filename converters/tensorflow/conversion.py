@@ -12,6 +12,7 @@ from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.errors import ConversionError, Unsupported
 from onnx_sparse.converters.pipeline import Draft
 from onnx_sparse.converters.rewriting.explanation import Attempt, count_nodes
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.explanation import Explanation
 from onnx_sparse.converters.tensorflow.feature_record import record_features
 from onnx_sparse.converters.tensorflow.importing.conversion import Imported, to_onnx
@@ -21,7 +22,6 @@ from onnx_sparse.converters.tensorflow.lazy_imports import quietly
 from onnx_sparse.converters.tensorflow.load import load
 from onnx_sparse.converters.tensorflow.passes import PASSES
 from onnx_sparse.converters.tensorflow.reading.model import Model
-from onnx_sparse.converters.writing.tensor import Array
 
 
 def convert(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.importing.input_shapes import with_shapes, without_shapes
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.reading.ports import Port, distinct, select
@@ -15,7 +16,6 @@ from onnx_sparse.converters.tensorflow.reading.specs import composite_specs
 from onnx_sparse.converters.tensorflow.source import Source
 from onnx_sparse.converters.tensorflow.traced_graph import model_of
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs, RaggedInput, SparseInput
-from onnx_sparse.converters.writing.tensor import Array
 
 
 class FunctionSource(Source):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.converters.errors import ConversionError, first_line
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.importing.conversion import inferred_shape
 from onnx_sparse.converters.tensorflow.importing.input_shapes import with_shapes, without_shapes
 from onnx_sparse.converters.tensorflow.lazy_imports import require
@@ -23,7 +24,6 @@ from onnx_sparse.converters.tensorflow.reading.graph_file import (
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.source import Source
-from onnx_sparse.converters.writing.tensor import Array
 
 #: The operators that fill a table with keys and values, and those that take the same inputs for each kind of table.
 _FILLING = ("InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2")

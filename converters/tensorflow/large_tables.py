@@ -11,7 +11,7 @@ from collections.abc import Mapping, MutableMapping
 import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.models.graphs import names_of
 
 #: A model with more bytes of tables is near or beyond the limit of a protocol buffers message.

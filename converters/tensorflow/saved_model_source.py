@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError, first_line
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.importing.input_shapes import with_shapes, without_shapes
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.reading.ports import select
 from onnx_sparse.converters.tensorflow.reading.saved_model import read_saved_model
 from onnx_sparse.converters.tensorflow.source import Source
-from onnx_sparse.converters.writing.tensor import Array
 
 
 class SavedModelSource(Source):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.ports import Port
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
-from onnx_sparse.converters.writing.tensor import Array
 
 
 class Source(ABC):

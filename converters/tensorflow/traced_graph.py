@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
 from onnx_sparse.converters.tensorflow.reading.model import Model, graph_of
 from onnx_sparse.converters.tensorflow.reading.ports import Port
 from onnx_sparse.converters.tensorflow.reading.variables import Variables
-from onnx_sparse.converters.writing.tensor import Array
 
 #: The operators that look up keys in a table, whose attributes say the table's types.
 _LOOKUPS = frozenset({"LookupTableFind", "LookupTableFindV2"})

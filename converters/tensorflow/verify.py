@@ -10,13 +10,13 @@ import numpy as np
 from onnx import ModelProto
 
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.verification import verify as verification
 from onnx_sparse.converters.verification.batches import Refused
 from onnx_sparse.converters.verification.comparison import Record
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
 from onnx_sparse.converters.verification.sample_inputs import KINDS
-from onnx_sparse.converters.writing.tensor import Array
 
 #: Where TensorFlow's errors name the operator.
 _NODE = re.compile(r"\{\{node (\S+?)\}\}")

@@ -12,8 +12,8 @@ import numpy as np
 from onnx.helper import np_dtype_to_tensor_dtype
 
 from onnx_sparse.converters.errors import ConversionError, first_line
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
-from onnx_sparse.converters.writing.tensor import Array
 
 
 @dataclass(frozen=True)

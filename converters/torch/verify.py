@@ -8,13 +8,13 @@ from typing import Any
 from onnx import ModelProto
 
 from onnx_sparse.converters.errors import ConversionError, first_line
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.torch.input_layout import describe
 from onnx_sparse.converters.torch.source import Source, load
 from onnx_sparse.converters.verification import verify as verification
 from onnx_sparse.converters.verification.batches import Refused
 from onnx_sparse.converters.verification.comparison import Record
 from onnx_sparse.converters.verification.sample_inputs import KINDS
-from onnx_sparse.converters.writing.tensor import Array
 
 
 def verify(

@@ -11,8 +11,8 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.operator_types import bound_types, domain_shapes, result_type
+from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.kernel_types import computed_in, operands
-from onnx_sparse.converters.writing.tensor import Array, Shape, Tensor
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import FLOATS, DType, dtype_name, element_type, numpy_dtype
 

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import NodeProto
 from onnx.reference import ReferenceEvaluator
 
-from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.models.graphs import attribute
 
 _ELEMENTWISE = frozenset(

@@ -11,8 +11,8 @@ from typing import Any
 import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
+from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.folding import folded
-from onnx_sparse.converters.writing.tensor import Array, Shape, Tensor
 
 #: The most elements of a constant that may be a shape, axes or the like.
 _SMALL = 64

@@ -9,9 +9,9 @@ from typing import Any
 import onnx
 from onnx import GraphProto, NodeProto, ValueInfoProto
 
+from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.writing.graph_emitter import GraphEmitter
 from onnx_sparse.converters.writing.inference import computed_value, inferred_shapes, is_small
-from onnx_sparse.converters.writing.tensor import Shape, Tensor
 from onnx_sparse.models.graphs import read_names
 from onnx_sparse.schemas.declaration import DType
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.coordinates import (
     column,
     element,
@@ -15,7 +16,6 @@ from onnx_sparse.converters.writing.coordinates import (
     valid_indices,
 )
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.tensor import Tensor
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.tensor import Tensor
 
 #: What maxima and minima start from.
 _INITIAL = {"Max": "NEG_INF", "Min": "POS_INF"}

@@ -9,10 +9,10 @@ from onnx import TensorProto, helper
 
 from onnx_sparse.converters.errors import ConversionError, UnknownShape, Unsupported, UnsupportedNodes
 from onnx_sparse.converters.operator_types import result_type
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import GraphEmitter, value_info
 from onnx_sparse.converters.writing.kernel_types import KERNELS, operands
 from onnx_sparse.converters.writing.registry import Handler, Registry
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.models.graphs import Names
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import element_type, numpy_dtype

@@ -18,8 +18,8 @@ from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.given_inputs import HOW_TO_GIVE_SHAPES, Given
 from onnx_sparse.converters.ascend.shapes import element_count
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNode, UnsupportedNodes
+from onnx_sparse.converters.tensor import Shape, Tensor, shape_text
 from onnx_sparse.converters.writing.graph_emitter import value_info
-from onnx_sparse.converters.writing.tensor import Shape, Tensor, shape_text
 from onnx_sparse.schemas.declaration import dtype_name
 
 #: The domain of operations that are kept unconverted.

@@ -17,8 +17,8 @@ from onnx_sparse.converters.ascend.atb.parameters import Parameters
 from onnx_sparse.converters.ascend.atb.records import OperationRecord
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported, first_line
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.schemas.declaration import element_type
 
 Array = np.ndarray[Any, Any]

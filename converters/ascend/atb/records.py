@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from onnx_sparse.converters.ascend.atb.graph import NodePath
-from onnx_sparse.converters.writing.tensor import Shape
+from onnx_sparse.converters.tensor import Shape
 from onnx_sparse.schemas.declaration import DType
 
 

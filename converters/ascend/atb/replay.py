@@ -26,7 +26,7 @@ from onnx_sparse.converters.ascend.atb.records import OperationRecord, Records, 
 from onnx_sparse.converters.ascend.atb.runs import Run
 from onnx_sparse.converters.ascend.atb.tensor_file import read_tensor
 from onnx_sparse.converters.errors import ConversionError, Unsupported
-from onnx_sparse.converters.writing.tensor import shape_text
+from onnx_sparse.converters.tensor import shape_text
 
 Array = np.ndarray[Any, Any]
 #: The path, name and type of a graph.

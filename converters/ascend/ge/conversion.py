@@ -15,8 +15,8 @@ from onnx_sparse.converters.ascend.ge.handlers import HANDLERS, Node
 from onnx_sparse.converters.ascend.ge.weights import file_constant
 from onnx_sparse.converters.ascend.given_inputs import HOW_TO_GIVE_SHAPES, Given
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNodes
+from onnx_sparse.converters.tensor import Tensor, shape_text
 from onnx_sparse.converters.writing.graph_emitter import value_info
-from onnx_sparse.converters.writing.tensor import Tensor, shape_text
 from onnx_sparse.schemas.declaration import FLOATS, dtype_name
 
 #: The domain of operators that are kept unconverted.

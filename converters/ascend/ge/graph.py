@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.writing.tensor import Shape
+from onnx_sparse.converters.tensor import Shape
 from onnx_sparse.schemas.declaration import DType
 
 #: The types of nodes that hold a constant in the file itself.

@@ -11,7 +11,7 @@ import numpy as np
 from onnx_sparse.converters.ascend.ge.graph import GeNode
 from onnx_sparse.converters.ascend.source import is_file_inside
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import shape_text
+from onnx_sparse.converters.tensor import shape_text
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 

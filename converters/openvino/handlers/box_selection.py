@@ -13,8 +13,8 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
-from onnx_sparse.converters.writing.tensor import Tensor
 
 _F32, _I64, _BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 _LOWEST = float(np.finfo(np.float32).min)

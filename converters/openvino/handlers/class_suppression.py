@@ -22,7 +22,7 @@ from onnx_sparse.converters.openvino.handlers.box_selection import (
 )
 from onnx_sparse.converters.openvino.handlers.boxes import Box, overlap
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 
 _F32, _F64 = TensorProto.FLOAT, TensorProto.DOUBLE
 _ORDERS = ("none", "score", "classid")

@@ -11,8 +11,8 @@ from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.ir import BodyMap, Network
 from onnx_sparse.converters.openvino.model_ports import parameter
+from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
-from onnx_sparse.converters.writing.tensor import Shape, Tensor
 
 
 def _number(entry: BodyMap, key: str, default: int | None = None) -> int:

@@ -18,7 +18,7 @@ from onnx_sparse.converters.openvino.handlers.box_selection import (
 )
 from onnx_sparse.converters.openvino.handlers.boxes import Box, overlap
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 
 _F32, _I64 = TensorProto.FLOAT, TensorProto.INT64
 #: More classes than any model has.

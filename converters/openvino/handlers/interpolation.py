@@ -11,7 +11,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.onnxruntime.kernel_limits import has_kernel
 from onnx_sparse.converters.openvino.emitter import FLOATS, Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 
 _MODES = {"nearest": "nearest", "linear": "linear", "linear_onnx": "linear", "cubic": "cubic"}
 #: The modes of the library Pillow, by which what shrinks is averaged.

@@ -12,7 +12,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.onnxruntime.kernel_limits import has_kernel
 from onnx_sparse.converters.openvino.emitter import FLOATS, Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 
 
 @handles("BatchNormInference-1", to="BatchNormalization")

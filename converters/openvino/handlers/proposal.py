@@ -13,7 +13,7 @@ from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.box_selection import Candidates, nothing, suppressed_in_rounds
 from onnx_sparse.converters.openvino.handlers.boxes import Box, overlap
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
-from onnx_sparse.converters.writing.tensor import Array, Tensor
+from onnx_sparse.converters.tensor import Array, Tensor
 
 _F32, _I64 = TensorProto.FLOAT, TensorProto.INT64
 

@@ -7,7 +7,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import dtype_name
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)

@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
-from onnx_sparse.converters.writing.tensor import Shape, Tensor
+from onnx_sparse.converters.tensor import Shape, Tensor
 
 
 def _reduce(node: Node, emit: Emitter, op_type: str, x: Tensor) -> Tensor:

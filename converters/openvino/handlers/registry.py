@@ -13,8 +13,8 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.ir import Layer, Network
 from onnx_sparse.converters.openvino.ir.weights import Weights
+from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.writing.registry import Handler, Registry, Results
-from onnx_sparse.converters.writing.tensor import Shape, Tensor
 from onnx_sparse.schemas.declaration import DType
 
 #: The newest operator set whose operators are known.

@@ -24,7 +24,7 @@ from onnx_sparse.converters.openvino.handlers.region_samples import (
     spread,
 )
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 
 _F32 = TensorProto.FLOAT
 

@@ -15,7 +15,7 @@ from onnx_sparse.converters.openvino.handlers.box_selection import (
     suppressed_in_rounds,
 )
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 
 _F32, _F64, _I64 = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64
 #: The part of the areas of two boxes up to which what they have in common is rounding: they only touch.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
-from onnx_sparse.converters.writing.tensor import Tensor
 
 #: Given an emitter, the states and an element of each sequence: the next states and an element of each result.
 Step = Callable[[Emitter, Sequence[Tensor], Sequence[Tensor]], tuple[Sequence[Tensor], Sequence[Tensor]]]

@@ -9,7 +9,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
-from onnx_sparse.converters.writing.tensor import Array, Tensor
+from onnx_sparse.converters.tensor import Array, Tensor
 
 _NOTES = "The axes must be constants."
 

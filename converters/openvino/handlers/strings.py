@@ -8,8 +8,8 @@ from onnx import TensorProto
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
-from onnx_sparse.converters.writing.tensor import Tensor
 
 _STRING, _BOOL, _U8 = TensorProto.STRING, TensorProto.BOOL, TensorProto.UINT8
 #: The strings of one byte each; those from 128 on are characters only together with others.

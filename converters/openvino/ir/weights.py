@@ -13,7 +13,7 @@ import numpy as np
 
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.openvino.element_types import CARRIED, NF4, ONNX_TYPES, PER_BYTE
-from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 _FLOAT8 = {

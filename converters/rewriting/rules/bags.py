@@ -12,8 +12,8 @@ from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.rewriting.rules.exported_lookups import Lookup
 from onnx_sparse.converters.rewriting.rules.expressions import Expression, Expressions, matched
 from onnx_sparse.converters.rewriting.sizes import shape_sizes, sizes
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.models.graphs import attribute
 from onnx_sparse.schemas.declaration import INDEX, dtype_name
 

@@ -6,7 +6,7 @@ import numpy as np
 from onnx import NodeProto
 
 from onnx_sparse.converters.rewriting.graph import Graph
-from onnx_sparse.converters.writing.tensor import Array
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.models.graphs import attribute
 
 #: What changes the form of ids, or their type, and not which there are.

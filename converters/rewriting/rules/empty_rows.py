@@ -11,7 +11,7 @@ from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.rewriting.rules.lookups import REDUCTIONS
 from onnx_sparse.converters.rewriting.sizes import size_of, sizes
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.models.graphs import attribute, attributes
 
 

@@ -10,8 +10,8 @@ from onnx_sparse.converters.rewriting.dropping import are_not_negative
 from onnx_sparse.converters.rewriting.entries import is_row_gather, spread
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rules.lookups import DirectLookup, WeightedMean
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.models.graphs import attribute
 from onnx_sparse.schemas.declaration import INDEX, NUMBERS, DType
 

@@ -9,9 +9,9 @@ from onnx import NodeProto, TensorProto
 from onnx_sparse.converters.rewriting.entries import is_row_gather
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Match, Rule
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import number_of_segments
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.schemas.declaration import FLOATS, NUMBERS, DType, dtype_name
 
 #: Rows of so many columns are reduced in less time if they are not gathered first, whatever the order of the segments.

@@ -9,7 +9,7 @@ from onnx import GraphProto, NodeProto, numpy_helper
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.rewriting.sizes import sizes
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.models.graphs import attribute, rename
 
 

@@ -14,9 +14,9 @@ from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.rewriting.rules.distinct_ids import are_distinct
 from onnx_sparse.converters.rewriting.rules.known_branches import KnownBranch
 from onnx_sparse.converters.rewriting.rules.scatters import reduced_into
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.segment_reductions import SCATTERED
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.models.graphs import attribute
 from onnx_sparse.schemas.declaration import FLOATS, NUMBERS, dtype_name
 

@@ -20,8 +20,8 @@ from onnx_sparse.converters.rewriting.ragged_rows import (
     vectors_of,
 )
 from onnx_sparse.converters.rewriting.rule import Match, Rule
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.models.graphs import attribute
 from onnx_sparse.schemas.declaration import INDEX, dtype_name
 

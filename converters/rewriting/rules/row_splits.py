@@ -9,8 +9,8 @@ from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.ragged_rows import splits_between
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.rewriting.sizes import shape_sizes, size_of, sizes
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.partitions import checked_splits
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.models.graphs import attribute
 from onnx_sparse.schemas.declaration import numpy_dtype
 

@@ -12,9 +12,9 @@ from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.rewriting.rules.exported_lookups import Lookup, counted_from_the_front
 from onnx_sparse.converters.rewriting.sizes import Size, shape_sizes, size_of, sizes
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.segment_reductions import SCATTERED, merged, reduced_by_segment, scattered
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.models.graphs import attribute
 from onnx_sparse.schemas.declaration import INDEX, NUMBERS, dtype_name
 

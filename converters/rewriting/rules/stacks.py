@@ -6,7 +6,7 @@ from onnx import NodeProto
 
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Match, Rule
-from onnx_sparse.converters.writing.tensor import Shape
+from onnx_sparse.converters.tensor import Shape
 from onnx_sparse.models.graphs import attribute
 
 

@@ -24,7 +24,7 @@ from onnx_sparse.converters.rewriting.rules.exported_lookups import (
 from onnx_sparse.converters.rewriting.rules.lookups import REDUCTIONS, unexpanded
 from onnx_sparse.converters.rewriting.rules.tf2onnx_segments import MeanBySegment, is_one_more, scalar
 from onnx_sparse.converters.rewriting.sizes import sizes
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.models.graphs import attribute, attributes
 
 

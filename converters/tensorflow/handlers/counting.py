@@ -6,10 +6,10 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import Rows, rows_of_dense, rows_of_ragged, rows_of_sparse
-from onnx_sparse.converters.writing.tensor import Tensor
 
 _COUNTED = ("int32", "int64", "float", "double")
 _NOTES = "negative values are not counted; TensorFlow raises"

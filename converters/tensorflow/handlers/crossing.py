@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.tensorflow.handlers.text import concatenated
 from onnx_sparse.converters.writing.coordinates import column, one_for_each
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import Partition, of_rowids, of_splits, splits_of
-from onnx_sparse.converters.writing.tensor import Tensor
 
 _U64 = TensorProto.UINT64
 _MULTIPLIER = 0xC6A4A7935BD1E995  # of TensorFlow's FingerprintCat64

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import number_of_segments
-from onnx_sparse.converters.writing.tensor import Tensor
 
 _INPUTS = ("data", "indices", "segment_ids")
 _IGNORED = ("sparse_gradient",)

@@ -11,11 +11,11 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.coordinates import element
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import coordinates_of, dense_shape_of, of_splits
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.schemas.declaration import DType, dtype_name
 from onnx_sparse.schemas.example_parsing import LISTS
 

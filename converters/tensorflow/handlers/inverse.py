@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.inverse import LIMITS, inverse
-from onnx_sparse.converters.writing.tensor import Tensor
 
 
 @handles(

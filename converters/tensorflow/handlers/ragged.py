@@ -6,6 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.coordinates import valid_indices
 from onnx_sparse.converters.writing.emitter import Emitter
@@ -18,7 +19,6 @@ from onnx_sparse.converters.writing.partitions import (
     of_splits,
     splits_of,
 )
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.schemas.declaration import FLOATS
 
 _ANYTHING = ("every type",)

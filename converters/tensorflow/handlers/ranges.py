@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.tensor import Tensor
 
 
 def range_of_floats(node: Node, emit: Emitter) -> Tensor:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.writing import registry
-from onnx_sparse.converters.writing.tensor import Array, Tensor
 from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.declaration import DType, dtype_name
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from onnx import TensorProto, helper
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, dtype_name
 
 _SELECTED = ("condition", "t", "e")

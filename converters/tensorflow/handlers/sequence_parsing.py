@@ -11,6 +11,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.example_parsing import (
     NAMES_NOTE,
     by_part,
@@ -27,7 +28,6 @@ from onnx_sparse.converters.writing.partitions import (
     of_splits,
     splits_of,
 )
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.schemas.declaration import DType, dtype_name
 from onnx_sparse.schemas.example_parsing import LISTS
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.counting import weights_or_ones
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.coordinates import element
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import Rows, rows_of_dense, rows_of_ragged, rows_of_sparse
-from onnx_sparse.converters.writing.tensor import Tensor
 
 _COUNTED = ("int32", "int64", "float", "double")
 _NOTES = "the element types are those of the counts; negative values are not counted, TensorFlow raises"

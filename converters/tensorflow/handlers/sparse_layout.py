@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.coordinates import (
     in_row_major_order,
@@ -15,7 +16,6 @@ from onnx_sparse.converters.writing.coordinates import (
     valid_indices,
 )
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.tensor import Tensor
 
 _ANYTHING = ("every type",)
 

@@ -8,6 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.coordinates import (
     column,
@@ -19,7 +20,6 @@ from onnx_sparse.converters.writing.coordinates import (
 )
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.segment_reductions import reduced_by_segment
-from onnx_sparse.converters.writing.tensor import Tensor
 
 _ORDER_NOTES = "floats are summed in the order of the entries; TensorFlow's order differs"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.coordinates import positions, sparse_rank, valid_indices
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.segment_reductions import reduced_by_segment, scattered
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.schemas.declaration import HALF_FLOATS
 
 _BOTH = ("a_indices", "a_values", "a_shape", "b_indices", "b_values", "b_shape")

@@ -6,9 +6,9 @@ import numpy as np
 from onnx import TypeProto, ValueInfoProto, helper, numpy_helper
 
 from onnx_sparse.converters.errors import Unsupported, first_line
+from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.writing.graph_emitter import IR_VERSION, value_info
-from onnx_sparse.converters.writing.tensor import Array, Tensor
 from onnx_sparse.models.graphs import read_names
 
 

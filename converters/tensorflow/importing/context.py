@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported, UnsupportedNodes
+from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.values import Value
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
-from onnx_sparse.converters.writing.tensor import Array, Tensor
 
 #: How deep branches and loops may stand in each other.
 MOST_BODIES = 30

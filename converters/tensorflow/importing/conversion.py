@@ -9,6 +9,7 @@ from onnx import ModelProto, ValueInfoProto, numpy_helper
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported
 from onnx_sparse.converters.rewriting.explanation import Attempt
+from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.tensorflow.importing.importer import Importer
 from onnx_sparse.converters.tensorflow.large_tables import is_repeated
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS, onnx_type
@@ -16,7 +17,6 @@ from onnx_sparse.converters.tensorflow.reading.graph_file import PLACEHOLDERS
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.ports import Port
 from onnx_sparse.converters.writing.graph_emitter import value_info
-from onnx_sparse.converters.writing.tensor import Array, Shape, Tensor
 from onnx_sparse.models.graphs import graphs
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import DType

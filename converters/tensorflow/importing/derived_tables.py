@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.converters.rewriting.explanation import Attempt
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.makers import Makers
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
-from onnx_sparse.converters.writing.tensor import Array
 from onnx_sparse.models.arrays_on_disk import empty_array, row_ranges
 from onnx_sparse.schemas.declaration import numpy_dtype
 

@@ -11,11 +11,11 @@ import numpy as np
 from onnx import GraphProto, TensorProto, ValueInfoProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.inference import computed_value, is_small
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 from onnx_sparse.converters.writing.kernel_types import computed_in, operands
-from onnx_sparse.converters.writing.tensor import Array, Shape, Tensor
 from onnx_sparse.models.graphs import Names
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported, UnsupportedNodes
+from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Handler
 from onnx_sparse.converters.tensorflow.importing.computing import computed
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
@@ -32,7 +33,6 @@ from onnx_sparse.converters.tensorflow.importing.values import (
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES
-from onnx_sparse.converters.writing.tensor import Array, Tensor
 from onnx_sparse.schemas.declaration import dtype_name
 
 #: The most nodes that are converted, those of a function anew for each call.

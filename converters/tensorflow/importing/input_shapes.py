@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.tensor import Shape
 from onnx_sparse.converters.tensorflow.reading.model import Model
-from onnx_sparse.converters.writing.tensor import Shape
 
 #: The ranks that are tried; TensorFlow's operators take no more dimensions.
 _RANKS = range(9)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS, Handler, Node
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
@@ -13,7 +14,6 @@ from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, 
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
 from onnx_sparse.converters.writing.registry import Handler as AnyHandler
-from onnx_sparse.converters.writing.tensor import Shape, Tensor
 
 
 def converted_by(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
-from onnx_sparse.converters.writing.tensor import Array, Shape, Tensor
 from onnx_sparse.schemas.declaration import DType
 
 

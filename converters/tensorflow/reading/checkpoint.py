@@ -11,13 +11,13 @@ import numpy as np
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.reading import sorted_table
 from onnx_sparse.converters.tensorflow.reading.checksum import masked_crc32c
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS, onnx_type, type_name
 from onnx_sparse.converters.tensorflow.reading.messages import BundleEntryProto, BundleHeaderProto, TrackableObjectGraph
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
 from onnx_sparse.converters.varint import read_varint
-from onnx_sparse.converters.writing.tensor import Array
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 _STRING = NUMBERS["string"]

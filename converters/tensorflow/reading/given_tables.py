@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type, type_name
 from onnx_sparse.converters.tensorflow.reading.ports import refuse_unknown
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
-from onnx_sparse.converters.writing.tensor import Array
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 #: Keys and values of a table, two vectors of one length.

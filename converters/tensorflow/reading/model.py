@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.reading.ports import Port
 from onnx_sparse.converters.tensorflow.reading.scopes import Library, Scope
 from onnx_sparse.converters.tensorflow.reading.variables import Variables
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs
-from onnx_sparse.converters.writing.tensor import Array
 
 
 @dataclass(frozen=True)

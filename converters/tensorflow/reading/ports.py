@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.writing.tensor import Shape
+from onnx_sparse.converters.tensor import Shape
 from onnx_sparse.models.graphs import Names
 
 #: The most elements of an input, one for each dimension that is not known.

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS, onnx_type, type_name
-from onnx_sparse.converters.writing.tensor import Array
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 #: The most elements of a constant; a damaged file may claim any number.

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.reading.checkpoint import Checkpoint
 from onnx_sparse.converters.tensorflow.reading.scopes import CALLS, Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
-from onnx_sparse.converters.writing.tensor import Array
 
 #: The nodes that are variables.
 VARIABLES = frozenset({"VarHandleOp", "VariableV2", "Variable"})

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.schemas.declaration import FLOATS, DType, numpy_dtype
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.registry import Handler, Registry
-from onnx_sparse.converters.writing.tensor import Tensor
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, h
 from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, swish
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 
 _TYPES = {
     "UNDEFINED": 0,

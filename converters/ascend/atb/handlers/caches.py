@@ -19,7 +19,7 @@ from onnx_sparse.converters.ascend.atb.handlers.registry import (
 from onnx_sparse.converters.ascend.attention import column, numbers, packed, taken_rows, vector
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 
 _COMPRESS = {"UNDEFINED": 0, "KVHEAD": 1, "KVHEAD_ROPE": 2}
 _CACHE_CONFIGS = {"K_CACHE_V_CACHE": 0, "K_CACHE_V_BYPASS": 1, "K_CACHE_V_CACHE_NZ": 2}

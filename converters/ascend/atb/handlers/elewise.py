@@ -12,7 +12,7 @@ from onnx_sparse.converters.ascend.dtypes import ACL, dtype_of_name
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.quantization import dynamic_asymmetric, dynamic_symmetric, rounded_int8
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import DType
 
 _TYPES = {

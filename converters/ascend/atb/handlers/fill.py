@@ -16,7 +16,7 @@ from onnx_sparse.converters.ascend.atb.records import TensorRecord
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.shapes import element_count
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Shape, Tensor, shape_text
+from onnx_sparse.converters.tensor import Shape, Tensor, shape_text
 from onnx_sparse.schemas.declaration import DType, dtype_name, numpy_dtype
 
 _MOST_DIMS = 8

@@ -7,7 +7,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 
 _BLOCK, _BLOCK_INT8 = 16, 32
 _TRANSDATA = {"UNDEFINED": 0, "FRACTAL_NZ_TO_ND": 1, "ND_TO_FRACTAL_NZ": 2}

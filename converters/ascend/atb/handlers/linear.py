@@ -13,7 +13,7 @@ from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.quantization import dequantisation_scale, integer_matmul
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import FLOATS, DType
 
 _MATMUL_TYPES = {"MATMUL_UNDEFINED": 0, "EIN_SUM": 1}

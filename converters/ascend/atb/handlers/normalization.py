@@ -10,7 +10,7 @@ from onnx_sparse.converters.ascend.compositions import layer_normalized, rms_nor
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.quantization import dynamic_asymmetric, dynamic_symmetric, rounded_int8
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 
 _RMS_TYPES = {"RMS_NORM_UNDEFINED": 0, "RMS_NORM_NORM": 1, "RMS_NORM_PRENORM": 2, "RMS_NORM_POSTNORM": 3}
 _LAYER_TYPES = {"LAYER_NORM_UNDEFINED": 0, "LAYER_NORM_NORM": 1, "LAYER_NORM_PRENORM": 2, "LAYER_NORM_POSTNORM": 3}

@@ -21,7 +21,7 @@ from onnx_sparse.converters.ascend.attention import column, numbers, packed, tak
 from onnx_sparse.converters.ascend.compositions import top_k
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import FLOATS
 
 _PAGED_MASKS = {"UNDEFINED": 0, "NORM": 1, "ALIBI": 2, "SPEC": 3, "MASK_FREE": 4, "NORM_COMPRESS": 5}

@@ -14,9 +14,9 @@ from onnx import TensorProto
 from onnx_sparse.converters.ascend.atb.parameters import Parameters
 from onnx_sparse.converters.ascend.atb.records import OperationRecord
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing import registry
 from onnx_sparse.converters.writing.registry import Results as Results
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.schemas.declaration import DType, dtype_name
 
 

@@ -11,7 +11,7 @@ from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, d
 from onnx_sparse.converters.ascend.compositions import rms_normalized
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 
 
 @handles(

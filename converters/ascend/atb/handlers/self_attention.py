@@ -24,7 +24,7 @@ from onnx_sparse.converters.ascend.attention import (
 )
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import FLOATS, DType
 
 _CALC_TYPES = {"UNDEFINED": 0, "ENCODER": 1, "DECODER": 2, "PA_ENCODER": 3, "PREFIX_ENCODER": 4}

@@ -6,7 +6,7 @@ from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, swish
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 
 
 @handles("Swish", "Silu", to="Sigmoid, Mul")

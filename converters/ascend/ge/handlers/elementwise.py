@@ -12,7 +12,7 @@ from onnx_sparse.converters.ascend.ge.handlers.fill import constant_of
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles, handles_each
 from onnx_sparse.converters.ascend.quantization import dequantisation_scale
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import FLOATS, numpy_dtype
 
 _BINARY = {

@@ -8,9 +8,9 @@ from typing import Any
 
 from onnx_sparse.converters.ascend.ge.graph import Description
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.registry import Function, Handler, Registry
 from onnx_sparse.converters.writing.registry import Results as Results
-from onnx_sparse.converters.writing.tensor import Tensor
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.ascend.shapes import broadcast, element_count
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Shape, Tensor
+from onnx_sparse.converters.tensor import Shape, Tensor
 
 #: Each part of a split is a result of its node; a number in a file must not make a graph of unlimited size.
 _MOST_PARTS = 65536

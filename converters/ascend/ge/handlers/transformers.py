@@ -10,7 +10,7 @@ from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.ascend.quantization import dequantisation_scale, dynamic_symmetric, integer_matmul
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.tensor import Tensor
+from onnx_sparse.converters.tensor import Tensor
 
 
 @handles("RotaryMul", to="Split, Neg, Concat, Mul, Add")

@@ -8,6 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.handlers.indexing import gathered
@@ -19,7 +20,6 @@ from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 #: The most elements of a constant that is called by no name of its own.

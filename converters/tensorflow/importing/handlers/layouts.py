@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from onnx_sparse.converters.errors import UnknownShape, Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
-from onnx_sparse.converters.writing.tensor import Tensor
 
 
 class Layout:

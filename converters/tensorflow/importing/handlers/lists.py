@@ -9,6 +9,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
@@ -17,7 +18,6 @@ from onnx_sparse.converters.tensorflow.importing.values import ListOfTensors, Re
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
-from onnx_sparse.converters.writing.tensor import Shape, Tensor
 
 _LAST = np.iinfo(np.int64).max
 

@@ -11,6 +11,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.branches import common_shape, truth
@@ -21,7 +22,6 @@ from onnx_sparse.converters.tensorflow.reading.effects import changes
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of, shape_of
 from onnx_sparse.converters.writing.graph_emitter import value_info
-from onnx_sparse.converters.writing.tensor import Shape, Tensor
 
 _LAST = np.iinfo(np.int64).max
 #: How often shapes of a loop's variables are found to be more general than thought.

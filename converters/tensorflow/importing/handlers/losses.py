@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import handles
-from onnx_sparse.converters.writing.tensor import Tensor
 
 _FLOATS = ("float16", "bfloat16", "float", "double")
 

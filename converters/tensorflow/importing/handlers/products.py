@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.reductions import reduce
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import handles
 from onnx_sparse.converters.writing.graph_emitter import value_info
-from onnx_sparse.converters.writing.tensor import Tensor
 from onnx_sparse.schemas.declaration import HALF_FLOATS
 
 Step = Callable[[Tensor, Tensor, Emitter], Tensor]

@@ -11,6 +11,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.handlers.sparse_math import sparse_tensor_dense_mat_mul
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
@@ -20,7 +21,6 @@ from onnx_sparse.converters.tensorflow.importing.handlers.registry import struct
 from onnx_sparse.converters.tensorflow.importing.values import SparseMatrix, Value
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
-from onnx_sparse.converters.writing.tensor import Tensor
 
 
 @structure("SparseTensorToCSRSparseMatrix")

@@ -12,13 +12,13 @@ from typing import Any
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
 from onnx_sparse.converters.tensorflow.importing.values import ComplexTensor, Value
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS, onnx_type
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
-from onnx_sparse.converters.writing.tensor import Tensor
 
 _PARTS = {NUMBERS["complex64"]: TensorProto.FLOAT, NUMBERS["complex128"]: TensorProto.DOUBLE}
 

@@ -9,6 +9,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.tensorflow.handlers import HANDLERS
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
@@ -19,7 +20,6 @@ from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, 
 from onnx_sparse.converters.tensorflow.reading.given_tables import shared_name
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
-from onnx_sparse.converters.writing.tensor import Array, Tensor
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 #: Operators that fill a table with keys and values.
