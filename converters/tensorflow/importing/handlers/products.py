@@ -71,8 +71,13 @@ def _scanned(
 ) -> tuple[Tensor, Tensor]:
     """What the last step makes, and what each step makes along the axis, or what was before each.
 
-    A step more, of the start, comes last, as ONNX Runtime scans no axis of size 0.
+    A step more, of the start, comes last, as ONNX Runtime scans no axis of size 0. The axis is moved to the front, as
+    its Scan of another axis ends the process where there are no elements.
     """
+    if axis:
+        order = [axis, *(k for k in range(x.rank) if k != axis)]
+        last, each = _scanned(_moved(x, order, emit), start, 0, from_end, is_exclusive, step, emit)
+        return last, _moved(each, [order.index(k) for k in range(x.rank)], emit)
     shape = None if x.shape is None else tuple(size for k, size in enumerate(x.shape) if k != axis)
     body = emit.body()
     before, here = (Tensor(emit.names.fresh(name), x.dtype, shape) for name in ("before", "here"))
@@ -87,6 +92,11 @@ def _scanned(
     )  # fmt: skip
     bounds = (1, np.iinfo(np.int64).max) if from_end else (0, -1)
     return last, emit.op("Slice", each, *(emit.constant([n]) for n in (*bounds, axis)), shape=x.shape)
+
+
+def _moved(x: Tensor, order: list[int], emit: Emitter) -> Tensor:
+    shape = None if x.shape is None else tuple(x.shape[k] for k in order)
+    return emit.op("Transpose", x, shape=shape, perm=order)
 
 
 def _log_add_exp(a: Tensor, b: Tensor, emit: Emitter) -> Tensor:
