@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 import onnxruntime as ort
+from machine import this_machine
 from onnx import ModelProto, TensorProto, helper, numpy_helper, shape_inference
 
 from onnx_sparse.converters.rewriting.checked_ids import refuse_negative_ids
@@ -44,6 +45,7 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
+    print(this_machine())
     print("| lookup | table | ids | ms | checked |\n| --- | --- | --- | --- | --- |")
     for operator, rows, columns, shape in _CASES:
         plain = _model(operator, rows, columns, shape)

@@ -17,7 +17,6 @@ import numpy as np
 import onnxruntime as ort
 from onnx import ModelProto
 from onnx.external_data_helper import uses_external_data
-from onnxruntime.capi.onnxruntime_pybind11_state import NoSuchFile
 
 from onnx_sparse.models.domain_nodes import refuse_illegal_attributes, refuse_later_opset
 from onnx_sparse.models.graphs import all_tensors
@@ -43,6 +42,8 @@ if _problem := installation_problem():
     if not hasattr(ort, "InferenceSession"):
         raise ImportError(_problem)
     warnings.warn(_problem, stacklevel=2)
+
+from onnxruntime.capi.onnxruntime_pybind11_state import NoSuchFile  # not of half an installation
 
 if TYPE_CHECKING:
     import onnx_ir

@@ -19,6 +19,7 @@ from openvino_irs import IrBuilder
 
 import onnx_sparse
 from onnx_sparse.cli import main
+from onnx_sparse.converters.openvino import convert
 
 pytestmark = pytest.mark.slow
 
@@ -78,6 +79,23 @@ def write_what_the_reader_has(folder: Path) -> None:
     net.result(net.layer("SegmentMax", "opset16", [data, ids], [("f32", [-1, 2])], {"fill_mode": "zero"}))
     net.save(folder)
     onnx.save(onnx.parser.parse_model(SCATTERED_ROWS), folder / "by_tf2onnx.onnx")
+    lossy = onnx.parser.parse_model(SCATTERED_ROWS.replace(', reduction = "add"', ""))
+    lossy.producer_name, lossy.graph.node[-1].name = "pytorch", "node_scatter_reduce"
+    onnx.save(lossy, folder / "by_torch.onnx")
+    (folder / "streaming").mkdir()
+    onnx.save(convert(streaming().save(folder / "streaming")), folder / "streaming.onnx")
+
+
+def streaming() -> IrBuilder:
+    """A network that sums up what it is given, chunk by chunk."""
+    net = IrBuilder()
+    audio = net.parameter("audio", "f32", [1, 160])
+    kind = {"variable_id": "sum", "variable_type": "f32", "variable_shape": "1,160"}
+    before = net.layer("ReadValue", "opset6", [net.constant(np.zeros((1, 160), np.float32))], [("f32", [1, 160])], kind)
+    after = net.layer("Add", "opset1", [before, audio], [("f32", [1, 160])], {"auto_broadcast": "numpy"})
+    net.layer("Assign", "opset6", [after], [("f32", [1, 160])], kind)
+    net.result(after)
+    return net
 
 
 def test_every_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
