@@ -146,7 +146,7 @@ def _passes() -> str:
         "# Passes\n\n"
         "When a source's nodes are converted, these passes go over the model, from top to bottom. "
         "`onnx-sparse convert --debug` prints how long each takes, and what it makes of the number of nodes. Generated "
-        "from the lists." + "".join(parts)
+        "from the lists." + "".join(parts) + "\n"
     )
 
 
