@@ -32,7 +32,8 @@ PATIENCE = 120
 #: Converts to the same file again and again. "pair" lowers the limit beyond which tensors get a file of their own.
 _WRITER = """
 import sys
-from onnx_sparse.cli import main, model_file
+from onnx_sparse.cli import main
+from onnx_sparse.cli.files import model_file
 if sys.argv[1] == "pair":
     model_file._LARGEST_FILE = 1000
 sources, out = sys.argv[2:-1], sys.argv[-1]
@@ -45,7 +46,8 @@ for count in range(1_000_000):
 #: Converts once with a limit on the size of files, which acts like a full disk.
 _LIMITED_WRITER = """
 import resource, sys
-from onnx_sparse.cli import main, model_file
+from onnx_sparse.cli import main
+from onnx_sparse.cli.files import model_file
 if sys.argv[1] == "pair":
     model_file._LARGEST_FILE = 1000
 limit = int(sys.argv[2])
