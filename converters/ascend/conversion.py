@@ -30,7 +30,7 @@ def _guard(draft: Draft) -> None:
 
 #: What is done with a model once its operations are converted. One with operations that are kept as they are has no
 #: inferred types, and is not guarded.
-PASSES = (Pass("guard", "infers types, and replaces nodes of which ONNX Runtime's result is wrong", _guard),)
+PASSES = (Pass("guard", "infers types and replaces nodes that ONNX Runtime computes wrongly", _guard),)
 
 
 def convert(

@@ -46,7 +46,7 @@ def guard_against(*, omitted: Sequence[type[Guard]] = ()) -> Pass:
     def apply(draft: Draft) -> None:
         draft.attempts += guard(draft.model, positions=draft.positions, omitted=omitted)
 
-    return Pass("guard", "replaces nodes of which ONNX Runtime's result is wrong", apply)
+    return Pass("guard", "replaces nodes that ONNX Runtime computes wrongly", apply)
 
 
 def _infer(*, strict: bool, check_types: bool = False) -> Callable[[Draft], None]:

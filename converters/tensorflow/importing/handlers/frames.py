@@ -232,7 +232,7 @@ def _initial(context: Context, scope: Scope, end: Any) -> list[Any]:
 
 @structure("Exit", "RefExit", reads=_initial)
 def leave(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
-    """A Loop, of which it takes out one variable."""
+    """A Loop. It takes one variable out of it."""
     cycle, number = _cycle(scope, node)
     key = (id(scope), cycle.name)
     if key not in context.loops:

@@ -84,7 +84,7 @@ def transform(value: Value, *, node: Any, emit: Emitter) -> Value:
 
 @_complex("RFFT", "RFFT2D")
 def transform_of_real(value: Value, lengths: Value, *, node: Any, emit: Emitter) -> Value:
-    """A DFT of real numbers, of which half is enough, along the last dimension, or the last two."""
+    """The first half of a DFT of real numbers, along the last dimension or the last two."""
     x, sizes = _tensor(value), emit.int64(_tensor(lengths))
     parts = emit.op("Unsqueeze", x, emit.constant([-1]))
     count = 2 if node.op.endswith("2D") else 1
