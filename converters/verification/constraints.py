@@ -60,7 +60,8 @@ class Constraints:
         units: Numbers of values that form a row: by which row splits are divided, or to which values are reshaped.
         stated: What some features are of which the operators tell: what is summed up as it is, lengths; what is summed
             up by the largest in each row and one more, ids of rows.
-        partitions: Features that may say how the values of others form rows, with the checks of what they say.
+        partitions: Features that may say how the values of others form rows, with the tensors that are row splits or
+            true if they do.
         outputs: The outputs that these reach.
     """
 
@@ -293,13 +294,17 @@ def _row_sizes(flow: Dataflow, node: NodeProto) -> list[int]:
 
 
 def _find_partitions(flow: Dataflow, found: Constraints) -> None:
-    """The integer features from which row splits are made: by a running sum, or checked as such."""
+    """The integer features from which row splits are made: by a running sum, or checked or counted as such."""
     checks: dict[Origin, list[str]] = {}
     for node in flow.nodes:
         if node.op_type == "ValidateRowSplits":
             for origin in flow.reaching(node.input[0]):
                 checks.setdefault(origin, []).append(node.output[0])
         elif node.op_type == "CumSum":
+            counts = flow.producer(node.input[0])
+            if counts is not None and counts.op_type == "ScatterElements":  # which row each value is in
+                for origin in flow.reaching(counts.input[1]):
+                    checks.setdefault(origin, []).append(counts.input[1])
             for origin in flow.origins(node.input[0]):
                 checks.setdefault(origin, [])
                 found.stated[origin] = "lengths"

@@ -61,44 +61,40 @@ def _number_texts(separators: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _settle_partitions(sampler: Sampler, probe: Probe, seed: int) -> None:
-    """Settle each group of features that is checked together by its checks, and the sizes of rows by the outputs."""
+    """Settle each group of features that is checked together: by its checks, and if need be by the outputs."""
     constraints = sampler.values_of.constraints
     units = sorted({math.prod(some) for k in range(3) for some in combinations(constraints.units, k)})
-    groups = _groups(constraints.partitions)
-    for group in groups:
+    groups = []
+    for group in _groups(constraints.partitions):
         checks = sorted({check for origin in group for check in constraints.partitions[origin]})
         likely = [_likely_kinds(constraints.stated.get(origin), is_checked=bool(checks)) for origin in group]
-        sampler.partitions.update(
-            (o, Partition("values" if checks else kinds[0])) for o, kinds in zip(group, likely, strict=True)
-        )
-        every = (
-            [Partition(kind, unit) for kind, unit in zip(kinds, chosen_units, strict=True)]
-            for chosen_units in product(units, repeat=len(group))
-            for kinds in product(*likely)
-        )
-        _choose(sampler, group, every, partial(_passes, sampler, probe, checks, seed))
-    for group in groups:
+        every = [
+            [Partition(kind, unit) for kind, unit in zip(kinds, chosen, strict=True)]
+            for chosen in islice(product(units, repeat=len(group)), _MOST_COMBINATIONS)
+            for kinds in islice(product(*likely), _MOST_COMBINATIONS)
+        ][:_MOST_COMBINATIONS]
+        unsettled = [Partition("values" if checks else kinds[0]) for kinds in likely]
+        sampler.partitions.update(zip(group, unsettled, strict=True))
+        passes = partial(_passes, sampler, probe, checks, seed)
+        _choose(sampler, group, every, passes)
+        groups.append((group, every, passes))
+    for group, every, passes in groups:
         outputs = sorted({output for origin in group for output in constraints.outputs.get(origin, ())})
-        if outputs and not _passes(sampler, probe, outputs, seed, is_true=False):
-            kinds = [sampler.partitions[origin].kind for origin in group]
-            of_other_units = (
-                [Partition(*each) for each in zip(kinds, chosen, strict=True)]
-                for chosen in product(units, repeat=len(group))
-            )
-            _choose(
-                sampler,
-                group,
-                of_other_units,
-                partial(_passes, sampler, probe, outputs, seed, is_true=False),
-            )
+        are_made = partial(_passes, sampler, probe, outputs, seed, is_legal=False)
+        if not are_made():
+            _choose(sampler, group, every, partial(_both, passes, are_made))
+
+
+def _both(one: Callable[[], bool], other: Callable[[], bool]) -> bool:
+    return one() and other()
 
 
 def _choose(
-    sampler: Sampler, group: Sequence[Origin], every: Iterator[list[Partition]], passes: Callable[[], bool]
+    sampler: Sampler, group: Sequence[Origin], every: Sequence[list[Partition]], passes: Callable[[], bool]
 ) -> None:
     """Let features be the first of some partitions with which values pass; as they are, if there are none."""
     before = {origin: sampler.partitions[origin] for origin in group}
-    for partitions in islice(every, _MOST_COMBINATIONS):
+    for partitions in every:
         sampler.partitions.update(zip(group, partitions, strict=True))
         if passes():
             return
@@ -127,13 +123,25 @@ def _groups(partitions: Mapping[Origin, Sequence[str]]) -> list[list[Origin]]:
     return [members for members, _ in groups]
 
 
-def _passes(sampler: Sampler, probe: Probe, checks: Sequence[str], seed: int, *, is_true: bool = True) -> bool:
-    """Whether tensors can be computed, and those of booleans are true, for values as they are drawn now."""
+def _passes(sampler: Sampler, probe: Probe, checks: Sequence[str], seed: int, *, is_legal: bool = True) -> bool:
+    """Whether tensors can be computed for values as they are drawn now.
+
+    Args:
+        is_legal: Whether those that are checks must also hold: booleans that are true, row splits that ascend from 0.
+    """
     try:
         for each in range(3):
             found = probe(checks, sampler.batch(KINDS[0], seed + each).feeds) if checks else ()
-            if is_true and any(value.dtype == bool and not value.all() for value in map(np.asarray, found)):
+            if is_legal and not all(map(_holds, found)):
                 return False
     except Exception:  # whatever ONNX Runtime raises: the values are refused
         return False
     return True
+
+
+def _holds(found: Array) -> bool:
+    value = np.asarray(found)
+    if value.dtype == bool:
+        return bool(value.all())
+    splits = value.ravel()
+    return value.dtype.kind != "i" or bool(splits[:1].sum() == 0 and (np.diff(splits) >= 0).all())
