@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,11 @@ def from_torch(chosen: Callable[[str], bool]) -> Iterator[Right]:
         module = make().eval()
         drawn = [inputs(np.random.default_rng(rows), rows) for rows in BATCHES.values()]
         example = tuple(from_numpy(value) for value in inputs(np.random.default_rng(0), 3).values())
-        open_rows = {0: export.Dim.AUTO}
-        program = export.export(module, example, dynamic_shapes=tuple(open_rows for _ in example), strict=False)
+        open_rows = tuple({0: export.Dim.AUTO} for _ in example)
+        taken = signature(module.forward).parameters.values()
+        if any(parameter.kind is Parameter.VAR_POSITIONAL for parameter in taken):
+            open_rows = (open_rows,)
+        program = export.export(module, example, dynamic_shapes=open_rows, strict=False)
         model = torch.convert(program)
         names = [value.name for value in model.graph.input]
         batches = [dict(zip(names, batch.values(), strict=True)) for batch in drawn]

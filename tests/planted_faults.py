@@ -2,7 +2,7 @@
 
 `python tests/planted_faults.py` converts models of TensorFlow, OpenVINO and torch, verifies each, plants faults in it
 (an operator, an axis, a constant, a permutation, an end of a slice, an id that is off by one) and verifies the wrong
-models as they are: their inputs are made from the wrong operators. It prints the faults that were not found, and counts.
+models as they are: their inputs are made from the wrong operators. It prints the faults that were not found.
 
 A fault that changes no answer is no fault. Whether it does is not left to verification: the right and the wrong model
 run in ONNX Runtime on batches that were written by hand for the right one, on those with their values moved, scaled and
@@ -172,7 +172,7 @@ class Answers:
             for batch in self._batches():
                 try:
                     self._known.append((batch, self._run(batch)))
-                except Exception:  # noqa: S112 - the right model refuses it: not a legal batch
+                except Exception:  # the right model refuses it: not a legal batch
                     continue
         return self._known
 
