@@ -26,6 +26,9 @@ _LOOKUPS = embedding.FAMILY.names | embedding_bag.FAMILY.names | quantized_embed
 #: Some keys of each table are enough.
 _MOST_KEYS = 20
 
+#: Larger numbers are not taken for the size of a row.
+_LARGEST_UNIT = 64
+
 #: Operators whose text is read as a number.
 _NUMERIC = frozenset(["StringToNumber"])
 
@@ -57,9 +60,12 @@ class Constraints:
             is.
         separators: What text is split at.
         least_sizes: Sizes that windows need, the largest last.
-        units: The constants by which the row splits of messages are divided.
-        summed: What is summed up as it is: lengths.
-        partitions: Features that may say how the values of others form rows, with the checks of what they say.
+        units: Numbers of values that form a row: by which row splits are divided, or to which values are reshaped.
+        stated: What some features are of which the operators tell: what is summed up as it is, lengths; what is summed
+            up by the largest in each row and one more, ids of rows.
+        partitions: Features that may say how the values of others form rows, with the tensors that are row splits or
+            true if they do.
+        outputs: The outputs that these reach.
     """
 
     words: dict[Origin, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -71,8 +77,9 @@ class Constraints:
     separators: dict[Origin, list[str]] = field(default_factory=lambda: defaultdict(list))
     least_sizes: list[int] = field(default_factory=list)
     units: list[int] = field(default_factory=list)
-    summed: set[Origin] = field(default_factory=set)
+    stated: dict[Origin, str] = field(default_factory=dict)
     partitions: dict[Origin, list[str]] = field(default_factory=dict)
+    outputs: dict[Origin, list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
 def find_constraints(model: ModelProto) -> Constraints:
@@ -107,11 +114,22 @@ def find_constraints(model: ModelProto) -> Constraints:
             found.least_sizes += _windows(flow, node)
         elif node.op_type == "Div":
             divisor = flow.constant(node.input[1])
-            if divisor is not None and divisor.size == 1 and divisor.dtype.kind == "i" and 1 < divisor.item() <= 64:
+            if (
+                divisor is not None
+                and divisor.size == 1
+                and divisor.dtype.kind == "i"
+                and 1 < divisor.item() <= _LARGEST_UNIT
+            ):
                 found.units.append(int(divisor.item()))
+        elif node.op_type == "Reshape":
+            found.units += _row_sizes(flow, node)
     found.least_sizes = sorted({size for size in found.least_sizes if size > 1})
     found.units = sorted(set(found.units))
     _find_partitions(flow, found)
+    if found.partitions:
+        for value in model.graph.output:
+            for origin in flow.reaching(value.name, by_size=True) & found.partitions.keys():
+                found.outputs[origin].append(value.name)
     return found
 
 
@@ -266,17 +284,38 @@ def _windows(flow: Dataflow, node: NodeProto) -> list[int]:
     ]
 
 
+def _row_sizes(flow: Dataflow, node: NodeProto) -> list[int]:
+    """The size of the rows to which any number of values of a feature is reshaped."""
+    name = node.input[1]
+    while (chosen := flow.producer(name)) is not None and chosen.op_type == "Where":
+        name = chosen.input[2]  # the dimension of -1, or all, may be computed where there are no values
+    shape = flow.constant(name)
+    if shape is None or (shape < 0).sum() != 1 or not any(o in flow.uncounted for o in flow.origins(node.input[0])):
+        return []
+    size = int(-np.prod(shape))
+    return [size] if 1 < size <= _LARGEST_UNIT else []
+
+
 def _find_partitions(flow: Dataflow, found: Constraints) -> None:
-    """The integer features from which row splits are made: by a running sum, or checked as such."""
+    """The integer features from which row splits are made: by a running sum, or checked or counted as such."""
     checks: dict[Origin, list[str]] = {}
     for node in flow.nodes:
         if node.op_type == "ValidateRowSplits":
             for origin in flow.reaching(node.input[0]):
                 checks.setdefault(origin, []).append(node.output[0])
         elif node.op_type == "CumSum":
+            counts = flow.producer(node.input[0])
+            if counts is not None and counts.op_type == "ScatterElements":  # which row each value is in
+                for origin in flow.reaching(counts.input[1]):
+                    checks.setdefault(origin, []).append(counts.input[1])
             for origin in flow.origins(node.input[0]):
                 checks.setdefault(origin, [])
-                found.summed.add(origin)
+                found.stated[origin] = "lengths"
+        elif node.domain == DOMAIN and node.op_type.endswith("SegmentMax") and flow.is_summed_up(node.output[0]):
+            for origin, raised in flow.origins(node.input[0]).items():
+                if 1 in raised:
+                    checks.setdefault(origin, [])
+                    found.stated[origin] = "rowids"
     for node in flow.nodes:  # of nested rows, the outer ones must end with the number of the inner ones
         if node.op_type == "ValidateRowSplits":
             for origin in flow.reaching(node.input[1], by_size=True):

@@ -65,14 +65,17 @@ class CompositeSpecs:
     bags: tuple[BagsInput, ...] = ()
 
 
+#: A batch of which every input is empty.
+NO_ROWS = "of no rows"
+
 #: The kinds of batches, which take turns: each occurs in practice.
-KINDS = ("ordinary", "with empty rows", "without entries", "of one row", "of no rows")
+KINDS = ("ordinary", "with empty rows", "without entries", "of one row", NO_ROWS)
 
 #: A batch from whose refusal sizes are learned: no two dimensions that may differ have the same size.
 PROBE = "probing"
 
 #: How many rows a batch has; how many entries a probe has.
-_ROWS = {"of one row": 1, "of no rows": 0, PROBE: 13}
+_ROWS = {"of one row": 1, NO_ROWS: 0, PROBE: 13}
 _PROBED_ENTRIES = 37
 
 #: Ids of a probe without known bounds are below this.
@@ -365,7 +368,7 @@ class _Drawing:
         if is_integer or bound is not None or origin in values.constraints.bounds:
             free = _PROBED_IDS if self.kind == PROBE else _IDS
             legal = values.range_of(origin, bound, free)
-            drawn = values.integers(self.rng, origin, shape, legal, numpy_dtype(dtype))
+            drawn = values.integers(self.rng, origin, shape, legal, numpy_dtype(dtype), careful=self.careful)
             return np.sort(drawn, axis=0) if drawn.ndim and origin in values.constraints.ascending else drawn
         return values.floats(self.rng, origin, shape)
 

@@ -65,15 +65,27 @@ class Values:
         return [*words, *joined]
 
     def integers(
-        self, rng: np.random.Generator, origin: Origin, shape: Sequence[int], legal: tuple[int, int], dtype: Any
+        self,
+        rng: np.random.Generator,
+        origin: Origin,
+        shape: Sequence[int],
+        legal: tuple[int, int],
+        dtype: Any,
+        *,
+        careful: bool,
     ) -> Array:
-        """Integers of a range, among them its ends and what the model compares with, as far as that is legal."""
+        """Integers of a range, among them its ends and what the model compares with, as far as that is legal.
+
+        Careful ones are not negative, and below the largest that the model compares with: a source may assert that.
+        """
         low, end = legal
         drawn = rng.integers(low, end, shape)
         kinds = np.iinfo(dtype) if np.issubdtype(dtype, np.integer) else None
         compared = [int(n) for n in self.constraints.numbers.get(origin, ()) if float(n).is_integer()]
         if kinds is not None:
             compared = [n for n in compared if kinds.min <= n <= kinds.max]
+        if careful and compared:  # for a number there are its neighbors, too
+            compared = [n for n in compared if 0 <= n < max(compared) - 1]
         if origin in self.constraints.bounds:
             compared = [low, end - 1, *(n for n in compared if low <= n < end)]
         return _with(rng, drawn, compared)
