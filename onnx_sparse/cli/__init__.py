@@ -52,9 +52,9 @@ class _Command(Protocol):
 
 
 def _commands() -> tuple[_Command, ...]:
-    from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, replay, run, score, tables, triton
+    from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, replay, run, score, serve, tables, triton
 
-    return convert, run, score, replay, check, inspect, tables, triton, ops, doctor, demo
+    return convert, run, score, serve, replay, check, inspect, tables, triton, ops, doctor, demo
 
 
 def main(argv: Sequence[str] | None = None) -> int:
