@@ -60,8 +60,10 @@ def test_help_as_a_command(cli):
 def test_a_misspelled_word(cli, arguments, usage, meant):
     result = cli(*arguments)
     assert result.code == 2
-    assert result.err.startswith(f"usage: {usage} [")
-    assert result.err.endswith(f"; did you mean {meant}?\n")
+    first, second, third = result.err.splitlines()
+    assert first.startswith(f"{usage}: error: ")
+    assert second == f"  did you mean {meant}?"
+    assert third == f"  `{usage} --help` shows what it takes"
 
 
 @pytest.mark.parametrize("arguments", [["xyz"], ["inspect", "m.onnx", "--xyz"], ["inspect", "m.onnx", "more"]])
@@ -81,7 +83,8 @@ def test_version(cli):
 def test_wrong_usage_is_2(cli, arguments):
     result = cli(*arguments)
     assert result.code == 2
-    assert "usage: onnx-sparse" in result.err
+    assert re.match(r"onnx-sparse( \w+)?: error: ", result.err)
+    assert len(result.err.splitlines()) <= 3
     assert result.out == ""
 
 
