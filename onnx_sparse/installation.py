@@ -19,8 +19,14 @@ def install_command(extra: str) -> str:
     return f"pip install {_source(extra)}"
 
 
-def _source(extra: str) -> str:
-    named = f"{_NAME}[{extra}]"
+def reinstall_command() -> str:
+    """The command that installs this package again, as when a compiler has been installed."""
+    return f"pip install --force-reinstall --no-deps --no-cache-dir {_source()}"
+
+
+def _source(extra: str = "") -> str:
+    bracket = f"[{extra}]" if extra else ""
+    named = f"{_NAME}{bracket}"
     try:
         text = metadata.distribution(_NAME).read_text("direct_url.json")
         origin = json.loads(text) if text else {}
@@ -35,4 +41,4 @@ def _source(extra: str) -> str:
     if not path.exists():  # a wheel that was removed after it was installed
         return f'"{named}"'
     editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
-    return f'{editable}"{path}[{extra}]"'
+    return f'{editable}"{path}{bracket}"'

@@ -16,6 +16,7 @@ import re
 import sys
 import textwrap
 import traceback
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NoReturn, Protocol
 
@@ -72,6 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         watch.process_is_ours = argv is None
         if watch.process_is_ours:  # before ONNX Runtime is imported; it reports its use unless this is 1
             os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+            warnings.formatwarning = _one_line_warning
         try:
             arguments = _parsed(sys.argv[1:] if argv is None else argv)
         except SystemExit as stop:  # argparse has printed its message
@@ -98,6 +100,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TerminatedError as end:
         output.write_error(f"onnx-sparse: ended by {end}")
         return end.exit_code
+
+
+def _one_line_warning(message: object, *_: object, **__: object) -> str:
+    return f"onnx-sparse: warning: {output.one_line(message)}\n"
 
 
 def _prepare_streams() -> None:

@@ -403,3 +403,24 @@ def test_tables_fit_into_a_terminal(capsys, monkeypatch, note):
     assert "worst" not in " ".join(lines)
     assert ("note" in " ".join(lines)) == bool(note)
     assert sum(len(line.split(" ")[0]) for line in lines if line.startswith("tt")) == 40
+
+
+def test_a_log_has_a_line_for_each_long_stage(capsys, monkeypatch):
+    monkeypatch.setattr(output, "_LONG_STAGE", 0.1)
+    with output.progress("reading a") as tell:
+        time.sleep(0.3)
+        tell("quick")
+        tell("converting b\x1b")
+        time.sleep(0.3)
+    with output.progress("quiet", quiet=True):
+        time.sleep(0.2)
+    assert [line.partition(" ... ")[0] for line in capsys.readouterr().err.splitlines()] == [
+        "onnx-sparse: reading a",
+        "onnx-sparse: converting b\\x1b",
+    ]
+
+
+def test_a_terminal_shows_the_seconds_of_a_stage():
+    stage = output._Stage("reading a")
+    stage._begun -= 12
+    assert stage.__rich__() == "reading a ... 12 s"
