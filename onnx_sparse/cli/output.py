@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -173,6 +174,18 @@ def paragraph(text: str) -> None:
     from rich.text import Text
 
     show(Text(printable(text)))
+
+
+def labeled(label: str, text: object) -> None:
+    """Write a line of a summary: a label, and text, which wraps next to it on a terminal."""
+    first = f"  {label:<10}"
+    line = first + printable(text)
+    if sys.stdout.isatty():
+        width = max(console(sys.stdout).width, _NARROWEST)
+        line = textwrap.fill(
+            line, width, subsequent_indent=" " * len(first), break_long_words=False, break_on_hyphens=False
+        )
+    write_line(line)
 
 
 def table(

@@ -424,3 +424,17 @@ def test_a_terminal_shows_the_seconds_of_a_stage():
     stage = output._Stage("reading a")
     stage._begun -= 12
     assert stage.__rich__() == "reading a ... 12 s"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_lines_of_a_summary_wrap_on_terminals_only(capsys, monkeypatch, is_terminal):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    rules = ", ".join(f"rule-{number}" for number in range(30))
+    output.labeled("rules", rules)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 3 if is_terminal else len(lines) == 1
+    if is_terminal:
+        assert max(map(len, lines)) <= 80
+    assert {line[:12].strip() for line in lines} == {"rules", ""} if is_terminal else {"rules"}
+    assert " ".join(line[12:].strip() for line in lines) == rules
