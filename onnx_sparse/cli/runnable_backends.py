@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from onnx import ModelProto
 
 from onnx_sparse.cli.model_graph import PlacedNode, is_function_body, type_name
@@ -39,7 +41,14 @@ def native_library() -> str | None:
 
 def chosen_backend(asked: str) -> str:
     """The backend that a session uses: `auto` is the native one where there is a library."""
-    return asked if asked != "auto" else NATIVE if native_library() else PYTHON
+    if asked != "auto":
+        return asked
+    if native_library():
+        return NATIVE
+    from onnx_sparse.sessions.runtime import SLOW_KERNELS
+
+    warnings.warn(SLOW_KERNELS, RuntimeWarning, stacklevel=2)
+    return PYTHON
 
 
 def canonical_obstacle(model: ModelProto) -> str | None:

@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
@@ -18,6 +18,7 @@ import onnxruntime as ort
 from onnx import ModelProto
 from onnx.external_data_helper import uses_external_data
 
+from onnx_sparse.installation import reinstall_command
 from onnx_sparse.models.domain_nodes import refuse_illegal_attributes, refuse_later_opset
 from onnx_sparse.models.graphs import all_tensors
 from onnx_sparse.models.inlining import calls_domain_in_functions, has_renamed_bodies, without_calls_of_functions
@@ -54,6 +55,12 @@ _T = TypeVar("_T")
 
 #: The backends that `backend=` takes besides "auto".
 BACKENDS = ("native", "python")
+
+#: What is said where no native library is there.
+SLOW_KERNELS = (
+    "this installation has no native kernels, and the Python kernels are many times slower. Install a C++17 compiler, "
+    f"then run: {reinstall_command()}"
+)
 
 #: The entry of session options that says which backend they hold; ONNX Runtime ignores entries it does not know.
 _BACKEND_ENTRY = "onnx_sparse.backend"
@@ -371,10 +378,19 @@ def _opened_again(
 
 def _resolve(backend: str) -> str:
     if backend == "auto":
-        return available_backends()[0]
+        chosen = available_backends()[0]
+        if chosen != "native":
+            _warn_of_slow_kernels()
+        return chosen
     if backend not in BACKENDS:
         raise ValueError(f"backend {backend!r} is not one of auto, {', '.join(BACKENDS)}")
     return backend
+
+
+@cache
+def _warn_of_slow_kernels() -> None:
+    """Warn, once in a process; who asks for the Python kernels by name knows."""
+    warnings.warn(SLOW_KERNELS, RuntimeWarning, stacklevel=4)
 
 
 def _config_entry(options: ort.SessionOptions, key: str) -> str:

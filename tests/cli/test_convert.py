@@ -13,6 +13,7 @@ from onnx import TensorProto
 import onnx_sparse
 from onnx_sparse.cli.files import model_file
 from onnx_sparse.converters import tensorflow
+from onnx_sparse.installation import install_command
 
 
 class TestFromOnnx:
@@ -233,7 +234,7 @@ class TestRefusals:
             raise ModuleNotFoundError("No module named 'tensorflow'")
 
         monkeypatch.setattr(tensorflow, "load", without_tensorflow)
-        assert refused(1, tmp_path / "m.pb").endswith("pip install 'onnx_sparse[tensorflow]'")
+        assert refused(1, tmp_path / "m.pb").endswith(install_command("tensorflow"))
 
 
 class TestOutputPath:

@@ -386,13 +386,13 @@ def _show(document: dict[str, Any], *, agrees: bool) -> None:
     none = f"none: {who_runs(document['other_domains'])}"
     opsets = ", ".join(f"{domain} {version}" for domain, version in document["opsets"].items())
     output.heading(f"{document['source']} -> {document['output']}")
-    output.write_line(f"  nodes     {explanation.nodes_line(document)}")
-    output.write_line(f"  of ours   {ours or none}")
+    output.labeled("nodes", explanation.nodes_line(document))
+    output.labeled("of ours", ours or none)
     if rules := explanation.rules_line(document):
-        output.write_line(f"  rules     {rules}")
+        output.labeled("rules", rules)
     if document["functions"]:
         output.write_line(f"  functions {document['functions']}")
-    output.write_line(f"  opsets    {opsets} (IR {document['ir_version']})")
-    output.write_line(f"  size      {size_text(document['size'])}")
+    output.labeled("opsets", f"{opsets} (IR {document['ir_version']})")
+    output.labeled("size", size_text(document["size"]))
     for note in document.get("notes", ()):
-        output.write_line(f"  note      {output.printable(note)}")
+        output.labeled("note", note)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import ascend_options, output
 from onnx_sparse.cli.convert import explanation, lookup_tables
+from onnx_sparse.installation import install_command
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -156,9 +157,7 @@ def _converted(origin: str, step: Any, *positional: Any, **named: Any) -> Any:
 
 
 def _missing(origin: str, error: ImportError) -> output.CommandError:
-    return output.CommandError(
-        f"this needs a package that is not installed ({error}): pip install 'onnx_sparse[{origin}]'"
-    )
+    return output.CommandError(f"this needs a package that is not installed ({error}): {install_command(origin)}")
 
 
 def _fused(model: ModelProto, report: explanation.ConversionReport, arguments: argparse.Namespace) -> ModelProto:

@@ -26,6 +26,7 @@ from onnx_sparse.cli import output
 from onnx_sparse.cli.named_values import named_values
 from onnx_sparse.cli.output import CommandError, UsageError
 from onnx_sparse.cli.watch import Tell, watched
+from onnx_sparse.installation import install_command
 
 if TYPE_CHECKING:
     from onnx_sparse.arrow import Scorer
@@ -163,7 +164,7 @@ def _score(arguments: argparse.Namespace, doing: Tell) -> int:
         if package not in _EXTRAS:
             raise
         what = "score" if package == "pyarrow" else f"score --engine {arguments.engine}"
-        raise CommandError(f"{what} needs {package}: pip install 'onnx_sparse[{_EXTRAS[package]}]'") from None
+        raise CommandError(f"{what} needs {package}: {install_command(_EXTRAS[package])}") from None
     columns = named_values(arguments.columns, "FEATURE=COLUMN", "--columns")
     model = _model_digest(arguments.model)
     out = place_of(arguments.output)
