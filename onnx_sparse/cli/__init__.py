@@ -52,9 +52,22 @@ class _Command(Protocol):
 
 
 def _commands() -> tuple[_Command, ...]:
-    from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, replay, run, score, tables, triton
+    from onnx_sparse.cli import (
+        benchmark,
+        check,
+        convert,
+        demo,
+        doctor,
+        inspect,
+        ops,
+        replay,
+        run,
+        score,
+        tables,
+        triton,
+    )
 
-    return convert, run, score, replay, check, inspect, tables, triton, ops, doctor, demo
+    return convert, run, score, benchmark, replay, check, inspect, tables, triton, ops, doctor, demo
 
 
 def main(argv: Sequence[str] | None = None) -> int:
