@@ -9,22 +9,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from onnx_sparse.benchmarking.figures import Line, lines_of
 from onnx_sparse.benchmarking.machine import Machine, this_machine, usable_cores
 from onnx_sparse.benchmarking.measurement import Task, measure, measure_apart
 from onnx_sparse.benchmarking.plot import plot
-from onnx_sparse.benchmarking.rows import drawn_batches, given_batches
-from onnx_sparse.converters.errors import ConversionError, first_line
+from onnx_sparse.benchmarking.rows import batches_of
 from onnx_sparse.converters.sources import source_of
 from onnx_sparse.html import html_table, text
 from onnx_sparse.rows.columns import Array
-from onnx_sparse.rows.model_features import features
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
-
     from onnx_sparse.models.model_files import ModelSource
 
 #: The numbers of rows of batches when none are asked for: one request, some joined, and scoring.
@@ -141,13 +135,11 @@ def benchmark(
     if not seconds > 0:
         raise ValueError(f"seconds = {seconds} is not positive")
     machine = this_machine()  # before its load is our own
-    is_path = isinstance(model, (str, os.PathLike))
     with tempfile.TemporaryDirectory(prefix="onnx-sparse-benchmark-") as folder:
-        path = Path(os.fspath(model)) if is_path else Path(folder) / "model.onnx"
-        if not is_path:
-            _write(model, path)
+        is_path = isinstance(model, (str, os.PathLike))
+        path = _path(model, folder)
         tell("drawing rows" if rows is None else "making batches")
-        batches = _batches(path, rows, sizes, seed)
+        batches = batches_of(path, rows, sizes or BATCH_SIZES if rows is None else sizes, seed)
         origin = "" if source is None else source_of(source)
         found: list[Line] = []
         for count in counts:
@@ -173,45 +165,14 @@ def _checked(numbers: Sequence[int] | None, what: str) -> list[int]:
     return found
 
 
-def _write(model: Any, path: Path) -> None:
+def _path(model: ModelSource, folder: str) -> Path:
+    """The model's file; one in the folder for a model in memory."""
+    if isinstance(model, (str, os.PathLike)):
+        return Path(model)
     import onnx
 
     from onnx_sparse.models.model_files import model_of
 
+    path = Path(folder) / "model.onnx"
     onnx.save(model_of(model), path)
-
-
-def _batches(
-    path: Path, rows: Mapping[str, Array] | None, sizes: Sequence[int], seed: int
-) -> dict[int, dict[str, Array]]:
-    from onnx_sparse.models.model_files import read_model, with_external_data
-
-    proto = read_model(path)
-    if rows is not None:
-        batches = given_batches(features(proto), rows, sizes)
-    else:
-        proto = with_external_data(proto, path)
-        try:
-            batches = drawn_batches(proto, sizes or BATCH_SIZES, seed)
-        except ConversionError:
-            raise
-        except Exception as error:  # whatever ONNX Runtime raises for a model that does not load
-            raise ConversionError(f"no rows can be drawn for {path}: {first_line(error)}") from error
-    return {count: _with_states(proto, feeds) for count, feeds in batches.items()}
-
-
-def _with_states(model: ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """The inputs as sessions take them, with the values of states before the first run."""
-    from onnx_sparse.rows.example_arrays import example_array
-    from onnx_sparse.rows.input_roles import find_roles
-    from onnx_sparse.schemas.declaration import numpy_dtype
-    from onnx_sparse.schemas.states import states_of
-
-    types = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
-    begun = {state.past: state.initial(numpy_dtype(types[state.past])) for state in states_of(model)}
-    messages = find_roles(model).examples
-    made = {
-        name: example_array(value.tolist()) if name in messages and value.dtype == np.dtype(object) else value
-        for name, value in feeds.items()
-    }
-    return {**begun, **made}
+    return path

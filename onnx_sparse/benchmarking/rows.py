@@ -3,17 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from onnx_sparse.batching import join
+from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.rows.model_features import Features, features
 from onnx_sparse.schemas.features import Feature, splits_role
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+
+def batches_of(
+    path: Path, rows: Mapping[str, Array] | None, sizes: Sequence[int], seed: int = 0
+) -> dict[int, dict[str, Array]]:
+    """The batches of a benchmark, by number of rows: of given rows, or drawn ones.
+
+    Args:
+        path: The model's file.
+        rows: The inputs of a run; None to draw rows.
+        sizes: The numbers of rows.
+        seed: The same seed draws the same rows.
+
+    Raises:
+        ValueError: The given inputs are no rows.
+        ConversionError: The model does not run.
+    """
+    from onnx_sparse.models.model_files import read_model, with_external_data
+
+    proto = read_model(path)
+    if rows is not None:
+        batches = given_batches(features(proto), rows, sizes)
+    else:
+        proto = with_external_data(proto, path)
+        try:
+            batches = drawn_batches(proto, sizes, seed)
+        except ConversionError:
+            raise
+        except Exception as error:  # whatever ONNX Runtime raises for a model that does not load
+            raise ConversionError(f"no rows can be drawn for {path}: {first_line(error)}") from error
+    return {count: _with_states(proto, feeds) for count, feeds in batches.items()}
+
+
+def _with_states(model: ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """The inputs as sessions take them, with the values of states before the first run."""
+    from onnx_sparse.rows.example_arrays import example_array
+    from onnx_sparse.rows.input_roles import find_roles
+    from onnx_sparse.schemas.declaration import numpy_dtype
+    from onnx_sparse.schemas.states import states_of
+
+    types = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
+    begun = {state.past: state.initial(numpy_dtype(types[state.past])) for state in states_of(model)}
+    messages = find_roles(model).examples
+    made = {
+        name: example_array(value.tolist()) if name in messages and value.dtype == np.dtype(object) else value
+        for name, value in feeds.items()
+    }
+    return {**begun, **made}
 
 
 def drawn_batches(model: ModelProto, sizes: Sequence[int], seed: int) -> dict[int, dict[str, Array]]:

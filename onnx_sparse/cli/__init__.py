@@ -61,13 +61,14 @@ def _commands() -> tuple[_Command, ...]:
         inspect,
         ops,
         replay,
+        report,
         run,
         score,
         tables,
         triton,
     )
 
-    return convert, run, score, benchmark, replay, check, inspect, tables, triton, ops, doctor, demo
+    return convert, report, run, score, benchmark, replay, check, inspect, tables, triton, ops, doctor, demo
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -14,6 +14,7 @@ import argparse
 import os
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ onnx-sparse convert saved_model/ -o model.onnx
 onnx-sparse convert saved_model/ -o model.onnx --verify --portable --explain
 onnx-sparse convert saved_model/ -o model.onnx --verify-with inputs.npz
 onnx-sparse convert saved_model/ -o model.onnx --write-inputs inputs.json
+onnx-sparse convert saved_model/ -o model.onnx --verify --report report.html
 onnx-sparse convert model.keras -o model.onnx --import my_layers
 onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs logits:0
 onnx-sparse convert model.ckpt.meta -o model.onnx --inputs x:0[-1,3] --outputs y:0
@@ -156,6 +158,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="verify on these inputs, given as for `run`",
     )
     parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE.html",
+        help="write a page about the conversion: graphs before and after, rules, verification, times",
+    )
+    parser.add_argument(
         "--write-inputs",
         type=Path,
         metavar="FILE.json|FILE.npz",
@@ -214,11 +222,13 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
             model = _in_form(smaller.model, arguments)
             if records is not None:
                 smaller.distances = conversion.verify(smaller.model, model, progress)
-    summary = _summary(model)
-    if agrees:
-        summary["size"] = save_model(
-            model, arguments.output, conversion.tables, external=arguments.external, made_from=made_from
-        )
+        summary = _summary(model)
+        if agrees:
+            summary["size"] = save_model(
+                model, arguments.output, conversion.tables, external=arguments.external, made_from=made_from
+            )
+            if arguments.report is not None:
+                _write_report(conversion, records, arguments, progress)
     document = {
         "source": str(arguments.source),
         "from": conversion.origin,
@@ -229,6 +239,7 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
         "verified_inputs": conversion.input_lines or None,
         "tables": None if smaller is None else smaller.document(),
         **({"notes": conversion.notes} if conversion.notes else {}),
+        **({"report": str(arguments.report)} if arguments.report is not None and agrees else {}),
     }
     if not arguments.json:
         if arguments.explain:
@@ -241,6 +252,20 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
     if arguments.json:
         output.write_json(document)
     return output.DONE
+
+
+def _write_report(
+    conversion: Conversion, records: Sequence[Any] | None, arguments: argparse.Namespace, progress: output.Progress
+) -> None:
+    """Write the report about the model that has been written."""
+    from onnx_sparse.cli.model_report import Origin, gather, picture_of_source, write
+
+    made = Origin(arguments.source, conversion.origin, notes=list(conversion.notes))
+    made.picture = picture_of_source(made, conversion.loaded)
+    made.rules = conversion.report.document().get("rules")
+    made.verification = None if records is None else [verification.document(record) for record in records]
+    made.verified_inputs = conversion.input_lines
+    write(gather(arguments.output, made, progress=progress), arguments.report)
 
 
 def _is_verified(arguments: argparse.Namespace) -> bool:
@@ -279,6 +304,10 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
     if origin != "onnx":  # an ONNX file may be converted in place
         keep = [*_parts(source), *read_files(arguments.verify_with)]
     check_writable(arguments.output, keep=keep)
+    if arguments.report is not None:
+        check_writable(arguments.report, keep=[*_parts(source), *read_files(arguments.verify_with)])
+        if arguments.report.absolute() == arguments.output.absolute():
+            raise output.UsageError(f"--report {arguments.report}: it is the model's file; give another one")
     return origin
 
 
@@ -394,5 +423,7 @@ def _show(document: dict[str, Any], *, agrees: bool) -> None:
         output.write_line(f"  functions {document['functions']}")
     output.write_line(f"  opsets    {opsets} (IR {document['ir_version']})")
     output.write_line(f"  size      {size_text(document['size'])}")
+    if "report" in document:
+        output.write_line(f"  report    {output.printable(document['report'])}")
     for note in document.get("notes", ()):
         output.write_line(f"  note      {output.printable(note)}")

@@ -90,6 +90,11 @@ class Conversion:
         self.notes += dict.fromkeys(said)
         return model
 
+    @property
+    def loaded(self) -> Any:
+        """The source as its converter has read it."""
+        return self._source
+
     def verify(self, plain: ModelProto, model: ModelProto, progress: output.Progress) -> Sequence[Any]:
         """Compare the source with the model in the form in which it is written."""
         progress("verifying")
@@ -103,6 +108,34 @@ class Conversion:
         beside |= {"feeds": feeds, "described_by": plain, "progress": progress, "input_lines": self.input_lines}
         records: Sequence[Any] = _converted(self.origin, verify, self._source, model, **beside)
         return records
+
+
+def loaded_source(origin: str, path: Path) -> Any:
+    """A source as its converter reads it; the path itself of one that has no such form.
+
+    Raises:
+        CommandError: It cannot be read.
+    """
+    if origin == "onnx":
+        return _read_onnx(path)
+    if origin not in ("tensorflow", "torch"):
+        return path
+    return _converted(origin, _converter(origin).load, path)
+
+
+def verified(
+    origin: str, source: Any, model: ModelProto, progress: output.Progress, input_lines: dict[str, str]
+) -> Sequence[Any]:
+    """Compare a source, as `loaded_source` returned it, with a model that was converted from it.
+
+    Raises:
+        CommandError: The source has no verification, or cannot be run.
+    """
+    verify = getattr(_converter(origin), "verify", None)
+    if verify is None:
+        raise output.CommandError(f"there is no program to run a model of {origin} with")
+    records: Sequence[Any] = _converted(origin, verify, source, model, progress=progress, input_lines=input_lines)
+    return records
 
 
 def _converter(origin: str) -> Any:
