@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.benchmarking.figures import Line, lines_of
@@ -16,6 +14,7 @@ from onnx_sparse.benchmarking.plot import plot
 from onnx_sparse.benchmarking.rows import batches_of
 from onnx_sparse.converters.sources import source_of
 from onnx_sparse.html import html_table, text
+from onnx_sparse.models.model_files import file_of
 from onnx_sparse.rows.columns import Array
 
 if TYPE_CHECKING:
@@ -135,9 +134,7 @@ def benchmark(
     if not seconds > 0:
         raise ValueError(f"seconds = {seconds} is not positive")
     machine = this_machine()  # before its load is our own
-    with tempfile.TemporaryDirectory(prefix="onnx-sparse-benchmark-") as folder:
-        is_path = isinstance(model, (str, os.PathLike))
-        path = _path(model, folder)
+    with file_of(model) as path:
         tell("drawing rows" if rows is None else "making batches")
         batches = batches_of(path, rows, sizes or BATCH_SIZES if rows is None else sizes, seed)
         origin = "" if source is None else source_of(source)
@@ -148,7 +145,7 @@ def benchmark(
             measured = (measure if source is None else measure_apart)(task, tell)
             found += [line for size, runs in measured.items() for line in lines_of(size, count, runs)]
     return Benchmark(
-        str(model) if is_path else "the model",
+        os.fspath(model) if isinstance(model, (str, os.PathLike)) else "the model",
         None if source is None else str(source),
         available_backends()[0] if backend == "auto" else backend,
         "drawn" if rows is None else "given",
@@ -163,16 +160,3 @@ def _checked(numbers: Sequence[int] | None, what: str) -> list[int]:
         if number < 1:
             raise ValueError(f"{what} {number} is not positive")
     return found
-
-
-def _path(model: ModelSource, folder: str) -> Path:
-    """The model's file; one in the folder for a model in memory."""
-    if isinstance(model, (str, os.PathLike)):
-        return Path(model)
-    import onnx
-
-    from onnx_sparse.models.model_files import model_of
-
-    path = Path(folder) / "model.onnx"
-    onnx.save(model_of(model), path)
-    return path

@@ -69,7 +69,7 @@ def _report(arguments: argparse.Namespace, tell: output.Progress) -> int:
             tell(stage)
             show(stage)
 
-        made = None if arguments.source is None else _with_source(arguments.model, arguments.source, progress)
+        made = None if arguments.source is None else with_source(arguments.model, arguments.source, progress)
         report = gather(arguments.model, made, rows=rows, times=arguments.times, progress=progress)
         size = write(report, arguments.output)
     document = {
@@ -88,7 +88,7 @@ def _report(arguments: argparse.Namespace, tell: output.Progress) -> int:
     return output.DONE
 
 
-def _with_source(model: Path, source: Path, progress: output.Progress) -> Origin:
+def with_source(model: Path, source: Path, progress: output.Progress) -> Origin:
     """What is known of a source without another conversion: its picture, and a verification.
 
     Raises:

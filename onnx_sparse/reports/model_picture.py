@@ -63,7 +63,7 @@ class _Drawing:
     ) -> None:
         reads = [made[name] for name in node.input if name in made]
         name = node.name or f"{node.op_type}_{position}"
-        own = scope or tuple(name.split("/")[:-1])
+        own = scope or tuple(filter(None, name.split("/")[:-1]))
         for attribute in node.attribute:
             bodies = [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs
             for body in bodies:

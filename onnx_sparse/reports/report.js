@@ -40,7 +40,8 @@
     }
 
     // A name without the scopes whose boxes it is in.
-    within(name, group) {
+    within(whole, group) {
+      const name = whole.replace(/^\//, "");
       const outer = group >= 0 ? this.data.groups[group].label + "/" : "";
       return outer && name.startsWith(outer) && name.length > outer.length ? name.slice(outer.length) : name;
     }

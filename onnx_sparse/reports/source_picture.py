@@ -108,11 +108,13 @@ def _torch(source: Any, picture: Picture) -> None:
         scope = tuple(str(list(stack.values())[-1][0]).split(".")) if stack else ()
         kind = {"placeholder": "constant" if node.name in parameters else "input", "get_attr": "constant"}
         value = node.meta.get("val")
-        details = [("operator", str(node.target))]
+        operator = getattr(node.target, "__name__", "") if callable(node.target) and "." not in str(node.target) else ""
+        operator = operator or str(node.target)
+        details = [("operator", operator)]
         if hasattr(value, "shape"):
             sizes = ", ".join(map(str, value.shape))
             details.append(("makes", f"{str(value.dtype).removeprefix('torch.')}[{sizes}]"))
-        label = node.name if node.op == "placeholder" else str(node.target)
+        label = node.name if node.op == "placeholder" else operator
         drawn = PictureNode(label, node.name, kind.get(node.op, "other"), tuple(filter(None, scope)), tuple(details))
         places[node] = picture.add(drawn, reads)
 

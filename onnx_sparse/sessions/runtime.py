@@ -34,7 +34,7 @@ from onnx_sparse.models.model_files import (
 from onnx_sparse.native.errors import kernel_error_message, raise_kernel_error
 from onnx_sparse.native.location import library_path
 from onnx_sparse.python.guard import Run
-from onnx_sparse.sessions import bfloat16, pending_callbacks
+from onnx_sparse.sessions import bfloat16, display, pending_callbacks
 from onnx_sparse.sessions.onnxruntime_packages import installation_problem
 from onnx_sparse.sessions.random_access import data_files, expect_random_reads
 
@@ -210,7 +210,8 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         if _config_entry(options, _TENSORS_ENTRY):
             raise ValueError("these session options hold the tensors of a large model; another session needs new ones")
         register(options, backend)
-        is_native = _config_entry(options, _BACKEND_ENTRY) == "native"
+        self._backend = _config_entry(options, _BACKEND_ENTRY)
+        is_native = self._backend == "native"
         source = _source(given, options, is_native=is_native)
         tensors: dict[str, Any] = {}
         if isinstance(source, ModelProto):
@@ -267,6 +268,12 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         return list(super().get_input_epdevices())[: len(self.get_inputs())]
 
     @_raises_kernel_errors
+    def __repr__(self) -> str:
+        return display.session_text(self, self._backend)
+
+    def _repr_html_(self) -> str:
+        return display.session_html(self, self._backend)
+
     def run(self, output_names: Sequence[str] | None, input_feed: Any, run_options: Any = None) -> Any:
         """As ONNX Runtime's, with bfloat16 arrays of ml_dtypes.
 

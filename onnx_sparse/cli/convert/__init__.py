@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import ascend_options, output
 from onnx_sparse.cli.convert import explanation, lookup_tables, verification, written_inputs
-from onnx_sparse.cli.convert.conversion import Conversion
+from onnx_sparse.cli.convert.conversion import Conversion, options_of
 from onnx_sparse.cli.convert.smaller_tables import SmallerTables
 from onnx_sparse.cli.watch import watched
 from onnx_sparse.converters.errors import ConversionError
@@ -195,12 +195,13 @@ def _destination(output_name: str, source: Path) -> Path:
 
 
 def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) -> int:
+    from onnx_sparse.cli.feeds import read_feeds
     from onnx_sparse.cli.files.model_file import save_model
     from onnx_sparse.cli.files.new_file import state_of
 
     in_place = arguments.output.exists() and arguments.output.samefile(arguments.source)
     made_from = state_of(arguments.output) if in_place else None
-    conversion = Conversion(origin, arguments)
+    conversion = Conversion(origin, arguments.source, options_of(origin, arguments))
     with output.progress(f"reading {arguments.source}", quiet=arguments.json) as show:
 
         def progress(stage: str) -> None:
@@ -211,17 +212,18 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
         if arguments.write_inputs is not None:
             progress("making inputs")
             written_inputs.write(arguments.write_inputs, plain, conversion.tables)
-        model = _in_form(plain, arguments)
-        records = conversion.verify(plain, model, progress) if _is_verified(arguments) else None
+        model = in_form(plain, portable=arguments.portable, lower=arguments.lower, opset=arguments.opset)
+        feeds = read_feeds(plain, arguments.verify_with) if arguments.verify_with else None
+        records = conversion.verify(plain, model, progress, feeds) if _is_verified(arguments) else None
         failure = verification.failure(records or (), given=bool(arguments.verify_with))
         agrees = failure is None
         smaller = None
         if arguments.tables and agrees:
             progress(f"making tables {arguments.tables}")
             smaller = SmallerTables(plain, arguments.tables, conversion.tables)
-            model = _in_form(smaller.model, arguments)
+            model = in_form(smaller.model, portable=arguments.portable, lower=arguments.lower, opset=arguments.opset)
             if records is not None:
-                smaller.distances = conversion.verify(smaller.model, model, progress)
+                smaller.distances = conversion.verify(smaller.model, model, progress, feeds)
         summary = _summary(model)
         if agrees:
             summary["size"] = save_model(
@@ -373,16 +375,21 @@ def _begins_like_a_saved_model(path: Path) -> bool:
         return file.read(1) == b"\x08"
 
 
-def _in_form(model: ModelProto, arguments: argparse.Namespace) -> ModelProto:
-    import onnx_sparse
+def in_form(model: ModelProto, *, portable: bool, lower: bool, opset: int | None) -> ModelProto:
+    """A model in the form that is asked for.
+
+    Raises:
+        CommandError: It cannot have that form or opset.
+    """
+    from onnx_sparse.models import function_bodies
     from onnx_sparse.models.opsets import in_opset
 
     try:
-        if arguments.lower:
-            return onnx_sparse.lower(model, opset=arguments.opset)
-        if arguments.opset is not None:
-            model = in_opset(model, arguments.opset)
-        return onnx_sparse.embed_functions(model) if arguments.portable else model
+        if lower:
+            return function_bodies.lower(model, opset=opset)
+        if opset is not None:
+            model = in_opset(model, opset)
+        return function_bodies.embed_functions(model) if portable else model
     except ValueError as error:
         raise output.CommandError(error) from error
 

@@ -7,7 +7,8 @@ import importlib
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,25 @@ from onnx_sparse.cli.convert import explanation, lookup_tables
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a conversion is asked for.
+
+    Attributes:
+        fuse: Whether standard nodes of an ONNX file become operators of the domain.
+        repair_scatter: What scatters become that lose rows.
+        check_ids: Whether all lookups refuse negative ids.
+        features: `ragged` to make sparse features ragged.
+        of_source: The options of the source's own `load`, or else `convert`.
+    """
+
+    fuse: bool = False
+    repair_scatter: Sequence[str] = ()
+    check_ids: bool = False
+    features: str | None = None
+    of_source: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Conversion:
@@ -29,21 +49,21 @@ class Conversion:
         input_lines: What each input was taken for when inputs were made to verify.
     """
 
-    def __init__(self, origin: str, arguments: argparse.Namespace) -> None:
+    def __init__(self, origin: str, source: Any, options: Options) -> None:
         self.origin = origin
         self.report = explanation.ConversionReport()
         self.tables: dict[str, Any] = {}
         self.notes: list[str] = []
         self.input_lines: dict[str, str] = {}
-        self._arguments = arguments
-        self._source: Any = arguments.source
+        self._options = options
+        self._source: Any = source
 
     def convert(self, progress: output.Progress) -> ModelProto:
         """The model in canonical form."""
         model = self._plain(progress)
-        if self._arguments.check_ids:
+        if self._options.check_ids:
             model = _with_checked_ids(model)
-        if self._arguments.features == "ragged":
+        if self._options.features == "ragged":
             progress("making features ragged")
             model = self._noting(lambda: _ragged(model))
         return model
@@ -51,26 +71,19 @@ class Conversion:
     def _plain(self, progress: output.Progress) -> ModelProto:
         """The model with the features of its source."""
         if self.origin == "onnx":
-            path, self._source = self._source, _read_onnx(self._source)
-            canonical = _canonical(self._source, path)
-            if not self._arguments.fuse:
+            given, self._source = self._source, _read_onnx(self._source)
+            canonical = _canonical(self._source, given)
+            if not self._options.fuse:
                 return canonical
-            return self._noting(lambda: _fused(canonical, self.report, self._arguments.repair_scatter))
+            return self._noting(lambda: _fused(canonical, self.report, self._options.repair_scatter))
         converter = _converter(self.origin)
-        more: dict[str, Any] = {}
-        if self.origin == "ascend":
-            more = ascend_options.values(self._arguments)
+        more = dict(self._options.of_source)
         if self.origin == "tensorflow":
             # It also warns when a model is thrown away, which is long after the converter has listened.
             logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
             progress("loading")
-            chosen: dict[str, Any] = {
-                name: getattr(self._arguments, name) for name in ("tag", "signature", "inputs", "outputs")
-            }
-            chosen["lookup_tables"] = lookup_tables.read(self._arguments.lookup_table)
-            chosen["custom_objects"] = _definitions(self._arguments.imports)
             # Loaded only once, for conversion and verification: models are large.
-            self._source = _converted(self.origin, converter.load, self._source, **chosen)
+            self._source = _converted(self.origin, converter.load, self._source, **more)
             more = {"explain": self.report, "tables": self.tables}
         if self.origin == "torch":
             progress("loading")
@@ -95,15 +108,16 @@ class Conversion:
         """The source as its converter has read it."""
         return self._source
 
-    def verify(self, plain: ModelProto, model: ModelProto, progress: output.Progress) -> Sequence[Any]:
-        """Compare the source with the model in the form in which it is written."""
+    def verify(
+        self,
+        plain: ModelProto,
+        model: ModelProto,
+        progress: output.Progress,
+        feeds: Mapping[str, Any] | None = None,
+    ) -> Sequence[Any]:
+        """Compare the source with the model in the form in which it is written, on given or generated inputs."""
         progress("verifying")
         beside: dict[str, Any] = {"tables": self.tables} if self.tables else {}
-        feeds = None
-        if self._arguments.verify_with:
-            from onnx_sparse.cli.feeds import read_feeds
-
-            feeds = read_feeds(plain, self._arguments.verify_with)
         verify = _converter(self.origin).verify
         beside |= {"feeds": feeds, "described_by": plain, "progress": progress, "input_lines": self.input_lines}
         records: Sequence[Any] = _converted(self.origin, verify, self._source, model, **beside)
@@ -144,6 +158,22 @@ def _converter(origin: str) -> Any:
         return importlib.import_module(f"onnx_sparse.converters.{origin}")
     except ImportError as error:
         raise _missing(origin, error) from error
+
+
+def options_of(origin: str, arguments: argparse.Namespace) -> Options:
+    """What the command line asks for.
+
+    Raises:
+        CommandError: A file or module that it names cannot be read.
+    """
+    of_source: dict[str, Any] = {}
+    if origin == "ascend":
+        of_source = ascend_options.values(arguments)
+    if origin == "tensorflow":
+        of_source = {name: getattr(arguments, name) for name in ("tag", "signature", "inputs", "outputs")}
+        of_source["lookup_tables"] = lookup_tables.read(arguments.lookup_table)
+        of_source["custom_objects"] = _definitions(arguments.imports)
+    return Options(arguments.fuse, arguments.repair_scatter, arguments.check_ids, arguments.features, of_source)
 
 
 def _definitions(modules: Sequence[str]) -> dict[str, Any]:
@@ -197,10 +227,10 @@ def _missing(origin: str, error: ImportError) -> output.CommandError:
 
 
 def _fused(model: ModelProto, report: explanation.ConversionReport, repairs: Sequence[str]) -> ModelProto:
-    import onnx_sparse
+    from onnx_sparse.converters.onnx.fusing import fuse
 
     try:
-        return onnx_sparse.fuse(model, explain=report, repair_scatter=repairs)
+        return fuse(model, explain=report, repair_scatter=repairs)
     except ValueError as error:
         raise output.CommandError(error) from error
 
@@ -216,11 +246,11 @@ def _with_checked_ids(model: ModelProto) -> ModelProto:
 
 
 def _ragged(model: ModelProto) -> ModelProto:
-    import onnx_sparse
+    from onnx_sparse.converters.ragged.inputs import to_ragged
     from onnx_sparse.schemas.features import features_of
 
     try:
-        made = onnx_sparse.to_ragged(model)
+        made = to_ragged(model)
     except ValueError as error:
         raise output.CommandError(f"--features ragged: {error}") from error
     if not any(feature.kind == "sparse" for feature in features_of(model)):
@@ -228,19 +258,21 @@ def _ragged(model: ModelProto) -> ModelProto:
     return made
 
 
-def _read_onnx(path: Path) -> ModelProto:
+def _read_onnx(source: Any) -> ModelProto:
+    """The model of a file, or one in memory."""
     from onnx_sparse.cli.check import refuse_domain_errors
     from onnx_sparse.cli.files.model_file import load_model
+    from onnx_sparse.models.model_files import model_of
 
-    model = load_model(path, external_data=True)
-    refuse_domain_errors(model, path)
+    model = load_model(source, external_data=True) if isinstance(source, Path) else model_of(source)
+    refuse_domain_errors(model, source if isinstance(source, Path) else Path("the model"))
     return model
 
 
-def _canonical(model: ModelProto, path: Path) -> ModelProto:
-    import onnx_sparse
+def _canonical(model: ModelProto, source: Any) -> ModelProto:
+    from onnx_sparse.models.canonical import canonicalize
 
     try:
-        return onnx_sparse.canonicalize(model)
+        return canonicalize(model)
     except Exception as error:
-        raise output.CommandError(f"{path}: {error}") from error
+        raise output.CommandError(f"{source if isinstance(source, Path) else 'the model'}: {error}") from error
