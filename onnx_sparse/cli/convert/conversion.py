@@ -61,8 +61,6 @@ class Conversion:
     def convert(self, progress: output.Progress) -> ModelProto:
         """The model in canonical form."""
         model = self._plain(progress)
-        if self._options.check_ids:
-            model = _with_checked_ids(model)
         if self._options.features == "ragged":
             progress("making features ragged")
             model = self._noting(lambda: _ragged(model))
@@ -74,17 +72,19 @@ class Conversion:
             given, self._source = self._source, _read_onnx(self._source)
             canonical = _canonical(self._source, given)
             if not self._options.fuse:
-                return canonical
-            return self._noting(lambda: _fused(canonical, self.report, self._options.repair_scatter))
+                return _with_checked_ids(canonical) if self._options.check_ids else canonical
+            return self._noting(lambda: _fused(canonical, self.report, self._options))
         converter = _converter(self.origin)
-        more = dict(self._options.of_source)
+        more: dict[str, Any] = {"explain": self.report, "check_ids": self._options.check_ids}
         if self.origin == "tensorflow":
             # It also warns when a model is thrown away, which is long after the converter has listened.
             logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
             progress("loading")
             # Loaded only once, for conversion and verification: models are large.
-            self._source = _converted(self.origin, converter.load, self._source, **more)
-            more = {"explain": self.report, "tables": self.tables}
+            self._source = _converted(self.origin, converter.load, self._source, **self._options.of_source)
+            more["tables"] = self.tables
+        else:
+            more |= self._options.of_source
         if self.origin == "torch":
             progress("loading")
             self._source = _converted(self.origin, converter.load, self._source)
@@ -226,23 +226,19 @@ def _missing(origin: str, error: ImportError) -> output.CommandError:
     )
 
 
-def _fused(model: ModelProto, report: explanation.ConversionReport, repairs: Sequence[str]) -> ModelProto:
+def _fused(model: ModelProto, report: explanation.ConversionReport, options: Options) -> ModelProto:
     from onnx_sparse.converters.onnx.fusing import fuse
 
     try:
-        return fuse(model, explain=report, repair_scatter=repairs)
+        return fuse(model, explain=report, repair_scatter=options.repair_scatter, check_ids=options.check_ids)
     except ValueError as error:
         raise output.CommandError(error) from error
 
 
 def _with_checked_ids(model: ModelProto) -> ModelProto:
-    from onnx import shape_inference
+    from onnx_sparse.converters.onnx.fusing import with_checked_ids
 
-    from onnx_sparse.converters.rewriting.checked_ids import refuse_negative_ids
-
-    typed = shape_inference.infer_shapes(model)
-    refuse_negative_ids(typed)
-    return typed
+    return with_checked_ids(model)
 
 
 def _ragged(model: ModelProto) -> ModelProto:
