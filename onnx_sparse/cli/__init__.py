@@ -56,6 +56,7 @@ def _commands() -> tuple[_Command, ...]:
     from onnx_sparse.cli import (
         benchmark,
         check,
+        completion,
         convert,
         demo,
         doctor,
@@ -69,7 +70,7 @@ def _commands() -> tuple[_Command, ...]:
         triton,
     )
 
-    return convert, report, run, score, benchmark, replay, check, inspect, tables, triton, ops, doctor, demo
+    return convert, report, run, score, benchmark, replay, check, inspect, tables, triton, ops, doctor, demo, completion
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -248,6 +249,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--debug", action="store_true", help=_DEBUG_HELP)
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show the version and exit")
+    parser.set_defaults(whole_parser=parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in _commands():
         child = commands.add_parser(
