@@ -28,6 +28,9 @@ __all__ = ["main"]
 _INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
 
+#: The length of the longest name of a command with its indentation, behind which the help begins.
+_LONGEST_NAME = 14
+
 _DESCRIPTION = """
 Sparse, segment and embedding operators for ONNX: convert models, run them in ONNX Runtime, inspect them.
 """
@@ -209,6 +212,14 @@ def _behind(error: BaseException | None, kind: type[BaseException]) -> BaseExcep
     return error
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help in which the name of each command and what it does are on one line."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog)
+        self._action_max_length = _LONGEST_NAME  # argparse forgets the indentation of commands
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser that names what a misspelled word may have meant."""
 
@@ -245,7 +256,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="onnx-sparse",
         description=_DESCRIPTION.strip(),
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
     )
     parser.add_argument("--debug", action="store_true", help=_DEBUG_HELP)
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show the version and exit")

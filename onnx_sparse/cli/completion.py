@@ -1,6 +1,6 @@
 """Print a script that completes commands, options, choices and file names in a shell.
 
-Add the line for your shell to its start-up file, or write the script where the shell looks for it.
+Write the script where the shell looks for it, as in the examples, and open a new shell.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from onnx_sparse.cli import output
 NAME = "completion"
 SUMMARY = "print a script for completion in a shell"
 EXAMPLES = """
-eval "$(onnx-sparse completion bash)"                                   # in ~/.bashrc
-onnx-sparse completion zsh > ~/.zfunc/_onnx-sparse                      # a folder in zsh's fpath
+onnx-sparse completion bash > ~/.local/share/bash-completion/completions/onnx-sparse
+onnx-sparse completion zsh > ~/.zfunc/_onnx-sparse  # a folder in zsh's fpath
 onnx-sparse completion fish > ~/.config/fish/completions/onnx-sparse.fish
 """
 

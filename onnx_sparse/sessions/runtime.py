@@ -247,6 +247,12 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         self._has_bfloat16 = bfloat16.needs_conversion(self)
         expect_random_reads(files)
 
+    def __repr__(self) -> str:
+        return display.session_text(self, self._backend)
+
+    def _repr_html_(self) -> str:
+        return display.session_html(self, self._backend)
+
     def __reduce__(self) -> Any:
         if self._opened_with is None:
             raise TypeError(
@@ -268,12 +274,6 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         return list(super().get_input_epdevices())[: len(self.get_inputs())]
 
     @_raises_kernel_errors
-    def __repr__(self) -> str:
-        return display.session_text(self, self._backend)
-
-    def _repr_html_(self) -> str:
-        return display.session_html(self, self._backend)
-
     def run(self, output_names: Sequence[str] | None, input_feed: Any, run_options: Any = None) -> Any:
         """As ONNX Runtime's, with bfloat16 arrays of ml_dtypes.
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-GUIDES = ("tensorflow", "ascend", "openvino", "onnx", "rows", "tables", "serving")
+GUIDES = ("tensorflow", "report", "ascend", "openvino", "onnx", "rows", "tables", "serving")
 #: These need an environment of their own size.
 SEPARATE_GUIDES = ("torch",)
 #: tests/converters/test_entry_points.py runs this one.
