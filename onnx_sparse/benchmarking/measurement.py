@@ -10,7 +10,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,8 @@ from typing import Any
 from onnx_sparse.benchmarking.sources import PROGRAMS, open_model, open_source
 from onnx_sparse.benchmarking.timing import take_turns
 from onnx_sparse.converters.errors import ConversionError, first_line
+from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs
+from onnx_sparse.models.model_files import read_model
 from onnx_sparse.rows.columns import Array
 
 #: What the model is called in results.
@@ -59,27 +61,35 @@ def measure(task: Task, progress: Progress = lambda stage: None) -> Seconds:
     Raises:
         ConversionError: The model or its source does not load, or refuses a batch.
     """
-    runs: dict[str, Callable[[Mapping[str, Array]], object]] = {}
     session = _attempt(f"{task.model} does not load", lambda: open_model(task.model, task.threads, task.backend))
     names = [value.name for value in session.get_inputs()]
-    runs[MODEL] = lambda feeds: session.run(None, feeds)
-    taken = {MODEL: names}
+    runs: dict[str, Callable[[dict[str, Array]], object]] = {MODEL: lambda feeds: session.run(None, feeds)}
+    inputs: dict[str, Callable[[Mapping[str, Array]], dict[str, Array]]] = {MODEL: lambda feeds: _chosen(feeds, names)}
     if task.source is not None:
         program = PROGRAMS.get(task.origin, task.origin)
         own, run = _attempt(
             f"{task.source} does not load in {program}",
             lambda: open_source(task.source or "", task.origin, task.threads, names),
         )
-        runs[program], taken[program] = run, own
+        ragged = RaggedInputs(read_model(task.model), own)  # features that are sparse in the source
+        runs[program], inputs[program] = run, lambda feeds: _chosen(ragged.of_source(feeds), own)
     found: Seconds = {}
     for rows, feeds in task.batches.items():
         progress(f"running {rows:,} row{'s' * (rows != 1)} with {_threads(task.threads)}")
-        given = {name: {k: feeds[k] for k in inputs if k in feeds} for name, inputs in taken.items()}
-        contenders = {name: partial(run, given[name]) for name, run in runs.items()}
+        contenders = {
+            name: partial(run, _attempt(f"{name} has other inputs", partial(inputs[name], feeds)))
+            for name, run in runs.items()
+        }
         for name, contender in contenders.items():
             _attempt(f"{name} refuses a batch of {rows:,} rows", contender)
         found[rows] = take_turns(contenders, task.seconds)
     return found
+
+
+def _chosen(feeds: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:
+    if missing := [name for name in names if name not in feeds]:
+        raise ValueError(f"the model has no input {missing[0]!r}")
+    return {name: feeds[name] for name in names}
 
 
 def _attempt(what: str, step: Callable[[], Any]) -> Any:

@@ -157,7 +157,15 @@ def test_a_source_that_refuses_the_rows_is_named(cli, path, tmp_path):
         source,
     )
     error = cli("benchmark", path, *QUICK, "--batch-sizes", "1", "--source", source).error
-    assert "the ONNX file refuses a batch of 1 rows" in error
+    assert "the ONNX file has other inputs: the model has no input 'z'" in error
+
+
+def test_features_that_were_made_ragged_run_in_the_source_as_they_were(cli, path, tmp_path):
+    ragged = tmp_path / "ragged.onnx"
+    assert cli("convert", path, "-o", ragged, "--features", "ragged").code == 0
+    assert "items_i" not in [value.name for value in onnx.load(ragged).graph.input]
+    result = cli("benchmark", ragged, *QUICK, "--batch-sizes", "3", "--source", path, "--json")
+    assert [line["contender"] for line in result.json["lines"]] == ["onnx_sparse", "the ONNX file"], result.err
 
 
 def test_the_result_prints_and_shows_itself_in_a_notebook():
