@@ -22,6 +22,7 @@ from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs
 from onnx_sparse.models.model_files import read_model
 from onnx_sparse.rows.columns import Array
+from onnx_sparse.schemas.states import states_of
 
 #: What the model is called in results.
 MODEL = "onnx_sparse"
@@ -66,12 +67,15 @@ def measure(task: Task, progress: Progress = lambda stage: None) -> Seconds:
     runs: dict[str, Callable[[dict[str, Array]], object]] = {MODEL: lambda feeds: session.run(None, feeds)}
     inputs: dict[str, Callable[[Mapping[str, Array]], dict[str, Array]]] = {MODEL: lambda feeds: _chosen(feeds, names)}
     if task.source is not None:
+        proto = read_model(task.model)
+        pasts = {state.past for state in states_of(proto)}
+        stateless = [name for name in names if name not in pasts]
         program = PROGRAMS.get(task.origin, task.origin)
         own, run = _attempt(
             f"{task.source} does not load in {program}",
-            lambda: open_source(task.source or "", task.origin, task.threads, names),
+            lambda: open_source(task.source or "", task.origin, task.threads, stateless),
         )
-        ragged = RaggedInputs(read_model(task.model), own)  # features that are sparse in the source
+        ragged = RaggedInputs(proto, own)  # features that are sparse in the source
         runs[program], inputs[program] = run, lambda feeds: _chosen(ragged.of_source(feeds), own)
     found: Seconds = {}
     for rows, feeds in task.batches.items():

@@ -23,7 +23,7 @@ def open_source(path: str, origin: str, threads: int, names: Sequence[str]) -> t
         path: Its file or folder.
         origin: What it is: a key of `PROGRAMS`.
         threads: The number of threads that it may use. TensorFlow takes it once in a process.
-        names: The inputs of the converted model, which those of an IR are in the same order.
+        names: The inputs of the converted model but for its states; those of an IR are in the same order.
 
     Raises:
         ConversionError: It cannot be opened, or a package that it needs is not installed.
@@ -67,7 +67,10 @@ def _openvino(path: str, threads: int, names: Sequence[str]) -> Run:
 
     def run(feeds: Mapping[str, Array]) -> object:
         given = (feeds[name] for name in names)  # by position: OpenVINO may know a tensor by several names
-        return request.infer([v.astype(str) if v.dtype == object else v for v in given], share_inputs=True)
+        try:
+            return request.infer([v.astype(str) if v.dtype == object else v for v in given], share_inputs=True)
+        except RuntimeError as error:  # where it was raised comes first, what is wrong last
+            raise RuntimeError(str(error).strip().splitlines()[-1]) from error
 
     return run
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from openvino_irs import IrBuilder
 
 import onnx_sparse
 from onnx_sparse.benchmarking.benchmark import benchmark
 from onnx_sparse.benchmarking.rows import drawn_batches, first_rows, given_batches
 from onnx_sparse.benchmarking.timing import take_turns
+from onnx_sparse.cli import demo
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.schemas.features import Feature, write_features
 
@@ -30,6 +33,7 @@ g (int64[n,2] items_i, int64[n] items_v, int64[2] items_s, int64[m] path_v, int3
   paths = onnx_sparse.EmbeddingBagOffsetsSum <include_last_offset = "true"> (table, path_v, offsets)
   boxes = Identity (box)
 }"""
+RELU = '<ir_version: 10, opset_import: ["": 18]> g (float[n, 4] input) => (float[n, 4] y) {y = Relu(input)}'
 FEATURES = [
     Feature("items", "sparse", {"indices": "items_i", "values": "items_v", "dense_shape": "items_s"}),
     Feature("path", "ragged", {"values": "path_v", "row_splits": "path_r"}),
@@ -148,6 +152,50 @@ def test_what_is_refused(cli, path, arguments, code, reason):
     result = cli("benchmark", path, *QUICK, *arguments)
     assert result.code == code
     assert code == 2 or reason in result.error
+
+
+def a_saved_model(folder):
+    return next(Path(demo.__file__).parent.rglob("saved_model.pb")).parent
+
+
+def a_network_with_a_state(folder):
+    net = IrBuilder()
+    kind = {"variable_id": "sum", "variable_type": "f32", "variable_shape": "1,16"}
+    x = net.parameter("x", "f32", [1, 16])
+    before = net.layer("ReadValue", "opset6", [net.constant(np.zeros((1, 16), np.float32))], [("f32", [1, 16])], kind)
+    after = net.layer("Add", "opset1", [before, x], [("f32", [1, 16])], {"auto_broadcast": "numpy"})
+    net.layer("Assign", "opset6", [after], [("f32", [1, 16])], kind)
+    net.result(after)
+    return net.save(folder)
+
+
+def a_program_of_torch(folder):
+    torch = pytest.importorskip("torch")
+    rows = torch.export.Dim("rows")
+    program = torch.export.export(torch.nn.ReLU(), (torch.ones(3, 4),), dynamic_shapes=({0: rows},))
+    torch.export.save(program, folder / "relu.pt2")
+    return folder / "relu.pt2"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("package", "make", "program"),
+    [
+        ("tensorflow", a_saved_model, "TensorFlow"),
+        ("openvino", a_network_with_a_state, "OpenVINO"),
+        ("torch", a_program_of_torch, "torch"),
+    ],
+)
+def test_sources_run_in_their_own_programs(cli, tmp_path, package, make, program):
+    pytest.importorskip(package)
+    source, path = make(tmp_path), tmp_path / "model.onnx"
+    if package == "torch":  # whose exporter takes seconds
+        onnx.save(onnx.parser.parse_model(RELU), path)
+    else:
+        assert cli("convert", source, "-o", path).code == 0
+    result = cli("benchmark", path, *QUICK, "--batch-sizes", "2", "--source", source, "--json")
+    assert result.code == 0, result.err
+    assert [line["contender"] for line in result.json["lines"]] == ["onnx_sparse", program]
 
 
 def test_a_source_that_refuses_the_rows_is_named(cli, path, tmp_path):
