@@ -95,6 +95,7 @@ def benchmark(
     model: ModelSource,
     source: str | os.PathLike[str] | None = None,
     *,
+    source_options: Mapping[str, Any] | None = None,
     rows: Mapping[str, Array] | None = None,
     batch_sizes: Sequence[int] | None = None,
     threads: Sequence[int] | None = None,
@@ -113,6 +114,8 @@ def benchmark(
     Args:
         model: A path, ModelProto, bytes or onnx_ir.Model.
         source: The file or folder that the model was converted from, which needs the package that runs it.
+        source_options: What chooses a graph of a source of TensorFlow, as for `convert`: `signature`, `tag`, `inputs`,
+            `outputs`.
         rows: The inputs of a run, whose rows are repeated as needed. Drawn when omitted, with ids in range and one to
             three values in each row of a sparse or ragged feature.
         batch_sizes: The rows of a batch; 1, 32 and 256 when omitted, or those of `rows`.
@@ -131,17 +134,19 @@ def benchmark(
     tell = progress or (lambda stage: None)
     counts = _checked(threads, "threads") or sorted({1, usable_cores()})
     sizes = _checked(batch_sizes, "batch size")
+    origin = "" if source is None else source_of(source)
+    if source_options and origin != "tensorflow":
+        raise ValueError(f"source_options are for sources of TensorFlow: {', '.join(source_options)}")
     if not seconds > 0:
         raise ValueError(f"seconds = {seconds} is not positive")
     machine = this_machine()  # before its load is our own
     with file_of(model) as path:
         tell("drawing rows" if rows is None else "making batches")
         batches = batches_of(path, rows, sizes or BATCH_SIZES if rows is None else sizes, seed)
-        origin = "" if source is None else source_of(source)
         found: list[Line] = []
         for count in counts:
             given = None if source is None else os.fspath(source)
-            task = Task(str(path), backend, given, origin, count, seconds, batches)
+            task = Task(str(path), backend, given, origin, count, seconds, batches, dict(source_options or {}))
             measured = (measure if source is None else measure_apart)(task, tell)
             found += [line for size, runs in measured.items() for line in lines_of(size, count, runs)]
     return Benchmark(

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ class Task:
         threads: How many threads each may use.
         seconds: How long each runs on each batch.
         batches: The inputs, by number of rows.
+        options: What the source's `load` is given.
     """
 
     model: str
@@ -54,6 +55,7 @@ class Task:
     threads: int
     seconds: float
     batches: dict[int, dict[str, Array]]
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def measure(task: Task, progress: Progress = lambda stage: None) -> Seconds:
@@ -73,7 +75,7 @@ def measure(task: Task, progress: Progress = lambda stage: None) -> Seconds:
         program = PROGRAMS.get(task.origin, task.origin)
         own, run = _attempt(
             f"{task.source} does not load in {program}",
-            lambda: open_source(task.source or "", task.origin, task.threads, stateless),
+            lambda: open_source(task.source or "", task.origin, task.threads, stateless, task.options),
         )
         ragged = RaggedInputs(proto, own)  # features that are sparse in the source
         runs[program], inputs[program] = run, lambda feeds: _chosen(ragged.of_source(feeds), own)

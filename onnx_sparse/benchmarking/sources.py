@@ -16,7 +16,9 @@ Run = Callable[[Mapping[str, Array]], object]
 PROGRAMS = {"tensorflow": "TensorFlow", "torch": "torch", "openvino": "OpenVINO", "onnx": "the ONNX file"}
 
 
-def open_source(path: str, origin: str, threads: int, names: Sequence[str]) -> tuple[list[str], Run]:
+def open_source(
+    path: str, origin: str, threads: int, names: Sequence[str], options: Mapping[str, Any]
+) -> tuple[list[str], Run]:
     """The names of a source's inputs, and what runs it.
 
     Args:
@@ -24,25 +26,28 @@ def open_source(path: str, origin: str, threads: int, names: Sequence[str]) -> t
         origin: What it is: a key of `PROGRAMS`.
         threads: The number of threads that it may use. TensorFlow takes it once in a process.
         names: The inputs of the converted model but for its states; those of an IR are in the same order.
+        options: What TensorFlow's `load` is given: a `signature`, for example.
 
     Raises:
         ConversionError: It cannot be opened, or a package that it needs is not installed.
     """
     if origin == "openvino":
         return list(names), _openvino(path, threads, names)
-    openers = {"tensorflow": _tensorflow, "torch": _torch, "onnx": _onnx}
+    if origin == "tensorflow":
+        return _tensorflow(path, threads, options)
+    openers = {"torch": _torch, "onnx": _onnx}
     if origin not in openers:
         raise ConversionError(f"{path}: no program here runs models of the source {origin}")
     return openers[origin](path, threads)
 
 
-def _tensorflow(path: str, threads: int) -> tuple[list[str], Run]:
+def _tensorflow(path: str, threads: int, options: Mapping[str, Any]) -> tuple[list[str], Run]:
     tf = require("tensorflow", "tensorflow")
     from onnx_sparse.converters.tensorflow.load import load
 
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)
-    loaded = load(path)
+    loaded = load(path, **options)
     return [port.name for port in loaded.inputs], lambda feeds: loaded.run(_as_objects(feeds))
 
 

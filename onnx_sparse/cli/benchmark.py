@@ -32,6 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
     parser.add_argument("--source", type=Path, metavar="SRC", help="what MODEL was converted from, to compare with")
+    parser.add_argument("--signature", help="the signature of SRC, if it is a SavedModel (default: serving_default)")
+    parser.add_argument("--tag", help="which graph of SRC, if it is a SavedModel that has several (default: serve)")
     parser.add_argument(
         "-i",
         "--input",
@@ -115,6 +117,7 @@ def _benchmark(arguments: argparse.Namespace, tell: output.Progress) -> int:
             result = benchmark(
                 arguments.model,
                 arguments.source,
+                source_options={name: value for name in ("signature", "tag") if (value := getattr(arguments, name))},
                 rows=rows,
                 batch_sizes=arguments.batch_sizes,
                 threads=arguments.threads,

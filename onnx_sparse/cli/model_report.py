@@ -42,6 +42,8 @@ class Origin:
         verification: How far the answers of both are apart; None if that was not tried.
         verified_inputs: What inputs were taken for.
         notes: What the converter warned of, and what could not be done.
+        options: What the source's `load` is given: a `signature`, for example.
+        is_timed: Whether the source can be loaded once more, to be timed.
     """
 
     source: Path
@@ -51,6 +53,8 @@ class Origin:
     verification: Sequence[Mapping[str, Any]] | None = None
     verified_inputs: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    is_timed: bool = True
 
 
 def picture_of_source(made: Origin, loaded: Any) -> Picture | None:
@@ -200,7 +204,9 @@ def _times(
     from onnx_sparse.cli.ort_errors import ort_message
     from onnx_sparse.converters.errors import ConversionError
 
-    source = made.source if made is not None and is_there(made.origin) else None
+    is_timed = made is not None and made.is_timed and is_there(made.origin)
+    source = made.source if made is not None and is_timed else None
+    options = made.options if made is not None and is_timed else {}
     sizes = None if rows is not None else _BATCH_SIZES
     threads = [usable_cores()]
     try:
@@ -208,7 +214,14 @@ def _times(
             warnings.simplefilter("ignore")
             try:
                 found = benchmark(
-                    path, source, rows=rows, batch_sizes=sizes, threads=threads, seconds=_SECONDS, progress=progress
+                    path,
+                    source,
+                    source_options=options,
+                    rows=rows,
+                    batch_sizes=sizes,
+                    threads=threads,
+                    seconds=_SECONDS,
+                    progress=progress,
                 )
             except ConversionError as error:
                 if source is None:

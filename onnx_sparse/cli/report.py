@@ -9,8 +9,9 @@ shows the graph that the model was converted from, compares the answers of both,
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.watch import watched
@@ -40,6 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.npz|NAME=FILE|NAME=JSON",
         help="rows to time, given as for `run` (default: drawn)",
     )
+    parser.add_argument("--signature", help="the signature of SRC, if it is a SavedModel (default: serving_default)")
+    parser.add_argument("--tag", help="which graph of SRC, if it is a SavedModel that has several (default: serve)")
     parser.add_argument("--no-times", dest="times", action="store_false", help="do not run the model")
 
 
@@ -69,7 +72,8 @@ def _report(arguments: argparse.Namespace, tell: output.Progress) -> int:
             tell(stage)
             show(stage)
 
-        made = None if arguments.source is None else with_source(arguments.model, arguments.source, progress)
+        options = {name: getattr(arguments, name) for name in ("signature", "tag") if getattr(arguments, name)}
+        made = None if arguments.source is None else with_source(arguments.model, arguments.source, options, progress)
         report = gather(arguments.model, made, rows=rows, times=arguments.times, progress=progress)
         size = write(report, arguments.output)
     document = {
@@ -88,23 +92,32 @@ def _report(arguments: argparse.Namespace, tell: output.Progress) -> int:
     return output.DONE
 
 
-def with_source(model: Path, source: Path, progress: output.Progress) -> Origin:
+def with_source(model: Path, source: Path, options: Mapping[str, Any], progress: output.Progress) -> Origin:
     """What is known of a source without another conversion: its picture, and a verification.
 
     Raises:
         CommandError: It cannot be read.
     """
-    from onnx_sparse.cli.convert import detect, verification
+    from onnx_sparse.cli.convert import verification
     from onnx_sparse.cli.convert.conversion import loaded_source, verified
     from onnx_sparse.cli.files.model_file import load_model
     from onnx_sparse.cli.model_report import PACKAGES, Origin, is_there, picture_of_source
+    from onnx_sparse.converters.errors import ConversionError
+    from onnx_sparse.converters.sources import source_of
 
-    made = Origin(source, detect(source))
+    try:
+        made = Origin(source, source_of(source), options=options)
+    except ConversionError as error:
+        raise output.CommandError(error) from error
+    if options and made.origin != "tensorflow":
+        raise output.UsageError(f"{', '.join(options)}: only a SavedModel has that")
     progress(f"reading {source}")
-    loaded = loaded_source(made.origin, source)
+    loaded = loaded_source(made.origin, source, options)
     made.picture = picture_of_source(made, loaded)
     if not is_there(made.origin):
-        made.notes.append(f"not verified: {PACKAGES.get(made.origin, made.origin)} is not installed")
+        package = PACKAGES.get(made.origin)
+        why = f"{package} is not installed" if package else f"no program here runs models of the source {made.origin}"
+        made.notes.append(f"not verified: {why}")
         return made
     progress("verifying")
     lines: dict[str, str] = {}

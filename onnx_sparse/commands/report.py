@@ -18,6 +18,7 @@ def report(
     model: ModelSource,
     source: str | os.PathLike[str] | None = None,
     *,
+    source_options: Mapping[str, Any] | None = None,
     rows: Mapping[str, Any] | None = None,
     times: bool = True,
     progress: Callable[[str], None] | None = None,
@@ -30,6 +31,7 @@ def report(
         model: A path, ModelProto, bytes or onnx_ir.Model.
         source: The file or folder that it was converted from: then the page also has its graph, compares the answers
             of both, and times both, as far as the package that runs it is installed.
+        source_options: What chooses a graph of a source of TensorFlow: `signature`, `tag`, `inputs`, `outputs`.
         rows: The inputs of a run to be timed; drawn when omitted.
         times: Whether to run the model.
         progress: Called with what is being done.
@@ -43,5 +45,5 @@ def report(
 
     tell = progress or (lambda stage: None)
     with raised(), file_of(model) as path:
-        made = None if source is None else with_source(path, Path(source), tell)
+        made = None if source is None else with_source(path, Path(source), source_options or {}, tell)
         return gather(path, made, rows=rows, times=times, progress=tell)

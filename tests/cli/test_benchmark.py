@@ -193,9 +193,18 @@ def test_sources_run_in_their_own_programs(cli, tmp_path, package, make, program
         onnx.save(onnx.parser.parse_model(RELU), path)
     else:
         assert cli("convert", source, "-o", path).code == 0
-    result = cli("benchmark", path, *QUICK, "--batch-sizes", "2", "--source", source, "--json")
+    given = ("benchmark", path, *QUICK, "--batch-sizes", "2", "--source", source)
+    result = cli(*given, "--json")
     assert result.code == 0, result.err
     assert [line["contender"] for line in result.json["lines"]] == ["onnx_sparse", program]
+    if package == "tensorflow":
+        assert "'other'" in cli(*given, "--signature", "other").error
+
+
+def test_a_signature_is_for_tensorflow(cli, path):
+    assert (
+        "source_options are for sources of TensorFlow" in cli("benchmark", path, "--source", path, "--tag", "x").error
+    )
 
 
 def test_a_source_that_refuses_the_rows_is_named(cli, path, tmp_path):

@@ -149,6 +149,13 @@ def test_what_is_refused(cli, segment_max, arguments, reason):
     assert reason in cli("report", segment_max, *arguments).error
 
 
+def test_the_signature_of_a_source_is_chosen(cli, segment_max, tmp_path):
+    saved_model = next(Path(demo.__file__).parent.rglob("saved_model.pb")).parent
+    given = ("report", segment_max, "-o", tmp_path / "report.html", "--signature", "other", "--source")
+    assert "'other'" in cli(*given, saved_model).error
+    assert "only a SavedModel has that" in cli(*given, segment_max).err
+
+
 def test_a_report_never_replaces_the_model(cli, segment_max):
     before = segment_max.read_bytes()
     assert cli("report", segment_max, "-o", segment_max).code == 2

@@ -267,6 +267,9 @@ def _write_report(
     made.rules = conversion.report.document().get("rules")
     made.verification = None if records is None else [verification.document(record) for record in records]
     made.verified_inputs = conversion.input_lines
+    made.options, made.is_timed = conversion.load_options
+    if not made.is_timed:
+        made.notes.append("the source is not timed: it needs the modules of --import")
     write(gather(arguments.output, made, progress=progress), arguments.report)
 
 

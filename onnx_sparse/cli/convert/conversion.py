@@ -104,6 +104,14 @@ class Conversion:
         return model
 
     @property
+    def load_options(self) -> tuple[dict[str, Any], bool]:
+        """What loads the source once more in another process, and whether it can be loaded there."""
+        if self.origin != "tensorflow":
+            return {}, True
+        given = {name: value for name, value in self._options.of_source.items() if value}
+        return given, not given.pop("custom_objects", None)
+
+    @property
     def loaded(self) -> Any:
         """The source as its converter has read it."""
         return self._source
@@ -124,7 +132,7 @@ class Conversion:
         return records
 
 
-def loaded_source(origin: str, path: Path) -> Any:
+def loaded_source(origin: str, path: Path, options: Mapping[str, Any]) -> Any:
     """A source as its converter reads it; the path itself of one that has no such form.
 
     Raises:
@@ -134,7 +142,7 @@ def loaded_source(origin: str, path: Path) -> Any:
         return _read_onnx(path)
     if origin not in ("tensorflow", "torch"):
         return path
-    return _converted(origin, _converter(origin).load, path)
+    return _converted(origin, _converter(origin).load, path, **options)
 
 
 def verified(
