@@ -116,6 +116,14 @@ class Attempts:
         taken = (entry for entry in more if entry.refusal is None)
         return attempts + [replace(entry, is_odd=True, is_short=self._is_short(entry.batch)) for entry in taken]
 
+    def of_rows(self, count: int | None) -> Attempt:
+        """An ordinary batch of so many rows, or of a few if None, in the layout that was found so far.
+
+        A model that states its number of rows, or that of its segments, gets that number.
+        """
+        layout = self._layout if count is None else self._layout.with_size(ROWS, count)
+        return self._attempt(KINDS[0], self._seed, layout)
+
     def _attempt(self, kind: str, seed: int, layout: Layout) -> Attempt:
         """Run the source on a generated batch; if it is refused, on a more careful one."""
         first = self.of(self._sampler.batch(kind, seed, layout))

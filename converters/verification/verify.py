@@ -161,6 +161,17 @@ def example_inputs(model: ModelProto, *, seed: int = 0, tables: Mapping[str, Arr
     Returns:
         One array per input; strings as objects of type str, messages as objects of type `Message`.
     """
+    (feeds,) = example_batches(model, (None,), seed=seed, tables=tables)
+    return feeds
+
+
+def example_batches(
+    model: ModelProto, rows: Sequence[int | None], *, seed: int = 0, tables: Mapping[str, Array] | None = None
+) -> list[dict[str, Array]]:
+    """Inputs for several runs of a model: ordinary batches of these numbers of rows, None for a few.
+
+    A model that states its number of rows gets that number. Otherwise as `example_inputs`.
+    """
     names = [value.name for value in model.graph.input]
     ragged = RaggedInputs(model, names)
     sampler = Sampler(model, recorded_specs(model))
@@ -175,8 +186,9 @@ def example_inputs(model: ModelProto, *, seed: int = 0, tables: Mapping[str, Arr
             return outputs
 
         settle(sampler, lambda names, batch: run((tuple(names), batch)), seed)
-        first, *_ = Attempts(sampler, run_model, seed).some(1)
-    return first.batch.feeds
+        attempts = Attempts(sampler, run_model, seed)
+        attempts.some(1)
+        return [attempts.of_rows(count).batch.feeds for count in rows]
 
 
 def _given(feeds: Mapping[str, Array], inputs: Sequence[str]) -> Batch:

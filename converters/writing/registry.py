@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
 from onnx_sparse.converters.tensor import Tensor
@@ -54,6 +56,33 @@ def import_handlers(package: str, path: Iterable[str]) -> None:
     """Import every module of a package, so that its handlers are registered: `import_handlers(__name__, __path__)`."""
     for module in pkgutil.iter_modules(path):
         importlib.import_module(f"{package}.{module.name}")
+
+
+#: The group of the entry points by which other packages bring handlers.
+ENTRY_POINTS = "onnx_sparse.handlers"
+
+
+def load_entry_points(source: str) -> None:
+    """Import the modules of other packages that register handlers of a source.
+
+    A package names them in the group `onnx_sparse.handlers`; the name of an entry point is that of the source, and may
+    go on after a dot. One that cannot be loaded is warned of, and the others are loaded.
+
+    Args:
+        source: `tensorflow`, `torch`, `openvino`, `atb` or `ge`.
+    """
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name.partition(".")[0] != source:
+            continue
+        try:
+            point.load()
+        except Exception as error:  # whatever the module raises
+            package = point.dist.name if point.dist is not None else "an installed package"
+            warnings.warn(
+                f"the handlers of {package} are not loaded: entry point {point.name} = {point.value}: "
+                f"{type(error).__name__}: {error}",
+                stacklevel=2,
+            )
 
 
 HandlerType = TypeVar("HandlerType", bound=Handler)

@@ -29,6 +29,9 @@ __all__ = ["main"]
 _INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
 
+#: The length of the longest name of a command with its indentation, behind which the help begins.
+_LONGEST_NAME = 14
+
 _DESCRIPTION = """
 Sparse, segment and embedding operators for ONNX: convert models, run them in ONNX Runtime, inspect them.
 """
@@ -54,9 +57,28 @@ class _Command(Protocol):
 
 
 def _commands() -> tuple[_Command, ...]:
-    from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, replay, run, score, serve, tables, triton
+    from onnx_sparse.cli import (
+        benchmark,
+        check,
+        completion,
+        convert,
+        demo,
+        doctor,
+        inspect,
+        ops,
+        replay,
+        report,
+        run,
+        score,
+        serve,
+        tables,
+        triton,
+    )
 
-    return convert, run, score, serve, replay, check, inspect, tables, triton, ops, doctor, demo
+    return (
+        *(convert, report, run, score, serve, benchmark, replay, check, inspect, tables, triton),
+        *(ops, doctor, demo, completion),
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -200,6 +222,14 @@ def _behind(error: BaseException | None, kind: type[BaseException]) -> BaseExcep
     return error
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help in which the name of each command and what it does are on one line."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog)
+        self._action_max_length = _LONGEST_NAME  # argparse forgets the indentation of commands
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are three lines at most: what is wrong, what may have been meant, where help is.
 
@@ -257,10 +287,11 @@ def _parser() -> argparse.ArgumentParser:
         prog="onnx-sparse",
         description=_DESCRIPTION.strip(),
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
     )
     parser.add_argument("--debug", action="store_true", help=_DEBUG_HELP)
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show the version and exit")
+    parser.set_defaults(whole_parser=parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in _commands():
         child = commands.add_parser(

@@ -31,10 +31,10 @@ BACKENDS = {
 
 def native_library() -> str | None:
     """The path of the native library; None where this installation has none."""
-    import onnx_sparse
+    from onnx_sparse.sessions.runtime import get_library_path
 
     try:
-        return onnx_sparse.get_library_path()
+        return get_library_path()
     except FileNotFoundError:
         return None
 
@@ -53,10 +53,10 @@ def chosen_backend(asked: str) -> str:
 
 def canonical_obstacle(model: ModelProto) -> str | None:
     """What keeps the model from canonical form, to which a session with Python kernels brings it first."""
-    import onnx_sparse
+    from onnx_sparse.models.canonical import canonicalize
 
     try:
-        onnx_sparse.canonicalize(model)
+        canonicalize(model)
     except Exception as error:  # inference and the inliner raise exceptions of their own on broken models
         return one_line(error)
     return None

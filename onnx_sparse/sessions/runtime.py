@@ -35,7 +35,7 @@ from onnx_sparse.models.model_files import (
 from onnx_sparse.native.errors import kernel_error_message, raise_kernel_error
 from onnx_sparse.native.location import library_path
 from onnx_sparse.python.guard import Run
-from onnx_sparse.sessions import bfloat16, pending_callbacks
+from onnx_sparse.sessions import bfloat16, display, pending_callbacks
 from onnx_sparse.sessions.onnxruntime_packages import installation_problem
 from onnx_sparse.sessions.random_access import data_files, expect_random_reads
 
@@ -217,7 +217,8 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         if _config_entry(options, _TENSORS_ENTRY):
             raise ValueError("these session options hold the tensors of a large model; another session needs new ones")
         register(options, backend)
-        is_native = _config_entry(options, _BACKEND_ENTRY) == "native"
+        self._backend = _config_entry(options, _BACKEND_ENTRY)
+        is_native = self._backend == "native"
         source = _source(given, options, is_native=is_native)
         tensors: dict[str, Any] = {}
         if isinstance(source, ModelProto):
@@ -252,6 +253,12 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
                 super().__init__(flat.SerializeToString(), options, providers, **kwargs)
         self._has_bfloat16 = bfloat16.needs_conversion(self)
         expect_random_reads(files)
+
+    def __repr__(self) -> str:
+        return display.session_text(self, self._backend)
+
+    def _repr_html_(self) -> str:
+        return display.session_html(self, self._backend)
 
     def __reduce__(self) -> Any:
         if self._opened_with is None:

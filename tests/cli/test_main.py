@@ -17,7 +17,10 @@ import pytest
 
 from onnx_sparse.cli import check, main, output
 
-COMMANDS = ("convert", "run", "score", "replay", "check", "inspect", "tables", "triton", "ops", "doctor", "demo")
+COMMANDS = (
+    *("convert", "report", "run", "score", "benchmark", "replay", "check", "inspect", "tables", "triton", "ops"),
+    *("doctor", "demo", "completion"),
+)
 
 
 def start(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
