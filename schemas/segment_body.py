@@ -28,6 +28,9 @@ END = 2**62
 #: How many numbers a row is taken to have where that is not known.
 _USUAL_WIDTH = 64
 
+#: Rows of fewer numbers are scattered as fast as they are sorted into blocks.
+_NARROW = 8
+
 #: How many segments for each entry are too many to look at the lengths of all.
 _SPARSEST = 8
 
@@ -183,7 +186,8 @@ class Segments:
         b, width = self.b, self._width()
         fewest = FEWEST_NUMBERS // (width or _USUAL_WIDTH)
         entries = [size for size in (b.size("indices"), b.size("data")) if size is not None]
-        if dtype not in TYPES or self.inner == () or width == 0 or (entries and max(entries) <= fewest):
+        is_narrow = self.inner == () or (width is not None and width < _NARROW)
+        if dtype not in TYPES or is_narrow or (entries and max(entries) <= fewest):
             return scattered(self)
         count = b.Shape(self.ids)
         are_many = b.And(b.Less(b.constant([fewest]), count), b.Less(self.size, b.Mul(count, b.constant([_SPARSEST]))))
