@@ -93,6 +93,7 @@ def _extremum_body(b: Body, reduction: str, initial: float) -> None:
 
 UNSORTED_SEGMENT_SUM = Op(
     name="UnsortedSegmentSum",
+    reduction="sum",
     summary="Sums the slices of each segment, with ids in any order.",
     semantics=_COMMON_SEMANTICS + "\n- An empty segment is 0. Integer sums wrap.",
     source="tf.raw_ops.UnsortedSegmentSum",
@@ -113,6 +114,7 @@ UNSORTED_SEGMENT_SUM = Op(
 
 UNSORTED_SEGMENT_MEAN = Op(
     name="UnsortedSegmentMean",
+    reduction="mean",
     summary="Averages the slices of each segment, with ids in any order.",
     semantics=_COMMON_SEMANTICS
     + "\n- An empty segment is 0. For integers the sum wraps in T and the division truncates toward zero.",
@@ -140,6 +142,7 @@ UNSORTED_SEGMENT_MEAN = Op(
 
 UNSORTED_SEGMENT_MAX = Op(
     name="UnsortedSegmentMax",
+    reduction="max",
     summary="Takes the maximum of the slices of each segment, with ids in any order.",
     semantics=_COMMON_SEMANTICS
     + "\n- The reduction starts from a value that is also the result for an empty segment. With `initial` = `LOWEST` "
@@ -170,6 +173,7 @@ UNSORTED_SEGMENT_MAX = Op(
 
 UNSORTED_SEGMENT_MIN = Op(
     name="UnsortedSegmentMin",
+    reduction="min",
     summary="Takes the minimum of the slices of each segment, with ids in any order.",
     semantics=_COMMON_SEMANTICS
     + "\n- The reduction starts from a value that is also the result for an empty segment. With `initial` = `HIGHEST` "
@@ -193,6 +197,7 @@ UNSORTED_SEGMENT_MIN = Op(
 
 UNSORTED_SEGMENT_PROD = Op(
     name="UnsortedSegmentProd",
+    reduction="prod",
     summary="Multiplies the slices of each segment, with ids in any order.",
     semantics=_COMMON_SEMANTICS + "\n- An empty segment is 1. Integer products wrap.",
     source="tf.raw_ops.UnsortedSegmentProd",
