@@ -21,6 +21,7 @@ from onnx_sparse.converters.rewriting.checked_ids import is_lookup, refuse_negat
 from onnx_sparse.converters.rewriting.rules.stacks import StackByReshape
 from onnx_sparse.converters.torch.handlers import HANDLERS
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
+from onnx_sparse.converters.torch.neutral_elements import compared_exactly
 from onnx_sparse.converters.torch.reductions import correct_reductions
 from onnx_sparse.converters.torch.reshapes import state_inferred_sizes
 from onnx_sparse.converters.torch.source import Source, load
@@ -206,7 +207,7 @@ def _exported(source: Source, opset_version: int, given: Mapping[Any, Callable[.
     table, failed = dict(given), dict[Any, UnsupportedNode]()
     while True:
         try:
-            with quietly():
+            with quietly(), compared_exactly():
                 exported = torch.onnx.export(
                     source.program,
                     dynamo=True,
