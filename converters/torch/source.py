@@ -61,6 +61,17 @@ class Source:
         Raises:
             Exception: Whatever torch raises if it refuses the batch.
         """
+        return self._run(self.module, feeds)
+
+    def guard(self, feeds: Mapping[str, Array]) -> str:
+        """Why the program refuses a batch that the module takes, in one line; empty if it takes it."""
+        try:
+            self._run(self.program.module(), feeds)
+        except Exception as error:  # whatever torch raises
+            return first_line(error)
+        return ""
+
+    def _run(self, module: Callable[..., Any], feeds: Mapping[str, Array]) -> list[Array]:
         torch = require("torch")
         pytree = torch.utils._pytree
         given = [
@@ -69,7 +80,7 @@ class Source:
         ]
         positional, named = pytree.tree_unflatten(given, self.program.call_spec.in_spec)
         with torch.no_grad():
-            made = self.module(*positional, **named)
+            made = module(*positional, **named)
         # Numbers that depend on the inputs are outputs, too: sizes, which are int64, and elements, float32 or bool.
         return [to_numpy(torch.as_tensor(value)) for value in pytree.tree_leaves(made) if value is not None]
 

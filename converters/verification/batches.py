@@ -205,6 +205,7 @@ def compare_batches(
     computed: Collection[str] = (),
     random: Collection[str] = (),
     source_checks: bool = True,
+    guards: Callable[[Mapping[str, Array]], str] | None = None,
 ) -> list[Record]:
     """Compare source and model on all batches: one record per output.
 
@@ -218,6 +219,7 @@ def compare_batches(
         random: The outputs whose values are random: only their types and shapes are compared.
         source_checks: Whether the source refuses sizes that do not fit. Of one that computes something with them,
             batches of odd sizes that the model refuses do not count.
+        guards: Why what was converted refuses a batch that the source takes, or empty text.
     """
     records: dict[str, Record] = {}
     notes = _refusals(attempts)
@@ -234,6 +236,9 @@ def compare_batches(
                 continue
             if batch.has_rows and not ended and not any(value.size for value in expected):
                 notes.append(f"{note}; the source's outputs are empty there")
+                continue
+            if guards is not None and not ended and (guard := guards(batch.feeds)):
+                notes.append(f"{note}; so does the traced program: {guard}")
                 continue
             pairs = zip(outputs, expected, strict=True)
             found = [

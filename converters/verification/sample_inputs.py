@@ -164,7 +164,8 @@ class Sampler:
         """The inputs of one run; the same seed gives the same.
 
         Args:
-            careful: Whether to leave out values that are likely to be refused: words that a table does not have.
+            careful: Whether to leave out values that are likely to be refused: words that a table does not have, and
+                ids beyond what they index.
         """
         return _Drawing(self, np.random.default_rng(seed), kind, layout, careful=careful).batch()
 
@@ -364,7 +365,7 @@ class _Drawing:
         if is_integer or bound is not None or origin in values.constraints.bounds:
             free = _PROBED_IDS if self.kind == PROBE else _IDS
             legal = values.range_of(origin, bound, free)
-            drawn = values.integers(self.rng, origin, shape, legal, numpy_dtype(dtype))
+            drawn = values.integers(self.rng, origin, shape, legal, numpy_dtype(dtype), careful=self.careful)
             return np.sort(drawn, axis=0) if drawn.ndim and origin in values.constraints.ascending else drawn
         return values.floats(self.rng, origin, shape)
 

@@ -65,9 +65,19 @@ class Values:
         return [*words, *joined]
 
     def integers(
-        self, rng: np.random.Generator, origin: Origin, shape: Sequence[int], legal: tuple[int, int], dtype: Any
+        self,
+        rng: np.random.Generator,
+        origin: Origin,
+        shape: Sequence[int],
+        legal: tuple[int, int],
+        dtype: Any,
+        *,
+        careful: bool,
     ) -> Array:
-        """Integers of a range, among them its ends and what the model compares with, as far as that is legal."""
+        """Integers of a range, among them its ends and what the model compares with, as far as that is legal.
+
+        Careful ones are all of the range, also where the model's constraints do not state it.
+        """
         low, end = legal
         drawn = rng.integers(low, end, shape)
         kinds = np.iinfo(dtype) if np.issubdtype(dtype, np.integer) else None
@@ -75,7 +85,9 @@ class Values:
         if kinds is not None:
             compared = [n for n in compared if kinds.min <= n <= kinds.max]
         if origin in self.constraints.bounds:
-            compared = [low, end - 1, *(n for n in compared if low <= n < end)]
+            compared = [low, end - 1, *compared]
+        if careful or origin in self.constraints.bounds:
+            compared = [n for n in compared if low <= n < end]
         return _with(rng, drawn, compared)
 
     def floats(self, rng: np.random.Generator, origin: Origin, shape: Sequence[int]) -> Array:
