@@ -25,6 +25,7 @@ _SIGNS = {
     "torch refuses": "-",
     "program refuses": "guarded",
     "program differs": "traced",
+    "rounding": "≈",
 }
 
 _HELP = """\
@@ -36,9 +37,10 @@ examples:
 
 Each module is built with random weights, exported with dynamic sizes, and run in torch and in ONNX Runtime on a batch
 of each kind. "=" is equal, "-" is a batch that torch itself refuses, "guarded" one that only torch.export's program
-refuses, and "traced" one of which that program makes what ONNX Runtime makes of it. A module without an equal batch
-that has rows counts as wrong, and so does one that `verify` finds to differ. The exit status is 1 if a module is wrong,
-and 2 for a wrong command.
+refuses, and "traced" one of which that program makes what ONNX Runtime makes of it. "≈" differs, and ONNX Runtime is
+about as near to what torch computes in float64 as torch is. A module without an equal batch that has rows counts as
+wrong, and so does one that `verify` finds to differ. The exit status is 1 if a module is wrong, and 2 for a wrong
+command.
 """
 
 
@@ -78,9 +80,13 @@ Each module is built with random weights, exported with dynamic sizes, and compa
 several rows, of one row, of no rows, with rows whose features are all empty (graphs without edges), and of extremes
 (one very long row, the smallest and largest ids, many times). "=" is equal, "-" is a batch that torch itself
 refuses, "guarded" one that the program of torch.export refuses, though the module does not, and "traced" one for which
-the module takes another branch than the one that torch.export has traced. `verify`, which makes
-inputs of its own, says "ok" after as many batches with rows as stand in brackets. The times are medians of runs of
-a batch of 256 rows or nodes with one thread each, in turn.
+the module takes another branch than the one that torch.export has traced. "≈" differs, and ONNX Runtime is about as
+near to what torch computes in float64 as torch itself. `verify`, which makes inputs of its own, says "ok" after as many
+batches with rows as stand in brackets. The times are medians of runs of a batch of 256 rows or nodes with one thread
+each, in turn.
+
+"torch.export refuses" is a module that torch.export does not trace, in none of its ways, or cannot decompose. Most of
+these branch on values of their inputs.
 """
 
 

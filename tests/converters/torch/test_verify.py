@@ -185,9 +185,11 @@ def test_lengths_of_bags_of_several_features(features: int) -> None:
         sizes = [size.item() for size in by_feature.sum(1).unbind()]
         parts = torch.split_with_sizes(ids, sizes)
         ends = F.pad(by_feature.cumsum(1), (1, 0)).unbind()
-        return torch.cat([F.embedding_bag(i, TABLE, e, include_last_offset=True) for i, e in zip(parts, ends)], 1)
+        pairs = zip(parts, ends, strict=True)
+        return torch.cat([F.embedding_bag(ids, TABLE, end, include_last_offset=True) for ids, end in pairs], 1)
 
     args = torch.tensor([3, 1, 4, 1]), torch.tensor([2, 0, 1, 1, 0, 0])
     bags = program(call, *args, dynamic=[{0: MANY}] * 2)
     (record,) = verify(bags, convert(bags))
-    assert record.ok and record.batches >= 3, record
+    assert record.ok, record
+    assert record.batches >= 3
