@@ -19,6 +19,14 @@ _GAVE_UP_AT = re.compile(r"The following call raised this error:\n *File \"(.*?)
 #: What torch.export says of an output that is no tensor: a stand-in.
 _STAND_IN_RETURNED = re.compile(r"onnx_sparse\.converters\.torch\.\w+\.\w+'> in output")
 
+#: What torch.export says of modules of torch.ao.nn.quantized, which keep their weights in objects of torch's own.
+_PACKED = re.compile(r"PackedParams|\(ScriptObject\)")
+
+_PACKED_REFUSAL = (
+    "a quantized module keeps its weights in an object that torch.export does not read; export the module before it is "
+    "quantized, and quantize the tables of the file: onnx_sparse.quantize_tables, or convert --tables int8"
+)
+
 #: How many lines of torch.export's message make its reason, where the first one only announces it.
 _REASON_LINES = 6
 
@@ -77,6 +85,8 @@ def _refusal(error: Exception) -> str:
         )
     if _STAND_IN_RETURNED.search(text):
         return "a sparse or nested tensor as an output is not converted; return to_dense(), or its values"
+    if _PACKED.search(text):
+        return _PACKED_REFUSAL
     place = _GAVE_UP_AT.search(text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines and lines[0].endswith(":"):  # what follows is the reason

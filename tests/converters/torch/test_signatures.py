@@ -94,10 +94,19 @@ def reads_a_maximum() -> tuple[Any, tuple[Any, ...], Any]:
     return Module(call), EXAMPLE, None
 
 
+def quantized_bags() -> tuple[Any, tuple[Any, ...], Any]:
+    bags = torch.ao.nn.quantized.EmbeddingBag(10, 4, mode="sum", dtype=torch.quint8)
+    return bags, (torch.tensor([3, 1]), torch.tensor([0, 1])), ({0: MANY}, {0: MANY})
+
+
 @pytest.mark.parametrize(
     ("case", "reason"),
-    [(gru, r"size\(\)\[1\] is declared dynamic, but its code makes it always 4"), (reads_a_maximum, r"ids\.max\(\)")],
-    ids=["a constant size", "a value of a tensor"],
+    [
+        (quantized_bags, r"before it is quantized.*quantize_tables"),
+        (gru, r"size\(\)\[1\] is declared dynamic, but its code makes it always 4"),
+        (reads_a_maximum, r"ids\.max\(\)"),
+    ],
+    ids=["a quantized module", "a constant size", "a value of a tensor"],
 )
 def test_why_torch_refuses_is_said_in_one_line(case: Callable[[], Any], reason: str, capfd: Any) -> None:
     module, example, dynamic = case()
