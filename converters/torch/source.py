@@ -92,7 +92,7 @@ def load(source: Any) -> Source:
         source: A `.pt2` file that `torch.export.save` wrote, or an ExportedProgram.
 
     Raises:
-        ConversionError: torch is not installed, or the file cannot be read.
+        ConversionError: torch is not installed, the file cannot be read, or the program is a draft with guesses.
     """
     torch = require("torch")
     if isinstance(source, Source):
@@ -106,10 +106,26 @@ def load(source: Any) -> Source:
             raise ConversionError(f"{path} cannot be read as an ExportedProgram: {first_line(error)}") from error
         return Source(program, program.module(), path.name)
     if isinstance(source, torch.export.ExportedProgram):
+        _refuse_guesses(source)
         return Source(source, source.module(), "the program")
     raise ConversionError(
         f"an object of type {type(source).__name__} is not a path or ExportedProgram; `export` takes a Module"
     )
+
+
+def _refuse_guesses(program: Any) -> None:
+    """Refuse a draft that is right only for inputs whose values decide as the example's do.
+
+    Raises:
+        ConversionError: torch.export.draft_export could not know a value that the module branches on.
+    """
+    failures = getattr(getattr(program, "_report", None), "failures", ())
+    guesses = [str(f.data.get("expr", "")) for f in failures if f.failure_type.name == "DATA_DEPENDENT_ERROR"]
+    if guesses:
+        raise ConversionError(
+            f"the program is a draft that takes {', '.join(guesses)} of the example for that of every input; state it "
+            "with torch._check, or branch with torch.cond, and export with torch.export.export"
+        )
 
 
 def to_torch(array: Array) -> Any:
