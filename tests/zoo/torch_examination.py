@@ -97,7 +97,7 @@ def _vary_weights(module: Any) -> None:
 
     for weight in module.parameters():
         if weight.dim() > 1 and weight.is_floating_point() and weight.std() < _LEAST_DEVIATION:
-            weight.data.normal_(0, 0.3)
+            weight.data.normal_(0, 0.1)
     for part in module.modules():
         if isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and part.running_mean is not None:
             part.running_mean.normal_(0, 0.1)

@@ -63,7 +63,8 @@ def _columns(history: str, combiner: str = "mean") -> list[Any]:
 def _matrix(of: Any, *features: Any) -> Any:
     import torch
 
-    return of(torch.cat([feature.float() for feature in features], 1))
+    dtype = next(of.parameters()).dtype
+    return of(torch.cat([feature.to(dtype) for feature in features], 1))
 
 
 def _pooled(build: Build) -> Any:
