@@ -228,6 +228,7 @@ def compare_batches(
     computed: Collection[str] = (),
     random: Collection[str] = (),
     source_checks: bool = True,
+    guards: Callable[[Mapping[str, Array]], str] | None = None,
 ) -> list[Record]:
     """Compare source and model on all batches: one record per output.
 
@@ -242,6 +243,7 @@ def compare_batches(
         source_checks: Whether the source refuses sizes that do not fit. Of one that computes something with them,
             batches of odd sizes or no rows do not count that the model refuses, that have no elements, or of which it
             makes outputs of other shapes.
+        guards: Why what was converted refuses a batch that the source takes, or empty text.
     """
     records: dict[str, Record] = {}
     notes = _refusals(attempts)
@@ -262,6 +264,9 @@ def compare_batches(
                 continue
             if batch.has_rows and not ended and not any(value.size for value in expected):
                 notes.append(f"{note}; the source's outputs are empty there")
+                continue
+            if guards is not None and not ended and (guard := guards(batch.feeds)):
+                notes.append(f"{note}; so does the traced program: {guard}")
                 continue
             pairs = zip(outputs, expected, strict=True)
             found = [

@@ -76,7 +76,8 @@ class Values:
     ) -> Array:
         """Integers of a range, among them its ends and what the model compares with, as far as that is legal.
 
-        Careful ones are not negative, and below the largest that the model compares with: a source may assert that.
+        Careful ones are of the range, also where the model's constraints do not state it, and those that the model
+        compares with are not negative and below the largest: a source may assert that.
         """
         low, end = legal
         drawn = rng.integers(low, end, shape)
@@ -87,7 +88,9 @@ class Values:
         if careful and compared:  # for a number there are its neighbors, too
             compared = [n for n in compared if 0 <= n < max(compared) - 1]
         if origin in self.constraints.bounds:
-            compared = [low, end - 1, *(n for n in compared if low <= n < end)]
+            compared = [low, end - 1, *compared]
+        if careful or origin in self.constraints.bounds:
+            compared = [n for n in compared if low <= n < end]
         return _with(rng, drawn, compared)
 
     def floats(self, rng: np.random.Generator, origin: Origin, shape: Sequence[int]) -> Array:

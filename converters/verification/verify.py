@@ -52,6 +52,8 @@ class Description:
         config: Entries of the configuration of ONNX Runtime's session, by which the model is run.
         steps: For a source with states, the inputs of the steps of a batch that it has run. `outputs` are then those of
             all steps, and the states after the last one.
+        guards: For a source that was traced before it was converted: why the trace refuses a batch that the source
+            takes, or empty text. Such a batch is noted if ONNX Runtime refuses it, too.
     """
 
     program: str
@@ -62,6 +64,7 @@ class Description:
     checks_sizes: bool = True
     config: Mapping[str, str] = field(default_factory=dict)
     steps: Callable[[Mapping[str, Array]], list[dict[str, Array]]] | None = None
+    guards: Callable[[Mapping[str, Array]], str] | None = None
 
 
 def verify(
@@ -147,6 +150,7 @@ def verify(
             computed=half_floats(described),
             random=random_outputs(described),
             source_checks=description.checks_sizes,
+            guards=description.guards,
         )
 
 
