@@ -7,6 +7,7 @@ only. Schemas, shape inference, function bodies and documentation are derived he
 from __future__ import annotations
 
 from onnx_sparse.schemas import (
+    csv_parsing,
     embedding,
     embedding_bag,
     example_parsing,
@@ -27,6 +28,7 @@ __all__ = [
     "FAMILIES",
     "OPS",
     "OPSET_VERSION",
+    "STRING_FAMILIES",
     "Attribute",
     "Example",
     "Family",
@@ -52,7 +54,13 @@ FAMILIES: tuple[Family, ...] = tuple(
         hashing,
         strings,
         example_parsing,
+        csv_parsing,
     )
+)
+
+#: The families whose operators look at the bytes of strings, which neither standard ONNX nor OpenVINO can.
+STRING_FAMILIES: tuple[Family, ...] = tuple(
+    module.FAMILY for module in (hashing, strings, example_parsing, csv_parsing)
 )
 
 #: Every operator by name.

@@ -4,6 +4,7 @@
 """
 
 from onnx_sparse.reference import (
+    csv_parsing,
     embedding,
     embedding_bag,
     example_parsing,
@@ -20,6 +21,7 @@ from onnx_sparse.reference.implementation import FUNCTIONS, evaluate
 
 __all__ = [
     "FUNCTIONS",
+    "csv_parsing",
     "embedding",
     "embedding_bag",
     "evaluate",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+from contract.csv_records import legal_csv_inputs
 from contract.example_messages import legal_inputs, legal_sequence_inputs
 from hypothesis import strategies as st
 
@@ -23,6 +24,13 @@ LONG = 40
 
 #: What an optional input may be.
 OPTIONAL = ("absent", "sentinel", "given")
+
+#: What draws the inputs of operators whose strings have a syntax, by operator, for a node with some attributes.
+DRAWN: dict[str, Callable[[np.random.Generator, Mapping[str, str]], Arguments]] = {
+    "ParseExample": lambda random, attributes: legal_inputs(random),
+    "ParseSequenceExample": lambda random, attributes: legal_sequence_inputs(random),
+    "DecodeCSV": lambda random, attributes: legal_csv_inputs(random, attributes["quoting"]),
+}
 
 #: The possible sizes of dimensions that are not numbers of entries.
 SIZES = {
@@ -70,6 +78,7 @@ class _Draw:
     ) -> None:
         self.draw = draw
         self.optional = optional
+        self.attributes = op.with_defaults(attributes)
         self.op = op
         self.legal = {i.name: i.legal_values(attributes) for i in op.inputs}
         self.output_shapes = [o.shape_with(op.with_defaults(attributes)) for o in op.outputs]
@@ -81,9 +90,8 @@ class _Draw:
         self.values: Arguments = {}
 
     def arguments(self) -> Arguments:
-        if any(declared.values.kind == "message" for declared in self.op.inputs):
-            is_sequence = self.op.name == "ParseSequenceExample"
-            return legal_sequence_inputs(self.random) if is_sequence else legal_inputs(self.random)
+        if self.op.name in DRAWN:
+            return DRAWN[self.op.name](self.random, self.attributes)
         # Sizes and shapes that other inputs refer to come first.
         turns = {"size": 0, "any": 1, "flags": 2}
         for declared in sorted(self.op.inputs, key=lambda i: turns.get(self.legal[i.name].kind, 3)):

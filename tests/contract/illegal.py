@@ -262,10 +262,14 @@ def _a_duplicate(op: Op, declared: Input, values: Values) -> Iterator[Change]:
 def _another_element_type(op: Op, declared: Input, values: Values) -> Iterator[Change]:
     name = declared.name
 
+    known = "1 (float), 7 (int64) nor 8 (string)"
+    if op.name == "DecodeCSV":
+        known = "1 (float), 6 (int32), 7 (int64), 8 (string) nor 11 (double)"
+
     def another(draw: st.DrawFn, inputs: Arguments) -> str:
         at = _position(draw, inputs[name])
-        inputs[name][at] = value = draw(st.sampled_from([0, 6, 9, -1, HUGE]))
-        return f"{_element(name, at)} = {value} is neither 1 (float), 7 (int64) nor 8 (string)"
+        inputs[name][at] = value = draw(st.sampled_from([0, 5, 9, -1, HUGE]))
+        return f"{_element(name, at)} = {value} is neither {known}"
 
     yield Change(f"{name} not of a feature", another)
 
@@ -279,6 +283,36 @@ def _a_damaged_message(op: Op, declared: Input, values: Values) -> Iterator[Chan
         return f"{_element(name, at)} is not a {message}"
 
     yield Change(f"{name} damaged", damaged)
+
+
+def _a_damaged_record(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def damaged(draw: st.DrawFn, inputs: Arguments) -> str:
+        assume(inputs["types"].size > 0)
+        at = _position(draw, inputs[name])
+        inputs[name][at] = draw(st.sampled_from(['x"', "x\n", "x\r"])) + inputs[name][at]
+        return f"{_element(name, at)}: column 0 has a quote or a line break, and is not quoted"
+
+    yield Change(f"{name} damaged", damaged)
+
+
+def _not_increasing(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def negative(draw: st.DrawFn, inputs: Arguments) -> str:
+        assume(inputs[name].size > 0)
+        inputs[name][0] = value = -draw(st.sampled_from([1, 100]))
+        return f"{name}[0] = {value} must be >= 0"
+
+    def repeated(draw: st.DrawFn, inputs: Arguments) -> str:
+        assume(inputs[name].size > 1)
+        k = draw(st.integers(1, inputs[name].size - 1))
+        inputs[name][k] = before = inputs[name][k - 1]
+        return f"{name}[{k}] = {before} must be greater than {name}[{k - 1}] = {before}"
+
+    yield Change(f"{name} negative", negative)
+    yield Change(f"{name} twice", repeated)
 
 
 def _too_many(op: Op, declared: Input, values: Values) -> Iterator[Change]:
@@ -346,6 +380,8 @@ _VALUE_CHANGES: dict[str, Callable[[Op, Input, Values], Iterator[Change]]] = {
     "distinct": _a_duplicate,
     "element_type": _another_element_type,
     "message": _a_damaged_message,
+    "csv_record": _a_damaged_record,
+    "increasing": _not_increasing,
     "default": _too_many,
     "row_splits": _damaged_splits,
     "position": _outside_the_string,
