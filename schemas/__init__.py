@@ -10,6 +10,7 @@ from onnx_sparse.schemas import (
     csv_parsing,
     embedding,
     embedding_bag,
+    encodings,
     example_parsing,
     fill,
     hashing,
@@ -55,12 +56,13 @@ FAMILIES: tuple[Family, ...] = tuple(
         strings,
         example_parsing,
         csv_parsing,
+        encodings,
     )
 )
 
 #: The families whose operators look at the bytes of strings, which neither standard ONNX nor OpenVINO can.
 STRING_FAMILIES: tuple[Family, ...] = tuple(
-    module.FAMILY for module in (hashing, strings, example_parsing, csv_parsing)
+    module.FAMILY for module in (hashing, strings, example_parsing, csv_parsing, encodings)
 )
 
 #: Every operator by name.

@@ -92,6 +92,9 @@ class Values:
     - ``element_type``: element types of the features of a tf.Example or the fields of a line.
     - ``message``: serialized tf.Example messages.
     - ``csv_record``: lines of comma-separated values.
+    - ``base64``: strings in web-safe base64.
+    - ``raw``: strings of the same number of bytes, of which numbers are made.
+    - ``compressed``: compressed strings.
     - ``increasing``: integers >= 0, each greater than the one before.
     - ``default``: values for messages without a feature, and lines with an empty field.
     - ``row_splits``: integers that begin with 0, do not decrease and end with `of`, a dimension or a scalar input.

@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from contract.csv_records import legal_csv_inputs
+from contract.encoded_strings import legal_base64, legal_compressed, legal_raw
 from contract.example_messages import legal_inputs, legal_sequence_inputs
 from hypothesis import strategies as st
 
@@ -25,11 +26,14 @@ LONG = 40
 #: What an optional input may be.
 OPTIONAL = ("absent", "sentinel", "given")
 
-#: What draws the inputs of operators whose strings have a syntax, by operator, for a node with some attributes.
-DRAWN: dict[str, Callable[[np.random.Generator, Mapping[str, str]], Arguments]] = {
-    "ParseExample": lambda random, attributes: legal_inputs(random),
-    "ParseSequenceExample": lambda random, attributes: legal_sequence_inputs(random),
-    "DecodeCSV": lambda random, attributes: legal_csv_inputs(random, attributes["quoting"]),
+#: What draws the inputs of operators whose strings have a syntax, by operator, for a node's attributes and types.
+DRAWN: dict[str, Callable[[np.random.Generator, Mapping[str, str], Mapping[str, int]], Arguments]] = {
+    "ParseExample": lambda random, attributes, types: legal_inputs(random),
+    "ParseSequenceExample": lambda random, attributes, types: legal_sequence_inputs(random),
+    "DecodeCSV": lambda random, attributes, types: legal_csv_inputs(random, attributes["quoting"]),
+    "DecodeBase64": lambda random, attributes, types: legal_base64(random),
+    "DecodeRaw": lambda random, attributes, types: legal_raw(random, numpy_dtype(types["T"])),
+    "DecodeCompressed": lambda random, attributes, types: legal_compressed(random, attributes["compression"]),
 }
 
 #: The possible sizes of dimensions that are not numbers of entries.
@@ -91,7 +95,7 @@ class _Draw:
 
     def arguments(self) -> Arguments:
         if self.op.name in DRAWN:
-            return DRAWN[self.op.name](self.random, self.attributes)
+            return DRAWN[self.op.name](self.random, self.attributes, self.binding)
         # Sizes and shapes that other inputs refer to come first.
         turns = {"size": 0, "any": 1, "flags": 2}
         for declared in sorted(self.op.inputs, key=lambda i: turns.get(self.legal[i.name].kind, 3)):

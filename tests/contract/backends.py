@@ -76,9 +76,17 @@ def in_sessions(make: Callable[[Call], Any]) -> Run:
     session = functools.lru_cache(maxsize=64)(make)
 
     def run(call: Call, inputs: Mapping[str, Array]) -> list[Array]:
-        return [np.asarray(output) for output in session(call).run(None, dict(inputs))]
+        return [np.asarray(output) for output in session(call).run(None, {k: fed(v) for k, v in inputs.items()})]
 
     return run
+
+
+def fed(array: Array) -> Array:
+    """An array as sessions take it: strings that are bytes, all of one length, in an array of numpy's type void."""
+    if array.dtype != object or not any(isinstance(item, bytes) for item in array.flat):
+        return array
+    (length,) = {len(item) for item in array.flat}
+    return np.array([np.void(item) for item in array.flat], f"V{length}").reshape(array.shape)
 
 
 class PlainSession:

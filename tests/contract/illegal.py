@@ -315,6 +315,57 @@ def _not_increasing(op: Op, declared: Input, values: Values) -> Iterator[Change]
     yield Change(f"{name} twice", repeated)
 
 
+def _damaged_base64(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def damaged(draw: st.DrawFn, inputs: Arguments) -> str:
+        at = _position(draw, inputs[name])
+        inputs[name][at] = draw(st.sampled_from(["+", "/", " ", "=", "é", "A==A"])) + inputs[name][at]
+        return f"{_element(name, at)} = '"
+
+    yield Change(f"{name} not in base64", damaged)
+
+
+def _another_length(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def longer(draw: st.DrawFn, inputs: Arguments) -> str:
+        texts = inputs[name].reshape(-1)
+        assume(texts.size > 1 and inputs["fixed_length"] == -1)
+        texts[-1] += "abcdefgh"
+        return f"{len(texts[-1])} bytes but {_element(name, (0,) * inputs[name].ndim)} has {len(texts[0])}"
+
+    def no_multiple(draw: st.DrawFn, inputs: Arguments) -> str:
+        size = inputs["like"].dtype.itemsize
+        value = draw(st.sampled_from([0, -2, size + 1 if size > 1 else 0]))
+        inputs["fixed_length"] = np.array(value)
+        return f"fixed_length = {value} is not a positive multiple of {size}, the size of"
+
+    yield Change(f"{name} of different lengths", longer)
+    yield Change("fixed_length no multiple", no_multiple)
+
+
+def _damaged_stream(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def another_checksum(draw: st.DrawFn, inputs: Arguments) -> str:
+        at = _position(draw, inputs[name])
+        for place in np.ndindex(*inputs[name].shape):  # the others end as they did
+            changed = bytearray(inputs[name][place])
+            changed[-5 if inputs[name][place][:2] == b"\x1f\x8b" else -1] ^= 1
+            inputs[name][place] = bytes(changed) if place == at else inputs[name][place]
+        return f"{_element(name, at)} has damaged data of "
+
+    def cut_off(draw: st.DrawFn, inputs: Arguments) -> str:
+        at = _position(draw, inputs[name])
+        for place in np.ndindex(*inputs[name].shape):
+            inputs[name][place] = inputs[name][place][:-1]
+        return f"{_element(name, (0,) * len(at))} ends inside its data of "
+
+    yield Change(f"{name} with another checksum", another_checksum)
+    yield Change(f"{name} cut off", cut_off)
+
+
 def _too_many(op: Op, declared: Input, values: Values) -> Iterator[Change]:
     name = declared.name
 
@@ -382,6 +433,9 @@ _VALUE_CHANGES: dict[str, Callable[[Op, Input, Values], Iterator[Change]]] = {
     "message": _a_damaged_message,
     "csv_record": _a_damaged_record,
     "increasing": _not_increasing,
+    "base64": _damaged_base64,
+    "raw": _another_length,
+    "compressed": _damaged_stream,
     "default": _too_many,
     "row_splits": _damaged_splits,
     "position": _outside_the_string,
