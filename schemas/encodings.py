@@ -17,7 +17,7 @@ _BYTES = """
   bytes: ONNX Runtime's Python API takes other strings as text. It cannot return strings that are not UTF-8. Other
   languages pass and get any bytes."""
 
-_LIKE = Input("like", "T", "", "Any number of the output's element type; its value does not count.")
+_LIKE = Input("like", "T", "", "A scalar of the output's element type; its value does not count.")
 
 DECODE_BASE64 = Op(
     name="DecodeBase64",
@@ -132,8 +132,45 @@ gzip (RFC 1952, `GZIP`).
     examples=(Example("nothing", {}, {"input": ["", ""]}, {"output": ["", ""]}, {"compression": "GZIP"}),),
 )
 
+PARSE_TENSOR = Op(
+    name="ParseTensor",
+    summary="Reads a serialized tensor of TensorFlow.",
+    semantics="""
+`serialized` is a TensorProto of TensorFlow, such as `tf.io.serialize_tensor` writes it. It must have the element type
+of `like`. `output` has its shape and its values.
+
+- The values are in `tensor_content`, which must have as many bytes as they take, or else in the list for the element
+  type. Of a list with fewer values than elements the last one is repeated, and an empty list stands for zeros, or for
+  empty strings; values behind the last element do not count. Numbers in lists of wider integers are cut to their type.
+- Strings are not in `tensor_content`. Booleans there are 0 and 1.
+- A tensor of unknown rank is one without dimensions. A dimension below 0, and a message that is no TensorProto, is an
+  error.
+""".strip()
+    + _BYTES,
+    source="tf.raw_ops.ParseTensor",
+    inputs=(Input("serialized", "string", "", "The message.", Values("tensor_message")), _LIKE),
+    outputs=(Output("output", "T", "*U", "The tensor."),),
+    types={"T": (*NUMBERS, TensorProto.BOOL, TensorProto.STRING)},
+    body_notes=_BODY_NOTES,
+    no_python_kernels=_NO_PYTHON_KERNELS,
+    examples=(
+        Example(
+            "a vector of integers, of which the last is repeated",
+            {"T": TensorProto.INT32},
+            {"serialized": "\x08\x03\x12\x04\x12\x02\x08\x03:\x02\x07\x05", "like": 0},
+            {"output": [7, 5, 5]},
+        ),
+        Example(
+            "a scalar",
+            {"T": TensorProto.STRING},
+            {"serialized": "\x08\x07B\x05words", "like": ""},
+            {"output": "words"},
+        ),
+    ),
+)
+
 FAMILY = Family(
     "encodings",
-    (DECODE_BASE64, ENCODE_BASE64, DECODE_RAW, DECODE_COMPRESSED),
-    origin="`tf.io.decode_base64`, `encode_base64`, `decode_raw`, `decode_compressed`",
+    (DECODE_BASE64, ENCODE_BASE64, DECODE_RAW, DECODE_COMPRESSED, PARSE_TENSOR),
+    origin="`tf.io.decode_base64`, `encode_base64`, `decode_raw`, `decode_compressed`, `parse_tensor`",
 )

@@ -16,6 +16,7 @@ from onnx_sparse.reference import (
     segment,
     sparse,
     strings,
+    tensor_messages,
     unsorted_segment,
 )
 from onnx_sparse.reference.implementation import FUNCTIONS, evaluate
@@ -35,5 +36,6 @@ __all__ = [
     "segment",
     "sparse",
     "strings",
+    "tensor_messages",
     "unsorted_segment",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from contract.csv_records import legal_csv_inputs
-from contract.encoded_strings import legal_base64, legal_compressed, legal_raw
+from contract.encoded_strings import legal_base64, legal_compressed, legal_raw, legal_tensor
 from contract.example_messages import legal_inputs, legal_sequence_inputs
 from hypothesis import strategies as st
 
@@ -34,6 +34,7 @@ DRAWN: dict[str, Callable[[np.random.Generator, Mapping[str, str], Mapping[str, 
     "DecodeBase64": lambda random, attributes, types: legal_base64(random),
     "DecodeRaw": lambda random, attributes, types: legal_raw(random, numpy_dtype(types["T"])),
     "DecodeCompressed": lambda random, attributes, types: legal_compressed(random, attributes["compression"]),
+    "ParseTensor": lambda random, attributes, types: legal_tensor(random, types["T"]),
 }
 
 #: The possible sizes of dimensions that are not numbers of entries.
@@ -258,8 +259,12 @@ class _Draw:
                 "a-b, a\u3000c",
                 "aaba aa",
             ]
-            if any(legal.kind == "position" for legal in self.legal.values()):
-                # A part of a character is no text, which sessions in Python cannot return.
+            if self.attributes.get("empty_separator") == "BYTES":
+                words = words[:1] * 9 + words
+            if self.attributes.get("empty_separator") == "BYTES" or any(
+                legal.kind == "position" for legal in self.legal.values()
+            ):
+                # A part of a character is no text, which Python kernels cannot return.
                 words = [word for word in words if word.isascii()]
             drawn = self.random.integers(0, len(words), math.prod(shape))
             return np.array([words[k] for k in drawn], object).reshape(shape)

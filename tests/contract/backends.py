@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import ModelProto, helper
+from onnx import ModelProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import onnx_sparse
@@ -104,7 +104,8 @@ class PlainSession:
             return list(self.session.run(output_names, feed))
         names = output_names or [output.name for output in self.session.get_outputs()]
         values = {name: bfloat16.to_ort_value(value) for name, value in feed.items()}
-        return bfloat16.to_numpy(self.session.run_with_ort_values(names, values))
+        outputs = self.session.run_with_ort_values(names, values)
+        return [bfloat16.to_numpy(o) if o.element_type() == TensorProto.BFLOAT16 else o.numpy() for o in outputs]
 
 
 BACKENDS: dict[str, Run] = {

@@ -14,7 +14,12 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from contract.expected import Expected, Inputs
+from contract.expected import Expected, Inputs, elements
+from onnx import TensorProto
+
+from onnx_sparse.converters.tensorflow.reading import messages
+from onnx_sparse.converters.tensorflow.reading.element_types import NAMES, NUMBERS
+from onnx_sparse.schemas.declaration import numpy_dtype
 
 Array = np.ndarray[Any, Any]
 
@@ -59,6 +64,35 @@ def legal_compressed(random: np.random.Generator, compression: str) -> dict[str,
     return {"input": _filled(random, [compress(text, level) for text in texts])}
 
 
+def _list_of(name: str) -> str:
+    """The list in a TensorProto that has the values of a type."""
+    own = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "half"}
+    names = ("string", "int64", "bool", "uint32", "uint64")
+    return f"{own.get(name, name if name in names else 'int')}_val"
+
+
+def legal_tensor(random: np.random.Generator, dtype: int) -> dict[str, Array]:
+    """A TensorProto with its values as bytes or in a list, of which the last may be repeated."""
+    shape = SHAPES[random.integers(len(SHAPES))]
+    like = np.array("" if dtype == TensorProto.STRING else 0, numpy_dtype(dtype))
+    name = "string" if dtype == TensorProto.STRING else like.dtype.name
+    message = messages.message("TensorProto")(dtype=NUMBERS[name])
+    message.tensor_shape.SetInParent()
+    for size in shape:
+        message.tensor_shape.dim.add(size=size)
+    count = int(np.prod(shape))
+    if random.random() < 0.4 and dtype != TensorProto.STRING and count:
+        memory = random.integers(0, 2, count).astype(np.uint8) if like.dtype == bool else random.integers(0, 100, count)
+        message.tensor_content = memory.astype(like.dtype).tobytes()
+    else:
+        given = int(random.integers(0, count + 2))
+        values: Any = random.integers(0, 2**31, given).tolist()
+        if dtype == TensorProto.STRING:
+            values = [TEXTS[k % len(TEXTS)].encode() for k in values]
+        getattr(message, _list_of(name)).extend(values)
+    return {"serialized": np.array(message.SerializeToString(), object), "like": like}
+
+
 def decode_base64(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
     texts = inputs["input"]
     decoded = [base64.b64decode(text + "=" * (-len(text) % 4), b"-_").decode() for text in texts.reshape(-1)]
@@ -93,3 +127,22 @@ def decode_compressed(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str
     decompress = zlib.decompress if attributes["compression"] == "ZLIB" else gzip.decompress
     texts = [decompress(text).decode() for text in inputs["input"].reshape(-1)]
     return {"output": Expected.exactly(object, inputs["input"].shape, texts)}
+
+
+def parse_tensor(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+    """By protobuf."""
+    message = messages.message("TensorProto").FromString(inputs["serialized"].item())
+    shape, dtype = [dim.size for dim in message.tensor_shape.dim], inputs["like"].dtype
+    count = int(np.prod(shape))
+    if message.tensor_content:
+        values = elements(np.frombuffer(message.tensor_content, dtype))
+    else:
+        held = list(getattr(message, _list_of(NAMES[message.dtype])))[:count]
+        held += (held[-1:] or [b"" if dtype.kind == "O" else 0]) * (count - len(held))
+        if dtype.kind == "O":
+            values = [value.decode() for value in held]
+        elif message.half_val:
+            values = elements(np.array(held).astype(np.uint16).view(dtype))
+        else:
+            values = elements(np.array(held).astype(dtype))
+    return {"output": Expected.exactly(dtype, shape, values)}

@@ -366,6 +366,24 @@ def _damaged_stream(op: Op, declared: Input, values: Values) -> Iterator[Change]
     yield Change(f"{name} cut off", cut_off)
 
 
+def _damaged_tensor(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def changed(draw: st.DrawFn, inputs: Arguments, added: bytes, message: str) -> str:
+        text = inputs[name].item()
+        inputs[name] = np.array((text.encode() if isinstance(text, str) else text) + added, object)
+        return f"{name} {message}"
+
+    for what, added, message in (
+        ("cut off", b"\x2a\x05", "is not a TensorProto"),
+        ("of another type", b"\x08\x63", "has the element type number 99; "),
+        ("with a negative dimension", b"\x12\x0d\x12\x0b\x08" + b"\xff" * 9 + b"\x01", "has the shape ["),
+    ):
+        yield Change(
+            f"{name} {what}", lambda draw, inputs, added=added, message=message: changed(draw, inputs, added, message)
+        )
+
+
 def _too_many(op: Op, declared: Input, values: Values) -> Iterator[Change]:
     name = declared.name
 
@@ -433,6 +451,7 @@ _VALUE_CHANGES: dict[str, Callable[[Op, Input, Values], Iterator[Change]]] = {
     "message": _a_damaged_message,
     "csv_record": _a_damaged_record,
     "increasing": _not_increasing,
+    "tensor_message": _damaged_tensor,
     "base64": _damaged_base64,
     "raw": _another_length,
     "compressed": _damaged_stream,

@@ -393,6 +393,7 @@ ORACLES: dict[str, Oracle] = {
     "EncodeBase64": encoded_strings.encode_base64,
     "DecodeRaw": encoded_strings.decode_raw,
     "DecodeCompressed": encoded_strings.decode_compressed,
+    "ParseTensor": encoded_strings.parse_tensor,
     "ParseExample": message_oracles.parse_example,
     "ParseSequenceExample": message_oracles.parse_sequence_example,
 }

@@ -86,7 +86,7 @@ def test_inferred_sizes_are_those_of_the_outputs(op: Op, data: st.DataObject) ->
         shape = shapes[output.name]
         items = shape_items(output.shape_with(attributes))
         if shape is None:
-            assert not everything_known
+            assert not everything_known or op.name == "ParseTensor"  # the rank is in the message
             continue
         assert [d if isinstance(d, int) else size for d, size in zip(shape, result.shape, strict=True)] == [
             *result.shape

@@ -63,3 +63,11 @@ def decode_compressed(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     if compression not in ("ZLIB", "GZIP"):
         raise Unsupported(f"compression_type = {compression}; ZLIB and GZIP are decompressed in ONNX")
     return emit.domain_op("DecodeCompressed", {"input": node["bytes"]}, {"compression": compression})
+
+
+@handles("ParseTensor", inputs=("serialized",), dtypes=tuple(map(dtype_name, OPS["ParseTensor"].types["T"])))
+def parse_tensor(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The same operator; the type is that of an input."""
+    dtype = node.dtypes[0]
+    like = emit.constant("" if dtype == TensorProto.STRING else 0, dtype)
+    return emit.domain_op("ParseTensor", {"serialized": node["serialized"], "like": like})

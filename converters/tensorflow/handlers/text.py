@@ -32,10 +32,9 @@ def string_split_v2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 def string_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Splits at each byte of the delimiter; empty pieces are left out afterwards."""
     delimiters = _bytes(node["delimiter"], "the delimiter")
-    if not delimiters:
-        raise Unsupported(
-            "an empty delimiter takes characters of several bytes apart; tf.strings.unicode_split does not"
-        )
+    if not delimiters:  # tf.strings.bytes_split
+        values, splits = _split(node["input"], _text(b"", emit), emit.constant(-1), emit, at="BYTES")
+        return _sparse(values, splits, emit)
     if not delimiters.isascii():
         raise Unsupported(f"the delimiter {delimiters!r} has bytes that are not ASCII, of which each is a delimiter")
     words, first = node["input"], delimiters[:1]
@@ -284,8 +283,11 @@ def _is_empty(words: Tensor, emit: Emitter) -> Tensor:
     return emit.node("Equal", [words, _text(b"", emit)], [TensorProto.BOOL])[0]
 
 
-def _split(words: Tensor, separator: Tensor, limit: Tensor, emit: Emitter) -> tuple[Tensor, ...]:
-    return emit.domain_op("RaggedStringSplit", {"input": words, "separator": separator, "max_splits": limit})
+def _split(
+    words: Tensor, separator: Tensor, limit: Tensor, emit: Emitter, at: str = "WHITESPACE"
+) -> tuple[Tensor, ...]:
+    inputs = {"input": words, "separator": separator, "max_splits": limit}
+    return emit.domain_op("RaggedStringSplit", inputs, {"empty_separator": at})
 
 
 def _sparse(values: Tensor, splits: Tensor, emit: Emitter) -> tuple[Tensor, ...]:
