@@ -13,9 +13,7 @@ _NO_PYTHON_KERNELS = (
 )
 
 _BYTES = """
-- From Python, strings of any bytes are passed in arrays of numpy's type `void`, in which all have the same number of
-  bytes: ONNX Runtime's Python API takes other strings as text. It cannot return strings that are not UTF-8. Other
-  languages pass and get any bytes."""
+- See [text is bytes](../text.md) for how programs pass and get strings that are not UTF-8."""
 
 _LIKE = Input("like", "T", "", "A scalar of the output's element type; its value does not count.")
 

@@ -11,10 +11,8 @@ from onnx_sparse.schemas.declaration import NUMBERS, Attribute, DecidedSize, Exa
 
 #: What all have in common.
 _BYTES = """
-- Bytes that are not UTF-8, and zero bytes, are kept as they are. ONNX Runtime's C API takes and gives any bytes; its
-  Python API cannot return strings that are not UTF-8. onnxruntime-extensions, which runs the Python kernels, cuts the
-  strings it gives them at the first zero byte and ends the process on bytes that are not UTF-8; outputs with either are
-  refused."""
+- Bytes that are not UTF-8, and zero bytes, are kept as they are; see [text is bytes](../text.md) for how programs pass
+  and get them."""
 
 _BODY_NOTES = "It has no operator that reads the bytes of a string."
 

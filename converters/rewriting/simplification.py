@@ -19,7 +19,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.writing.folding import folded
-from onnx_sparse.models.graphs import Names, attribute, graphs, rename, subgraphs
+from onnx_sparse.models.graphs import Names, array_of, attribute, graphs, rename, subgraphs
 from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
 
 #: Operators that are computed when all their inputs are constants.
@@ -58,7 +58,7 @@ def _take_branches(graph: GraphProto, outer: Mapping[str, TensorProto], names: N
                 _take_branches(body, constants, names)
             nodes.append(node)
             continue
-        is_taken = numpy_helper.to_array(constants[node.input[0]]).item()
+        is_taken = array_of(constants[node.input[0]]).item()
         branch = attribute(node, "then_branch" if is_taken else "else_branch")
         made = [*(tensor.name for tensor in branch.initializer), *(name for n in branch.node for name in n.output)]
         renamed = {name: names.fresh(f"{node.name}/{name}") for name in filter(None, made)}
@@ -129,7 +129,7 @@ class _Scope:
         tensor = self._constants.get(name)
         if tensor is None or tensor.data_type == TensorProto.STRING or tensor.external_data:
             return None
-        return numpy_helper.to_array(tensor)
+        return array_of(tensor)
 
     def maker(self, name: str, *op_types: str) -> NodeProto | None:
         """The node that makes a tensor, if it is of one of these types."""

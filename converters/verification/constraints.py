@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto
 
 from onnx_sparse.converters.verification.dataflow import Dataflow, Origin
+from onnx_sparse.models.graphs import array_of
 from onnx_sparse.schemas import DOMAIN, OPS
 
 _COMPARISONS = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod"])
@@ -162,7 +163,7 @@ def _looked_up(flow: Dataflow, found: Constraints, node: NodeProto) -> None:
         elif attribute.name == "keys_int64s":
             integers = [*attribute.ints[:_MOST_KEYS], *attribute.ints[-1:]]
         elif attribute.name == "keys_tensor" and np.prod(attribute.t.dims) <= 1 << 16:
-            every = numpy_helper.to_array(attribute.t).ravel().tolist()
+            every = array_of(attribute.t).ravel().tolist()
             some = [*every[:_MOST_KEYS], *every[-1:]]
             if attribute.t.data_type == TensorProto.STRING:
                 strings = [_text(key) for key in some]

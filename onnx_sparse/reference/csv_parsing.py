@@ -85,8 +85,8 @@ def _defaults_of_fields(types: Array, required: Array, given: Sequence[Sequence[
         fields = np.flatnonzero((types == dtype) & ~required)
         if len(fields) != len(values):
             raise KernelError(f"{dtype_name(dtype)}_defaults has {len(values)} elements; expected {len(fields)}")
-        for f, value in zip(fields, values, strict=True):
-            found[f] = value
+        for field, value in zip(fields, values, strict=True):
+            found[field] = value
     return found
 
 

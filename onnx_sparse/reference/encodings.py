@@ -58,8 +58,10 @@ def decode_raw(strings: Array, fixed_length: Array, like: Array, *, byte_order: 
     if byte_order == "BIG":
         rows = rows[:, ::-1]
     if like.dtype == bool:
-        return (rows != 0).reshape(shape)
-    return np.ascontiguousarray(rows).view(like.dtype.newbyteorder("<")).astype(like.dtype, copy=False).reshape(shape)
+        numbers: Array = rows != 0
+    else:
+        numbers = np.ascontiguousarray(rows).view(like.dtype.newbyteorder("<")).astype(like.dtype, copy=False)
+    return numbers.reshape(shape)
 
 
 def _common_length(texts: Sequence[bytes], shape: Sequence[int], size: int, name: str) -> int:

@@ -108,17 +108,13 @@ def _read(text: bytes, values_field: int, values_type: int) -> _Message:
         if (number, wire_type) == (_DTYPE, _VARINT):
             message.dtype = int(value) % 2**32
         elif (number, wire_type) == (_SHAPE, _BYTES):
-            message.dims += [
-                _size(dim)
-                for inner, kind, dim in _fields(bytes(value))
-                if (inner, kind) == (2, _BYTES)  # type: ignore[arg-type]
-            ]
+            message.dims += [_size(dim) for inner, kind, dim in _fields(bytes(value)) if (inner, kind) == (2, _BYTES)]
         elif (number, wire_type) == (_CONTENT, _BYTES):
-            message.content = bytes(value)  # type: ignore[arg-type]
+            message.content = bytes(value)
         elif number == values_field and wire_type == values_type:
             message.values.append(value)
         elif number == values_field and wire_type == _BYTES:
-            message.values += _packed(bytes(value), values_type)  # type: ignore[arg-type]
+            message.values += _packed(bytes(value), values_type)
     return message
 
 

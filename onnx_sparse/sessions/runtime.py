@@ -33,6 +33,7 @@ from onnx_sparse.models.model_files import (
 from onnx_sparse.native.errors import kernel_error_message, raise_kernel_error
 from onnx_sparse.native.location import library_path
 from onnx_sparse.python.guard import Run
+from onnx_sparse.python.passed_text import require_text
 from onnx_sparse.sessions import bfloat16, pending_callbacks, string_values
 from onnx_sparse.sessions.onnxruntime_packages import installation_problem
 from onnx_sparse.sessions.random_access import data_files, expect_random_reads
@@ -289,7 +290,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         feed = {name: string_values.as_text(v) if name in self._string_inputs else v for name, v in input_feed.items()}
         if self._run_input:
             for name in self._string_inputs & feed.keys():
-                string_values.require_text(name, np.asarray(feed[name]).flat)
+                require_text(name, string_values.strings_of(feed[name]))
         return feed
 
     def _run_converted(self, output_names: Sequence[str] | None, feed: dict[str, Any], run_options: Any) -> Any:
@@ -302,7 +303,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
                     raise
         names = output_names or [output.name for output in self.get_outputs()]
         values = {name: bfloat16.to_ort_value(value) for name, value in feed.items()}
-        return [_array_of(value) for value in self.run_with_ort_values(names, values, run_options)]
+        return [array_of_value(value) for value in self.run_with_ort_values(names, values, run_options)]
 
     @_raises_kernel_errors
     def run_with_ort_values(self, output_names: Any, input_dict_ort_values: Any, run_options: Any = None) -> Any:
@@ -388,7 +389,8 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
             yield run.options, np.array(run.number)
 
 
-def _array_of(value: ort.OrtValue) -> Any:
+def array_of_value(value: ort.OrtValue) -> Any:
+    """A value as an array: bfloat16 of ml_dtypes, and strings as bytes where one of them is not UTF-8."""
     if value.element_type() == TensorProto.BFLOAT16:
         return bfloat16.to_numpy(value)
     return string_values.to_numpy(value, partial(InferenceSession, backend="native"))

@@ -15,7 +15,6 @@ import onnxruntime as ort
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
-from onnx_sparse.schemas.validation import KernelError
 
 Array = np.ndarray[Any, Any]
 
@@ -71,19 +70,11 @@ def require_takeable(feed: Mapping[str, Any]) -> None:
             raise ValueError(f"input {name} has strings that are not UTF-8: run() takes them, run_async() does not")
 
 
-def require_text(name: str, strings: Iterable[str | bytes]) -> None:
-    """Refuse strings that onnxruntime-extensions would cut, or that would end the process.
-
-    Raises:
-        KernelError: A string has a zero byte, or is not UTF-8.
-    """
-    for k, string in enumerate(strings):
-        text = _bytes(string)
-        if b"\0" in text or not _is_utf8(text):
-            what = "a zero byte" if b"\0" in text else "bytes that are not UTF-8"
-            raise KernelError(
-                f"{name}: string {k} has {what}; onnxruntime-extensions cannot pass it on, but the native kernels can"
-            )
+def strings_of(value: Any) -> Iterable[str | bytes]:
+    """The strings in what `as_text` has returned."""
+    if isinstance(value, ort.OrtValue):
+        return []
+    return [item.tobytes() if isinstance(item, np.void) else item for item in np.asarray(value).flat]
 
 
 def _bytes(item: Any) -> bytes:
@@ -91,14 +82,6 @@ def _bytes(item: Any) -> bytes:
     if isinstance(item, np.void):
         return item.tobytes()
     return item if isinstance(item, bytes) else str(item).encode("utf-8", "surrogateescape")
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def to_ort_value(array: Array) -> ort.OrtValue:

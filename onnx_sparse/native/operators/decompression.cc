@@ -1,6 +1,8 @@
 // DecodeCompressed, by zlib where the library was built with it.
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
 #include <string>
 
 #include "abi/call.h"
@@ -16,8 +18,33 @@ namespace onnx_sparse {
 #ifdef ONNX_SPARSE_ZLIB
 namespace {
 
-// How many bytes are decompressed at a time; also zlib counts in 32 bits.
-constexpr size_t kPiece = size_t{1} << 16;
+// How many bytes are read or decompressed at a time; also zlib counts in 32 bits.
+constexpr size_t kPiece = size_t{1} << 15;
+
+// Bytes that are appended in pieces, whose memory is kept for the next string.
+class Content {
+ public:
+  void clear() { size_ = 0; }
+  size_t size() const { return size_; }
+
+  // Memory for the next bytes, and how many of them there are.
+  char* end() {
+    if (size_ == pieces_.size() * kPiece) pieces_.emplace_back(new char[kPiece]);
+    return pieces_[size_ / kPiece].get() + size_ % kPiece;
+  }
+  size_t left() const { return kPiece - size_ % kPiece; }
+  void append(size_t count) { size_ += count; }
+
+  void copy(char* to) const {
+    for (size_t at = 0; at < size_; at += kPiece) {
+      std::memcpy(to + at, pieces_[at / kPiece].get(), std::min(kPiece, size_ - at));
+    }
+  }
+
+ private:
+  std::vector<std::unique_ptr<char[]>> pieces_;
+  size_t size_ = 0;
+};
 
 // A stream of zlib, which reads the format that it is made for.
 class Stream {
@@ -30,18 +57,17 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   // Appends what a text that is not empty stands for, and takes what has been read off it. Returns zlib's status.
-  int read(std::string_view& text, std::string& content) {
+  int read(std::string_view& text, Content& content) {
     int status = inflateReset(&stream_);
     while (status == Z_OK) {
-      const size_t before = content.size();
-      content.resize(before + kPiece);
       const size_t given = std::min(text.size(), kPiece);
       stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
       stream_.avail_in = static_cast<uInt>(given);
-      stream_.next_out = reinterpret_cast<Bytef*>(content.data() + before);
-      stream_.avail_out = static_cast<uInt>(kPiece);
+      stream_.next_out = reinterpret_cast<Bytef*>(content.end());
+      const size_t left = content.left();
+      stream_.avail_out = static_cast<uInt>(left);
       status = inflate(&stream_, Z_NO_FLUSH);
-      content.resize(before + kPiece - stream_.avail_out);
+      content.append(left - stream_.avail_out);
       text.remove_prefix(given - stream_.avail_in);
     }
     return status;
@@ -61,7 +87,7 @@ void decode_compressed(const Call& call) {
   const bool gzip = call.choice(0) == 1;
   const std::string format = gzip ? "GZIP" : "ZLIB";
   Stream stream(gzip);
-  std::string content;
+  Content content;
   for (size_t i = 0; i < texts.size(); ++i) {
     content.clear();
     for (std::string_view text = texts[i]; !text.empty();) {
@@ -74,7 +100,8 @@ void decode_compressed(const Call& call) {
       }
       if (!gzip) break;
     }
-    output.put(i, content);
+    char* to = output.resize(i, content.size());
+    if (to != nullptr) content.copy(to);
   }
   output.finish();
 }

@@ -95,6 +95,8 @@ bool read_dimension(std::string_view text, Message& message) {
 }
 
 bool read_packed(std::string_view text, Wire wire, Message& message) {
+  const size_t least = wire == Wire::varint ? 1 : wire == Wire::fixed32 ? 4 : 8;  // bytes of a value
+  message.numbers.reserve(message.numbers.size() + text.size() / least);
   for (Reader reader(text); !reader.at_end();) {
     uint64_t value = 0;
     std::string_view bytes;
