@@ -16,6 +16,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto
 
 from onnx_sparse.converters.verification.dataflow import Dataflow, Origin
+from onnx_sparse.converters.verification.encoded_texts import encoded_texts
 from onnx_sparse.models.graphs import array_of
 from onnx_sparse.schemas import DOMAIN, OPS
 
@@ -57,6 +58,7 @@ class Constraints:
         least_sizes: Sizes that windows need, the largest last.
         units: The constants by which the row splits of messages are divided.
         summed: What is summed up as it is: lengths.
+        encoded: The texts for inputs that are decoded; others are refused.
         partitions: Features that may say how the values of others form rows, with the checks of what they say.
     """
 
@@ -70,13 +72,14 @@ class Constraints:
     least_sizes: list[int] = field(default_factory=list)
     units: list[int] = field(default_factory=list)
     summed: set[Origin] = field(default_factory=set)
+    encoded: dict[Origin, list[str]] = field(default_factory=dict)
     partitions: dict[Origin, list[str]] = field(default_factory=dict)
 
 
 def find_constraints(model: ModelProto) -> Constraints:
     """What the operators of a model demand of its inputs."""
     flow = Dataflow(model)
-    found = Constraints()
+    found = Constraints(encoded=encoded_texts(flow))
     for node in flow.nodes:
         if node.domain == DOMAIN and node.op_type in OPS:
             _ascending(flow, found, node)

@@ -25,7 +25,7 @@ _DTYPE, _SHAPE, _CONTENT = 1, 2, 4
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 #: TensorFlow's number of each element type, the field with its values, and their wire type.
-_TYPES: dict[DType, tuple[int, int, int]] = {
+TYPES: dict[DType, tuple[int, int, int]] = {
     TensorProto.FLOAT: (1, 5, _FIXED32),
     TensorProto.DOUBLE: (2, 6, _FIXED64),
     TensorProto.INT32: (3, 7, _VARINT),
@@ -57,7 +57,7 @@ class _Message:
 def parse_tensor(serialized: Array, like: Array) -> Array:
     """The tensor that a message is; see the semantics of ParseTensor."""
     dtype = element_type(like.dtype)
-    number, values_field, wire_type = _TYPES[dtype]
+    number, values_field, wire_type = TYPES[dtype]
     (text,) = bytes_of(serialized)
     try:
         message = _read(text, values_field, wire_type)
@@ -81,7 +81,7 @@ def parse_tensor(serialized: Array, like: Array) -> Array:
 
 
 def _name(number: int) -> str:
-    return next((dtype_name(dtype) for dtype, (known, *_) in _TYPES.items() if known == number), f"number {number}")
+    return next((dtype_name(dtype) for dtype, (known, *_) in TYPES.items() if known == number), f"number {number}")
 
 
 def _repeated(values: list[int | bytes], count: int, dtype: np.dtype[np.generic], wire_type: int) -> Array:

@@ -137,7 +137,7 @@ def test_zero_bytes_count(backend: str) -> None:
 
 def test_python_kernels_refuse_strings_with_zero_bytes() -> None:
     """onnxruntime-extensions would pass them on cut off."""
-    with pytest.raises(KernelError, match="input: string . has a zero byte; onnxruntime-extensions cannot pass it on"):
+    with pytest.raises(KernelError, match=r"input: string . has a zero byte; onnxruntime-extensions cannot pass it on"):
         hashed("ORT Python", ZEROS)
 
 
