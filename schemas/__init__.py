@@ -27,6 +27,7 @@ from onnx_sparse.schemas.registration import op_schema, register
 __all__ = [
     "DOMAIN",
     "FAMILIES",
+    "FAMILY_OF",
     "OPS",
     "OPSET_VERSION",
     "STRING_FAMILIES",
@@ -64,6 +65,9 @@ FAMILIES: tuple[Family, ...] = tuple(
 STRING_FAMILIES: tuple[Family, ...] = tuple(
     module.FAMILY for module in (hashing, strings, example_parsing, csv_parsing, encodings)
 )
+
+#: The family of each operator, by its name.
+FAMILY_OF: dict[str, Family] = {op.name: family for family in FAMILIES for op in family.ops}
 
 #: Every operator by name.
 OPS: dict[str, Op] = {op.name: op for family in FAMILIES for op in family.ops}
