@@ -29,7 +29,7 @@ class Content {
 
   // Memory for the next bytes, and how many of them there are.
   char* end() {
-    if (size_ == pieces_.size() * kPiece) pieces_.emplace_back(new char[kPiece]);
+    if (size_ == pieces_.size() * kPiece) pieces_.push_back(std::unique_ptr<char[]>(new char[kPiece]));
     return pieces_[size_ / kPiece].get() + size_ % kPiece;
   }
   size_t left() const { return kPiece - size_ % kPiece; }
