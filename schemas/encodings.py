@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import NUMBERS, Attribute, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.declaration import NUMBERS, Attribute, DType, Example, Family, Input, Op, Output, Values
 
 _BODY_NOTES = "It has no operator that reads the bytes of a string."
 
@@ -14,6 +14,24 @@ _NO_PYTHON_KERNELS = (
 
 _BYTES = """
 - See [text is bytes](../text.md) for how programs pass and get strings that are not UTF-8."""
+
+#: TensorFlow's number of each element type, the field with its values, and their wire type in a TensorProto.
+TENSOR_TYPES: dict[DType, tuple[int, int, int]] = {
+    TensorProto.FLOAT: (1, 5, 5),
+    TensorProto.DOUBLE: (2, 6, 1),
+    TensorProto.INT32: (3, 7, 0),
+    TensorProto.UINT8: (4, 7, 0),
+    TensorProto.INT16: (5, 7, 0),
+    TensorProto.INT8: (6, 7, 0),
+    TensorProto.STRING: (7, 8, 2),
+    TensorProto.INT64: (9, 10, 0),
+    TensorProto.BOOL: (10, 11, 0),
+    TensorProto.BFLOAT16: (14, 13, 0),
+    TensorProto.UINT16: (17, 7, 0),
+    TensorProto.FLOAT16: (19, 13, 0),
+    TensorProto.UINT32: (22, 16, 0),
+    TensorProto.UINT64: (23, 17, 0),
+}
 
 _LIKE = Input("like", "T", "", "A scalar of the output's element type; its value does not count.")
 

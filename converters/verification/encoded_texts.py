@@ -12,9 +12,9 @@ import numpy as np
 from onnx import NodeProto, TensorProto
 
 from onnx_sparse.converters.verification.dataflow import Dataflow, Origin
-from onnx_sparse.reference.tensor_messages import TYPES
 from onnx_sparse.schemas import DOMAIN, OPS
-from onnx_sparse.schemas.declaration import DType, numpy_dtype
+from onnx_sparse.schemas.declaration import DType, element_type
+from onnx_sparse.schemas.encodings import TENSOR_TYPES
 
 #: How many texts an input has to be drawn from.
 _COUNT = 12
@@ -143,8 +143,8 @@ def _tensors(flow: Dataflow, node: NodeProto) -> list[bytes] | None:
     like = flow.constant(node.input[1])
     if like is None:
         return None
-    dtype = TensorProto.STRING if like.dtype.kind in "OU" else next(t for t in TYPES if numpy_dtype(t) == like.dtype)
-    return [bytes(text) for text in _messages(TYPES[dtype][0], like.dtype, _row(flow, node.output[0]))]
+    number, *_ = TENSOR_TYPES[element_type(like.dtype)]
+    return [bytes(text) for text in _messages(number, like.dtype, _row(flow, node.output[0]))]
 
 
 def _messages(number: int, dtype: np.dtype[np.generic], row: int) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ from onnx_sparse.reference.implementation import Array, implements
 from onnx_sparse.reference.requirements import require_allocatable
 from onnx_sparse.reference.string_tensor import bytes_of, text_of
 from onnx_sparse.schemas import encodings as declarations
-from onnx_sparse.schemas.declaration import DType, dtype_name, element_type
+from onnx_sparse.schemas.declaration import dtype_name, element_type
 from onnx_sparse.schemas.validation import KernelError
 
 #: The numbers of a TensorProto's fields.
@@ -23,24 +23,6 @@ _DTYPE, _SHAPE, _CONTENT = 1, 2, 4
 
 #: The wire types.
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-
-#: TensorFlow's number of each element type, the field with its values, and their wire type.
-TYPES: dict[DType, tuple[int, int, int]] = {
-    TensorProto.FLOAT: (1, 5, _FIXED32),
-    TensorProto.DOUBLE: (2, 6, _FIXED64),
-    TensorProto.INT32: (3, 7, _VARINT),
-    TensorProto.UINT8: (4, 7, _VARINT),
-    TensorProto.INT16: (5, 7, _VARINT),
-    TensorProto.INT8: (6, 7, _VARINT),
-    TensorProto.STRING: (7, 8, _BYTES),
-    TensorProto.INT64: (9, 10, _VARINT),
-    TensorProto.BOOL: (10, 11, _VARINT),
-    TensorProto.BFLOAT16: (14, 13, _VARINT),
-    TensorProto.UINT16: (17, 7, _VARINT),
-    TensorProto.FLOAT16: (19, 13, _VARINT),
-    TensorProto.UINT32: (22, 16, _VARINT),
-    TensorProto.UINT64: (23, 17, _VARINT),
-}
 
 
 @dataclass
@@ -57,7 +39,7 @@ class _Message:
 def parse_tensor(serialized: Array, like: Array) -> Array:
     """The tensor that a message is; see the semantics of ParseTensor."""
     dtype = element_type(like.dtype)
-    number, values_field, wire_type = TYPES[dtype]
+    number, values_field, wire_type = declarations.TENSOR_TYPES[dtype]
     (text,) = bytes_of(serialized)
     try:
         message = _read(text, values_field, wire_type)
@@ -81,7 +63,8 @@ def parse_tensor(serialized: Array, like: Array) -> Array:
 
 
 def _name(number: int) -> str:
-    return next((dtype_name(dtype) for dtype, (known, *_) in TYPES.items() if known == number), f"number {number}")
+    names = {known: dtype_name(dtype) for dtype, (known, *_) in declarations.TENSOR_TYPES.items()}
+    return names.get(number, f"number {number}")
 
 
 def _repeated(values: list[int | bytes], count: int, dtype: np.dtype[np.generic], wire_type: int) -> Array:
