@@ -132,7 +132,7 @@ class Running:
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Its outputs."""
-        given = {name: v.astype(object) if v.dtype.type is np.void else v for name, v in feeds.items()}
+        given = {name: _as_bytes(array) for name, array in feeds.items()}
         return [verification.as_text(value) for value in self._run(given)]
 
     def refusal(self, error: Exception) -> Refused:
@@ -142,6 +142,17 @@ class Running:
         place = _NODE.search(str(error))
         reason = f"{_reason(error)}{self._differences.of_error(error)}"
         return Refused("TensorFlow", reason, place[1] if place else "")
+
+
+def _as_bytes(array: Array) -> Array:
+    """Strings as TensorFlow takes them, of any bytes; a surrogate in text stands for a byte that is not UTF-8."""
+    if array.dtype.type is np.void:
+        return array.astype(object)
+    if array.dtype.kind not in "OU":
+        return array
+    strings = np.empty(array.shape, object)
+    strings.reshape(-1)[:] = [s.encode("utf-8", "surrogateescape") if isinstance(s, str) else s for s in array.flat]
+    return strings
 
 
 def _reason(error: BaseException) -> str:

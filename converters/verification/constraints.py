@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto
 
 from onnx_sparse.converters.verification.dataflow import Dataflow, Origin
+from onnx_sparse.converters.verification.encoded_texts import encoded_texts
+from onnx_sparse.models.graphs import array_of
 from onnx_sparse.schemas import DOMAIN, OPS, embedding, embedding_bag, quantized_embedding
 
 _COMPARISONS = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod"])
@@ -63,6 +65,7 @@ class Constraints:
         units: Numbers of values that form a row: by which row splits are divided, or to which values are reshaped.
         stated: What some features are of which the operators tell: what is summed up as it is, lengths; what is summed
             up by the largest in each row and one more, ids of rows.
+        encoded: The texts for inputs that are decoded; others are refused.
         partitions: Features that may say how the values of others form rows, with the tensors that are row splits or
             true if they do.
         outputs: The outputs that these reach.
@@ -78,6 +81,7 @@ class Constraints:
     least_sizes: list[int] = field(default_factory=list)
     units: list[int] = field(default_factory=list)
     stated: dict[Origin, str] = field(default_factory=dict)
+    encoded: dict[Origin, list[str]] = field(default_factory=dict)
     partitions: dict[Origin, list[str]] = field(default_factory=dict)
     outputs: dict[Origin, list[str]] = field(default_factory=lambda: defaultdict(list))
 
@@ -85,7 +89,7 @@ class Constraints:
 def find_constraints(model: ModelProto) -> Constraints:
     """What the operators of a model demand of its inputs."""
     flow = Dataflow(model)
-    found = Constraints()
+    found = Constraints(encoded=encoded_texts(flow))
     for node in flow.nodes:
         if node.domain == DOMAIN and node.op_type in OPS:
             _ascending(flow, found, node)
@@ -183,7 +187,7 @@ def _looked_up(flow: Dataflow, found: Constraints, node: NodeProto) -> None:
         elif attribute.name == "keys_int64s":
             integers = [*attribute.ints[:_MOST_KEYS], *attribute.ints[-1:]]
         elif attribute.name == "keys_tensor" and np.prod(attribute.t.dims) <= 1 << 16:
-            every = numpy_helper.to_array(attribute.t).ravel().tolist()
+            every = array_of(attribute.t).ravel().tolist()
             some = [*every[:_MOST_KEYS], *every[-1:]]
             if attribute.t.data_type == TensorProto.STRING:
                 strings = [_text(key) for key in some]

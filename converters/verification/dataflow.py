@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto
 
-from onnx_sparse.models.graphs import graphs
+from onnx_sparse.models.graphs import array_of, graphs
 from onnx_sparse.schemas import DOMAIN
 
 Array = np.ndarray[Any, Any]
@@ -114,7 +114,7 @@ class Dataflow:
         if tensor is None or np.prod(tensor.dims, dtype=np.int64) > _MOST_CONSTANTS:
             return None
         try:
-            return numpy_helper.to_array(tensor)
+            return array_of(tensor)
         except ValueError:  # its data is elsewhere
             return None
 

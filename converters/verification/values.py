@@ -46,6 +46,8 @@ class Values:
     def texts(self, rng: np.random.Generator, origin: Origin, shape: Sequence[int], *, careful: bool) -> Array:
         """Texts; careful ones are those that tables have, if there is a table."""
         known = self.constraints
+        if encoded := known.encoded.get(origin):
+            return rng.choice(np.array(encoded, object), shape)
         if numbers := self.number_texts.get(origin):
             return rng.choice(np.array(numbers, object), shape)
         keys = [key for key in known.keys.get(origin, ()) if isinstance(key, str)]

@@ -303,7 +303,7 @@ def as_text(value: Array) -> Array:
     """An array with strings as text, where a program gives bytes; another one as it is."""
     if value.dtype != object and value.dtype.kind not in "SU":
         return value
-    text = [item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item) for item in value.ravel()]
+    text = [item.decode("utf-8", "surrogateescape") if isinstance(item, bytes) else str(item) for item in value.ravel()]
     array = np.empty(value.size, object)
     array[:] = text
     return array.reshape(value.shape)
