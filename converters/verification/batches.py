@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -99,7 +100,7 @@ class Attempts:
         kinds = [(self._seed + k, KINDS[k % len(KINDS)]) for k in range(count)]
         attempts = [self._attempt(kind, seed, self._layout) for seed, kind in kinds]
         if self._lacks(attempts):
-            for layout in (self._longer(), self._solved()):
+            for layout in (self._longer(), self._solved(self._layout), self._solved_when_longer()):
                 found = next(layout, None)
                 if found is not None:
                     tried = [self._attempt(kind, seed, found) for seed, kind in kinds]
@@ -151,16 +152,35 @@ class Attempts:
                 if self.of(batch).is_compared:
                     yield layout
 
-    def _solved(self) -> Iterator[Layout]:
+    def _solved(self, known: Layout) -> Iterator[Layout]:
         """The layout that the source's messages lead to."""
 
         def refusal(batch: Batch) -> str | None:
             refused = self.of(batch).refusal
             return None if refused is None else f"{refused} {{{{{refused.place}}}}}"
 
-        found = solve(self._sampler, self._seed, refusal, self._layout)
+        found = solve(self._sampler, self._seed, refusal, known)
         if found is not None:
             yield found
+
+    def _solved_when_longer(self) -> Iterator[Layout]:
+        """The layouts that messages lead to from a length of a dimension at which the source has another complaint."""
+        end = time.monotonic() + _MOST_SECONDS
+        ordinary = self._sampler.batch(KINDS[0], self._seed, self._layout)
+        complaint = _complaint(self.of(ordinary))
+        for axis in ordinary.sizes or {}:
+            for size in () if self._sampler.is_of_rows(axis) else _LENGTHS:
+                layout = self._layout.with_size(axis, size)
+                batch = self._sampler.batch(KINDS[0], self._seed, layout)
+                if time.monotonic() > end or sum(value.size for value in batch.feeds.values()) > _MOST_ELEMENTS:
+                    break
+                if _complaint(self.of(batch)) != complaint:
+                    yield from self._solved(layout)
+
+
+def _complaint(attempt: Attempt) -> str:
+    """What a source says against a batch, whatever the numbers in it are."""
+    return re.sub(r"\d+", "0", str(attempt.refusal or ""))
 
 
 def _odd_batches(sampler: Sampler, seed: int, layout: Layout, *, careful: bool) -> Iterator[Batch]:
