@@ -61,8 +61,10 @@ class GraphSource(Source):
                 if self._checkpoint is None:
                     tf.import_graph_def(tf.compat.v1.GraphDef.FromString(self._graph_def.SerializeToString()), name="")
                 else:
-                    meta = f"{self._checkpoint}.meta"
-                    saver = tf.compat.v1.train.import_meta_graph(meta)
+                    meta_graph = tf.compat.v1.MetaGraphDef.FromString(Path(f"{self._checkpoint}.meta").read_bytes())
+                    for node in meta_graph.graph_def.node:  # today's TensorFlow infers others than it did then
+                        node.attr.pop("_output_shapes", None)
+                    saver = tf.compat.v1.train.import_meta_graph(meta_graph)
                 filling = list(_filling(tf, graph, self.model.lookup_tables))
                 session = tf.compat.v1.Session(graph=graph)
                 if saver is not None:
