@@ -12,7 +12,7 @@ from pathlib import Path
 
 from onnx_sparse.converters import openvino, torch
 from onnx_sparse.converters.ascend import coverage as ascend_coverage
-from onnx_sparse.converters.ascend.conversion import PASSES as ASCEND
+from onnx_sparse.converters.ascend.conversion import passes as ascend_passes
 from onnx_sparse.converters.onnx.fusing import passes as onnx_passes
 from onnx_sparse.converters.onnxruntime.guards import GUARDS
 from onnx_sparse.converters.tensorflow import coverage
@@ -29,16 +29,16 @@ sys.path.insert(0, str(ROOT / "benchmarks"))  # which are no package
 
 import record_page  # noqa: E402
 
-from onnx_sparse.converters.openvino.conversion import PASSES as OPENVINO  # noqa: E402
-from onnx_sparse.converters.tensorflow.passes import PASSES as TENSORFLOW  # noqa: E402
+from onnx_sparse.converters.openvino.conversion import passes as openvino_passes  # noqa: E402
+from onnx_sparse.converters.tensorflow.passes import passes as tensorflow_passes  # noqa: E402
 from onnx_sparse.converters.torch.conversion import passes as torch_passes  # noqa: E402
 
 #: The passes of each source.
 PASSES = {
-    "TensorFlow": TENSORFLOW,
+    "TensorFlow": tensorflow_passes(),
     "torch": torch_passes(),
-    "OpenVINO": OPENVINO,
-    "Ascend": ASCEND,
+    "OpenVINO": openvino_passes(),
+    "Ascend": ascend_passes(),
     "ONNX files": onnx_passes(),
 }
 

@@ -25,6 +25,7 @@ from onnx_sparse.schemas.registration import op_schema, register
 __all__ = [
     "DOMAIN",
     "FAMILIES",
+    "FAMILY_OF",
     "OPS",
     "OPSET_VERSION",
     "Attribute",
@@ -54,6 +55,9 @@ FAMILIES: tuple[Family, ...] = tuple(
         example_parsing,
     )
 )
+
+#: The family of each operator, by its name.
+FAMILY_OF: dict[str, Family] = {op.name: family for family in FAMILIES for op in family.ops}
 
 #: Every operator by name.
 OPS: dict[str, Op] = {op.name: op for family in FAMILIES for op in family.ops}

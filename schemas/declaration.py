@@ -149,7 +149,8 @@ class Input:
 class Output:
     """One output.
 
-    `items_under` names attributes and their values under which items of `shape` are others: `{"B": "B - 1"}`.
+    `items_under` names attributes and their values under which items of `shape` are others: `{"B": "B - 1"}`. Integers
+    of a fixed type are positions or sizes unless the output `holds_data`.
     """
 
     name: str
@@ -157,6 +158,7 @@ class Output:
     shape: str
     doc: str
     optional: bool = False
+    holds_data: bool = False
     items_under: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
 
     def shape_with(self, attributes: Mapping[str, str]) -> str:
@@ -222,6 +224,8 @@ class Op:
         body_notes: How the function body differs from the kernels, other than that it does not report errors; where
             there is none, what standard ONNX lacks.
         no_python_kernels: Why onnxruntime-extensions cannot run the reference function; empty where it can.
+        reduction: How the rows of a segment or bag become one: `sum`, `mean`, `sqrtn`, `max`, `min` or `prod`; empty
+            for operators that reduce none.
         examples: Worked examples.
     """
 
@@ -237,6 +241,7 @@ class Op:
     body: Callable[[Any], None] | None = None
     body_notes: str = ""
     no_python_kernels: str = ""
+    reduction: str = ""
     examples: tuple[Example, ...] = ()
 
     def __repr__(self) -> str:
@@ -283,3 +288,14 @@ class Family:
     name: str
     ops: tuple[Op, ...]
     origin: str
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """The names of its operators."""
+        return frozenset(op.name for op in self.ops)
+
+    def reducing(self, like: str, reduction: str) -> str:
+        """The operator that reduces the rows of another one of the family in another way."""
+        inputs = next(op.inputs for op in self.ops if op.name == like)
+        names = [i.name for i in inputs]
+        return next(op.name for op in self.ops if op.reduction == reduction and [i.name for i in op.inputs] == names)

@@ -128,6 +128,7 @@ _TABLE = [[-0.2, -0.6], [-0.1, -0.4], [-1.9, -1.8], [-1.0, 1.5], [0.8, -0.7]]
 
 EMBEDDING_SEGMENTS_SUM = Op(
     name="EmbeddingSegmentsSum",
+    reduction="sum",
     summary="Looks up rows of a table and sums them by segment, without an intermediate tensor of the looked-up rows.",
     semantics="`output[s] = sum(per_sample_weights[k] * emb_table[indices[k]] for k with segment_ids[k] = s)`.\n\n"
     + _COMMON_SEMANTICS
@@ -191,6 +192,7 @@ EMBEDDING_SEGMENTS_SUM = Op(
 
 EMBEDDING_SEGMENTS_MEAN = Op(
     name="EmbeddingSegmentsMean",
+    reduction="mean",
     summary="Looks up rows of a table and averages them by segment, weighted or not.",
     semantics="`output[s] = Σ w[k] * emb_table[indices[k]] / Σ w[k]` over k with `segment_ids[k] = s`; "
     "0 where the divisor is 0.\n\n" + _COMMON_SEMANTICS,
@@ -220,6 +222,7 @@ EMBEDDING_SEGMENTS_MEAN = Op(
 
 EMBEDDING_SEGMENTS_SQRT_N = Op(
     name="EmbeddingSegmentsSqrtN",
+    reduction="sqrtn",
     summary="Looks up rows of a table and sums them by segment, divided by the root of the sum of squared weights.",
     semantics="`output[s] = Σ w[k] * emb_table[indices[k]] / √(Σ w[k]²)` over k with `segment_ids[k] = s`; "
     "0 where the divisor is 0.\n\n" + _COMMON_SEMANTICS,

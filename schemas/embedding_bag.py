@@ -117,6 +117,7 @@ _TABLE = [[1, 2], [3, 4], [5, 6]]
 
 EMBEDDING_BAG_OFFSETS_SUM = Op(
     name="EmbeddingBagOffsetsSum",
+    reduction="sum",
     summary="Looks up rows of a table and sums them by bag; offsets say where the bags begin.",
     semantics="`output[b] = sum(per_sample_weights[k] * emb_table[indices[k]] for k in bag b)`.\n\n"
     + _SUMS
@@ -167,6 +168,7 @@ EMBEDDING_BAG_OFFSETS_SUM = Op(
 
 EMBEDDING_BAG_OFFSETS_MEAN = Op(
     name="EmbeddingBagOffsetsMean",
+    reduction="mean",
     summary="Looks up rows of a table and averages them by bag, weighted or not; offsets say where the bags begin.",
     semantics="`output[b] = Σ w[k] * emb_table[indices[k]] / Σ w[k]` over k in bag b; 0 where the divisor is 0.\n\n"
     + _SUMS,
@@ -189,6 +191,7 @@ EMBEDDING_BAG_OFFSETS_MEAN = Op(
 
 EMBEDDING_BAG_OFFSETS_SQRT_N = Op(
     name="EmbeddingBagOffsetsSqrtN",
+    reduction="sqrtn",
     summary="Looks up rows of a table and sums them by bag, divided by the root of the sum of squared weights; "
     "offsets say where the bags begin.",
     semantics="`output[b] = Σ w[k] * emb_table[indices[k]] / √(Σ w[k]²)` over k in bag b; 0 where the divisor is 0.\n\n"
@@ -213,6 +216,7 @@ EMBEDDING_BAG_OFFSETS_SQRT_N = Op(
 
 EMBEDDING_BAG_OFFSETS_MAX = Op(
     name="EmbeddingBagOffsetsMax",
+    reduction="max",
     summary="Looks up rows of a table and takes their maximum by bag; offsets say where the bags begin.",
     semantics="`output[b] = max(emb_table[indices[k]] for k in bag b)`, element by element.\n\n"
     + BAGS_SEMANTICS

@@ -33,7 +33,7 @@ _DEFAULTS = (
 )
 _VALUES = (
     Output("float_values", "float", "P", "The values of the float features."),
-    Output("int64_values", "int64", "Q", "The values of the int64 features."),
+    Output("int64_values", "int64", "Q", "The values of the int64 features.", holds_data=True),
     Output("string_values", "string", "S", "The values of the string features."),
 )
 

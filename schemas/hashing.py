@@ -23,7 +23,7 @@ _INPUTS = (
     Input("input", "string", "*S", "The strings."),
     Input("num_buckets", "int64", "", "The number of buckets.", Values("size", low=1)),
 )
-_OUTPUT = Output("output", "int64", "*S", "The bucket of each string, in [0, num_buckets).")
+_OUTPUT = Output("output", "int64", "*S", "The bucket of each string, in [0, num_buckets).", holds_data=True)
 _BODY_NOTES = "It has no operator that reads the bytes of a string."
 
 STRING_TO_HASH_BUCKET_FAST = Op(

@@ -156,6 +156,7 @@ _EXAMPLE_TABLE = {"emb_table": [[0, 255], [10, 20]], "scale_bias": [[[0.5, -1]],
 
 QUANTIZED_EMBEDDING_SEGMENTS_SUM = Op(
     name="QuantizedEmbeddingSegmentsSum",
+    reduction="sum",
     summary="Looks up rows of a table of 8-bit or 4-bit integers, scales them and sums them by segment.",
     semantics=f"EmbeddingSegmentsSum of a quantized table.\n{_QUANTIZED}{SEGMENTS_SEMANTICS}",
     source=_SOURCE,
@@ -197,6 +198,7 @@ QUANTIZED_EMBEDDING_SEGMENTS_SUM = Op(
 
 QUANTIZED_EMBEDDING_SEGMENTS_MEAN = Op(
     name="QuantizedEmbeddingSegmentsMean",
+    reduction="mean",
     summary="Looks up rows of a table of 8-bit or 4-bit integers, scales them and averages them by segment.",
     semantics=f"EmbeddingSegmentsMean of a quantized table.\n{_QUANTIZED}{SEGMENTS_SEMANTICS}",
     source=_SOURCE,
@@ -224,6 +226,7 @@ QUANTIZED_EMBEDDING_SEGMENTS_MEAN = Op(
 
 QUANTIZED_EMBEDDING_SEGMENTS_SQRT_N = Op(
     name="QuantizedEmbeddingSegmentsSqrtN",
+    reduction="sqrtn",
     summary="Looks up rows of a table of 8-bit or 4-bit integers, scales them and sums them by segment, divided by the "
     "root of the sum of squared weights.",
     semantics=f"EmbeddingSegmentsSqrtN of a quantized table.\n{_QUANTIZED}{SEGMENTS_SEMANTICS}",
@@ -252,6 +255,7 @@ QUANTIZED_EMBEDDING_SEGMENTS_SQRT_N = Op(
 
 QUANTIZED_EMBEDDING_BAG_OFFSETS_SUM = Op(
     name="QuantizedEmbeddingBagOffsetsSum",
+    reduction="sum",
     summary="Looks up rows of a table of 8-bit or 4-bit integers, scales them and sums them by bag; offsets say where "
     "the bags begin.",
     semantics=f"EmbeddingBagOffsetsSum of a quantized table.\n{_QUANTIZED}{BAGS_SEMANTICS}",
@@ -280,6 +284,7 @@ QUANTIZED_EMBEDDING_BAG_OFFSETS_SUM = Op(
 
 QUANTIZED_EMBEDDING_BAG_OFFSETS_MEAN = Op(
     name="QuantizedEmbeddingBagOffsetsMean",
+    reduction="mean",
     summary="Looks up rows of a table of 8-bit or 4-bit integers, scales them and averages them by bag; offsets say "
     "where the bags begin.",
     semantics=f"EmbeddingBagOffsetsMean of a quantized table.\n{_QUANTIZED}{BAGS_SEMANTICS}",
@@ -302,6 +307,7 @@ QUANTIZED_EMBEDDING_BAG_OFFSETS_MEAN = Op(
 
 QUANTIZED_EMBEDDING_BAG_OFFSETS_SQRT_N = Op(
     name="QuantizedEmbeddingBagOffsetsSqrtN",
+    reduction="sqrtn",
     summary="Looks up rows of a table of 8-bit or 4-bit integers, scales them and sums them by bag, divided by the "
     "root of the sum of squared weights; offsets say where the bags begin.",
     semantics=f"EmbeddingBagOffsetsSqrtN of a quantized table.\n{_QUANTIZED}{BAGS_SEMANTICS}",

@@ -112,6 +112,7 @@ def _extremum_body(b: Body, reduction: str, worst: float) -> None:
 
 SEGMENT_SUM = Op(
     name="SegmentSum",
+    reduction="sum",
     summary="Sums the rows of each segment.",
     semantics="`output[s] = sum(data[k] for k with segment_ids[k] = s)`.\n\n"
     + _COMMON_SEMANTICS
@@ -135,6 +136,7 @@ SEGMENT_SUM = Op(
 
 SEGMENT_MEAN = Op(
     name="SegmentMean",
+    reduction="mean",
     summary="Averages the rows of each segment.",
     semantics="`output[s] = sum(data[k] for k with segment_ids[k] = s) / count`.\n\n"
     + _COMMON_SEMANTICS
@@ -158,6 +160,7 @@ SEGMENT_MEAN = Op(
 
 SEGMENT_PROD = Op(
     name="SegmentProd",
+    reduction="prod",
     summary="Multiplies the rows of each segment.",
     semantics="`output[s] = prod(data[k] for k with segment_ids[k] = s)`.\n\n"
     + _COMMON_SEMANTICS
@@ -181,6 +184,7 @@ SEGMENT_PROD = Op(
 
 SEGMENT_MAX = Op(
     name="SegmentMax",
+    reduction="max",
     summary="Takes the maximum of the rows of each segment.",
     semantics="`output[s] = max(data[k] for k with segment_ids[k] = s)`, element by element.\n\n"
     + _COMMON_SEMANTICS
@@ -224,6 +228,7 @@ SEGMENT_MAX = Op(
 
 SEGMENT_MIN = Op(
     name="SegmentMin",
+    reduction="min",
     summary="Takes the minimum of the rows of each segment.",
     semantics="`output[s] = min(data[k] for k with segment_ids[k] = s)`, element by element.\n\n"
     + _COMMON_SEMANTICS

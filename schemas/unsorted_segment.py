@@ -96,6 +96,7 @@ def _extremum_body(b: Body, reduction: str, initial: float) -> None:
 
 UNSORTED_SEGMENT_SUM = Op(
     name="UnsortedSegmentSum",
+    reduction="sum",
     summary="Sums the slices of each segment, with ids in any order.",
     semantics=_COMMON_SEMANTICS + "\n- An empty segment is 0. Integer sums wrap.",
     source="tf.raw_ops.UnsortedSegmentSum",
@@ -116,6 +117,7 @@ UNSORTED_SEGMENT_SUM = Op(
 
 UNSORTED_SEGMENT_MEAN = Op(
     name="UnsortedSegmentMean",
+    reduction="mean",
     summary="Averages the slices of each segment, with ids in any order.",
     semantics=_COMMON_SEMANTICS
     + "\n- An empty segment is 0. For integers the sum wraps in T and the division truncates toward zero.",
@@ -143,6 +145,7 @@ UNSORTED_SEGMENT_MEAN = Op(
 
 UNSORTED_SEGMENT_MAX = Op(
     name="UnsortedSegmentMax",
+    reduction="max",
     summary="Takes the maximum of the slices of each segment, with ids in any order.",
     semantics=_COMMON_SEMANTICS
     + "\n- The reduction starts from a value that is also the result for an empty segment. With `initial` = `LOWEST` "
@@ -173,6 +176,7 @@ UNSORTED_SEGMENT_MAX = Op(
 
 UNSORTED_SEGMENT_MIN = Op(
     name="UnsortedSegmentMin",
+    reduction="min",
     summary="Takes the minimum of the slices of each segment, with ids in any order.",
     semantics=_COMMON_SEMANTICS
     + "\n- The reduction starts from a value that is also the result for an empty segment. With `initial` = `HIGHEST` "
@@ -196,6 +200,7 @@ UNSORTED_SEGMENT_MIN = Op(
 
 UNSORTED_SEGMENT_PROD = Op(
     name="UnsortedSegmentProd",
+    reduction="prod",
     summary="Multiplies the slices of each segment, with ids in any order.",
     semantics=_COMMON_SEMANTICS + "\n- An empty segment is 1. Integer products wrap.",
     source="tf.raw_ops.UnsortedSegmentProd",

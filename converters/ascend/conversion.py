@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from onnx import ModelProto
+from onnx import ModelProto, shape_inference
 
 from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.ascend.atb.conversion import convert_graph
@@ -18,19 +19,31 @@ from onnx_sparse.converters.ascend.atb.viewer_onnx import is_viewer_onnx, read_v
 from onnx_sparse.converters.ascend.given_inputs import Given, InputSpec, parse_inputs
 from onnx_sparse.converters.ascend.source import is_ge_onnx, read_json, read_onnx
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED, guarded
-from onnx_sparse.converters.pipeline import Draft, Pass
+from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED
+from onnx_sparse.converters.pipeline import Draft, Pass, Rewriting
+from onnx_sparse.models.onnx_tools import LARGEST_PROTO
 
 Overflow = Literal["saturate", "ieee"]
 
 
-def _guard(draft: Draft) -> None:
-    draft.model = guarded(draft.model, omitted=UNSPECIFIED)
+def _where_typed(step: Pass) -> Pass:
+    """A pass over models whose types can be inferred; one with operations that are kept as they are stays as it is."""
+
+    def apply(draft: Draft) -> None:
+        try:
+            if draft.model.ByteSize() < LARGEST_PROTO:
+                draft.model = shape_inference.infer_shapes(draft.model)
+        except shape_inference.InferenceError:
+            return
+        step.apply(draft)
+
+    return replace(step, does=f"{step.does}; infers types first", apply=apply)
 
 
-#: What is done with a model once its operations are converted. One with operations that are kept as they are has no
-#: inferred types, and is not guarded.
-PASSES = (Pass("guard", "infers types and replaces nodes that ONNX Runtime computes wrongly", _guard),)
+def passes(*, check_ids: bool = False) -> tuple[Pass, ...]:
+    """What is done with a model once its operations are converted."""
+    checks = [pipeline.REFUSE_NEGATIVE_IDS] if check_ids else []
+    return (*map(_where_typed, (*checks, pipeline.guard_against(omitted=UNSPECIFIED))),)
 
 
 def convert(
@@ -41,7 +54,9 @@ def convert(
     fill_value: float | None = None,
     fp16_overflow: Overflow | None = None,
     keep_unknown: bool = False,
+    check_ids: bool = False,
     progress: Callable[[str], None] | None = None,
+    explain: Callable[[Rewriting], None] | None = None,
 ) -> ModelProto:
     """Convert an Ascend graph to ONNX.
 
@@ -58,7 +73,9 @@ def convert(
             (310P, 910A); `ieee`: an infinity (Ascend 950). When omitted, FillOperation's value saturates and all that
             is computed becomes an infinity (Atlas A2, A3).
         keep_unknown: Keep operations that are not supported as nodes of the domain `ascend.atb`.
+        check_ids: Whether all lookups refuse negative ids, which ONNX counts from the end.
         progress: Called with `"converting"` when the file has been read.
+        explain: Called once, with the numbers of nodes and the outcome of every guard.
 
     Returns:
         The model, in canonical form. Notes for the user, such as on a hidden reshape that the dump shows, are in its
@@ -80,7 +97,11 @@ def convert(
         raise ConversionError(f"{source} is compiled for an NPU and cannot be converted; convert the graph before that")
     tell = progress or (lambda stage: None)
     model = _converted(source, given, tensors, Choices(fill_value, fp16_overflow), keep_unknown=keep_unknown, tell=tell)
-    return pipeline.run(Draft(model), PASSES)
+    draft = Draft(model)
+    made = pipeline.run(draft, passes(check_ids=check_ids))
+    if explain is not None:
+        explain(draft.rewriting())
+    return made
 
 
 def _converted(

@@ -20,7 +20,7 @@ from onnx_sparse.converters.errors import ConversionError, Unsupported, Unsuppor
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import IR_VERSION, value_info
 from onnx_sparse.converters.writing.registry import Handler, Registry, Results
-from onnx_sparse.models.graphs import graphs
+from onnx_sparse.models.graphs import graphs, put_nodes
 
 DOMAIN = "npu"
 #: From this opset up to the emitter's, its nodes are legal as they are.
@@ -159,9 +159,7 @@ def _rewrite(model: ModelProto, *, saturate: bool) -> UnsupportedNodes:
             continue
         del emit.nodes[start:]
         nodes.append(node)
-    copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del graph.node[:]
-    graph.node.extend(copies)
+    put_nodes(graph, nodes)
     graph.initializer.extend(emit.initializers)
     there = {entry.domain for entry in model.opset_import}
     model.opset_import.extend(

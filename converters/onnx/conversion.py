@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from onnx import ModelProto
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 def convert(
     source: ModelSource,
     *,
+    repair_scatter: str | Iterable[str] | None = None,
+    check_ids: bool = False,
     explain: Callable[[Rewriting], None] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> ModelProto:
@@ -29,6 +31,8 @@ def convert(
 
     Args:
         source: A file, whose external data are read, too; a ModelProto; its bytes; or an `onnx_ir.Model`.
+        repair_scatter: As for `onnx_sparse.fuse`.
+        check_ids: Whether all lookups refuse negative ids, which ONNX counts from the end.
         explain: Called once, with the numbers of nodes and the outcome of every rule.
         progress: Called with `"loading"` and `"converting"` as these begin.
 
@@ -43,6 +47,6 @@ def convert(
     try:
         model = canonicalize(model_of(source))
         tell("converting")
-        return fuse(model, explain=explain)
+        return fuse(model, explain=explain, repair_scatter=repair_scatter, check_ids=check_ids)
     except (OSError, ValueError) as error:
         raise ConversionError(str(error)) from error

@@ -33,12 +33,13 @@ def _infer_again(draft: Draft) -> None:
         draft.model = with_inferred_types(draft.model, data_prop=True)
 
 
-def passes(repairs: Repairs | None = None, producer: str = "") -> tuple[Pass, ...]:
+def passes(repairs: Repairs | None = None, producer: str = "", *, check_ids: bool = False) -> tuple[Pass, ...]:
     """What is done with a model that another exporter wrote."""
     lost_rows = LostRows(repairs, producer)
     return (
         pipeline.rewrite_by([PHASES[0], [lost_rows], *PHASES[1:]]),
         Pass("infer", "infers types and shapes of what rules wrote, which guards ask for", _infer_again),
+        *([pipeline.REFUSE_NEGATIVE_IDS] if check_ids else []),
         pipeline.guard_against(omitted=UNSPECIFIED),
     )
 
@@ -48,6 +49,7 @@ def fuse(
     *,
     explain: Callable[[Rewriting], None] | None = None,
     repair_scatter: str | Iterable[str] | None = None,
+    check_ids: bool = False,
 ) -> ModelProto:
     """Replace the subgraphs of standard operators that are operators of the domain, with the same answers.
 
@@ -59,6 +61,7 @@ def fuse(
         repair_scatter: What becomes of scatters that keep only the last of the rows with equal ids where their source
             adds or averages them: `add`, `mean`, `mul`, `max` or `min`, or `NODE=add` for one node, or several of
             these. When omitted they stay as they are, and a warning names each.
+        check_ids: Whether all lookups refuse negative ids, which ONNX counts from the end.
 
     Returns:
         A new model. Where no rule fires it is a copy.
@@ -78,7 +81,7 @@ def fuse(
         before = count_nodes(result)
         with as_value_errors(whole):
             draft = Draft(result)
-            result = pipeline.run(draft, passes(repairs, whole.producer_name))
+            result = pipeline.run(draft, passes(repairs, whole.producer_name, check_ids=check_ids))
             attempts = draft.attempts
         has_fired = any(attempt.fired for attempt in attempts)
         if not has_fired:
@@ -96,6 +99,12 @@ def fuse(
     if explain is not None:
         explain(explanations[0])
     return result
+
+
+def with_checked_ids(model: ModelProto) -> ModelProto:
+    """A copy of a model whose lookups refuse negative ids, which ONNX counts from the end."""
+    draft = Draft(with_inferred_types(model, data_prop=True))
+    return pipeline.run(draft, [pipeline.REFUSE_NEGATIVE_IDS])
 
 
 def _report_lost_rows(said: Rewriting, repairs: Repairs) -> None:

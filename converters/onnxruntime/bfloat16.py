@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from onnx_sparse.models.graphs import element_types, put_nodes, subgraphs
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import numpy_dtype
 
@@ -46,12 +47,11 @@ def compute_in_float(model: ModelProto) -> None:
 
 
 def _compute_in_float(graph: GraphProto, outer: Mapping[str, int]) -> None:
-    types = {**outer, **_types(graph)}
+    types = {**outer, **element_types(graph)}
     nodes: list[NodeProto] = []
     for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.GRAPH:
-                _compute_in_float(attribute.g, types)
+        for body in subgraphs(node):
+            _compute_in_float(body, types)
         if node.domain == DOMAIN or (node.domain == "" and node.op_type in _TAKE_BFLOAT16):
             nodes.append(node)
             continue
@@ -64,14 +64,7 @@ def _compute_in_float(graph: GraphProto, outer: Mapping[str, int]) -> None:
         _widen_attributes(node)
         nodes.append(node)
         nodes += [_cast(names[name], name, TensorProto.BFLOAT16) for name in results]
-    del graph.node[:]
-    graph.node.extend(nodes)
-
-
-def _types(graph: GraphProto) -> dict[str, int]:
-    values: list[ValueInfoProto] = [*graph.input, *graph.output, *graph.value_info]
-    types = {value.name: value.type.tensor_type.elem_type for value in values}
-    return types | {tensor.name: tensor.data_type for tensor in graph.initializer}
+    put_nodes(graph, nodes)
 
 
 def _cast(source: str, target: str, dtype: int) -> NodeProto:

@@ -89,16 +89,6 @@ GUARDS = (*_FIRST, *_NUMBERS, *_SHAPES)
 UNSPECIFIED = (ExtremeOfNaN, PlaceOfNaN, MeanOfNothing)
 
 
-def guarded(model: ModelProto, *, omitted: Sequence[type[Guard]] = ()) -> ModelProto:
-    """The model with inferred types, guarded; one of operators that onnx does not know stays as it is."""
-    try:
-        typed = shape_inference.infer_shapes(model) if model.ByteSize() < LARGEST_PROTO else model
-    except shape_inference.InferenceError:
-        return model
-    guard(typed, omitted=omitted)
-    return typed
-
-
 def guard(model: ModelProto, *, positions: Collection[str] = (), omitted: Sequence[type[Guard]] = ()) -> list[Attempt]:
     """Replace, in place, every node of which ONNX Runtime's result may be wrong, or end the process.
 

@@ -152,10 +152,10 @@ class _Scope:
         """Those of the type variable of a large input, and what is parsed or hashed."""
         op = OPS[node.op_type]
         inputs = zip(op.inputs, node.input, strict=False)
-        given = self.large | self._narrow if op.name.endswith(("Sum", "Prod")) else self.large
+        given = self.large | self._narrow if op.reduction in ("sum", "prod") else self.large
         variables = {declared.type for declared, name in inputs if name in given} & op.types.keys()
         for declared, name in zip(op.outputs, node.output, strict=False):
-            if declared.type in variables or declared.name == "int64_values" or op.name.startswith("StringToHash"):
+            if declared.type in variables or declared.holds_data:
                 yield name
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
 from onnx_sparse.converters.tensor import Array
-from onnx_sparse.models.graphs import attribute, graphs, subgraphs
+from onnx_sparse.models.graphs import attribute, graphs, put_nodes, subgraphs
 
 #: The orders from channels second to channels last: only those are carried along.
 _CHANNELS_LAST = ([0, 2, 3, 1], [0, 2, 3, 4, 1])
@@ -49,9 +49,7 @@ class _Carrier:
                 self._keep(node)
         for name in self._outputs:
             self._make(name)
-        nodes = [NodeProto.FromString(node.SerializeToString()) for node in self._nodes]
-        del self._graph.node[:]
-        self._graph.node.extend(nodes)
+        put_nodes(self._graph, self._nodes)
 
     def _keep(self, node: NodeProto) -> None:
         """Let a node be, and make what it takes."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from onnx import ModelProto, TensorProto
 
@@ -20,13 +21,14 @@ from onnx_sparse.converters.openvino.compressed_weight import Weight
 from onnx_sparse.converters.openvino.element_types import CARRIED, MOVING, ONNX_TYPES
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers import Converted, Node, find_handler
+from onnx_sparse.converters.openvino.in_memory import saved
 from onnx_sparse.converters.openvino.ir import Layer, Network, Port, read_ir
 from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.openvino.model_ports import parameter, port_names, port_shape
 from onnx_sparse.converters.openvino.quotients import signed_quotients
 from onnx_sparse.converters.openvino.states import ASSIGN, READ, Variables
 from onnx_sparse.converters.openvino.untrue_sizes import without_untrue_sizes
-from onnx_sparse.converters.pipeline import Draft, Pass
+from onnx_sparse.converters.pipeline import Draft, Pass, Rewriting
 from onnx_sparse.converters.pipeline.passes import in_place
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
@@ -36,17 +38,21 @@ from onnx_sparse.schemas.states import write_states
 
 
 def convert(
-    source: str | os.PathLike[str],
+    source: Any,
     *,
     weights: str | os.PathLike[str] | None = None,
+    check_ids: bool = False,
     progress: Callable[[str], None] | None = None,
+    explain: Callable[[Rewriting], None] | None = None,
 ) -> ModelProto:
     """Convert an OpenVINO IR to ONNX with operators of the domain `onnx_sparse`.
 
     Args:
-        source: The `.xml` of an IR of version 10 or 11.
-        weights: Its `.bin`; the file of the same name beside it when omitted. IRs without constants need none.
+        source: The `.xml` of an IR of version 10 or 11, or an openvino.Model, which is written to a temporary folder.
+        weights: The `.bin` of a file; that of the same name beside it when omitted. IRs without constants need none.
+        check_ids: Whether all lookups refuse negative ids, which OpenVINO and ONNX count from the end.
         progress: Called with `"reading"`, `"converting"` and `"checking"` as these begin.
+        explain: Called once, with the numbers of nodes and the outcome of every guard.
 
     Returns:
         A model of IR version 10 in canonical form. Its inputs and outputs have the names of the IR's tensors, in the
@@ -58,6 +64,9 @@ def convert(
     """
     tell = progress or (lambda stage: None)
     tell("reading")
+    if not isinstance(source, str | os.PathLike):
+        with saved(source) as path:
+            return convert(path, check_ids=check_ids, progress=progress, explain=explain)
     path = Path(source)
     network = without_untrue_sizes(read_ir(path))
     for layer in signed_quotients(network):
@@ -72,7 +81,11 @@ def convert(
     tell("converting")
     model = convert_network(network, constants)
     tell("checking")
-    return pipeline.run(Draft(model), PASSES)
+    draft = Draft(model)
+    made = pipeline.run(draft, passes(check_ids=check_ids))
+    if explain is not None:
+        explain(draft.rewriting())
+    return made
 
 
 def convert_network(network: Network, weights: Weights) -> ModelProto:
@@ -254,11 +267,13 @@ def _of_open_length(model: ModelProto) -> list[str]:
     ]
 
 
-#: What is done with a model once its layers are converted. OpenVINO gives a scalar a coordinate, too.
-PASSES = (
-    pipeline.INFER_WITH_TYPES,
-    pipeline.guard_against(omitted=(*UNSPECIFIED, PlacesInScalar)),
-    pipeline.INFER_WITH_TYPES,
-    Pass("ranks", "refuses inputs and outputs of unknown rank", in_place(_check_ranks)),
-    pipeline.CHECK,
-)
+def passes(*, check_ids: bool = False) -> tuple[Pass, ...]:
+    """What is done with a model once its layers are converted. OpenVINO gives a scalar a coordinate, too."""
+    return (
+        pipeline.INFER_WITH_TYPES,
+        *([pipeline.REFUSE_NEGATIVE_IDS] if check_ids else []),
+        pipeline.guard_against(omitted=(*UNSPECIFIED, PlacesInScalar)),
+        pipeline.INFER_WITH_TYPES,
+        Pass("ranks", "refuses inputs and outputs of unknown rank", in_place(_check_ranks)),
+        pipeline.CHECK,
+    )

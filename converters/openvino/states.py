@@ -20,7 +20,7 @@ from onnx_sparse.converters.openvino.ir import Layer, Network
 from onnx_sparse.converters.openvino.model_ports import element_type, parse_shape, port_shape
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
-from onnx_sparse.models.graphs import read_names
+from onnx_sparse.models.graphs import put_nodes, read_names
 from onnx_sparse.schemas.declaration import DType
 from onnx_sparse.schemas.states import State
 
@@ -176,9 +176,7 @@ class Variables:
                 else:
                     stay.append(node)
                     read_elsewhere |= read_names([node])
-            inner = [*reversed(moved), *branch.node]
-            del branch.node[:]
-            branch.node.extend(inner)
+            put_nodes(branch, [*reversed(moved), *branch.node])
             nodes[:place] = reversed(stay)
 
 

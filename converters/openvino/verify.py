@@ -14,6 +14,7 @@ from ml_dtypes import bfloat16
 from onnx import ModelProto, TensorProto
 
 from onnx_sparse.converters.errors import ConversionError, require
+from onnx_sparse.converters.openvino.in_memory import saved
 from onnx_sparse.converters.openvino.ir import read_ir
 from onnx_sparse.converters.openvino.known_faults import faults_of
 from onnx_sparse.converters.openvino.steps import COUNT, Steps, of_outputs
@@ -33,7 +34,7 @@ _IN_FLOAT32 = {"session.qdq_matmulnbits_accuracy_level": "1"}
 
 
 def verify(
-    source: str | os.PathLike[str],
+    source: Any,
     model: ModelProto,
     *,
     feeds: Mapping[str, Array] | None = None,
@@ -53,7 +54,7 @@ def verify(
     the inputs in other places each time. The states after that are compared, too.
 
     Args:
-        source: The .xml file that was given to `convert`.
+        source: The .xml file, or the openvino.Model, that was given to `convert`.
         model: The model that `convert` returned.
         feeds: The inputs of a single batch. Generated when omitted.
         seed: The same seed gives the same inputs.
@@ -70,6 +71,18 @@ def verify(
         ConversionError: OpenVINO cannot run the IR at all, or `feeds` lacks an input or has a state.
     """
     require("openvino", "openvino")  # before processes are forked
+    if not isinstance(source, str | os.PathLike):
+        with saved(source) as path:
+            return verify(
+                path,
+                model,
+                feeds=feeds,
+                seed=seed,
+                batch_count=batch_count,
+                described_by=described_by,
+                progress=progress,
+                input_lines=input_lines,
+            )
     states = states_of(model)
     pasts = {state.past for state in states}
     presents = {state.present for state in states}

@@ -13,11 +13,14 @@ from onnx_sparse.converters.pipeline.passes import (
     INFER_WITH_TYPES,
     LAYOUTS,
     RECORD_PRODUCER,
+    REFUSE_NEGATIVE_IDS,
     SIMPLIFY,
     guard_against,
+    refuse_ids,
     rewrite_by,
 )
 from onnx_sparse.converters.pipeline.run import Draft, Pass, run
+from onnx_sparse.converters.rewriting import Rewriting
 
 __all__ = [
     "CHECK",
@@ -27,10 +30,13 @@ __all__ = [
     "INFER_WITH_TYPES",
     "LAYOUTS",
     "RECORD_PRODUCER",
+    "REFUSE_NEGATIVE_IDS",
     "SIMPLIFY",
     "Draft",
     "Pass",
+    "Rewriting",
     "guard_against",
+    "refuse_ids",
     "rewrite_by",
     "run",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import onnx
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.onnxruntime.bfloat16 import compute_in_float
@@ -13,8 +13,8 @@ from onnx_sparse.converters.onnxruntime.guard import Guard
 from onnx_sparse.converters.onnxruntime.guards import guard
 from onnx_sparse.converters.onnxruntime.layouts import carry_transpositions
 from onnx_sparse.converters.pipeline.run import Draft, Pass
+from onnx_sparse.converters.rewriting.checked_ids import is_lookup, refuse_negative_ids
 from onnx_sparse.converters.rewriting.engine import Phase, rewrite
-from onnx_sparse.converters.rewriting.explanation import count_nodes
 from onnx_sparse.converters.rewriting.simplification import simplify
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
 from onnx_sparse.version import __version__
@@ -33,8 +33,7 @@ def rewrite_by(phases: Sequence[Phase], *, does: str = "replaces patterns by ope
     """The pass that applies rules, phase by phase."""
 
     def apply(draft: Draft) -> None:
-        if draft.rewritten_from is None:
-            draft.rewritten_from = count_nodes(draft.model)
+        draft.begin_rewriting()
         draft.attempts += rewrite(draft.model, phases)
 
     return Pass("rewrite", does, apply)
@@ -44,9 +43,20 @@ def guard_against(*, omitted: Sequence[type[Guard]] = ()) -> Pass:
     """The pass that replaces what ONNX Runtime computes wrongly, but for what guards a source does not need."""
 
     def apply(draft: Draft) -> None:
+        draft.begin_rewriting()
         draft.attempts += guard(draft.model, positions=draft.positions, omitted=omitted)
 
     return Pass("guard", "replaces nodes that ONNX Runtime computes wrongly", apply)
+
+
+def refuse_ids(refuses: Callable[[NodeProto], bool] = is_lookup, *, only_given: bool = False, does: str) -> Pass:
+    """The pass that lets lookups refuse negative ids; the arguments are those of `refuse_negative_ids`."""
+
+    def apply(draft: Draft) -> None:
+        draft.begin_rewriting()
+        draft.attempts += refuse_negative_ids(draft.model, refuses, only_given=only_given)
+
+    return Pass("negative ids", does, apply)
 
 
 def _infer(*, strict: bool, check_types: bool = False) -> Callable[[Draft], None]:
@@ -93,5 +103,6 @@ LAYOUTS = Pass("layouts", "carries transpositions through to where they cancel o
 COMPUTE_BFLOAT16 = Pass(
     "bfloat16", "computes in float32 where ONNX Runtime has no kernel of bfloat16", in_place(compute_in_float)
 )
+REFUSE_NEGATIVE_IDS = refuse_ids(does="lets all lookups refuse negative ids")
 RECORD_PRODUCER = Pass("producer", "records this package and its version as the producer", in_place(_record_producer))
 CHECK = Pass("check", "runs onnx's checker", in_place(_check))

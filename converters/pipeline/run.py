@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from onnx import ModelProto
 
-from onnx_sparse.converters.rewriting.explanation import Attempt, count_nodes
+from onnx_sparse.converters.rewriting.explanation import Attempt, Rewriting, count_nodes
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +29,17 @@ class Draft:
     positions: frozenset[str] = frozenset()
     attempts: list[Attempt] = field(default_factory=list)
     rewritten_from: int | None = None
+
+    def begin_rewriting(self) -> None:
+        """Count the nodes before the first rules."""
+        if self.rewritten_from is None:
+            self.rewritten_from = count_nodes(self.model)
+
+    def rewriting(self) -> Rewriting:
+        """What rules and guards have done."""
+        nodes = count_nodes(self.model)
+        before = nodes if self.rewritten_from is None else self.rewritten_from
+        return Rewriting(nodes_before=before, nodes=nodes, attempts=tuple(self.attempts))
 
 
 @dataclass(frozen=True)

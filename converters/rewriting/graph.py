@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from onnx import GraphProto, NodeProto, TensorProto, TensorShapeProto, helper, n
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.models.graphs import Names, attribute, read_names, rename
+from onnx_sparse.models.graphs import Names, all_nodes, attribute, needed_nodes, put_nodes, read_names, rename
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType
 
@@ -26,6 +27,9 @@ KNOWN_DOMAINS = ("", "ai.onnx", DOMAIN)
 
 #: Names that some exporters give to every dimension that they do not know.
 _UNKNOWN_DIMENSIONS = ("", "?", "None", "none", "-1", "*")
+
+#: The domains of which equal nodes have equal results.
+_REPEATABLE_DOMAINS = (*KNOWN_DOMAINS, "ai.onnx.ml")
 
 #: Operators of which two equal nodes have different results.
 _RANDOM = ("Random", "Multinomial", "Bernoulli", "Dropout")
@@ -115,12 +119,12 @@ class Graph:
             return None
         return node if not op_types or node.op_type in op_types else None
 
-    def constant(self, name: str) -> Array | None:
-        """The value of a constant; None for anything else, and for large tables."""
+    def constant(self, name: str, *, most: int | None = _SMALL) -> Array | None:
+        """The value of a constant; None for anything else, and for what is in other files or has more elements."""
         tensor = self._constants.get(name)
-        if tensor is None or int(np.prod(tensor.dims)) > _SMALL or tensor.data_location == TensorProto.EXTERNAL:
+        if tensor is None or tensor.data_location == TensorProto.EXTERNAL:
             return None
-        return numpy_helper.to_array(tensor)
+        return numpy_helper.to_array(tensor) if most is None or math.prod(tensor.dims) <= most else None
 
     def integers(self, name: str) -> list[int] | None:
         """The elements of an integer constant; a scalar gives a list of one."""
@@ -265,23 +269,13 @@ class Graph:
         self.nodes = list(placed.values())
         self._is_ordered = True
 
-    def tidy(self, used_inside: Iterable[str] = ()) -> None:
-        """Merge equal nodes and drop unused ones.
-
-        Args:
-            used_inside: Tensors that subgraphs use.
-        """
+    def tidy(self) -> None:
+        """Merge equal nodes and drop unused ones."""
         if not self._is_ordered:
             self._sort()
         self._merge_equal_nodes()
         self._drop_copies()
-        used = {*self.outputs, *used_inside}
-        kept: list[NodeProto] = []
-        for node in reversed(self.nodes):
-            if used.intersection(node.output):
-                kept.append(node)
-                used |= read_names([node])
-        self.nodes = kept[::-1]
+        self.nodes = needed_nodes(self.nodes, self.outputs)
         self.index()
 
     def _merge_equal_nodes(self) -> None:
@@ -290,14 +284,13 @@ class Graph:
         kept = []
         for node in self.nodes:
             rename([node], renamed, reading_only=True)
-            is_known = node.domain in KNOWN_DOMAINS and not node.op_type.startswith(_RANDOM)
-            if self.outputs.intersection(node.output) or not is_known:
+            if self.outputs.intersection(node.output) or not _is_repeatable(node):
                 kept.append(node)
                 continue
             key = NodeProto()
             key.CopyFrom(node)
             key.ClearField("name")
-            key.output[:] = [""] * len(node.output)
+            key.output[:] = ["made" if name else "" for name in node.output]
             first = seen.setdefault(key.SerializeToString(deterministic=True), node)
             if first is node:
                 kept.append(node)
@@ -325,10 +318,7 @@ class Graph:
         """Put the nodes into the GraphProto, and drop unused types and constants."""
         made = {name for node in self.nodes for name in node.output}
         typed = [value for value in self.proto.value_info if value.name in made]
-        # The nodes are copied first, because they belong to the list that is emptied.
-        nodes = [NodeProto.FromString(node.SerializeToString()) for node in self.nodes]
-        del self.proto.node[:]
-        self.proto.node.extend(nodes)
+        put_nodes(self.proto, self.nodes)
         del self.proto.value_info[:]
         self.proto.value_info.extend(typed)
         used = read_names(self.proto.node) | self.outputs | {value.name for value in self.proto.input}
@@ -339,6 +329,21 @@ class Graph:
     def fresh(self, near: NodeProto, what: str) -> str:
         """A new name for a tensor that is made for a node."""
         return self._names.fresh(f"{near.name}/{what}")
+
+
+def _is_repeatable(node: NodeProto) -> bool:
+    """Whether another node that is equal has equal results."""
+    return all(
+        each.domain in _REPEATABLE_DOMAINS and not each.op_type.startswith(_RANDOM) for each in all_nodes([node])
+    )
+
+
+def content(tensor: TensorProto) -> bytes:
+    """What a constant holds, without its name: equal for two only if they are equal."""
+    unnamed = TensorProto()
+    unnamed.CopyFrom(tensor)
+    unnamed.ClearField("name")
+    return bytes(unnamed.SerializeToString(deterministic=True))
 
 
 def _dimension(dim: TensorShapeProto.Dimension) -> int | str | None:

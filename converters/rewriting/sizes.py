@@ -11,11 +11,10 @@ from onnx import NodeProto, numpy_helper
 
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.models.graphs import attribute
+from onnx_sparse.schemas import OPS
+from onnx_sparse.schemas.declaration import shape_items
 
 Size = tuple[int, tuple[tuple[str, int], ...]]
-
-#: The position of the input that is the number of rows, by the family of the operator.
-_NUM_SEGMENTS = {"EmbeddingSegments": 3, "UnsortedSegment": 2}
 
 #: What precedes the name of a tensor in the symbols of its sizes.
 _SHAPE_OF = "the shape of "
@@ -75,11 +74,19 @@ def _dimension(graph: Graph, name: str, axis: int, size: int | None) -> Size:
     if node is not None and node.op_type in _CHECKS:
         return _dimension(graph, node.input[0], axis, size)
     if node is not None:
-        for family, position in _NUM_SEGMENTS.items():
-            count = sizes(graph, node.input[position]) if node.op_type.startswith(family) else None
-            if count is not None:
-                return count[0]
+        count = None if node.op_type not in OPS else _declared_size(graph, node, list(node.output).index(name))
+        if count is not None:
+            return count
     return (1, ((f"{_SHAPE_OF}{name}", axis),))
+
+
+def _declared_size(graph: Graph, node: NodeProto, output: int) -> Size | None:
+    """The number of rows that an operator of the domain makes, if its declaration says that an input is that number."""
+    op = OPS[node.op_type]
+    rows = shape_items(op.outputs[output].shape)[0]
+    place = next((k for k, i in enumerate(op.inputs) if i.name == rows and not i.optional and not i.shape), None)
+    count = None if place is None else sizes(graph, node.input[place])
+    return None if count is None else count[0]
 
 
 def _computed(graph: Graph, node: NodeProto) -> list[Size] | None:

@@ -20,7 +20,7 @@ from onnx_sparse.converters.tensorflow.importing.input_shapes import with_ranks
 from onnx_sparse.converters.tensorflow.large_tables import attach
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly
 from onnx_sparse.converters.tensorflow.load import load
-from onnx_sparse.converters.tensorflow.passes import PASSES
+from onnx_sparse.converters.tensorflow.passes import passes
 from onnx_sparse.converters.tensorflow.reading.model import Model
 
 
@@ -32,6 +32,7 @@ def convert(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     lookup_tables: Mapping[str, tuple[Any, Any]] | None = None,
+    check_ids: bool = False,
     progress: Callable[[str], None] | None = None,
     explain: Callable[[Explanation], None] | None = None,
     tables: MutableMapping[str, Array] | None = None,
@@ -51,6 +52,8 @@ def convert(
         outputs: The outputs, in this order. In a GraphDef any tensors; those that nothing consumes when omitted.
         lookup_tables: For a GraphDef, which has none itself, the keys and values of its lookup tables, by the names of
             the nodes that make these or by their shared names.
+        check_ids: Whether all lookups refuse negative ids, which ONNX counts from the end, and not only those of
+            inputs, which TensorFlow refuses.
         progress: Called with `"loading"`, `"converting"`, `"rewriting"` and `"checking"` as these begin.
         explain: Called once, with the numbers of nodes and the outcome of every rewriting rule.
         tables: A dictionary that receives the embedding tables of a model larger than 1 GiB, by initializer. Their data
@@ -68,7 +71,7 @@ def convert(
     with quietly():
         loaded = load(source, tag=tag, signature=signature, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
     tell("converting")
-    made, converted = _converted(with_ranks(loaded.model, _tried).fresh(), tell)
+    made, converted = _converted(with_ranks(loaded.model, _tried).fresh(), tell, check_ids=check_ids)
     attach(made, converted.tables, tables)
     record_features(made, loaded.specs)
     if explain is not None:
@@ -115,12 +118,14 @@ def _imported(model: Model) -> Imported:
         raise ConversionError(f"{model.name} cannot be converted: {reason}") from None
 
 
-def _converted(model: Model, tell: Callable[[str], None] = lambda stage: None) -> tuple[ModelProto, _Converted]:
+def _converted(
+    model: Model, tell: Callable[[str], None] = lambda stage: None, *, check_ids: bool = False
+) -> tuple[ModelProto, _Converted]:
     """The finished model, in which large tables are inputs."""
     imported = _imported(model)
     tell("rewriting")
     splits = frozenset(name for ragged in model.specs.ragged for name in ragged.splits)
     draft = Draft(imported.model, positions=splits)
-    made = pipeline.run(draft, PASSES, tell)
+    made = pipeline.run(draft, passes(check_ids=check_ids), tell)
     attempts = (*imported.attempts, *draft.attempts)
     return made, _Converted(imported.tables, imported.source_nodes, draft.rewritten_from or 0, attempts)

@@ -13,7 +13,6 @@ from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
 from onnx_sparse.converters.onnxruntime.not_a_number import PlaceOfNaN
 from onnx_sparse.converters.pipeline import Pass
 from onnx_sparse.converters.pipeline.passes import in_place
-from onnx_sparse.converters.rewriting.checked_ids import refuse_negative_ids
 from onnx_sparse.converters.tensorflow.phases import PHASES
 from onnx_sparse.models.graphs import graphs
 from onnx_sparse.schemas import DOMAIN, OPS
@@ -83,29 +82,32 @@ def _is_complex(value: ValueInfoProto) -> bool:
     return value.type.tensor_type.elem_type in (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 
 
-def _refuse_negative_ids(model: ModelProto) -> None:
-    refuse_negative_ids(model, only_given=True)
-
-
-#: What is done with a model once its nodes are converted. TensorFlow's ArgMax passes over NaN as ONNX Runtime's does.
-PASSES = (
-    pipeline.RECORD_PRODUCER,
-    Pass("imports", "drops operator sets that nothing uses", in_place(_drop_unused_imports)),
-    Pass("opset", "raises the opset where operators on strings need it", in_place(_admit_string_operators)),
-    pipeline.INFER,
-    pipeline.SIMPLIFY,
-    pipeline.INFER,  # more is known now that constants are folded
-    pipeline.LAYOUTS,
-    pipeline.SIMPLIFY,
-    pipeline.rewrite_by(PHASES),
-    pipeline.INFER,
-    Pass(
-        "negative ids", "lets lookups refuse negative ids of inputs, as TensorFlow does", in_place(_refuse_negative_ids)
-    ),
-    pipeline.guard_against(omitted=(PlaceOfNaN,)),
-    replace(pipeline.INFER_STRICTLY, stage="checking"),
-    Pass("opset of Equal", "raises the opset where Equal takes strings", in_place(_admit_equal_strings)),
-    pipeline.COMPUTE_BFLOAT16,
-    Pass("operators", "refuses operators that ONNX does not have, and complex tensors", in_place(_refuse_unknown)),
-    pipeline.CHECK,
+_REFUSE_GIVEN_IDS = pipeline.refuse_ids(
+    only_given=True, does="lets lookups refuse negative ids of inputs, as TensorFlow does"
 )
+
+
+def passes(*, check_ids: bool = False) -> tuple[Pass, ...]:
+    """What is done with a model once its nodes are converted.
+
+    TensorFlow's ArgMax passes over NaN as ONNX Runtime's does.
+    """
+    return (
+        pipeline.RECORD_PRODUCER,
+        Pass("imports", "drops operator sets that nothing uses", in_place(_drop_unused_imports)),
+        Pass("opset", "raises the opset where operators on strings need it", in_place(_admit_string_operators)),
+        pipeline.INFER,
+        pipeline.SIMPLIFY,
+        pipeline.INFER,  # more is known now that constants are folded
+        pipeline.LAYOUTS,
+        pipeline.SIMPLIFY,
+        pipeline.rewrite_by(PHASES),
+        pipeline.INFER,
+        pipeline.REFUSE_NEGATIVE_IDS if check_ids else _REFUSE_GIVEN_IDS,
+        pipeline.guard_against(omitted=(PlaceOfNaN,)),
+        replace(pipeline.INFER_STRICTLY, stage="checking"),
+        Pass("opset of Equal", "raises the opset where Equal takes strings", in_place(_admit_equal_strings)),
+        pipeline.COMPUTE_BFLOAT16,
+        Pass("operators", "refuses operators that ONNX does not have, and complex tensors", in_place(_refuse_unknown)),
+        pipeline.CHECK,
+    )

@@ -17,7 +17,8 @@ from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, causes, first_line
 from onnx_sparse.converters.pipeline import Draft, Pass
 from onnx_sparse.converters.pipeline.passes import in_place
-from onnx_sparse.converters.rewriting.checked_ids import is_lookup, refuse_negative_ids
+from onnx_sparse.converters.rewriting import Rewriting
+from onnx_sparse.converters.rewriting.checked_ids import is_lookup
 from onnx_sparse.converters.rewriting.rules.stacks import StackByReshape
 from onnx_sparse.converters.torch.handlers import HANDLERS
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
@@ -58,6 +59,7 @@ def convert(
     masked_fill: bool = False,
     check_ids: bool = False,
     progress: Callable[[str], None] | None = None,
+    explain: Callable[[Rewriting], None] | None = None,
 ) -> ModelProto:
     """Convert a program of torch to ONNX with operators of the domain `onnx_sparse`.
 
@@ -68,6 +70,7 @@ def convert(
         check_ids: Whether all lookups refuse negative ids, which ONNX counts from the end, and not only those that
             torch lets refuse them.
         progress: Called with `"loading"`, `"converting"` and `"checking"` as these begin.
+        explain: Called once, with the numbers of nodes and the outcome of every rule and guard.
 
     Returns:
         A model of IR version 10 in canonical form. Its inputs have the names of the program's inputs.
@@ -80,7 +83,11 @@ def convert(
     loaded = load(source)
     tell("converting")
     model = _converted(loaded, opset_version, translation_table(masked_fill=masked_fill))
-    return pipeline.run(Draft(model), passes(check_ids=check_ids), tell)
+    draft = Draft(model)
+    made = pipeline.run(draft, passes(check_ids=check_ids), tell)
+    if explain is not None:
+        explain(draft.rewriting())
+    return made
 
 
 def export(
@@ -183,23 +190,11 @@ def _drop_traces(model: ModelProto) -> None:
             del node.metadata_props[:]
 
 
-def _refuse_negative_ids(model: ModelProto) -> None:
-    refuse_negative_ids(model, _refuses_negative_ids)
-
-
-def _check_all_ids(model: ModelProto) -> None:
-    refuse_negative_ids(model, is_lookup)
-
-
 def passes(*, check_ids: bool = False) -> tuple[Pass, ...]:
     """What is done with a model that torch's exporter wrote."""
     return (
         pipeline.RECORD_PRODUCER,
-        Pass(
-            "negative ids",
-            "lets lookups refuse negative ids where torch does",
-            in_place(_check_all_ids if check_ids else _refuse_negative_ids),
-        ),
+        pipeline.REFUSE_NEGATIVE_IDS if check_ids else _REFUSE_IDS,
         Pass("traces", "drops traces of the stack, which have the paths of whoever exported", in_place(_drop_traces)),
         pipeline.rewrite_by(((StackByReshape(),),), does="writes stacks in the way in which ONNX Runtime is fast"),
         pipeline.guard_against(),
@@ -329,3 +324,6 @@ def _failed_node(error: BaseException, reason: str) -> UnsupportedNode | None:
 def _first_cause(error: BaseException) -> str:
     """What an error goes back to, in one line."""
     return first_line(causes(error)[-1])
+
+
+_REFUSE_IDS = pipeline.refuse_ids(_refuses_negative_ids, does="lets lookups refuse negative ids where torch does")

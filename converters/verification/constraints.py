@@ -16,9 +16,12 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from onnx_sparse.converters.verification.dataflow import Dataflow, Origin
-from onnx_sparse.schemas import DOMAIN, OPS
+from onnx_sparse.schemas import DOMAIN, OPS, embedding, embedding_bag, quantized_embedding
 
 _COMPARISONS = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod"])
+
+#: Operators that look up rows of a table.
+_LOOKUPS = embedding.FAMILY.names | embedding_bag.FAMILY.names | quantized_embedding.FAMILY.names
 
 #: Some keys of each table are enough.
 _MOST_KEYS = 20
@@ -93,7 +96,7 @@ def find_constraints(model: ModelProto) -> Constraints:
         elif node.op_type in ("Gather", "GatherElements"):
             axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
             _bound(flow, found, node.input[1], _size(flow, node.input[0], axis))
-        elif node.op_type.startswith(("EmbeddingSegments", "EmbeddingBagOffsets", "QuantizedEmbedding")):
+        elif node.op_type in _LOOKUPS:
             # The indices are behind the table and, of a quantized one, its scales and offsets.
             place = next(k for k, name in enumerate(_names_of_inputs(node)) if name == "indices")
             _bound(flow, found, node.input[place], _size(flow, node.input[0], 0))

@@ -14,7 +14,7 @@ from onnx import ModelProto, NodeProto
 
 from onnx_sparse.converters.verification.settling import Probe
 from onnx_sparse.models.graphs import graphs
-from onnx_sparse.schemas import DOMAIN
+from onnx_sparse.schemas import DOMAIN, OPS, embedding
 
 Array = np.ndarray[Any, Any]
 
@@ -84,7 +84,7 @@ class IntendedDifferences:
             extremes=tuple(n.input[0] for n in used if _is_extreme(n) and n.input[0] in main),
             activated=tuple(n.input[0] for n in model.graph.node if n.op_type == "Relu"),
             rounded={value.name: _rounded(producers, value.name) for value in model.graph.output},
-            drops_entries=any(node.op_type.startswith("EmbeddingSegments") and not _takes_any(node) for node in used),
+            drops_entries=any(node.op_type in embedding.FAMILY.names and not _takes_any(node) for node in used),
             probe=probe,
         )
 
@@ -146,9 +146,7 @@ class IntendedDifferences:
 
 
 def _is_extreme(node: NodeProto) -> bool:
-    return node.op_type.startswith(("Segment", "UnsortedSegment", "EmbeddingBagOffsets")) and (
-        "Max" in node.op_type or "Min" in node.op_type
-    )
+    return node.op_type in OPS and OPS[node.op_type].reduction in ("max", "min")
 
 
 def _takes_any(node: NodeProto) -> bool:

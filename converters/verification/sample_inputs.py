@@ -21,6 +21,7 @@ from onnx_sparse.converters.verification.layout import GUESSED, ROWS, Axis, Layo
 from onnx_sparse.converters.verification.values import HASHED, Values
 from onnx_sparse.models.graphs import graphs
 from onnx_sparse.rows.input_roles import FEWEST_SEGMENTS, TABLE_ROWS, Roles, find_roles
+from onnx_sparse.schemas import hashing
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 Array = np.ndarray[Any, Any]
@@ -448,6 +449,6 @@ def _size_of(dim: TensorShapeProto.Dimension) -> int | None:
 def _words(model: ModelProto) -> list[str]:
     """Words for a model's text: also those for which a hash function has branches of its own, if there is one."""
     nodes = [node for graph in graphs(model.graph) for node in graph.node]
-    hashed = HASHED if any(node.op_type.startswith("StringToHashBucket") for node in nodes) else ()
+    hashed = HASHED if any(node.op_type in hashing.FAMILY.names for node in nodes) else ()
     keys = (word for node in nodes if node.op_type == "LabelEncoder" for a in node.attribute for word in a.strings[:20])
     return [*hashed, *dict.fromkeys(key.decode("utf-8", "surrogateescape") for key in keys), "a", "b", "ab", ""]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from onnx import ModelProto, NodeProto, ValueInfoProto, helper
+from onnx import ModelProto, ValueInfoProto, helper
 
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.verification.batches import Attempts, Refused, compare_batches
@@ -20,7 +20,7 @@ from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs, reco
 from onnx_sparse.converters.verification.random_values import random_outputs
 from onnx_sparse.converters.verification.sample_inputs import KINDS, NOTHING_SAID, Batch, CompositeSpecs, Sampler
 from onnx_sparse.converters.verification.settling import settle
-from onnx_sparse.models.graphs import read_names
+from onnx_sparse.models.graphs import needed_nodes, put_nodes
 from onnx_sparse.rows.input_roles import find_roles
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.states import states_of
@@ -266,15 +266,7 @@ def _giving(model: ModelProto, names: Sequence[str]) -> ModelProto:
     known: dict[str, ValueInfoProto] = {v.name: v for v in (*other.graph.value_info, *other.graph.output)}
     del other.graph.output[:]
     other.graph.output.extend(known.get(name, ValueInfoProto(name=name)) for name in names)
-    needed, kept = {*names}, []
-    for node in reversed(other.graph.node):
-        if not needed.isdisjoint(node.output):
-            kept.append(node)
-            needed |= read_names([node])
-    kept.reverse()
-    nodes = [NodeProto.FromString(node.SerializeToString()) for node in kept]
-    del other.graph.node[:]
-    other.graph.node.extend(nodes)
+    put_nodes(other.graph, needed_nodes(other.graph.node, names))
     return other
 
 

@@ -8,6 +8,7 @@ workers of `score` need this package for the modules in it, and run no command.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import logging
 import os
@@ -15,7 +16,7 @@ import re
 import sys
 import textwrap
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NoReturn, Protocol
 
 from onnx_sparse.cli import output, watch
@@ -117,10 +118,9 @@ def _discard_stdout() -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     command: _Command = arguments.command
-    if arguments.debug:
-        _log_to_stderr()
     try:
-        return _uninterrupted(command, arguments)
+        with _logging_to_stderr() if arguments.debug else contextlib.nullcontext():
+            return _uninterrupted(command, arguments)
     except (BrokenPipeError, output.StdoutError):
         raise
     except KeyboardInterrupt:
@@ -157,14 +157,20 @@ def _run(arguments: argparse.Namespace) -> int:
         del failure  # else it and its traceback hold each other, and what frames have open, such as locks
 
 
-def _log_to_stderr() -> None:
+@contextlib.contextmanager
+def _logging_to_stderr() -> Iterator[None]:
     """Let the package's own loggers say what they do: with --debug, the passes of a conversion."""
     logger = logging.getLogger("onnx_sparse")
-    if not logger.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(message)s"))
-        logger.addHandler(handler)
+    level = logger.level
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 def _uninterrupted(command: _Command, arguments: argparse.Namespace) -> int:

@@ -102,6 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
 def tables_of(model: ModelProto) -> list[Table]:
     """The tables of the main graph: what our lookups read as `emb_table`, and matrices that Gather reads."""
     from onnx_sparse.cli.model_graph import nodes
+    from onnx_sparse.schemas import quantized_embedding
 
     initializers = {tensor.name: tensor for tensor in model.graph.initializer}
     found: dict[str, Table] = {}
@@ -114,7 +115,7 @@ def tables_of(model: ModelProto) -> list[Table]:
         if is_lookup or (placed.node.op_type == "Gather" and not placed.is_ours and len(tensor.dims) > 1):
             table = found.setdefault(name, Table(tensor))
             table.readers.append((placed.operator, placed.label))
-            if placed.op is not None and placed.op.name.startswith("Quantized"):
+            if placed.op is not None and placed.op.name in quantized_embedding.FAMILY.names:
                 table.bits, table.scale_bias = _bits(placed.node), placed.node.input[1]
     return list(found.values())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
@@ -46,6 +46,23 @@ def rename(nodes: Iterable[NodeProto], renamed: Mapping[str, str], *, reading_on
             made = () if reading_only else (*inner.input, *inner.value_info, *inner.initializer)
             for value in (*inner.output, *made):
                 value.name = renamed.get(value.name, value.name)
+
+
+def needed_nodes(nodes: Sequence[NodeProto], names: Iterable[str]) -> list[NodeProto]:
+    """The nodes, in their order, on which tensors depend."""
+    needed, kept = {*names}, []
+    for node in reversed(nodes):
+        if not needed.isdisjoint(node.output):
+            kept.append(node)
+            needed |= read_names([node])
+    return kept[::-1]
+
+
+def put_nodes(graph: GraphProto, nodes: Iterable[NodeProto]) -> None:
+    """Let a graph have these nodes; some may be its own."""
+    copied = [NodeProto.FromString(node.SerializeToString()) for node in nodes]  # emptying the list ends its nodes
+    del graph.node[:]
+    graph.node.extend(copied)
 
 
 def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:

@@ -16,6 +16,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 from onnx_sparse.models.graphs import graphs
 from onnx_sparse.rows.tf_examples import ParsedFeature, merged
 from onnx_sparse.schemas import DOMAIN, OPS
+from onnx_sparse.schemas.declaration import shape_items
 
 #: The sets of operators that are known here.
 _DOMAINS = ("", "ai.onnx", "ai.onnx.ml", DOMAIN)
@@ -42,9 +43,14 @@ _CARRIERS: dict[str, int | tuple[int, ...]] = dict.fromkeys(
         "Compress",
         "StringToHashBucketFast",
         "StringToHashBucketStrong",
+        "ValidateRowSplits",
+        "ValidateSparseIndices",
     ],
     0,
 ) | {"SparseFillEmptyRows": (2, 0), "SparseReshape": (0, 1), "RaggedFillEmptyRows": (0, 1)}
+
+#: The kinds of values of inputs with an element, or a row, for each entry or bag.
+_OF_ENTRIES = ("coordinates", "index", "offsets", "segment", "sorted_segment")
 
 _ELEMENTWISE = frozenset(["Add", "Div", "Mul", "Pow", "Sub"])
 
@@ -123,42 +129,14 @@ def find_roles(model: ModelProto) -> Roles:
     kept_before = _numbers_of_kept(nodes)
     for node in nodes:
         names = [trace.origin(name) for name in node.input]
-        if node.op_type == "SparseFillEmptyRows":
-            _add_triple(roles, indices=names[2], values=names[0], shape=names[1])
-            _add_values(roles, names[2], names[0])
-        elif node.op_type == "SparseReshape":
-            _add_triple(roles, indices=names[0], values=None, shape=names[1])
-        elif node.op_type == "RaggedFillEmptyRows":
-            roles.segments |= _known(names[0])
-            roles.entries |= _known(names[1])
-            roles.counts |= _known(names[2])
-        elif node.op_type in _PARSERS and names[0] is not None:
+        if node.domain == DOMAIN and node.op_type in OPS:
+            _add_declared(roles, trace, node, names)
+        if node.op_type in _PARSERS and names[0] is not None:
             columns = [trace.array(name) for name in node.input[1 : _PARSERS[node.op_type]]]
             known = [column for column in columns if column is not None]
             if len(known) == len(columns):
                 features = tuple(ParsedFeature(*feature) for feature in zip(*known, strict=True))
                 roles.examples[names[0]] = merged(roles.examples.get(names[0], ()), features)
-        elif node.op_type.startswith("EmbeddingSegments"):
-            roles.tables |= _known(names[0])
-            roles.entries |= _known(names[1], trace.before_expansion(node.input[5]))
-            _add_segments(roles, trace, names[2], names[3])
-            _add_values(roles, names[2], names[1], trace.before_expansion(node.input[5]))
-            _index(roles, trace, names[1], node.input[0])
-            roles.limit_segments(trace.constant(node.input[3]))
-        elif node.op_type.startswith("EmbeddingBagOffsets"):
-            given = dict(zip((i.name for i in OPS[node.op_type].inputs), names, strict=False))
-            roles.tables |= _known(names[0])
-            roles.entries |= _known(names[1], given.get("per_sample_weights"))
-            with_end = any(a.name == "include_last_offset" and a.s in (b"true", b"exact") for a in node.attribute)
-            (roles.splits if with_end else roles.starts).update(_known(names[2]))
-            _index(roles, trace, names[1], node.input[0])
-        elif node.op_type.startswith("UnsortedSegment"):
-            roles.entries |= trace.sources(node.input[0]) | _known(names[1])
-            roles.counts |= _known(names[2])
-            _bound(roles, names[1], trace.constant(node.input[2]) or FEWEST_SEGMENTS)
-        elif node.op_type.startswith("Segment"):
-            roles.entries |= trace.sources(node.input[0])
-            roles.segments |= _known(names[1])
         elif node.op_type == "LabelEncoder" and names[0] is not None:
             keys = next((a.ints for a in node.attribute if a.name == "keys_int64s"), ())
             if keys:
@@ -319,6 +297,43 @@ class _Trace:
         """
         shape = self._shapes.get(table, [])
         return shape[axis] if -len(shape) <= axis < len(shape) else None
+
+
+def _add_declared(roles: Roles, trace: _Trace, node: NodeProto, origins: list[str | None]) -> None:
+    """Add what the declaration of an operator of the domain says of its inputs."""
+    inputs = OPS[node.op_type].inputs
+    names = dict(zip((declared.name for declared in inputs), node.input, strict=False))
+    origin_of = dict(zip(names, origins, strict=False))
+    for declared in inputs:
+        kind, of, origin = declared.values.kind, declared.values.of, origin_of[declared.name]
+        items = shape_items(declared.shape)
+        if kind == "row_splits":
+            roles.splits |= _known(origin)
+        if kind not in _OF_ENTRIES or not items:
+            continue
+        along = [i.name for i in inputs if i is not declared and shape_items(i.shape)[:1] == items[:1]]
+        entries = set().union(*(trace.sources(names[name]) for name in along))
+        entries |= _known(*(trace.before_expansion(names[name]) for name in along))
+        if kind == "coordinates":
+            _add_triple(roles, indices=origin, values=None, shape=origin_of[of])
+            _add_values(roles, origin, *entries)
+        elif kind == "offsets":
+            with_end = any(a.name == "include_last_offset" and a.s in (b"true", b"exact") for a in node.attribute)
+            (roles.splits if with_end else roles.starts).update(_known(origin))
+        elif kind == "segment":
+            entries |= _known(origin)
+            roles.counts |= _known(origin_of[of])
+            _bound(roles, origin, trace.constant(names[of]) or FEWEST_SEGMENTS)
+        elif kind == "sorted_segment" or of in names:
+            _add_segments(roles, trace, origin, origin_of[of])
+            _add_values(roles, origin, *entries)
+            roles.limit_segments(trace.constant(names[of]))
+        else:
+            table = next(i.name for i in inputs if shape_items(i.shape)[:1] == [of])
+            roles.tables |= _known(origin_of[table])
+            entries |= _known(origin)
+            _index(roles, trace, origin, names[table])
+        roles.entries |= entries
 
 
 def _numbers_of_kept(nodes: list[NodeProto]) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import re
 import signal
@@ -108,6 +109,13 @@ def test_debug_shows_the_traceback(capsys, tmp_path, place):
     arguments = ["check", str(tmp_path / "none.onnx")]
     assert main(["--debug", *arguments] if place == "before" else [*arguments, "--debug"]) == 1
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_debug_ends_with_the_command(capsys, segment_max):
+    logger = logging.getLogger("onnx_sparse")
+    before = logger.level, list(logger.handlers)
+    assert main(["--debug", "check", str(segment_max)]) == 0
+    assert (logger.level, logger.handlers) == before
 
 
 def test_an_unexpected_exception_is_one_line(cli, monkeypatch, segment_max):

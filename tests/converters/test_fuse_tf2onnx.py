@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from fused_models import TEXT_TYPES, Pair
 from hypothesis import given
@@ -279,7 +282,7 @@ class TestFiles:
 
         ids = tf.TensorSpec([None], tf.int32)
         specs = tf.TensorSpec([None, 2], tf.float32), ids, tf.TensorSpec([], tf.int32), ids
-        fused = converted(reductions, specs, opset)
+        fused = converted(f"reductions-{opset}", reductions, specs, opset)
         assert not {"TopK", "Unique"}.intersection(node.op_type for node in fused.new.graph.node)
         names = [value.name for value in fused.old.graph.input]
         rng = np.random.default_rng(0)
@@ -315,7 +318,7 @@ class TestFiles:
             return plain, safe(), safe(default_id=3)
 
         specs = [tf.TensorSpec(shape, tf.int64) for shape in ([None, 2], [None], [2])]
-        fused = converted(lookups, [*specs, tf.TensorSpec([None], tf.float32)], opset)
+        fused = converted(f"lookups-{combiner}-{weighted}", lookups, [*specs, tf.TensorSpec([None], tf.float32)], opset)
         assert not {"TopK", "ScatterElements"}.intersection(node.op_type for node in fused.new.graph.node)
         names = [value.name for value in fused.old.graph.input]
         rng = np.random.default_rng(0)
@@ -335,7 +338,9 @@ class TestFiles:
         def lookup(coordinates: Any, ids: Any, shape: Any) -> Any:
             return tf.nn.safe_embedding_lookup_sparse(table, tf.SparseTensor(coordinates, ids, shape), combiner="sum")
 
-        fused = converted(lookup, [tf.TensorSpec(shape, tf.int64) for shape in ([None, 2], [None], [2])], 18)
+        fused = converted(
+            "without_ids", lookup, [tf.TensorSpec(shape, tf.int64) for shape in ([None, 2], [None], [2])], 18
+        )
         assert "SparseReshape" in fused.ours
         names = [value.name for value in fused.old.graph.input]
         for shape in ([4, 2], [4, 0]):
@@ -358,7 +363,12 @@ class TestFiles:
 
         types = (tf.int64, dtype, tf.int64)
         shapes = ([None, 3], [None], [3])
-        fused = converted(lookup, [tf.TensorSpec(*spec) for spec in zip(shapes, types, strict=True)], 18)
+        fused = converted(
+            f"negative_ids-{dtype}-{default}",
+            lookup,
+            [tf.TensorSpec(*spec) for spec in zip(shapes, types, strict=True)],
+            18,
+        )
         assert fused.ours == ["SparseReshape", "EmbeddingSegmentsSum"]
         assert not {"NonZero", "Compress"}.intersection(node.op_type for node in fused.new.graph.node)
         names = [value.name for value in fused.old.graph.input]
@@ -385,7 +395,9 @@ class TestFiles:
         def lookup(coordinates: Any, ids: Any, shape: Any) -> Any:
             return tf.nn.safe_embedding_lookup_sparse(table, tf.SparseTensor(coordinates, ids, shape), combiner="sum")
 
-        fused = converted(lookup, [tf.TensorSpec(shape, tf.int64) for shape in ([None, 2], [None], [2])], 18)
+        fused = converted(
+            "empty_rows", lookup, [tf.TensorSpec(shape, tf.int64) for shape in ([None, 2], [None], [2])], 18
+        )
         names = [value.name for value in fused.old.graph.input]
         batch = np.array([[1, 0]]), np.array([4]), np.array([3, 1])
         _, new = fused.results(dict(zip(names, batch, strict=True)))
@@ -405,16 +417,23 @@ class TestFiles:
             return filled.indices, filled.values, empty
 
         specs = tf.TensorSpec([None, 2], tf.int64), tf.TensorSpec([None], tf.float32), tf.TensorSpec([2], tf.int64)
-        fused = converted(fill, specs, 18)
+        fused = converted("filled_rows", fill, specs, 18)
         assert "in order" in fused.reasons["filled-rows"]
         assert fused.new == fused.old
 
 
-def converted(function: Callable[..., Any], specs: Sequence[Any], opset: int) -> Pair:
-    """The pair of the model that tf2onnx makes of a function."""
-    import tensorflow as tf
-    import tf2onnx
+#: Each file as tf2onnx 1.17 writes it. To write them again: install tf2onnx, and set ONNX_SPARSE_RECORD_TF2ONNX=1.
+_FILES = Path(__file__).with_name("tf2onnx_files")
 
-    names = [tf.TensorSpec(spec.shape, spec.dtype, f"input_{place}") for place, spec in enumerate(specs)]
-    traced = tf.function(function, input_signature=names)
-    return Pair(tf2onnx.convert.from_function(traced, input_signature=names, opset=opset)[0])
+
+def converted(name: str, function: Callable[..., Any], specs: Sequence[Any], opset: int) -> Pair:
+    """The pair of the model that tf2onnx made of a function, from the file of that name."""
+    file = _FILES / f"{name}.onnx"
+    if os.environ.get("ONNX_SPARSE_RECORD_TF2ONNX"):
+        import tensorflow as tf
+        import tf2onnx
+
+        named = [tf.TensorSpec(spec.shape, spec.dtype, f"input_{place}") for place, spec in enumerate(specs)]
+        traced = tf.function(function, input_signature=named)
+        onnx.save(tf2onnx.convert.from_function(traced, input_signature=named, opset=opset)[0], file)
+    return Pair(onnx.load(file))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -106,3 +108,41 @@ for action in (lambda: convert({str(tmp_path / "model.keras")!r}), lambda: conve
     ]
     assert issubclass(MissingPackageError, ConversionError)
     assert issubclass(MissingPackageError, ImportError)
+
+
+def test_a_model_of_openvino_in_memory() -> None:
+    """Weights stay as they are: OpenVINO's own `save_model` would round them to float16."""
+    openvino = pytest.importorskip("openvino")
+    from openvino import opset15 as ops
+
+    table = np.float32([[1 / 3], [2 / 3], [1]])
+    ids = ops.parameter([-1], np.int64, name="ids")
+    model = openvino.Model([ops.gather(ops.constant(table), ids, ops.constant(0))], [ids], "lookup")
+    assert source_of(model) == "openvino"
+    converted = convert(model, explain=(told := []).append)
+    (rows,) = onnx_sparse.InferenceSession(converted).run(None, {"ids": np.array([2, 0])})
+    np.testing.assert_array_equal(rows, table[[2, 0]])
+    assert told[0].nodes == len(converted.graph.node)
+    (record,) = importlib.import_module("onnx_sparse.converters.openvino").verify(model, converted)
+    assert record.ok
+
+
+@pytest.mark.parametrize("road", ["tensorflow", "torch", "openvino", "ascend", "onnx"])
+def test_options_that_every_source_takes(road: str) -> None:
+    """A caller need not know which source there is."""
+    convert_one = importlib.import_module(f"onnx_sparse.converters.{road}").convert
+    assert {"progress", "explain", "check_ids"} <= inspect.signature(convert_one).parameters.keys()
+
+
+@pytest.mark.parametrize("check_ids", [False, True])
+def test_ids_are_checked_in_an_ir(check_ids: bool, tmp_path: Path) -> None:
+    """OpenVINO counts negative ids from the end, as ONNX does; whoever asks for it gets an error."""
+    net = IrBuilder()
+    read = [net.constant(np.float32([[1], [2]])), net.parameter("ids", "i64", [-1]), net.constant(np.array(0))]
+    net.result(net.layer("Gather", "opset8", read, [("f32", [-1, 1])]))
+    session = onnx_sparse.InferenceSession(convert(net.save(tmp_path), check_ids=check_ids))
+    if check_ids:
+        with pytest.raises(Exception, match="out of data bounds"):
+            session.run(None, {"ids": np.array([-1])})
+    else:
+        assert session.run(None, {"ids": np.array([-1])})[0] == 2

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 
@@ -39,8 +37,7 @@ def test_no_death_and_no_difference(road, pattern):
 
 def test_a_fault_is_found(monkeypatch):
     """Without guards, the program finds what they prevent."""
-    fusing = importlib.import_module("onnx_sparse.converters.onnx.fusing")
-    monkeypatch.setattr(fusing, "guard", lambda model, **options: [])
+    monkeypatch.setattr("onnx_sparse.converters.pipeline.passes.guard", lambda model, **options: [])
     report = examine("onnx", 36, seed=0)
     assert any("ends the process" in line for line in report.found)
     assert any("differs" in line for line in report.found)

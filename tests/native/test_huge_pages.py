@@ -93,7 +93,8 @@ def _makes_huge_pages() -> None:
 
 
 def test_a_large_constant_table_is_moved_to_them() -> None:
-    assert _lookup(_ROWS) >= 30  # of 61; a busy machine may take longer than the library waits
+    # Of 61 MB. The library stops after a time, so a busy machine moves fewer: one of three attempts is enough.
+    assert any(_lookup(_ROWS) >= 30 for _ in range(3))
 
 
 def test_a_small_table_stays_where_it_is() -> None:

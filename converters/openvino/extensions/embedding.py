@@ -41,7 +41,7 @@ def _reduced(b: Subgraph, segments: Value, count: Value) -> list[Value]:
     indices = ops.multiply(b.int64(b.input("indices")), b.int64(ops.less(segments, count)))
     rows = b.wide(b.gather(table, indices))
     zero = b.like(0, rows)
-    if b.op.name.endswith("Max"):
+    if b.op.reduction == "max":
         made = extremum(b, "Max", table, segments, rows, count)
         made = b.where(_empty(b, segments, count, made), zero, made)
     else:
@@ -66,9 +66,9 @@ def _sum(b: Subgraph, segments: Value, count: Value, rows: Value) -> Value:
         weights = b.slice(b.concat([ops.convert_like(weights, rows), b.full(one, number)]), b.ints(0), number)
         rows = ops.multiply(rows, b.column(weights, rows))
     total = b.scatter("sum", zero, segments, rows, count)
-    if b.op.name.endswith("Sum"):
+    if b.op.reduction == "sum":
         return total
-    square = b.op.name.endswith("SqrtN")
+    square = b.op.reduction == "sqrtn"
     if weights is None:
         divisor = b.counts(segments, count, rows)
     else:

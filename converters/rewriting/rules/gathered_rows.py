@@ -12,6 +12,7 @@ from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import number_of_segments
+from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.declaration import FLOATS, NUMBERS, DType, dtype_name
 
 #: Rows of so many columns are reduced in less time if they are not gathered first, whatever the order of the segments.
@@ -45,7 +46,7 @@ class ReducedLookup(Rule[Graph]):
             return "the ids are not a vector"
         if not graph.rank(table):
             return "the rank of the table is not known"
-        if dtype not in (FLOATS if node.op_type.endswith("Mean") else NUMBERS):
+        if dtype not in (FLOATS if OPS[node.op_type].reduction == "mean" else NUMBERS):
             return f"the table is {dtype_name(dtype)}"
         if rows in graph.outputs or len([user for user in graph.users(rows) if user.op_type != "Shape"]) > 1:
             return "the gathered rows are used for something else"
@@ -154,7 +155,7 @@ def _lookup(
     """The inputs of the operator that reduces what a Gather looks up; a mean has weights of 1."""
     table, ids = (graph.tensor(name) for name in gather.input)
     weights = emit.constant([], table.dtype)
-    if node.op_type.endswith("Mean"):
+    if OPS[node.op_type].reduction == "mean":
         one_each = emit.shape_of(graph.tensor(graph.without_casts(ids.name)))
         weights = emit.op("Expand", emit.constant([1], table.dtype), one_each, shape=ids.shape)
     return {

@@ -12,6 +12,7 @@ from onnx_sparse.converters.rewriting.sizes import shape_sizes, size_of, sizes
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.partitions import checked_splits
 from onnx_sparse.models.graphs import attribute
+from onnx_sparse.schemas import unsorted_segment
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 
@@ -73,7 +74,7 @@ def _reduced_by(graph: Graph, node: NodeProto) -> Tensor | None:
             break
         earlier.update(other.output)
     for user in graph.users(node.output[0]):
-        if user.op_type.startswith("UnsortedSegment") and user.input[1] == node.output[0]:
+        if user.op_type in unsorted_segment.FAMILY.names and user.input[1] == node.output[0]:
             values: str = user.input[0]
             while values not in earlier and (cast := graph.producer(values, "Cast")) is not None:
                 values = cast.input[0]

@@ -16,6 +16,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.segment_reductions import SCATTERED, merged, reduced_by_segment, scattered
 from onnx_sparse.models.graphs import attribute
+from onnx_sparse.schemas import unsorted_segment
 from onnx_sparse.schemas.declaration import INDEX, NUMBERS, dtype_name
 
 #: The opset from which on a Reshape can be to a size of 0.
@@ -183,7 +184,7 @@ def _first(graph: Graph, start: str) -> str:
         return start
     is_merge = not node.op_type.startswith("Scatter")
     reduced = graph.producer(node.input[1]) if is_merge else None
-    if is_merge and (reduced is None or not reduced.op_type.startswith("UnsortedSegment")):
+    if is_merge and (reduced is None or reduced.op_type not in unsorted_segment.FAMILY.names):
         return start
     return _first(graph, node.input[0])
 

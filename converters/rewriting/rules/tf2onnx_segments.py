@@ -20,6 +20,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.segment_reductions import reduced_by_segment
 from onnx_sparse.models.graphs import attribute
+from onnx_sparse.schemas import FAMILY_OF
 from onnx_sparse.schemas.declaration import NUMBERS, dtype_name, numpy_dtype
 
 #: The reduction of the domain by that of the matrix.
@@ -204,9 +205,9 @@ class MeanBySegment(Rule[Graph]):
 
     def rewrite(self, graph: Graph, node: NodeProto, total: NodeProto, root: NodeProto | None, **_: Any) -> None:
         """Let the reduction divide."""
-        kind = "SqrtN" if root is not None else "Mean"
-        ordered = {"segment_ids_order": "any"} if total.op_type.startswith("Embedding") else {}
-        graph.replace(node, total.op_type.removesuffix("Sum") + kind, list(total.input), **ordered)
+        divided = FAMILY_OF[total.op_type].reducing(total.op_type, "mean" if root is None else "sqrtn")
+        ordered = {"segment_ids_order": "any"} if total.op_type != "UnsortedSegmentSum" else {}
+        graph.replace(node, divided, list(total.input), **ordered)
 
 
 def counts_of(graph: Graph, emit: Emitter, ids: Tensor, count: Tensor) -> Tensor:

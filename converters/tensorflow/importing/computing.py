@@ -9,7 +9,7 @@ from onnx_sparse.converters.errors import Unsupported, first_line
 from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.writing.graph_emitter import IR_VERSION, value_info
-from onnx_sparse.models.graphs import read_names
+from onnx_sparse.models.graphs import needed_nodes, read_names
 
 
 def computed(emit: Emitter, tensor: Tensor, what: str) -> Array:
@@ -23,11 +23,8 @@ def computed(emit: Emitter, tensor: Tensor, what: str) -> Array:
     Raises:
         Unsupported: It depends on inputs, or ONNX Runtime cannot compute it.
     """
-    wanted, nodes = {tensor.name}, []
-    for node in reversed(emit.nodes):
-        if not wanted.isdisjoint(node.output):
-            nodes.append(node)
-            wanted |= read_names([node])
+    nodes = needed_nodes(emit.nodes, [tensor.name])
+    wanted = {tensor.name} | read_names(nodes)
     made = {name for node in nodes for name in node.output}
     constants = [held for held in emit.initializers if held.name in wanted]
     constants += [numpy_helper.from_array(emit.large[name], name) for name in sorted(wanted & emit.large.keys())]
@@ -35,7 +32,7 @@ def computed(emit: Emitter, tensor: Tensor, what: str) -> Array:
         raise Unsupported(f"{what} depends on the inputs of the model")
     from onnxruntime import InferenceSession  # not before: the command line forks while no such library is there
 
-    graph = helper.make_graph(nodes[::-1], "constant", [], [_unshaped(value_info(tensor))], constants)
+    graph = helper.make_graph(nodes, "constant", [], [_unshaped(value_info(tensor))], constants)
     opsets = [helper.make_opsetid(domain, version) for domain, version in emit.domains.items()]
     try:
         content = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION).SerializeToString()

@@ -41,8 +41,6 @@ class Conversion:
     def convert(self, progress: output.Progress) -> ModelProto:
         """The model in canonical form."""
         model = self._plain(progress)
-        if self._arguments.check_ids:
-            model = _with_checked_ids(model)
         if self._arguments.features == "ragged":
             progress("making features ragged")
             model = self._noting(lambda: _ragged(model))
@@ -54,12 +52,12 @@ class Conversion:
             path, self._source = self._source, _read_onnx(self._source)
             canonical = _canonical(self._source, path)
             if not self._arguments.fuse:
-                return canonical
-            return self._noting(lambda: _fused(canonical, self.report, self._arguments.repair_scatter))
+                return _with_checked_ids(canonical) if self._arguments.check_ids else canonical
+            return self._noting(lambda: _fused(canonical, self.report, self._arguments))
         converter = _converter(self.origin)
-        more: dict[str, Any] = {}
+        more: dict[str, Any] = {"explain": self.report, "check_ids": self._arguments.check_ids}
         if self.origin == "ascend":
-            more = ascend_options.values(self._arguments)
+            more |= ascend_options.values(self._arguments)
         if self.origin == "tensorflow":
             # It also warns when a model is thrown away, which is long after the converter has listened.
             logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
@@ -71,7 +69,7 @@ class Conversion:
             chosen["custom_objects"] = _definitions(self._arguments.imports)
             # Loaded only once, for conversion and verification: models are large.
             self._source = _converted(self.origin, converter.load, self._source, **chosen)
-            more = {"explain": self.report, "tables": self.tables}
+            more["tables"] = self.tables
         if self.origin == "torch":
             progress("loading")
             self._source = _converted(self.origin, converter.load, self._source)
@@ -163,23 +161,21 @@ def _missing(origin: str, error: ImportError) -> output.CommandError:
     )
 
 
-def _fused(model: ModelProto, report: explanation.ConversionReport, repairs: Sequence[str]) -> ModelProto:
+def _fused(model: ModelProto, report: explanation.ConversionReport, arguments: argparse.Namespace) -> ModelProto:
     import onnx_sparse
 
     try:
-        return onnx_sparse.fuse(model, explain=report, repair_scatter=repairs)
+        return onnx_sparse.fuse(
+            model, explain=report, repair_scatter=arguments.repair_scatter, check_ids=arguments.check_ids
+        )
     except ValueError as error:
         raise output.CommandError(error) from error
 
 
 def _with_checked_ids(model: ModelProto) -> ModelProto:
-    from onnx import shape_inference
+    from onnx_sparse.converters.onnx.fusing import with_checked_ids
 
-    from onnx_sparse.converters.rewriting.checked_ids import refuse_negative_ids
-
-    typed = shape_inference.infer_shapes(model)
-    refuse_negative_ids(typed)
-    return typed
+    return with_checked_ids(model)
 
 
 def _ragged(model: ModelProto) -> ModelProto:

@@ -14,8 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--explain",
         action="store_true",
-        help="list the rules that replaced many nodes by few, and where and why a rule did not apply (TensorFlow, "
-        "--fuse)",
+        help="list the rules and guards that replaced nodes, and where and why one did not apply",
     )
 
 
@@ -25,8 +24,8 @@ def check(origin: str, arguments: argparse.Namespace) -> None:
     Raises:
         UsageError: The source has no rules.
     """
-    if arguments.explain and origin != "tensorflow" and not arguments.fuse:
-        raise output.UsageError("--explain is for sources from TensorFlow, and for --fuse")
+    if arguments.explain and origin == "onnx" and not arguments.fuse:
+        raise output.UsageError("--explain of an ONNX file is for --fuse")
 
 
 class ConversionReport:

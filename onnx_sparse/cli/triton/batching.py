@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx import TensorProto, helper
 
-from onnx_sparse.models.graphs import names_of
+from onnx_sparse.models.graphs import names_of, put_nodes
 from onnx_sparse.rows.model_features import Features
 from onnx_sparse.schemas.features import METADATA_KEY
 
@@ -82,9 +82,7 @@ def take_row_lengths(model: ModelProto, known: Features) -> dict[str, str]:
         ]
         if joined != splits:
             nodes.append(helper.make_node("Cast", [joined], [splits], to=dtype))
-    nodes += list(graph.node)
-    del graph.node[:]
-    graph.node.extend(nodes)
+    put_nodes(graph, [*nodes, *graph.node])
     kept = [entry for entry in model.metadata_props if entry.key != METADATA_KEY]
     del model.metadata_props[:]
     model.metadata_props.extend(kept)
