@@ -18,7 +18,7 @@ from zoo.ir_sources import BATCHES
 from zoo.irs.torch_modules import MODULES
 from zoo.registry import EXTRAS, entries, irs
 
-from onnx_sparse.converters import openvino, tensorflow, torch
+from onnx_sparse.converters import ConversionError, openvino, tensorflow, torch
 from onnx_sparse.converters.verification.verify import as_text
 
 Array = np.ndarray[Any, Any]
@@ -105,8 +105,11 @@ def from_torch(chosen: Callable[[str], bool]) -> Iterator[Right]:
         taken = signature(module.forward).parameters.values()
         if any(parameter.kind is Parameter.VAR_POSITIONAL for parameter in taken):
             open_rows = (open_rows,)
-        program = export.export(module, example, dynamic_shapes=open_rows, strict=False)
-        model = torch.convert(program)
+        try:
+            program = export.export(module, example, dynamic_shapes=open_rows, strict=False)
+            model = torch.convert(program)
+        except (ConversionError, RuntimeError):  # torch does not export it with open rows, or we refuse it
+            continue
         names = [value.name for value in model.graph.input]
         batches = [dict(zip(names, batch.values(), strict=True)) for batch in drawn]
         yield Right(f"torch {name}", model, lambda m, p=program: torch.verify(p, m), batches)

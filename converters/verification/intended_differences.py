@@ -1,12 +1,5 @@
 """Differences between a source and its model that are meant, or that rounding explains. They are counted apart.
 
-- NaN propagates in maxima and minima by segment. In TensorFlow the result depends on the position of the NaN in its
-  segment, and on the processor.
-- NaN propagates in Relu. TensorFlow's and OpenVINO's kernels that multiply and apply Relu in one step make 0 of it.
-- A number that is halfway between two integers, but for rounding, may be rounded to either.
-- The EmbeddingSegments operators drop entries of segments >= num_segments if segment_ids_order is sorted; TensorFlow
-  raises.
-
 Whether a difference is one of these is not guessed: the tensor of the model at which it arises is looked at.
 """
 
@@ -24,6 +17,17 @@ from onnx_sparse.models.graphs import graphs
 from onnx_sparse.schemas import DOMAIN, OPS, embedding
 
 Array = np.ndarray[Any, Any]
+
+#: What is counted apart, for the documentation.
+EXPLAINED = (
+    "NaN propagates in maxima and minima by segment. In TensorFlow the result depends on the position of the NaN in "
+    "its segment, and on the processor.",
+    "NaN propagates in Relu. TensorFlow's and OpenVINO's kernels that multiply and apply Relu in one step make 0 of "
+    "it.",
+    "A number that is halfway between two integers, but for its last digits, may be rounded to either.",
+    "The EmbeddingSegments operators drop entries of segments >= num_segments if segment_ids_order is sorted; "
+    "TensorFlow raises.",
+)
 
 _OUT_OF_RANGE = ("out of range", "must be < num_segments", "is invalid")
 

@@ -36,8 +36,9 @@ class Handler:
         op_type: The operator.
         function: The function that converts it.
         to: The ONNX operators that it becomes.
-        notes: What is not supported, or where the result differs.
+        notes: What is not supported.
         dtypes: The element types that are converted, where the handlers of a source say them.
+        differs: Where the result is meant to differ from the source's.
     """
 
     op_type: str
@@ -45,6 +46,7 @@ class Handler:
     to: str
     notes: str = ""
     dtypes: tuple[str, ...] = ()
+    differs: str = ""
 
     def convert(self, node: Any, emit: Any) -> tuple[Tensor, ...]:
         """The results of a node."""
@@ -124,8 +126,8 @@ class Registry(dict[str, HandlerType], Generic[HandlerType]):
         Args:
             op_types: The operators.
             to: The ONNX operators that they become; that of the same name when omitted.
-            notes: What is not supported, or where the result differs.
-            own: The fields that only handlers of this source have.
+            notes: What is not supported.
+            own: `differs`, and the fields that only handlers of this source have.
         """
 
         def register(function: Function) -> Function:
@@ -142,4 +144,7 @@ class Registry(dict[str, HandlerType], Generic[HandlerType]):
         rows = sorted(
             self.items(), key=lambda row: [int(part) if part.isdecimal() else part for part in row[0].split("-")]
         )
-        return [CoverageRow(form.format(op_type), row.to, row.notes, row.dtypes) for op_type, row in rows]
+        return [
+            CoverageRow(form.format(op_type), row.to, "; ".join(filter(None, (row.notes, row.differs))), row.dtypes)
+            for op_type, row in rows
+        ]

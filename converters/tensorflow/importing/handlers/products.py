@@ -30,7 +30,7 @@ def cumulative_log_sum_exp(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("Prod", inputs=("input", "reduction_indices"), to="ReduceProd", dtypes=("all numbers",),
-         notes="integers beyond 2^53 are rounded")  # fmt: skip
+         differs="integers beyond 2^53 are rounded")  # fmt: skip
 def product(node: Node, emit: Emitter) -> Tensor:
     """The product along axes; that of doubles is not rounded to float."""
     x = node["input"]
