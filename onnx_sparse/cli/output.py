@@ -32,7 +32,7 @@ _LONG_WORD = 24
 #: Names that are shortened keep this many characters.
 _SHORTENED = 18
 #: A stage that takes more seconds than this has a line in a log.
-_LONG_STAGE = 5
+_LONG_STAGE = 10
 #: Prose is never wider than this.
 PROSE_WIDTH = 100
 

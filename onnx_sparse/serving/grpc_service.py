@@ -24,7 +24,7 @@ _log = logging.getLogger("onnx_sparse.serving")
 
 _SERVICE = "inference.GRPCInferenceService"
 
-#: The names of messages inside others differ from the protocol's file, which the wire does not show.
+#: Nested messages have other names than in the protocol's file; names are not sent.
 _message = declare_messages(
     "inference",
     """

@@ -1,8 +1,8 @@
 """Rows as JSON by feature, in the two forms of TensorFlow Serving's REST API.
 
 `{"instances": [{"items": [5, 7], "age": 31}, ...]}` has rows, and so has the answer, `{"predictions": [...]}`.
-`{"inputs": {"items": [[5, 7], ...], "age": [31, ...]}}` has columns, and so has the answer, `{"outputs": {...}}`. Where
-there is one feature, or one output, its name may be left away, and is.
+`{"inputs": {"items": [[5, 7], ...], "age": [31, ...]}}` has columns, and so has the answer, `{"outputs": {...}}`. If
+there is one feature, its name is optional; if there is one output, the answer omits its name.
 """
 
 from __future__ import annotations

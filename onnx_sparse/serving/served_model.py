@@ -138,9 +138,13 @@ class ServedModel:
             if not batch:
                 self._arrived.clear()
                 continue
-            loaded, feeds = batch[0].loaded, [waiting.feeds for waiting in batch]
             begun = perf_counter()
-            answers = await loop.run_in_executor(self._thread, run_joined, loaded.session, feeds, loaded.features)
+            answers: Sequence[list[Array] | Exception]
+            try:
+                loaded, feeds = batch[0].loaded, [waiting.feeds for waiting in batch]
+                answers = await loop.run_in_executor(self._thread, run_joined, loaded.session, feeds, loaded.features)
+            except Exception as error:  # else all later requests would wait forever
+                answers = [error] * len(batch)
             self._seconds.observe(perf_counter() - begun)
             self._sizes.observe(len(batch))
             for waiting, answer in zip(batch, answers, strict=True):

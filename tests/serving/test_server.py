@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -333,6 +334,40 @@ def test_a_changed_file_is_read_again_without_losing_requests(tmp_path, session)
         assert server.client().infer("baskets", feeds).outputs()["sums"].tolist() == [[30, 300]]
     old, new = np.array([[3, 30]], np.float32), np.array([[30, 300]], np.float32)
     assert seen <= {(200, old.tobytes()), (200, new.tobytes())}
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows has no such signal")
+def test_sighup_reads_the_file_again(tmp_path, session):
+    path = tmp_path / "baskets.onnx"
+    onnx.save(model(), path)
+    feeds = onnx_sparse.features(session).feeds({"items": [[1, 2]], "path": [[3]], "box": [[0, 0]]})
+    with serving(path, options=["--reload-interval", "0"]) as server:
+        changed_table(path, 10, Path.replace)
+        time.sleep(0.3)
+        assert server.client().infer("baskets", feeds).outputs()["sums"].tolist() == [[3, 30]]
+        server.process.send_signal(signal.SIGHUP)
+        _await(server, 'reloads_total{model="baskets",result="done"} 1.0')
+        assert server.client().infer("baskets", feeds).outputs()["sums"].tolist() == [[30, 300]]
+
+
+def test_a_full_queue_refuses_requests(path, session):
+    """Status 503 with the time to come again; those that wait are answered."""
+    feeds = onnx_sparse.features(session).feeds(drawn_rows(np.random.default_rng(5)))
+    with serving(path, options=["--max-waiting", "1", "--max-batch-requests", "1"]) as server:
+
+        def ask(_: int) -> Any:
+            client = server.client()
+            try:
+                return [client.infer("baskets", feeds) for _ in range(20)]
+            finally:
+                client.close()
+
+        with ThreadPoolExecutor(16) as threads:
+            answers = [answer for found in threads.map(ask, range(16)) for answer in found]
+        refused = [answer for answer in answers if answer.status != 200]
+        assert 0 < len(refused) < len(answers)
+        assert {(answer.status, answer.headers["retry-after"]) for answer in refused} == {(503, "1")}
+        assert refused[0].error == "1 requests wait already, the most that are allowed; try later"
 
 
 def _await(server: Server, text: str) -> None:
