@@ -87,6 +87,11 @@ each, in turn.
 
 "torch.export refuses" is a module that torch.export does not trace, in none of its ways, or cannot decompose. Most of
 these branch on values of their inputs.
+
+The slowest are of two kinds. Functions that take less than 0.05 ms (`degree`, `one_hot`, pooling, sizes of the data)
+take as long as the start of an ONNX Runtime run, 5 to 20 µs. And `nearest neighbours` computes distances from
+differences, which is more exact than torch's products of matrices; in SchNet, ONNX Runtime's Softplus takes half of the
+time; in SASRec, torch has a kernel for a whole encoder layer.
 """
 
 
