@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from pathlib import Path
@@ -42,16 +44,27 @@ class Right:
 
 
 def from_messages(seeds: Sequence[int]) -> Iterator[Right]:
-    """Models of TensorFlow that parse messages."""
+    """Models of TensorFlow that parse messages.
+
+    They are saved in another process: this one must not import TensorFlow, so that verification runs it in a process
+    of its own, which wrong inputs may end.
+    """
     for seed in seeds:
-        with tempfile.TemporaryDirectory() as folder:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as another,
+        ):
             path = Path(folder) / "model"
             try:
-                Specification(seed).save(path)
+                another.submit(_save, seed, path).result()
             except (TypeError, ValueError):  # TensorFlow has no such specification
                 continue
             loaded = tensorflow.load(path)
             yield Right(f"messages {seed}", tensorflow.convert(path), lambda m, s=loaded: tensorflow.verify(s, m))
+
+
+def _save(seed: int, path: Path) -> None:
+    Specification(seed).save(path)
 
 
 def from_tensorflow(chosen: Callable[[str], bool]) -> Iterator[Right]:

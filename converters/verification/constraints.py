@@ -166,7 +166,7 @@ def _compared(flow: Dataflow, found: Constraints, node: NodeProto) -> None:
     if _refuses_negative_ids(flow, node):
         return
     for name, other in (node.input, reversed(node.input)):
-        constant = flow.constant(other)
+        constant = flow.choices(other)
         if constant is None:
             continue
         for origin, raised in flow.origins(name).items():

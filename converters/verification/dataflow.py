@@ -67,6 +67,22 @@ _TYPES = (TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING)
 #: Operators that may replace some elements of numbers, which are numbers of rows nevertheless.
 _REPLACING = frozenset(["Cast", "Clip", "Identity", "Max", "Where"])
 
+#: Operators all elements of whose result are elements of their first input.
+_CHOOSING = frozenset(
+    [
+        "Expand",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Identity",
+        "Reshape",
+        "Slice",
+        "Squeeze",
+        "Transpose",
+        "Unsqueeze",
+    ]
+)
+
 #: Longer lists of constants are not looked at.
 _MOST_CONSTANTS = 64
 
@@ -117,6 +133,15 @@ class Dataflow:
             return array_of(tensor)
         except ValueError:  # its data is elsewhere
             return None
+
+    def choices(self, name: str) -> Array | None:
+        """The few constants of which all elements of a tensor are; None if others may be among them."""
+        while (value := self.constant(name)) is None:
+            node = self.producer(name)
+            if node is None or node.op_type not in _CHOOSING:
+                return None
+            name = node.input[0]
+        return value
 
     @cached_property
     def uncounted(self) -> set[Origin]:

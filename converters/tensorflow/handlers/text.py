@@ -195,7 +195,8 @@ _FLOAT = "[+-]?(?:(?:[0-9]+\\.?[0-9]*|\\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity|n
     to="Cast",
     dtypes=("string",),
     notes=_OPSET_20,
-    differs="numbers that are not decimal, beyond the type's range or denormal are an error; TensorFlow reads them",
+    differs="numbers that are not decimal (0x10), or beyond the range of normal doubles (1e400, 1e-320), are an error; "
+    "TensorFlow reads them",
 )
 def string_to_number(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Cast, which takes a number at the beginning of any text: what is no number becomes "", which it refuses."""
