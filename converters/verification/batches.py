@@ -305,6 +305,8 @@ def compare_batches(
                 record = compare(name, explained.want, explained.got, batch.kind, explained.note, computed)
                 compares = batch.has_rows and want.size > explained.count and not is_random
                 found.append(replace(record, batches=int(compares), explained=explained.count))
+            if attempt.is_short and not any(value.size for value in expected):
+                continue  # ONNX Runtime's pooling makes one result of a window that is a little larger than its input
             if is_unchecked and not all(record.ok for record in found):
                 shapes = zip(expected, actual, strict=True)
                 if not batch.has_rows or any(want.shape != got.shape for want, got in shapes):

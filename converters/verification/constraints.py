@@ -25,6 +25,10 @@ _COMPARISONS = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrE
 #: Operators that look up rows of a table.
 _LOOKUPS = embedding.FAMILY.names | embedding_bag.FAMILY.names | quantized_embedding.FAMILY.names
 
+#: Operators of windows, and how long an input may be that the windows of a whole model need.
+_WINDOWED = ("Conv", "ConvInteger", "QLinearConv", "AveragePool", "MaxPool", "LpPool")
+_LONGEST_CHAIN = 64
+
 #: Some keys of each table are enough.
 _MOST_KEYS = 20
 
@@ -114,7 +118,7 @@ def find_constraints(model: ModelProto) -> Constraints:
             if separator is not None:
                 for origin in flow.origins(node.input[0]):
                     found.separators[origin].append(_text(separator.item()))
-        elif node.op_type in ("Conv", "ConvInteger", "QLinearConv", "AveragePool", "MaxPool", "LpPool"):
+        elif node.op_type in _WINDOWED:
             found.least_sizes += _windows(flow, node)
         elif node.op_type == "Div":
             divisor = flow.constant(node.input[1])
@@ -127,6 +131,7 @@ def find_constraints(model: ModelProto) -> Constraints:
                 found.units.append(int(divisor.item()))
         elif node.op_type == "Reshape":
             found.units += _row_sizes(flow, node)
+    found.least_sizes += _chained_windows(flow)
     found.least_sizes = sorted({size for size in found.least_sizes if size > 1})
     found.units = sorted(set(found.units))
     _find_partitions(flow, found)
@@ -286,6 +291,17 @@ def _windows(flow: Dataflow, node: NodeProto) -> list[int]:
         dilation * (size - 1) + 1 - pads[k] - pads[k + len(kernel)]
         for k, (size, dilation) in enumerate(zip(kernel, dilations, strict=False))
     ]
+
+
+def _chained_windows(flow: Dataflow) -> list[int]:
+    """What all windows need if each has the results of those before it; nothing where that is much."""
+    needed, stride = 1, 1
+    for node in flow.nodes:
+        if node.op_type in _WINDOWED:
+            needed += stride * (max(_windows(flow, node), default=1) - 1)
+            strides = next((list(a.ints) for a in node.attribute if a.name == "strides"), [])
+            stride *= max(strides, default=1)
+    return [needed] if needed <= _LONGEST_CHAIN else []
 
 
 def _row_sizes(flow: Dataflow, node: NodeProto) -> list[int]:

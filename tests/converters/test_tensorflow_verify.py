@@ -241,6 +241,19 @@ def test_inputs_are_as_long_as_a_window(stride):
     assert record.ok, record.note
 
 
+def test_inputs_are_as_long_as_all_windows_need():
+    """Each window takes the results of those before it; TensorFlow's pooling of too few has no result, ours one."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, 4], tf.float32)])
+    def pooled(x):
+        x = tf.nn.conv1d(x, tf.ones([3, 4, 2]), 1, "VALID")
+        x = tf.nn.conv1d(tf.nn.max_pool1d(x, 3, 3, "VALID"), tf.ones([3, 2, 2]), 1, "VALID")
+        return tf.nn.avg_pool1d(x, 2, 2, "VALID")
+
+    (record,) = verify(pooled, convert(pooled))
+    assert record.ok, record.note
+
+
 def test_a_function_that_tensorflow_never_runs():
     def refuse(x):
         with tf.control_dependencies([tf.debugging.Assert(tf.reduce_sum(x) > 1e30, ["never"])]):
