@@ -13,6 +13,7 @@ from onnx_sparse.schemas import (
     encodings,
     example_parsing,
     fill,
+    formatting,
     hashing,
     invariants,
     quantized_embedding,
@@ -55,6 +56,7 @@ FAMILIES: tuple[Family, ...] = tuple(
         fill,
         hashing,
         strings,
+        formatting,
         example_parsing,
         csv_parsing,
         encodings,
@@ -63,7 +65,7 @@ FAMILIES: tuple[Family, ...] = tuple(
 
 #: The families whose operators look at the bytes of strings, which neither standard ONNX nor OpenVINO can.
 STRING_FAMILIES: tuple[Family, ...] = tuple(
-    module.FAMILY for module in (hashing, strings, example_parsing, csv_parsing, encodings)
+    module.FAMILY for module in (hashing, strings, formatting, example_parsing, csv_parsing, encodings)
 )
 
 #: The family of each operator, by its name.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import NUMBERS, Attribute, DecidedSize, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.declaration import Attribute, DecidedSize, Example, Family, Input, Op, Output, Values
 
 #: What all have in common.
 _BYTES = """
@@ -408,60 +407,6 @@ UNICODE_ENCODE = Op(
     ),
 )
 
-AS_STRING = Op(
-    name="AsString",
-    summary="Writes numbers as text.",
-    semantics="""
-- Floating-point numbers are written in decimal, rounded to nearest, ties to even, from their exact value: with
-  `precision` digits behind the point (`notation` = `FIXED`, C's `%f`), the same with one digit before the point and an
-  exponent of at least two digits (`SCIENTIFIC`, `%e`), or with that many digits in all, whichever of these is shorter
-  and without zeros at the end (`SHORTEST`, `%g`). -1 means 6 digits. The point is `.` in every locale.
-- Infinities are `inf` and `-inf`. NaN is `nan`, or `-nan` where its sign bit is set.
-- Integers are written in decimal, booleans as `true` and `false`. `precision` and `notation` do not change them.
-- A text of fewer than `width` bytes is padded with spaces at the left, or at the right (`fill` = `MINUS`), or with
-  zeros behind the sign (`ZERO`, but for infinities and NaN). Booleans are not padded.
-- `fill` = `PLUS` or `SPACE` writes this sign before numbers of a signed type that have no minus. `HASH` always writes
-  the point of floating-point numbers, and takes no zeros away.
-- `precision` and `width` are at most 4096.
-""".strip(),
-    source="tf.raw_ops.AsString",
-    inputs=(
-        Input("input", "T", "*S", "The numbers."),
-        Input("precision", "int64", "", "How many digits are written; -1: 6.", Values("size", low=-1)),
-        Input("width", "int64", "", "How many bytes a text has at least.", Values("size", low=-1)),
-    ),
-    outputs=(Output("output", "string", "*S", "The numbers as text."),),
-    types={"T": (*NUMBERS, TensorProto.BOOL)},
-    attributes=(
-        Attribute("notation", ("FIXED", "SCIENTIFIC", "SHORTEST"), "How floating-point numbers are written.", "FIXED"),
-        Attribute("fill", ("NONE", "SPACE", "PLUS", "MINUS", "ZERO", "HASH"), "C's flag of the conversion.", "NONE"),
-    ),
-    body_notes="Cast to strings writes other digits of floating-point numbers, and does not pad.",
-    examples=(
-        Example(
-            "two digits behind the point",
-            {"T": TensorProto.FLOAT},
-            {"input": [[0.125, -1.0], [1e6, float("inf")]], "precision": 2, "width": -1},
-            {"output": [["0.12", "-1.00"], ["1000000.00", "inf"]]},
-            {"notation": "FIXED", "fill": "NONE"},
-        ),
-        Example(
-            "four digits at most",
-            {"T": TensorProto.DOUBLE},
-            {"input": [0.1, 12345.0], "precision": 4, "width": -1},
-            {"output": ["0.1", "1.234e+04"]},
-            {"notation": "SHORTEST", "fill": "NONE"},
-        ),
-        Example(
-            "integers with zeros before them",
-            {"T": TensorProto.INT32},
-            {"input": [7, -12], "precision": -1, "width": 4},
-            {"output": ["0007", "-012"]},
-            {"notation": "FIXED", "fill": "ZERO"},
-        ),
-    ),
-)
-
 FAMILY = Family(
     "strings",
     (
@@ -475,7 +420,6 @@ FAMILY = Family(
         STRING_CASE,
         UNICODE_DECODE,
         UNICODE_ENCODE,
-        AS_STRING,
     ),
     origin="`tf.strings`, Keras' TextVectorization",
 )

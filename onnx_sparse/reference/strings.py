@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.reference.implementation import Array, implements
-from onnx_sparse.reference.requirements import require_allocatable, require_in_range, require_row_splits
+from onnx_sparse.reference.requirements import require_allocatable, require_row_splits
 from onnx_sparse.reference.string_tensor import bytes_of, text_of
 from onnx_sparse.schemas import strings as declarations
 from onnx_sparse.schemas.validation import KernelError
@@ -18,9 +18,6 @@ _WHITESPACE = b" \t\n\v\f\r"
 _LAST_CHARACTER = 0x10FFFF
 _REPLACEMENT = 0xFFFD
 _NO_CHARACTER = -1
-_MOST_DIGITS = 4096
-_CONVERSIONS = {"FIXED": "f", "SCIENTIFIC": "e", "SHORTEST": "g"}
-_FLAGS = {"SPACE": " ", "PLUS": "+", "HASH": "#"}
 
 
 @implements(declarations.RAGGED_STRING_SPLIT)
@@ -251,28 +248,3 @@ def _ragged(rows: Sequence[Iterable[bytes]]) -> tuple[Array, Array]:
     values = [list(row) for row in rows]
     splits = np.cumsum([0, *map(len, values)], dtype=np.int64)
     return text_of(string for row in values for string in row), splits
-
-
-@implements(declarations.AS_STRING)
-def as_string(numbers: Array, precision: Array, width: Array, *, notation: str, fill: str) -> Array:
-    """Numbers as text, in the same shape; see the semantics of AsString."""
-    require_in_range("precision", precision, _MOST_DIGITS + 1, -1)
-    require_in_range("width", width, _MOST_DIGITS + 1, -1)
-    if numbers.dtype == bool:
-        return np.where(numbers, "true", "false").astype(object)
-    digits, size = int(precision) if precision >= 0 else 6, int(width)
-    if numbers.dtype.kind in "iu":
-        form = f"%{_FLAGS.get(fill, '') if numbers.dtype.kind == 'i' else ''}d"
-    else:
-        form = f"%{_FLAGS.get(fill, '')}.{digits}{_CONVERSIONS[notation]}"
-        numbers = numbers.astype(np.float64)
-    texts = [_padded(form % number, size, fill) for number in numbers.reshape(-1).tolist()]
-    for k in np.flatnonzero(np.isnan(numbers) & np.signbit(numbers)):
-        texts[k] = _padded("-nan", size, fill)
-    return np.array(texts, object).reshape(numbers.shape)
-
-
-def _padded(text: str, width: int, fill: str) -> str:
-    if fill == "MINUS":
-        return text.ljust(width)
-    return text.zfill(width) if fill == "ZERO" and text[-1].isdigit() else text.rjust(width)

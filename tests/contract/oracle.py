@@ -388,6 +388,7 @@ ORACLES: dict[str, Oracle] = {
     "UnicodeDecode": text_oracles.unicode_decode,
     "UnicodeEncode": text_oracles.unicode_encode,
     "AsString": text_oracles.as_string,
+    "SummarizeTensor": text_oracles.summarize_tensor,
     "DecodeCSV": csv_records.decode_csv,
     "DecodeBase64": encoded_strings.decode_base64,
     "EncodeBase64": encoded_strings.encode_base64,

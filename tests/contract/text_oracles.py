@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from contract.expected import Expected, Inputs, elements
@@ -176,3 +177,42 @@ def as_string(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expect
         else:
             texts.append(f"{number:{align}{sign}{'#' * (fill == 'HASH')}{width or ''}.{precision}{letter}}")
     return {"output": Expected.exactly(object, inputs["input"].shape, texts)}
+
+
+def summarize_tensor(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
+    """By nested lists of the elements' texts, of which each is joined by what is between its items."""
+    tensor, count = inputs["input"], int(inputs["summarize"])
+    if not 0 <= count <= tensor.size:
+        count = tensor.size
+    texts = iter([summarized(element, tensor.dtype) for element in elements(tensor)])
+
+    def lines(shape: tuple[int, ...]) -> str:
+        if not shape:
+            return next(texts)
+        parts = [lines(shape[1:]) for _ in range(shape[0])]
+        if shape[0] > 2 * count:
+            parts[count : shape[0] - count] = ["..."]
+        between = "\n" * (len(shape) - 1) + " " * (tensor.ndim - len(shape) + 1) if shape[1:] else " "
+        return "[" + between * (parts == ["..."] and count == 0) + between.join(parts) + "]"
+
+    text = "..." if tensor.ndim == count == 0 else lines(tensor.shape)
+    if tensor.dtype == bool and count == 0:
+        text = ""
+    return {"output": Expected.exactly(object, (), [text])}
+
+
+def summarized(element: Any, dtype: np.dtype[Any]) -> str:
+    """One element as a summary has it."""
+    if isinstance(element, str):
+        named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+        escaped = re.sub(r"([\\\"'])", r"\\\1", element)
+        escaped = re.sub("[\n\r\t]", lambda found: named[found[0]], escaped)
+        return '"' + re.sub("[\0-\x1f\x7f]", lambda found: f"\\{ord(found[0]):03o}", escaped) + '"'
+    if not isinstance(element, float):
+        return str(int(element))
+    if not math.isfinite(element):
+        return "-" * (math.copysign(1, element) < 0) + str(abs(element))
+    digits = (15, 17) if dtype == np.float64 else (6, 9)
+    short = format(element, f".{digits[0]}g")
+    exact = float(short) if dtype == np.float64 else float(np.float32(short))
+    return short if exact == element else format(element, f".{digits[1]}g")

@@ -177,3 +177,44 @@ def test_case_of_other_letters_is_refused():
     )
     with pytest.raises(ConversionError, match="only ASCII is changed"):
         convert(lower)
+
+
+@pytest.mark.parametrize("summarize", [-1, 0, 1, 3])
+def test_a_template_with_tensors(agree, summarize):
+    """Of numbers, strings and booleans, with text around them that has placeholders of other templates."""
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, 3], tf.float32),
+            tf.TensorSpec([], tf.int64),
+            tf.TensorSpec([None, None], tf.string),
+            tf.TensorSpec([None], tf.bool),
+        ]
+    )
+    def formatted(scores, number, words, flags):
+        inputs = [scores, number, words, flags, tf.cast(scores, tf.float64), tf.cast(scores, tf.bfloat16)]
+        template = "%s é: <> of '<>'\n<>\\<><>[<>]"
+        return tf.strings.format(template, inputs, placeholder="<>", summarize=summarize)
+
+    random = np.random.default_rng(0)
+    for rows, shape in ((0, (1, 1)), (1, (2, 0)), (4, (3, 2)), (9, (0, 2))):
+        words = np.array(random.choice(WORDS, shape), object)
+        scores = random.standard_normal((rows, 3)).astype(np.float32)
+        model = agree(formatted, scores, random.integers(0, 99, ()), words, scores[:, 0] > 0)
+    assert [n.op_type for n in model.graph.node if n.domain == DOMAIN] == ["SummarizeTensor"] * 6
+
+
+def test_a_template_without_placeholders_and_one_of_the_default_kind(agree):
+    def formatted(number):
+        plain = tf.raw_ops.StringFormat(inputs=[], template="a {} b")
+        return plain, tf.raw_ops.StringFormat(inputs=[number], template="a {} b: %s")
+
+    agree(tf.function(formatted, input_signature=[tf.TensorSpec([], tf.float32)]), np.array(1 / 3, np.float32))
+
+
+def test_an_empty_placeholder_is_refused():
+    function = tf.function(
+        lambda x: tf.raw_ops.StringFormat(inputs=[x], template="ab", placeholder=""),
+        input_signature=[tf.TensorSpec([], tf.float32)],
+    )
+    assert refusal(function) == {"StringFormat": "the placeholder is empty"}

@@ -16,6 +16,7 @@ import onnx_sparse
 from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.csv_parsing import FAMILY as CSV
 from onnx_sparse.schemas.encodings import FAMILY as ENCODINGS
+from onnx_sparse.schemas.formatting import FAMILY as FORMATTING
 from onnx_sparse.schemas.strings import FAMILY as TEXT
 
 Inputs = dict[str, Array]
@@ -120,6 +121,7 @@ def text(op: str, count: int, length: int) -> Inputs:
         "UnicodeDecode": {"input": words} | stand_in,
         "UnicodeEncode": encoded | stand_in,
         "AsString": {"input": numbers, "precision": np.array(-1), "width": np.array(min(length, 4096))},
+        "SummarizeTensor": {"input": words, "summarize": np.array(-1)},
     }
     return inputs[op]
 
@@ -233,7 +235,7 @@ def cases() -> Iterator[Any]:
             made.extend(("narrow" if n else "whole", 2, lambda *s, n=n: masked(*s, n)) for n in (False, True))
         elif op.startswith("StringToHashBucket"):
             made.append(("", 2, functools.partial(strings, op)))
-        elif any(op == declared.name for declared in TEXT.ops):
+        elif any(op == declared.name for declared in (*TEXT.ops, *FORMATTING.ops)):
             made.append(("", 2, functools.partial(text, op)))
         elif any(op == declared.name for declared in (*CSV.ops, *ENCODINGS.ops)):
             made.append(("", 2, functools.partial(encoded, op)))

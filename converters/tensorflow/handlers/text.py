@@ -14,7 +14,8 @@ from onnx_sparse.converters.tensorflow.patterns import CharacterPattern, Literal
 from onnx_sparse.converters.writing.coordinates import one_for_each
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import coordinates_of, dense_shape_of, of_rowids, of_splits
-from onnx_sparse.schemas.declaration import FLOATS
+from onnx_sparse.schemas import OPS
+from onnx_sparse.schemas.declaration import FLOATS, dtype_name
 
 _STRING = TensorProto.STRING
 _OPSET_20 = "the model has opset 20"
@@ -58,6 +59,30 @@ def string_join(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     for other in others:
         joined = concatenated(joined, *([_text(separator, emit)] if separator else []), other, emit=emit)
     return (joined,)
+
+
+@handles(
+    "StringFormat",
+    inputs=("inputs*",),
+    to="SummarizeTensor",
+    dtypes=tuple(map(dtype_name, OPS["SummarizeTensor"].types["T"])),
+    notes=_OPSET_20,
+)
+def string_format(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The texts of tensors in the places of a template."""
+    given = node.all("inputs")
+    template, placeholder = (node.attributes.get(name, b"%s") for name in ("template", "placeholder"))
+    if not placeholder:
+        raise Unsupported("the placeholder is empty")
+    first, *pieces = template.split(placeholder)
+    if len(pieces) != len(given):
+        raise Unsupported(f"the template has {len(pieces)} placeholders for {len(given)} inputs")
+    summarize = emit.constant(node.attributes.get("summarize", 3))
+    texts = [_text(first, emit)]
+    for tensor, piece in zip(given, pieces, strict=True):
+        (text,) = emit.domain_op("SummarizeTensor", {"input": tensor, "summarize": summarize})
+        texts += [text, _text(piece, emit)]
+    return (concatenated(*texts, emit=emit),)
 
 
 @handles("ReduceJoin", inputs=("inputs", "reduction_indices"), to="RaggedReduceJoin", dtypes=("string",))

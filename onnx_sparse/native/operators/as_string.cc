@@ -8,6 +8,7 @@
 
 #include "abi/call.h"
 #include "abi/string_tensor.h"
+#include "operators/number_text.h"
 #include "operators/requirements.h"
 
 #define ONNX_SPARSE_INSTRUCTIONS of_any_machine
@@ -57,14 +58,7 @@ class Format {
   size_t digits(double number, char* text) const {
     const size_t size = conversion_ == 'g' && flag_ == '#' ? print_all_digits(number, text)
                                                            : print(conversion_, precision_, number, text);
-    // The locale's point is what is neither digit nor sign nor exponent.
-    char* const end = text + size;
-    const auto is_of_number = [](char byte) { return std::strchr("0123456789+- e", byte) != nullptr; };
-    char* const point = std::find_if_not(text, end, is_of_number);
-    if (point == end) return size;
-    char* const rest = std::find_if(point, end, is_of_number);
-    *point = '.';
-    return static_cast<size_t>(std::copy(rest, end, point + 1) - text);
+    return replace_point(text, size);
   }
 
   // A negative precision counts as none.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <limits>
 #include <version>
 
@@ -115,5 +116,16 @@ bool read_number(std::string_view text, float& number) { return read_float(text,
 bool read_number(std::string_view text, double& number) { return read_float(text, number); }
 bool read_number(std::string_view text, int32_t& number) { return read_integer(text, number); }
 bool read_number(std::string_view text, int64_t& number) { return read_integer(text, number); }
+
+size_t replace_point(char* text, size_t size) {
+  // The point is what is neither digit nor sign nor exponent.
+  char* const end = text + size;
+  const auto is_of_number = [](char byte) { return std::strchr("0123456789+- e", byte) != nullptr; };
+  char* const point = std::find_if_not(text, end, is_of_number);
+  if (point == end) return size;
+  char* const rest = std::find_if(point, end, is_of_number);
+  *point = '.';
+  return static_cast<size_t>(std::copy(rest, end, point + 1) - text);
+}
 
 }  // namespace onnx_sparse

@@ -1,7 +1,8 @@
-// Numbers in text, as C's strtol and strtod read them, with whitespace at both ends, in any locale.
+// Numbers in text, as C's strtol and strtod read them, with whitespace at both ends, in any locale; and written by C.
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -12,5 +13,8 @@ bool read_number(std::string_view text, float& number);
 bool read_number(std::string_view text, double& number);
 bool read_number(std::string_view text, int32_t& number);
 bool read_number(std::string_view text, int64_t& number);
+
+// Writes `.` in place of the locale's point in a number that C has printed, and returns the size of the text then.
+size_t replace_point(char* text, size_t size);
 
 }  // namespace onnx_sparse
