@@ -13,7 +13,7 @@ from onnx_sparse.converters.tensorflow.importing.input_shapes import with_shapes
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.reading.ports import Port, distinct, select
 from onnx_sparse.converters.tensorflow.reading.specs import composite_specs
-from onnx_sparse.converters.tensorflow.source import Source
+from onnx_sparse.converters.tensorflow.source import Source, as_array
 from onnx_sparse.converters.tensorflow.traced_graph import model_of
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs, RaggedInput, SparseInput
 
@@ -71,7 +71,7 @@ class FunctionSource(Source):
         results = self._concrete._call_flat(values, self._concrete.captured_inputs)
         results = tf.nest.flatten(results, expand_composites=True)
         by_name = dict(zip((p.name for p in self._all_outputs), results, strict=True))
-        return [by_name[p.name].numpy() for p in self.outputs]
+        return [as_array(by_name[p.name].numpy()) for p in self.outputs]
 
 
 def from_function(function: Any, *, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> FunctionSource:

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.importing.conversion import inferred_shape
@@ -23,7 +21,7 @@ from onnx_sparse.converters.tensorflow.reading.graph_file import (
 )
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
 from onnx_sparse.converters.tensorflow.reading.model import Model
-from onnx_sparse.converters.tensorflow.source import Source
+from onnx_sparse.converters.tensorflow.source import Source, as_array
 from onnx_sparse.converters.tensorflow.source_files import kind_of
 
 #: The operators that fill a table with keys and values, and those that take the same inputs for each kind of table.
@@ -51,7 +49,7 @@ class GraphSource(Source):
         if self._session is None:
             self._session = self._opened(require("tensorflow"))
         given = {port.tensor: feeds[port.name] for port in self.inputs}
-        return [_as_array(value) for value in self._session.run([port.tensor for port in self.outputs], given)]
+        return [as_array(value) for value in self._session.run([port.tensor for port in self.outputs], given)]
 
     def _opened(self, tf: Any) -> Any:
         """A session in which variables and tables have their values."""
@@ -129,8 +127,3 @@ def _filling(tf: Any, graph: Any, tables: Mapping[str, tuple[Array, Array]]) -> 
             keys, values = (tf.constant(array, dtype) for array, dtype in zip(tables[op.name], types, strict=True))
             fill = getattr(tf.raw_ops, _FILLED_BY[op.type])
             yield fill(table_handle=op.outputs[0], keys=keys, values=values)
-
-
-def _as_array(value: Any) -> Array:
-    """What a session returns: an array, a numpy scalar, or bytes for a scalar string."""
-    return np.asarray(value, object) if isinstance(value, bytes) else np.asarray(value)

@@ -13,7 +13,7 @@ from onnx_sparse.converters.tensorflow.importing.input_shapes import with_shapes
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.reading.ports import select
 from onnx_sparse.converters.tensorflow.reading.saved_model import read_saved_model
-from onnx_sparse.converters.tensorflow.source import Source
+from onnx_sparse.converters.tensorflow.source import Source, as_array
 
 
 class SavedModelSource(Source):
@@ -53,7 +53,7 @@ class SavedModelSource(Source):
         given = {port.name: tf.constant(feeds[port.name], getattr(tf.dtypes, port.dtype)) for port in self.inputs}
         results = tf.nest.flatten(self._function(**given), expand_composites=True)
         by_name = dict(zip(self._results, results, strict=True))
-        return [by_name[port.name].numpy() for port in self.outputs]
+        return [as_array(by_name[port.name].numpy()) for port in self.outputs]
 
     def _loaded(self, tf: Any) -> Any:
         """The signature as TensorFlow loads it."""

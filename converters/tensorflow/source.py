@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.reading.model import Model
@@ -43,3 +46,8 @@ class Source(ABC):
     @abstractmethod
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Run the source in TensorFlow: one array per output. Strings are bytes."""
+
+
+def as_array(value: Any) -> Array:
+    """What TensorFlow returns: an array, a numpy scalar, or bytes for a scalar string."""
+    return np.asarray(value, object) if isinstance(value, bytes) else np.asarray(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,3 +84,20 @@ def test_a_wrong_decoder_is_found(name: str, fault: Callable[[NodeProto, ModelPr
     node = next(node for node in model.graph.node if node.op_type in ("DecodeCSV", "DecodeRaw"))
     fault(node, model)
     assert Verdict.EQUAL not in {verify(function, model)[0].verdict}
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_a_result_that_is_one_string_is_verified(is_saved: bool, tmp_path: Path) -> None:
+    """TensorFlow returns bytes for it, where it returns arrays for all others."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32, "scores"), tf.TensorSpec([None], tf.string)])
+    def written(scores: Any, words: Any) -> dict[str, Any]:
+        return {"text": tf.strings.format("{} of {}", [scores, words]), "sum": tf.reduce_sum(scores)}
+
+    source: Any = written
+    if is_saved:
+        module = tf.Module()
+        module.written = written
+        tf.saved_model.save(module, str(tmp_path), signatures=written)
+        source = tmp_path
+    assert {output.verdict for output in verify(source, convert(source))} == {Verdict.EQUAL}
