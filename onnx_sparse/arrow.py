@@ -147,10 +147,10 @@ class Scorer:
         return {name: self._columns.get(name, name) for name in self.features}
 
     def dependence(self, rows: Batch | None = None) -> str | None:
-        """Why the answers of a row depend on the other rows of its batch; None where they do not, as far as was tried.
+        """Why the answers of a row depend on the other rows of its batch; None if no generated row shows that.
 
         Args:
-            rows: A few rows, which are tried beside generated ones.
+            rows: A few rows to try in addition to the generated ones.
         """
         session, known = self._opened()
         # Others are refused by the call.

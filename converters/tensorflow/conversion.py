@@ -39,7 +39,7 @@ def convert(
 ) -> ModelProto:
     """Convert a TensorFlow model to ONNX with operators of the domain `onnx_sparse`.
 
-    Files are converted without TensorFlow, but for those of Keras.
+    Only Keras files need TensorFlow.
 
     Args:
         source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), the `.meta` file of a checkpoint, a

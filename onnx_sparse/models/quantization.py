@@ -65,7 +65,7 @@ def quantize_tables(
 
     - `int8` and `int4`: each row has integers of 8 or 4 bits without a sign, a scale and a bias, both float32, as in
       torch's and FBGEMM's quantized embedding bags: `round((x - min) * (2^bits - 1) / (max - min))`. Lookups become
-      QuantizedEmbeddingSegments* and QuantizedEmbeddingBagOffsets*, whose answers are those of the rounded rows.
+      QuantizedEmbeddingSegments* and QuantizedEmbeddingBagOffsets*, whose answers equal lookups in the rounded rows.
     - `float16` and `bfloat16`: rows, weights and answers are rounded to them; sums are computed in float32.
 
     Args:

@@ -1,0 +1,176 @@
+"""The documentation, the command line's help and the public docstrings avoid phrases that make them hard to read.
+
+What is checked is prose: code blocks and inline code are skipped, and line breaks do not matter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from onnx_sparse.cli import _parser
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(path for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md") for path in ROOT.glob(pattern))
+
+#: Pages that still have some.
+NOT_YET = {
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "README.md",
+    "SECURITY.md",
+    "docs/api.md",
+    "docs/backends.md",
+    "docs/coverage/ascend.md",
+    "docs/coverage/openvino.md",
+    "docs/coverage/tensorflow.md",
+    "docs/guides/ascend.md",
+    "docs/guides/onnx.md",
+    "docs/guides/openvino.md",
+    "docs/guides/rows.md",
+    "docs/guides/serving.md",
+    "docs/guides/tables.md",
+    "docs/guides/tensorflow.md",
+    "docs/guides/torch.md",
+    "docs/index.md",
+    "docs/install.md",
+    "docs/malformed_input.md",
+    "docs/measurements.md",
+    "docs/native.md",
+    "docs/onnxruntime_faults.md",
+    "docs/openvino_models.md",
+    "docs/operators/AsString.md",
+    "docs/operators/EmbeddingBagOffsetsMax.md",
+    "docs/operators/EmbeddingBagOffsetsMean.md",
+    "docs/operators/EmbeddingBagOffsetsSqrtN.md",
+    "docs/operators/EmbeddingBagOffsetsSum.md",
+    "docs/operators/EmbeddingSegmentsMean.md",
+    "docs/operators/EmbeddingSegmentsSqrtN.md",
+    "docs/operators/EmbeddingSegmentsSum.md",
+    "docs/operators/QuantizedEmbeddingBagOffsetsMean.md",
+    "docs/operators/QuantizedEmbeddingBagOffsetsSqrtN.md",
+    "docs/operators/QuantizedEmbeddingBagOffsetsSum.md",
+    "docs/operators/QuantizedEmbeddingSegmentsMean.md",
+    "docs/operators/QuantizedEmbeddingSegmentsSqrtN.md",
+    "docs/operators/QuantizedEmbeddingSegmentsSum.md",
+    "docs/operators/RaggedStringSplit.md",
+    "docs/operators/SparseReshape.md",
+    "docs/operators/StringNGrams.md",
+    "docs/operators/Substr.md",
+    "docs/operators/UnsortedSegmentMax.md",
+    "docs/operators/UnsortedSegmentMean.md",
+    "docs/operators/UnsortedSegmentMin.md",
+    "docs/operators/UnsortedSegmentProd.md",
+    "docs/operators/UnsortedSegmentSum.md",
+    "docs/scaling.md",
+    "docs/sharded_tables.md",
+    "docs/stability.md",
+    "docs/tensorflow_models.md",
+    "docs/whole_models.md",
+}
+
+#: A phrase, and what to write instead.
+PHRASES = {
+    r"\d of (the|its|their|torch's|numpy's) (\w+ )?time\b": '"0.8x the time of torch" or "20 % faster than torch"',
+    r"\d of (torch|TensorFlow|numpy|OpenVINO|the (copy|limit))\b": '"1.5x torch"',
+    r"\bshall\b": '"must", "will", an infinitive ("to run"), or "is deprecated"',
+    r"\b(is|are) to (stay|go|be)\b": 'the verb: "to keep X"',
+    r"\bwhere no [\w+ ]+ (is|was|were) there\b": '"if no ... is available"',
+    r"\b(that|which|who|it|they|what|library|one) (is|are|was|were) there\b": '"exists", "is available"',
+    r"\bwhich says? (what|which|where|how)\b": 'a noun: "reports the selected code path"',
+    r"\bwhat (stands|is said|has been said)\b": "a noun",
+    r"\brefused by name\b|\bwith (its|their) reasons?\b": '"raises an error that names the operator and the reason"',
+    r"\bbeside\b": '"next to" or "with"; "besides" or "apart from"',
+    r"\bbehind\b": '"after"',
+    r"\bon the way\b": '"in passing"',
+    r"\bgo(es)? on (with|from|to)\b": '"next"',
+    r"\b[Nn]othing is guessed\b|\b(is|are) not compared\b": "what happens instead",
+    r"\bof which\b|\bthose of\b|\bthe same of\b": "the noun again",
+    r"\bit is known that\b|\b(is|are) seen\b|\b(was|were) found\b": "the statement itself",
+    r"\b(leave|leaves|leaving|left) (\w+ ){0,3}(out|off)\b": '"omit" or "skip"',
+    r"\bhanded over\b|\bgiven as\b": '"passed as"',
+    r"(\]\([^)]*\)|\b(page|guide|section|README|changelog)s?) (tell|say|show)s?\b": '"see", "lists", "describes"',
+    r"\b(were|was|been) tried\b|\bno longer\b|\bany more\b|\bused to\b": "the current fact (history: the changelog)",
+    r"\bfor the time being\b|\bas yet\b": "nothing",
+}
+EVERY_PHRASE = re.compile("|".join(f"(?P<p{number}>{phrase})" for number, phrase in enumerate(PHRASES)))
+
+#: The packages with public names, as docs/api.md lists them.
+PUBLIC = [
+    "onnx_sparse",
+    "onnx_sparse.arrow",
+    "onnx_sparse.batching",
+    "onnx_sparse.converters",
+    *(f"onnx_sparse.converters.{source}" for source in ("tensorflow", "torch", "ascend", "openvino", "onnx")),
+]
+
+
+def habits(text: str) -> list[str]:
+    """Each phrase of a text that is to be written otherwise, with the words around it."""
+    prose = re.sub(
+        r"```.*?```|`[^`\n]*(\n[^`\n]+)?`|^    .*$|<!--.*?-->", "`...`", text, flags=re.DOTALL | re.MULTILINE
+    )
+    prose = " ".join(prose.split())
+    found = []
+    for match in EVERY_PHRASE.finditer(prose):
+        number = int((match.lastgroup or "p0")[1:])
+        around = prose[max(match.start() - 50, 0) : match.end() + 50]
+        found.append(f'"{match[0]}" in "...{around}...": write {list(PHRASES.values())[number]}')
+    return found
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if str(page.relative_to(ROOT)) not in NOT_YET],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_pages(page: Path) -> None:
+    found = habits(page.read_text("utf-8"))
+    assert not found, "\n".join([str(page.relative_to(ROOT)), *found])
+
+
+def helps(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    """The help of a command and of those below it, by the words that call it."""
+    yield parser.prog, parser.format_help()
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                yield from helps(child)
+
+
+@pytest.mark.parametrize(("command", "text"), [pytest.param(*each, id=each[0]) for each in helps(_parser())])
+def test_help(command: str, text: str) -> None:
+    found = habits(text)
+    assert not found, "\n".join([f"{command} --help", *found])
+
+
+def docstrings(package: str) -> Iterator[tuple[str, str]]:
+    """The docstrings of a package, of its public names and of their methods, by name."""
+    module = importlib.import_module(package)
+    yield package, inspect.getdoc(module) or ""
+    for name in getattr(module, "__all__", vars(module)):
+        public = getattr(module, name)
+        is_documented = inspect.isclass(public) or inspect.isfunction(public)
+        if name.startswith("_") or not is_documented or not public.__module__.startswith("onnx_sparse"):
+            continue
+        yield f"{package}.{name}", inspect.getdoc(public) or ""
+        for method, member in vars(public).items():
+            if not method.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+                yield f"{package}.{name}.{method}", inspect.getdoc(member) or ""
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_docstrings(package: str) -> None:
+    found = [f"{name}: {habit}" for name, text in docstrings(package) for habit in habits(text)]
+    assert not found, "\n".join(found)
+
+
+def test_a_habit_is_found_across_lines_and_not_in_code() -> None:
+    assert len(habits("The file is\nleft out, and takes 0.8 of the\ntime.")) == 2
+    assert not habits("Type `git switch beside`:\n\n```sh\nls beside\n```\n")
