@@ -34,7 +34,6 @@ NOT_YET = {
     "docs/index.md",
     "docs/install.md",
     "docs/malformed_input.md",
-    "docs/measurements.md",
     "docs/onnxruntime_faults.md",
     "docs/openvino_models.md",
     "docs/operators/AsString.md",
