@@ -41,7 +41,9 @@ def page() -> str:
 
 def _processor(machine: Mapping[str, Any]) -> str:
     """A machine's hardware; of a figure from a text, the name of the processor."""
-    return str(Machine.from_json(machine)).splitlines()[0] if "versions" in machine else str(machine["processor"])
+    if "versions" not in machine:
+        return str(machine["processor"])
+    return str(Machine.from_json(machine)).splitlines()[0].rpartition(", load ")[0]
 
 
 def _sources(runs: Mapping[str, Record]) -> list[tuple[str, str, str]]:
@@ -50,7 +52,10 @@ def _sources(runs: Mapping[str, Record]) -> list[tuple[str, str, str]]:
     for label, record in runs.items():
         assert record.path is not None  # it is kept
         link = f"[{record.time[:10]}](measurements/{record.path.relative_to(FOLDER).as_posix()})"
-        software = str(Machine.from_json(record.machine)).splitlines()[1] if "versions" in record.machine else ""
+        software = ""
+        if "versions" in record.machine:
+            machine = Machine.from_json(record.machine)
+            software = f"Load {machine.load:.1f}, {str(machine).splitlines()[1]}"
         rows.append((label, link, " ".join(filter(None, [record.note, software]))))
     return rows
 
