@@ -148,7 +148,7 @@ def _bags_sqrt_n_body(b: Body) -> None:
     write_quotient(bag_entries(b, _QuantizedTable(b)), square=True)
 
 
-_BODY_NOTES = "Materialises the looked-up rows [K, E]; sums may be rounded in another order."
+_BODY_NOTES = "Materializes the looked-up rows [K, E]; sums may be rounded in another order."
 _SOURCE = "torch.ops.quantized.embedding_bag_byte_rowwise_offsets and _4bit_; FBGEMM IntNBitTableBatchedEmbeddingBags"
 
 _EXAMPLE_TYPES = {"Q": TensorProto.UINT8, "T": TensorProto.FLOAT, "I": TensorProto.INT32}
@@ -309,7 +309,7 @@ QUANTIZED_EMBEDDING_BAG_OFFSETS_SQRT_N = Op(
     name="QuantizedEmbeddingBagOffsetsSqrtN",
     reduction="sqrtn",
     summary="Looks up rows of a table of 8-bit or 4-bit integers, scales them and sums them by bag, divided by the "
-    "root of the sum of squared weights; offsets say where the bags begin.",
+    "root of the sum of squared weights; offsets mark where the bags begin.",
     semantics=f"EmbeddingBagOffsetsSqrtN of a quantized table.\n{_QUANTIZED}{BAGS_SEMANTICS}",
     source=_SOURCE,
     inputs=_BAGS,
