@@ -12,7 +12,7 @@ from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import Rows, rows_of_dense, rows_of_ragged, rows_of_sparse
 
 _COUNTED = ("int32", "int64", "float", "double")
-_NOTES = "the element types are those of the counts; negative values are not counted, TensorFlow raises"
+_NOTES = "the element types are the counts' types; negative values are not counted, TensorFlow raises"
 
 
 @handles("DenseCountSparseOutput", inputs=("values", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, notes=_NOTES)

@@ -15,7 +15,7 @@ from onnx_sparse.converters.tensor import Tensor
 
 
 @handles(
-    "Rope", to="Reshape, Split, Neg, Concat, Mul, Add", notes="seqlen, which says how tokens are packed, is unused"
+    "Rope", to="Reshape, Split, Neg, Concat, Mul, Add", notes="seqlen, which describes the packing of tokens, is unused"
 )
 def rope(node: Node, emit: Emitter) -> Results:
     """RopeOperation of q and k: x * cos + rotated(x) * sin on each head."""
