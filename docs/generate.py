@@ -1,6 +1,7 @@
 """Write what is generated from the declarations and registries: `python docs/generate.py`. A test checks it.
 
-These are pages of the documentation, the README's table of operators, and the C++ table of declarations.
+These are pages of the documentation, the README's table of operators, the site's navigation, and the C++ table of
+declarations.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ def files() -> dict[Path, str]:
         FOLDER / "passes.md": _passes(),
         FOLDER / "onnxruntime_faults.md": _onnxruntime_faults(),
         ROOT / "README.md": _readme(),
+        ROOT / "mkdocs.yml": _site(),
         ROOT / "onnx_sparse" / "native" / "abi" / "declarations.inc": cpp_table.table(),
         ROOT / "onnx_sparse" / "native" / "abi" / "limits.inc": cpp_table.limits(),
     }
@@ -73,6 +75,18 @@ def _readme() -> str:
     text = (ROOT / "README.md").read_text("utf-8")
     begin, end = "<!-- operators: written by docs/generate.py -->\n", "<!-- end of operators -->\n"
     return re.sub(f"{begin}.*{end}", f"{begin}\n{overview(FAMILIES, 'docs/operators')}\n\n{end}", text, flags=re.DOTALL)
+
+
+def _site() -> str:
+    """The site's settings, with the operators' pages in the navigation, by family."""
+    text = (ROOT / "mkdocs.yml").read_text("utf-8")
+    begin, end = "      # operators: written by docs/generate.py\n", "      # end of operators\n"
+    groups = ""
+    for family in FAMILIES:
+        pages = "".join(f"          - {op.name}: operators/{op.name}.md\n" for op in family.ops)
+        title = family.name.replace("_", " ").replace("csv", "CSV")
+        groups += f"      - {title[0].upper()}{title[1:]}:\n{pages}"
+    return re.sub(f"{begin}.*{end}", f"{begin}{groups}{end}", text, flags=re.DOTALL)
 
 
 def _target(op_type: str) -> str:

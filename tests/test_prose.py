@@ -54,7 +54,7 @@ PHRASES = {
     r"\b(leave|leaves|leaving|left) (\w+ ){0,3}(out|off)\b": '"omit" or "skip"',
     r"\bhanded over\b|\bgiven as\b": '"passed as"',
     r"(\]\([^)]*\)|\b(page|guide|section|README|changelog)s?) (tell|say|show)s?\b": '"see", "lists", "describes"',
-    r"\b(were|was|been) tried\b|\bno longer (?!than)\b|\bany more\b|\bused to\b": "the current fact (history: the changelog)",
+    r"\b(were|was|been) tried\b|\bno longer (?!than)\b|\bany more\b|\bused to\b": "the current fact",
     r"\bfor the time being\b|\bas yet\b": "nothing",
 }
 EVERY_PHRASE = re.compile("|".join(f"(?P<p{number}>{phrase})" for number, phrase in enumerate(PHRASES)))
