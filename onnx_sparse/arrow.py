@@ -77,7 +77,7 @@ class Scorer:
     Args:
         model: A path, the bytes of a model, or a ModelProto.
         columns: The column of each feature that has another name.
-        keep: The columns that are kept beside the outputs.
+        keep: The columns to keep in addition to the outputs.
         outputs: The outputs; all when omitted.
         threads: The threads of the session.
         backend: As in `onnx_sparse.InferenceSession`.

@@ -66,9 +66,9 @@ def join(requests: Sequence[Mapping[str, Array]], model: Model | Features) -> tu
         The inputs, and the number of rows of each request, for `split`.
 
     Raises:
-        ValueError: There is no request; one lacks an input, has features of different numbers of rows, or counts rows
-            or values that it does not have, which would be those of another; or inputs do not fit together, as those
-            of two element types.
+        ValueError: There is no request. A request lacks an input, has features of different numbers of rows, or counts
+            rows or values that it does not have and would get from another request. Inputs of two requests do not fit
+            together, because their element types differ for example.
     """
     known = model if isinstance(model, Features) else features(model)
     if not requests:

@@ -69,12 +69,13 @@ PUBLIC = [
 ]
 
 
+#: What is no prose: blocks and pieces of code, and comments.
+CODE = re.compile(r"```.*?```|`[^`\n]*(?:\n[^`\n]+)?`|<!--.*?-->", re.DOTALL)
+
+
 def habits(text: str) -> list[str]:
     """Each phrase of a text that is to be written otherwise, with the words around it."""
-    prose = re.sub(
-        r"```.*?```|`[^`\n]*(\n[^`\n]+)?`|^    .*$|<!--.*?-->", "`...`", text, flags=re.DOTALL | re.MULTILINE
-    )
-    prose = " ".join(prose.split())
+    prose = " ".join(CODE.sub("`...`", text).split())
     found = []
     for match in EVERY_PHRASE.finditer(prose):
         number = int((match.lastgroup or "p0")[1:])
@@ -115,7 +116,8 @@ def docstrings(package: str) -> Iterator[tuple[str, str]]:
     for name in getattr(module, "__all__", vars(module)):
         public = getattr(module, name)
         is_documented = inspect.isclass(public) or inspect.isfunction(public)
-        if name.startswith("_") or not is_documented or not public.__module__.startswith("onnx_sparse"):
+        is_own = hasattr(module, "__all__") or (is_documented and public.__module__ == package)
+        if name.startswith("_") or not is_documented or not is_own:
             continue
         yield f"{package}.{name}", inspect.getdoc(public) or ""
         for method, member in vars(public).items():

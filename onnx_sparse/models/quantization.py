@@ -76,9 +76,9 @@ def quantize_tables(
         explain: Gets what was done with each table.
 
     Returns:
-        A new model. Tables that other nodes than lookups (EmbeddingSegments*, EmbeddingBagOffsets* but -Max) read, that
-        are inputs, or that have other than two dimensions stay as they are; so do those of odd width with `int4`, and
-        rows so narrow that a scale and a bias would make them larger.
+        A new model. A table is not changed if nodes other than lookups (EmbeddingSegments*, EmbeddingBagOffsets* but
+        -Max) read it, if it is an input, or if it does not have two dimensions. Neither are tables of odd width with
+        `int4`, and tables whose rows are so narrow that a scale and a bias would make them larger.
 
     Raises:
         ValueError: The format is unknown; a table that is named cannot be quantized, the message says why; one has

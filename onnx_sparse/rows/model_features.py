@@ -201,8 +201,7 @@ def features(model: Model, mapping: Mapping[str, Mapping[str, str]] | None = Non
             dense features of their own.
 
     Returns:
-        The features that the converter has recorded, or those of the mapping. Without either, every input is a dense
-        feature.
+        The recorded features, or the mapping's. Without either, every input is a dense feature.
 
     Raises:
         ValueError: The record or the mapping does not fit the model.
