@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="COLUMN=TYPE",
-        help="the type of a kept column of CSV, JSON lines or folders, such as int64 (default for CSV and folders: text)",
+        help="the type of a kept column of CSV, JSON lines or folders, such as int64; CSV and folders default to text",
     )
     parser.add_argument("--csv-delimiter", default=",", metavar="C", help="the separator of cells in CSV")
     parser.add_argument("--outputs", action="append", metavar="NAME", help="an output; all when omitted; repeatable")
