@@ -25,7 +25,6 @@ NOT_YET = {
     "README.md",
     "docs/guides/serving.md",
     "docs/guides/tensorflow.md",
-    "docs/guides/torch.md",
     "docs/install.md",
     "docs/operators/RaggedStringSplit.md",
 }
