@@ -109,7 +109,7 @@ def _inverse(sort: Array, count: int) -> Array:
 
 
 def _strides(shape: Sequence[int]) -> list[int]:
-    """How far apart neighbours along each dimension are in row-major order."""
+    """How far apart neighbors along each dimension are in row-major order."""
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 

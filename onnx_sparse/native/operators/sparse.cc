@@ -147,7 +147,7 @@ std::vector<int64_t> inferred_shape(const std::vector<int64_t>& before, std::vec
   return requested;
 }
 
-// How far apart neighbours along each dimension are in row-major order.
+// How far apart neighbors along each dimension are in row-major order.
 std::vector<int64_t> strides_of(const std::vector<int64_t>& shape) {
   std::vector<int64_t> strides(shape.size(), 1);
   for (size_t axis = shape.size(); axis > 1; --axis) strides[axis - 2] = strides[axis - 1] * shape[axis - 1];

@@ -15,19 +15,19 @@ def exchange(node: Node, emit: Emitter) -> Results:
     """AllReduce and similar, of one rank: x."""
     _check_alone(node)
     if node.params.integer("quantType", 0) > 0:
-        raise Unsupported("quantType: quantised communication is not supported")
+        raise Unsupported("quantType: quantized communication is not supported")
     (x,) = node.take(1)
     if node.op_type.startswith("AllGather"):  # a new first axis for the ranks
         return (emit.reshape(x, [1, *x.dims]),)
     return (x,)
 
 
-@handles("LinearParallel", to="MatMul, Add", weights=(1,), sums=True, lacks=f"{_RANKS}; quantised")
+@handles("LinearParallel", to="MatMul, Add", weights=(1,), sums=True, lacks=f"{_RANKS}; quantized")
 def linear_parallel(node: Node, emit: Emitter) -> Results:
     """LinearParallelOperation of one rank: x @ weight, and a residual."""
     _check_alone(node)
     if node.params.integer("quantType", -1) not in (-1, 0):
-        raise Unsupported("quantType: quantised LinearParallel is not supported")
+        raise Unsupported("quantType: quantized LinearParallel is not supported")
     return (linear_of_one_rank(node, emit),)
 
 
