@@ -147,7 +147,7 @@ def _check_types(role: str, arrays: Sequence[Array]) -> None:
     kinds = ["text" if dtype.kind in "OSU" else "bytes" if dtype.kind == "V" else dtype.name for dtype in dtypes]
     for number, kind in enumerate(kinds):
         if kind != kinds[0]:
-            raise _RequestError(number, f"{role} are {dtypes[number]}, and those of request 0 {dtypes[0]}")
+            raise _RequestError(number, f"{role} are {dtypes[number]}, but {dtypes[0]} in request 0")
 
 
 def _joined_sparse(

@@ -29,8 +29,8 @@ The pieces of `input[i]` are number `row_splits[i]` to `row_splits[i+1] - 1` of 
 
 - A `separator` that is not empty is looked for from the left. The pieces are what is before, between and after its
   occurrences, which do not overlap; pieces may be empty. The empty string has one piece, the empty string.
-- With an empty `separator` the pieces are the runs of bytes other than whitespace (space, and bytes 9 to 13), none of
-  which is empty. A string of whitespace alone has no pieces.
+- With an empty `separator` the pieces are the runs of bytes other than whitespace (space, and bytes 9 to 13), never
+  empty. A string of whitespace alone has no pieces.
 - With `max_splits` = m > 0 the rest is not looked at after m separators, and is one more piece, even where it is
   empty. If whitespace separates, this rest begins after the whitespace, and is a piece if there are m pieces before
   it.

@@ -1,4 +1,4 @@
-"""The documentation, the command line's help and the public docstrings avoid phrases that make them hard to read.
+"""The documentation, the help, messages and public docstrings avoid phrases that make them hard to read.
 
 What is checked is prose: code blocks and inline code are skipped, and line breaks do not matter.
 """
@@ -6,6 +6,7 @@ What is checked is prose: code blocks and inline code are skipped, and line brea
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import inspect
 import re
@@ -25,7 +26,6 @@ NOT_YET = {
     "docs/guides/serving.md",
     "docs/guides/tensorflow.md",
     "docs/install.md",
-    "docs/operators/RaggedStringSplit.md",
 }
 
 #: A phrase, and what to write instead.
@@ -123,6 +123,27 @@ def docstrings(package: str) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("package", PUBLIC)
 def test_docstrings(package: str) -> None:
     found = [f"{name}: {habit}" for name, text in docstrings(package) for habit in habits(text)]
+    assert not found, "\n".join(found)
+
+
+def texts(module: Path) -> Iterator[tuple[int, str]]:
+    """The text of each string of a module that is no docstring, with its line."""
+    tree = ast.parse(module.read_text("utf-8"))
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
+            yield node.lineno, node.value
+
+
+@pytest.mark.parametrize("folder", ["onnx_sparse", "schemas", "converters"])
+def test_messages(folder: str) -> None:
+    """Errors, notes and all else that the code writes."""
+    found = [
+        f"{module.relative_to(ROOT)}:{line}: {habit}"
+        for module in sorted((ROOT / folder).rglob("*.py"))
+        for line, text in texts(module)
+        for habit in habits(text)
+    ]
     assert not found, "\n".join(found)
 
 

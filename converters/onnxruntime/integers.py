@@ -218,7 +218,7 @@ class IntegerProduct(Guard):
         if axes is None or (axes.shape == (0,) and not is_noop):
             axes, kept = None, emit.op("Expand", one, rank)
         elif axes.value is None and not is_noop:
-            raise Unsupported("computed axes of a ReduceProd, of which none are all")
+            raise Unsupported("computed axes of a ReduceProd, where no axes mean all")
         else:
             reduced = emit.op("Mod", axes, rank)
             kept = emit.op("ScatterElements", shape, reduced, emit.op("Expand", one, emit.op("Shape", axes)), axis=0)

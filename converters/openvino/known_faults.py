@@ -69,7 +69,7 @@ FAULTS = (
     Fault("MatrixNms", (), "of no boxes the numbers are not initialized"),
     Fault("MulticlassNms", (), "with nms_eta, a box at the score's threshold is compared with the last kept one only"),
     Fault("MulticlassNms", (), "scores that differ by less than 1e-6 are in any order"),
-    Fault("Proposal", (), "the scores behind the last box are not initialized"),
+    Fault("Proposal", (), "the scores after the last box are not initialized"),
     Fault("Proposal", (), "with fewer than 8 boxes the process ends"),
     Fault("DeformableConvolution", (), "bilinear_interpolation_pad is that of the first of otherwise equal layers"),
     Fault("Proposal", (), "boxes of equal scores are in any order"),
@@ -79,7 +79,7 @@ FAULTS = (
     *(Fault(name, (), "boxes of equal scores are in any order")
       for name in ("GenerateProposals", "ExperimentalDetectronGenerateProposalsSingleImage")),
     Fault("ErfInv", (), "the result is wrong by up to 0.01 % of it, and from 0.9966 by up to 0.5 %"),
-    Fault("ExperimentalDetectronTopKROIs", (), "the rows behind the last box are not initialized"),
+    Fault("ExperimentalDetectronTopKROIs", (), "the rows after the last box are not initialized"),
     Fault("ExperimentalDetectronTopKROIs", (), "boxes of equal chances are in any order"),
     Fault("ExperimentalDetectronDetectionOutput", (), "of no boxes the numbers are not initialized"),
     Fault("NMSRotated", (), "of no boxes the number is not initialized"),

@@ -66,7 +66,7 @@ def load(
 
 def _refuse_tables(source: object, lookup_tables: Mapping[str, Any] | None) -> None:
     if lookup_tables:
-        raise ConversionError(f"{source} has its lookup tables with it; only those of a GraphDef are given")
+        raise ConversionError(f"{source} includes its lookup tables; pass tables for a GraphDef only")
 
 
 def _load_path(

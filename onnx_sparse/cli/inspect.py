@@ -167,7 +167,7 @@ def _show(described: dict[str, Any]) -> None:
     if described["lost_rows"]:
         output.write_line()
         rows = [[found["node"], found["how"]] for found in described["lost_rows"]]
-        output.table(["node", "answers that may not be those of its source"], rows)
+        output.table(["node", "why its answers may differ from the source's"], rows)
 
 
 def _show_nodes(described: dict[str, Any]) -> None:

@@ -218,7 +218,7 @@ def _mapped(name: str, inputs: Mapping[str, str]) -> Feature:
     kinds = [kind for kind, roles in ROLES.items() if set(roles) <= set(inputs)]
     if not kinds:
         known = "; ".join(f"{kind}: {', '.join(roles)}" for kind, roles in ROLES.items())
-        raise ValueError(f"feature {name!r}: the roles {listed(inputs)} are those of no kind ({known})")
+        raise ValueError(f"feature {name!r}: no kind has the roles {listed(inputs)} ({known})")
     return Feature(name, max(kinds, key=lambda kind: len(ROLES[kind])), inputs)
 
 

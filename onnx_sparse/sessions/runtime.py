@@ -204,7 +204,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         files: set[Path] = set()
         if random_access:
             if not isinstance(given, (str, os.PathLike)):
-                raise ValueError("random_access is for tables in a file beside the model: give the model's path")
+                raise ValueError("random_access needs tables in a file next to the model: pass the model's path")
             files = data_files(given)
         options = ort.SessionOptions() if sess_options is None else sess_options
         if _config_entry(options, _TENSORS_ENTRY):

@@ -58,7 +58,7 @@ _MOST_ONES = 2**14
 def _mvn(node: Node, emit: Emitter, axes: Tensor, *, inside: bool) -> Tensor:
     x = node[0]
     if x.dtype not in FLOATS:
-        raise Unsupported(f"{x}, of which OpenVINO rounds means or not, as the axes are")
+        raise Unsupported(f"{x}: OpenVINO rounds its means or not, depending on the axes")
     centered = emit.op("Sub", x, emit.op("ReduceMean", x, axes))
     if not node.flag("normalize_variance", True):
         return centered

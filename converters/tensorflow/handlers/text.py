@@ -37,7 +37,7 @@ def string_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
             "an empty delimiter takes characters of several bytes apart; tf.strings.unicode_split does not"
         )
     if not delimiters.isascii():
-        raise Unsupported(f"the delimiter {delimiters!r} has bytes that are not ASCII, of which each is a delimiter")
+        raise Unsupported(f"the delimiter {delimiters!r} has bytes that are not ASCII; each of them is a delimiter")
     words, first = node["input"], delimiters[:1]
     if len(set(delimiters)) > 1:
         words = _replaced(words, [(byte, byte) for byte in delimiters], [first], "character", emit)

@@ -236,7 +236,7 @@ def _show(replays: list[Replay], document: dict[str, Any]) -> None:
     for note in document["notes"]:
         output.write_line(f"note: {output.printable(note)}")
     for left in document["left_out"]:
-        output.write_line(f"left out: {output.printable(left)}")
+        output.write_line(f"skipped: {output.printable(left)}")
 
 
 def _show_summary(replays: list[Replay]) -> None:

@@ -147,7 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Score the files."""
     if arguments.max_bad_rows is not None:
         arguments.on_bad_row = "skip"
-    return watched(lambda doing: _score(arguments, doing), stays="what is whole stays, --resume goes on from there")
+    return watched(lambda doing: _score(arguments, doing), stays="complete files are kept; --resume continues")
 
 
 def _score(arguments: argparse.Namespace, doing: Tell) -> int:

@@ -116,9 +116,7 @@ def _check_folder(folder: Path, source: Path) -> None:
     config = folder / _CONFIG
     is_ours = config.is_file() and config.read_bytes().startswith(MARK.encode())
     if folder.is_dir() and not is_ours and any(not entry.name.startswith(".") for entry in folder.iterdir()):
-        raise output.CommandError(
-            f"cannot write {folder}: this command has not written what is there; remove it, or give another --name"
-        )
+        raise output.CommandError(f"cannot write {folder}: it has other files; remove them, or choose another --name")
 
 
 def _features(model: ModelProto, source: Path) -> Features:

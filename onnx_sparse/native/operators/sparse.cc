@@ -138,7 +138,7 @@ std::vector<int64_t> inferred_shape(const std::vector<int64_t>& before, std::vec
     }
     return requested;
   }
-  if (product == 0) throw InvalidArgument{requested_text() + " has a -1 beside a zero, so the -1 cannot be inferred"};
+  if (product == 0) throw InvalidArgument{requested_text() + " has a -1 next to a zero, so the -1 cannot be inferred"};
   if (total % product != 0) {
     throw InvalidArgument{requested_text() + " does not divide the " + std::to_string(total) + " elements of " +
                           before_text()};

@@ -34,4 +34,4 @@ def linear_parallel(node: Node, emit: Emitter) -> Results:
 def _check_alone(node: Node) -> None:
     ranks = node.params.integer("rankSize", 0)
     if ranks != 1:
-        raise Unsupported(f"it exchanges tensors between {ranks} ranks, of which a dump has one")
+        raise Unsupported(f"it exchanges tensors between {ranks} ranks, and a dump has one")

@@ -55,7 +55,7 @@ _MASKED: dict[DType, float] = {TensorProto.FLOAT16: -10000.0}
 #: What is refused, and why, if a parameter is not 0.
 _UNSUPPORTED = {
     "quantType": "quantized attention",
-    "batchRunStatusEnable": "a batch of which only a part runs",
+    "batchRunStatusEnable": "a batch that runs only in part",
     "scaleType": "scaling by the logarithm of the length",
     "cacheType": "a sliding-window cache",
 }

@@ -54,7 +54,7 @@ def log_softmax(node: Node, emit: Emitter) -> Results:
 def batch_norm(node: Node, emit: Emitter) -> Results:
     """BatchNormV3(x, weight, bias, mean, var | epsilon, is_training): y, mean, var, mean and 1 / deviation."""
     if node.flag("is_training", True):
-        raise Unsupported("is_training is true: the statistics are those of the batch")
+        raise Unsupported("is_training is true: the statistics come from the batch")
     x, *rest = node.take(5)
     wide = [emit.cast(tensor, TensorProto.FLOAT) for tensor in (x, *rest)]
     epsilon = node.number("epsilon", 1e-5)
