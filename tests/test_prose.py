@@ -22,7 +22,6 @@ PAGES = sorted(path for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md") 
 
 #: Pages that still have some.
 NOT_YET = {
-    "README.md",
     "docs/guides/serving.md",
     "docs/guides/tensorflow.md",
     "docs/install.md",
