@@ -24,7 +24,6 @@ PAGES = sorted(path for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md") 
 NOT_YET = {
     "docs/guides/serving.md",
     "docs/guides/tensorflow.md",
-    "docs/install.md",
 }
 
 #: A phrase, and what to write instead.
