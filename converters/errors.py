@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from onnx_sparse.installation import install_command
+
 
 @dataclass(frozen=True)
 class UnsupportedNode:
@@ -65,7 +67,7 @@ class MissingPackageError(ConversionError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         self.package, self.extra = package, extra
-        super().__init__(f'{package} is not installed; run: pip install "onnx_sparse[{extra}]"')
+        super().__init__(f"{package} is not installed; run: {install_command(extra)}")
 
 
 def require(module: str, extra: str) -> Any:

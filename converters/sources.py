@@ -63,7 +63,7 @@ def source_of(source: Any) -> str:
 def _source_of_path(path: Path) -> str:
     if path.is_dir():
         return _source_of_folder(path)
-    suffix = path.suffix.lower()
+    suffix = path.suffix.lower() or path.name  # ".meta" is the graph of a checkpoint without a name
     if suffix in (".onnx", ".pbtxt", ".txt") and _is_ascend(path):
         return "ascend"
     found = _SUFFIXES.get(suffix)

@@ -19,7 +19,8 @@ from onnx_sparse.converters.onnxruntime.guards import GUARDS
 from onnx_sparse.converters.tensorflow import coverage
 from onnx_sparse.converters.tensorflow.accepted_input import ACCEPTED
 from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS
-from onnx_sparse.converters.tensorflow.importing.handlers import structure_coverage
+from onnx_sparse.converters.tensorflow.importing.handlers import differences, structure_coverage
+from onnx_sparse.converters.verification.intended_differences import EXPLAINED
 from onnx_sparse.schemas import FAMILIES, OPS, cpp_table
 from onnx_sparse.schemas.pages import index, overview, page, table
 
@@ -48,6 +49,7 @@ def files() -> dict[Path, str]:
     return {
         **pages(),
         FOLDER / "malformed_input.md": _malformed_input(),
+        FOLDER / "tensorflow_differences.md": _tensorflow_differences(),
         FOLDER / "measurements.md": record_page.page(),
         FOLDER / "passes.md": _passes(),
         FOLDER / "onnxruntime_faults.md": _onnxruntime_faults(),
@@ -115,6 +117,20 @@ def _tensorflow_coverage() -> str:
         "One error lists all nodes that cannot be converted, and the reason for each. These ops are among them:\n\n"
         + table(("TensorFlow op", "reason"), [(f"`{op_type}`", reason) for op_type, reason in sorted(REFUSALS.items())])
         + "\nRewriting rules fuse embedding lookups (`onnx-sparse convert --explain` lists them).\n"
+    )
+
+
+def _tensorflow_differences() -> str:
+    rows = [(", ".join(f"`{op_type}`" for op_type in ops), what) for what, ops in differences().items()]
+    return (
+        "# Differences from TensorFlow\n\n"
+        "A converted model gives TensorFlow's answers on a CPU, except in the cases on this page and for "
+        "[malformed input](malformed_input.md). Floats differ in their last digits where sums are in another order. "
+        "`--verify` says which of an output's elements differ for one of the reasons it knows.\n\n"
+        "## Operators\n\n" + table(("TensorFlow op", "difference"), rows) + "\n\n"
+        "## What verification counts apart\n\n"
+        "These elements are counted and named in the report, and do not make a model wrong. The tensor in which the "
+        "difference arises must show it.\n\n" + "\n".join(f"- {text}" for text in EXPLAINED) + "\n"
     )
 
 

@@ -3,8 +3,8 @@
     pip install onnx_sparse 'ray[serve]' tritonclient
     MODEL=model.onnx serve run serve_ray:app
 
-Over HTTP it takes requests of the Open Inference Protocol (v2) with binary tensors, at /v2/models/NAME/infer; other
-deployments call `handle.answer.remote(feeds)`.
+Over HTTP it takes requests of the Open Inference Protocol (v2) with binary tensors, at /v2/models/NAME/infer, and
+answers health, at /v2/health/live and /v2/health/ready; other deployments call `handle.answer.remote(feeds)`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import onnxruntime as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
-from open_inference import HEADER_LENGTH, read_request, write_response
+from open_inference import HEADER_LENGTH, metadata, read_request, write_response
 from ray import serve
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -52,12 +52,23 @@ class Model:
 
     async def __call__(self, request: Request) -> Response:
         """A request over HTTP."""
+        if request.method == "GET":
+            return self.describe(request.url.path)
         try:
             wanted = read_request(await request.body(), request.headers.get(HEADER_LENGTH), self.features)
             body, headers = write_response(self.name, wanted, await self.answer(wanted.feeds))
         except (ValueError, onnx_sparse.KernelError, InvalidArgument) as error:
             return JSONResponse({"error": str(error)}, 400)
         return Response(body, media_type="application/octet-stream", headers=headers)
+
+    def describe(self, path: str) -> Response:
+        """What is asked about without inputs: health, and what the model takes and returns."""
+        model = f"/v2/models/{self.name}"
+        if path in ("/v2/health/live", "/v2/health/ready", f"{model}/ready"):
+            return Response()
+        if path == model:
+            return JSONResponse(metadata(self.name, self.session))
+        return JSONResponse({"error": f"there is no {path}; there is {model}"}, 404)
 
 
 app = Model.bind(os.environ["MODEL"])

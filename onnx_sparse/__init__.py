@@ -25,6 +25,12 @@ from onnx_sparse.schemas.validation import KernelError
 from onnx_sparse.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from onnx_sparse.benchmarking.benchmark import benchmark
+    from onnx_sparse.commands.check import check
+    from onnx_sparse.commands.convert import convert
+    from onnx_sparse.commands.inspect import inspect
+    from onnx_sparse.commands.report import report
+    from onnx_sparse.commands.score import score
     from onnx_sparse.converters.onnx.fusing import fuse
     from onnx_sparse.converters.ragged.inputs import to_ragged
     from onnx_sparse.models.canonical import canonicalize
@@ -42,16 +48,22 @@ __all__ = [
     "InferenceSession",
     "KernelError",
     "StatefulSession",
+    "benchmark",
     "canonicalize",
+    "check",
+    "convert",
     "embed_functions",
     "example_array",
     "features",
     "fuse",
     "get_library_path",
+    "inspect",
     "lower",
     "quantize_tables",
     "reference_ops",
     "register",
+    "report",
+    "score",
     "session_options",
     "to_ragged",
 ]
@@ -59,16 +71,22 @@ __all__ = [
 _HOMES = {
     "InferenceSession": "sessions.runtime",
     "StatefulSession": "sessions.stateful",
+    "benchmark": "benchmarking.benchmark",
     "canonicalize": "models.canonical",
+    "check": "commands.check",
+    "convert": "commands.convert",
     "embed_functions": "models.function_bodies",
     "example_array": "rows.example_arrays",
     "features": "rows.model_features",
     "fuse": "converters.onnx.fusing",
     "get_library_path": "sessions.runtime",
+    "inspect": "commands.inspect",
     "lower": "models.function_bodies",
     "quantize_tables": "models.quantization",
     "reference_ops": "models.evaluator",
     "register": "sessions.runtime",
+    "report": "commands.report",
+    "score": "commands.score",
     "session_options": "sessions.runtime",
     "to_ragged": "converters.ragged.inputs",
 }

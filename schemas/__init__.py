@@ -7,8 +7,10 @@ only. Schemas, shape inference, function bodies and documentation are derived he
 from __future__ import annotations
 
 from onnx_sparse.schemas import (
+    csv_parsing,
     embedding,
     embedding_bag,
+    encodings,
     example_parsing,
     fill,
     hashing,
@@ -28,6 +30,7 @@ __all__ = [
     "FAMILY_OF",
     "OPS",
     "OPSET_VERSION",
+    "STRING_FAMILIES",
     "Attribute",
     "Example",
     "Family",
@@ -53,7 +56,14 @@ FAMILIES: tuple[Family, ...] = tuple(
         hashing,
         strings,
         example_parsing,
+        csv_parsing,
+        encodings,
     )
+)
+
+#: The families whose operators look at the bytes of strings, which neither standard ONNX nor OpenVINO can.
+STRING_FAMILIES: tuple[Family, ...] = tuple(
+    module.FAMILY for module in (hashing, strings, example_parsing, csv_parsing, encodings)
 )
 
 #: The family of each operator, by its name.

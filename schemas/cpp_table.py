@@ -23,8 +23,8 @@ def table() -> str:
 
 
 def kernel_name(op: Op) -> str:
-    """The C++ function that computes an operator: `segment_sum` for SegmentSum."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", op.name).lower()
+    """The C++ function that computes an operator: `segment_sum` for SegmentSum, `decode_csv` for DecodeCSV."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", op.name).lower()
 
 
 def limits() -> str:

@@ -89,9 +89,15 @@ class Values:
     - ``flags``: 0 and 1.
     - ``reshape``: integers >= -1, at most one of them -1, with the product of the input `of`.
     - ``distinct``: strings, no two of them equal.
-    - ``element_type``: element types of the features of a tf.Example.
+    - ``element_type``: element types of the features of a tf.Example or the fields of a line.
     - ``message``: serialized tf.Example messages.
-    - ``default``: values for messages without a feature.
+    - ``csv_record``: lines of comma-separated values.
+    - ``base64``: strings in web-safe base64.
+    - ``raw``: strings of the same number of bytes, of which numbers are made.
+    - ``compressed``: compressed strings.
+    - ``tensor_message``: a serialized TensorProto of TensorFlow.
+    - ``increasing``: integers >= 0, each greater than the one before.
+    - ``default``: values for messages without a feature, and lines with an empty field.
     - ``row_splits``: integers that begin with 0, do not decrease and end with `of`, a dimension or a scalar input.
     - ``position``: positions in the strings of the input `of`; negative ones count from the end.
 

@@ -108,7 +108,8 @@ def entries(b: Body, table: Table) -> Entries:
         weights = None if weights is None else b.Compress(weights, kept, axis=0)
     elif weights is not None:  # all are in use, and a scatter takes them in any order
         weights = first(b, weights, b.Shape(indices))
-    return Entries(table, indices, Segments(b, ids, size, table.inner), weights)
+    segments = Segments(b, ids, size, table.inner, is_sorted=b.attributes["segment_ids_order"] == "sorted")
+    return Entries(table, indices, segments, weights)
 
 
 def _sum_body(b: Body) -> None:
@@ -139,7 +140,7 @@ EMBEDDING_SEGMENTS_SUM = Op(
     types={"T": NUMBERS, "I": INDEX},
     attributes=SEGMENTS_ATTRIBUTES,
     body=_sum_body,
-    body_notes="Materializes the looked-up rows [K, ...]; float sums may be rounded in another order.",
+    body_notes="Float sums may be rounded in another order.",
     examples=(
         Example(
             "EmbeddingSegmentsSum-3 XML example",
@@ -202,7 +203,7 @@ EMBEDDING_SEGMENTS_MEAN = Op(
     types={"T": FLOATS, "I": INDEX},
     attributes=SEGMENTS_ATTRIBUTES,
     body=_mean_body,
-    body_notes="Materializes the looked-up rows [K, ...]; sums may be rounded in another order.",
+    body_notes="Sums may be rounded in another order.",
     examples=(
         Example(
             "weighted",
@@ -232,7 +233,7 @@ EMBEDDING_SEGMENTS_SQRT_N = Op(
     types={"T": FLOATS, "I": INDEX},
     attributes=SEGMENTS_ATTRIBUTES,
     body=_sqrt_n_body,
-    body_notes="Materializes the looked-up rows [K, ...]; sums may be rounded in another order.",
+    body_notes="Sums may be rounded in another order.",
     examples=(
         Example(
             "four rows are divided by two",

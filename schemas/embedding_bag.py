@@ -128,7 +128,7 @@ EMBEDDING_BAG_OFFSETS_SUM = Op(
     types={"T": NUMBERS, "I": INDEX},
     attributes=BAG_ATTRIBUTES,
     body=_sum_body,
-    body_notes="Materializes the looked-up rows [K, ...]; float sums may be rounded in another order.",
+    body_notes="Float sums may be rounded in another order.",
     examples=(
         Example(
             "EmbeddingBagOffsetsSum-3 XML example",
@@ -178,7 +178,7 @@ EMBEDDING_BAG_OFFSETS_MEAN = Op(
     types={"T": FLOATS, "I": INDEX},
     attributes=BAG_ATTRIBUTES,
     body=_mean_body,
-    body_notes="Materializes the looked-up rows [K, ...]; sums may be rounded in another order.",
+    body_notes="Sums may be rounded in another order.",
     examples=(
         Example(
             "padding is not counted",
@@ -202,7 +202,7 @@ EMBEDDING_BAG_OFFSETS_SQRT_N = Op(
     types={"T": FLOATS, "I": INDEX},
     attributes=BAG_ATTRIBUTES,
     body=_sqrt_n_body,
-    body_notes="Materializes the looked-up rows [K, ...]; sums may be rounded in another order.",
+    body_notes="Sums may be rounded in another order.",
     examples=(
         Example(
             "four rows are divided by two",
@@ -228,7 +228,6 @@ EMBEDDING_BAG_OFFSETS_MAX = Op(
     types={"T": NUMBERS, "I": INDEX},
     attributes=BAG_ATTRIBUTES,
     body=_max_body,
-    body_notes="Materializes the looked-up rows [K, ...].",
     examples=(
         Example(
             "an empty bag is zero",

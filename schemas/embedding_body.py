@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from onnx import TensorProto
 
 from onnx_sparse.schemas.function_body import Body, Value
-from onnx_sparse.schemas.segment_body import Segments
+from onnx_sparse.schemas.segment_body import Rows, Segments
 
 #: The element types for which ONNX Runtime has Where.
 _COMMON_TYPES = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64)
@@ -23,6 +23,10 @@ class Table:
     def __init__(self, b: Body) -> None:
         self.b = b
         self.inner = b.inner("emb_table")
+
+    def on(self, branch: Body) -> Table:
+        """The same table, for the nodes of a branch."""
+        return type(self)(branch)
 
     def rows(self, indices: Value) -> Value:
         """The rows of indices [...] in the compute type, [..., *inner]."""
@@ -58,6 +62,30 @@ class Entries:
     def b(self) -> Body:
         """The body that they are in."""
         return self.segments.b
+
+    @property
+    def rows(self) -> Rows:
+        """Their rows, times their weights."""
+
+        def every(b: Body) -> Value:
+            rows = self.table.on(b).rows(self.indices)
+            return rows if self.weights is None else b.Mul(rows, self.segments.on(b).as_column(self.weights, rows))
+
+        def some(b: Body, entries: Value) -> Value:
+            rows = self.table.on(b).rows(b.Gather(self.indices, entries, axis=0))
+            return rows if self.weights is None else b.Mul(rows, self._weights_of(b, entries, rows))
+
+        return Rows(every, some)
+
+    def _weights_of(self, b: Body, entries: Value, rows: Value) -> Value:
+        """The weights of some entries [...], with the rank of their rows."""
+        assert self.weights is not None
+        weights = b.Gather(self.weights, entries, axis=0)
+        if self.segments.inner is not None:
+            last = [-1 - axis for axis in range(len(self.segments.inner))]
+            return b.Unsqueeze(weights, b.constant(last)) if last else weights
+        ones = b.filled(b.Sub(b.Shape(b.Shape(rows)), b.Shape(b.Shape(weights))), 1)
+        return b.Reshape(weights, b.Concat(b.Shape(weights), ones, axis=0), allowzero=1)
 
 
 def all_weights(b: Body) -> Value | None:
@@ -97,22 +125,13 @@ def write_quotient(entries: Entries, square: bool) -> None:
 
 def write_maximum(entries: Entries) -> None:
     """Write the output of a maximum."""
-    b, segments = entries.b, entries.segments
-    dtype = b.compute_type("T")
-    rows = entries.table.rows(entries.indices)
-    if "default_index" in b.given:
-        start = b.Expand(_default_row(entries.table), segments.shape(rows))
-    else:
-        start = segments.filled(rows, 0, dtype)
-    b.output("output", segments.extremum_or("max", start, rows, dtype))
+    b, dtype = entries.b, entries.b.compute_type("T")
+    otherwise = _default_row(entries.table) if "default_index" in b.given else 0
+    b.output("output", entries.segments.extremum_or("max", otherwise, entries.rows, dtype))
 
 
 def _total(entries: Entries) -> Value:
-    b = entries.b
-    rows = entries.table.rows(entries.indices)
-    if entries.weights is not None:
-        rows = b.Mul(rows, entries.segments.as_column(entries.weights, rows))
-    return entries.segments.reduce("add", rows, 0, b.compute_type("T"))
+    return entries.segments.total(entries.rows, entries.b.compute_type("T"))
 
 
 def _default_row(table: Table) -> Value:

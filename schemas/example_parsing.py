@@ -86,9 +86,9 @@ Messages are read as TensorFlow reads them:
 - Other malformed messages are errors. Features that are not in `keys` are ignored.
 - An error names the first message that is at fault: that it is malformed, or else the first of `keys` at fault in it.
 
-ONNX Runtime's C API takes any bytes. Its Python API takes messages as they are only in arrays of numpy's type `void`,
-in which all have the same number of bytes; `onnx_sparse.example_array` makes such an array. It cannot return strings
-that are not UTF-8.
+ONNX Runtime's C API takes any bytes, and `onnx_sparse.InferenceSession` takes bytes objects. ONNX Runtime's own Python
+API takes messages as they are only in arrays of numpy's type `void`, in which all have the same number of bytes;
+`onnx_sparse.example_array` makes such an array. See [text is bytes](../text.md).
 """.strip(),
     source="tf.raw_ops.ParseExampleV2, whose sparse, dense and ragged outputs follow from values and row splits",
     inputs=(

@@ -173,6 +173,29 @@ class Body:
             graphs.append(helper.make_graph(branch.nodes, name, [], [result]))
         return self.node("If", condition, then_branch=graphs[0], else_branch=graphs[1])[0]
 
+    def stacked(self, count: Value, write: Callable[[Body, Value], list[Value]], dtype: DType) -> tuple[Value, ...]:
+        """What each of some rounds makes, stacked: a Loop without states.
+
+        Args:
+            count: The number of rounds, an int64 scalar.
+            write: Writes a round on a body, given its number; returns results, which nodes of the body make.
+            dtype: The element type of the results.
+        """
+        body = self.branch()
+        number, goes_on = f"{body.prefix}round", f"{body.prefix}goes_on"
+        results = [body.Identity(goes_on), *write(body, number)]
+        given = {number: TensorProto.INT64, goes_on: TensorProto.BOOL}
+        made = zip(results, [int(TensorProto.BOOL), *[dtype] * (len(results) - 1)], strict=True)
+        graph = helper.make_graph(
+            body.nodes,
+            "round",
+            [helper.make_tensor_value_info(name, kind, []) for name, kind in given.items()],
+            [helper.make_tensor_value_info(name, kind, None) for name, kind in made],
+        )
+        names = self.node("Loop", count, self.constant(True, TensorProto.BOOL), outputs=len(results) - 1, body=graph)
+        self._dtypes.update(dict.fromkeys(names, dtype))
+        return names
+
     def output(self, name: str, value: Value) -> None:
         """Make a value the operator's output of that name, in its declared element type."""
         declared = next(o for o in self.op.outputs if o.name == name)

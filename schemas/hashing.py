@@ -10,14 +10,7 @@ _STRINGS = """
   others. The empty string has a bucket, too.
 - `num_buckets` < 1 is an error, even if `input` is empty.
 
-Strings may be changed before they reach the operator:
-
-- ONNX Runtime's Python API takes arrays of `str` objects as they are. It cuts elements of numpy's string arrays (`<U`)
-  at their first zero byte, and turns a `bytes` object into the text that Python prints for it (`b'cat'`): decode
-  strings that come from TensorFlow. Its C API takes any bytes.
-- onnxruntime-extensions cuts strings at their first zero byte before Python kernels see them, and ends the process on
-  bytes that are not UTF-8. Native kernels see every byte.
-- onnx's reference evaluator refuses initializers that are not UTF-8."""
+[Text is bytes](../text.md) says where strings may be changed before they reach the operator."""
 
 _INPUTS = (
     Input("input", "string", "*S", "The strings."),

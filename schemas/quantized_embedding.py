@@ -148,7 +148,7 @@ def _bags_sqrt_n_body(b: Body) -> None:
     write_quotient(bag_entries(b, _QuantizedTable(b)), square=True)
 
 
-_BODY_NOTES = "Materializes the looked-up rows [K, E]; sums may be rounded in another order."
+_BODY_NOTES = "Sums may be rounded in another order."
 _SOURCE = "torch.ops.quantized.embedding_bag_byte_rowwise_offsets and _4bit_; FBGEMM IntNBitTableBatchedEmbeddingBags"
 
 _EXAMPLE_TYPES = {"Q": TensorProto.UINT8, "T": TensorProto.FLOAT, "I": TensorProto.INT32}

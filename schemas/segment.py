@@ -20,7 +20,7 @@ from onnx_sparse.schemas.declaration import (
     Values,
 )
 from onnx_sparse.schemas.function_body import Body, Value
-from onnx_sparse.schemas.segment_body import Segments, divide_sum, first, highest, last_plus_one, lowest
+from onnx_sparse.schemas.segment_body import Rows, Segments, divide_sum, first, highest, last_plus_one, lowest
 
 _DATA = Input("data", "T", "K, ...", "The rows to reduce.")
 _SEGMENT_IDS = Input(
@@ -81,7 +81,7 @@ def _write(b: Body, reduced: Value, kept: Value | None) -> None:
 
 def _sum_body(b: Body) -> None:
     rows, segments, kept = _rows(b)
-    _write(b, segments.reduce("add", rows, 0, b.compute_type("T")), kept)
+    _write(b, segments.total(Rows.of(rows), b.compute_type("T")), kept)
 
 
 def _prod_body(b: Body) -> None:
@@ -92,7 +92,7 @@ def _prod_body(b: Body) -> None:
 def _mean_body(b: Body) -> None:
     rows, segments, kept = _rows(b)
     dtype = b.compute_type("T")
-    _write(b, divide_sum(segments, segments.reduce("add", rows, 0, dtype), dtype), kept)
+    _write(b, divide_sum(segments, segments.total(Rows.of(rows), dtype), dtype), kept)
 
 
 def _max_body(b: Body) -> None:
@@ -106,8 +106,8 @@ def _min_body(b: Body) -> None:
 def _extremum_body(b: Body, reduction: str, worst: float) -> None:
     rows, segments, kept = _rows(b)
     dtype = b.compute_type("T")
-    start = segments.filled(rows, 0 if b.attributes["fill_mode"] == "ZERO" else worst, dtype)
-    _write(b, segments.extremum_or(reduction, start, rows, dtype), kept)
+    otherwise = 0 if b.attributes["fill_mode"] == "ZERO" else worst
+    _write(b, segments.extremum_or(reduction, otherwise, Rows.of(rows), dtype), kept)
 
 
 SEGMENT_SUM = Op(

@@ -11,10 +11,8 @@ from onnx_sparse.schemas.declaration import NUMBERS, Attribute, DecidedSize, Exa
 
 #: What all have in common.
 _BYTES = """
-- Bytes that are not UTF-8, and zero bytes, are kept as they are. ONNX Runtime's C API takes and gives any bytes; its
-  Python API cannot return strings that are not UTF-8. onnxruntime-extensions, which runs the Python kernels, cuts the
-  strings it gives them at the first zero byte and ends the process on bytes that are not UTF-8; outputs with either are
-  refused."""
+- Bytes that are not UTF-8, and zero bytes, are kept as they are; see [text is bytes](../text.md) for how programs pass
+  and get them."""
 
 _BODY_NOTES = "It has no operator that reads the bytes of a string."
 
@@ -30,11 +28,13 @@ The pieces of `input[i]` are number `row_splits[i]` to `row_splits[i+1] - 1` of 
 - A `separator` that is not empty is looked for from the left. The pieces are what is before, between and after its
   occurrences, which do not overlap; pieces may be empty. The empty string has one piece, the empty string.
 - With an empty `separator` the pieces are the runs of bytes other than whitespace (space, and bytes 9 to 13), never
-  empty. A string of whitespace alone has no pieces.
+  empty. A string of whitespace alone has no pieces. With `empty_separator` = `BYTES` each byte is a piece; the empty
+  string then has none.
 - With `max_splits` = m > 0 the rest is not looked at after m separators, and is one more piece, even where it is
   empty. If whitespace separates, this rest begins after the whitespace, and is a piece if there are m pieces before
   it.
-- With `max_splits` = 0 the only piece is the whole string. A negative number is no limit.
+- With `max_splits` = 0 the only piece is the whole string, unless bytes are split and it is empty. A negative number is
+  no limit.
 """.strip()
     + _BYTES,
     source="tf.raw_ops.StringSplitV2, whose coordinates follow from the row splits",
@@ -48,6 +48,9 @@ The pieces of `input[i]` are number `row_splits[i]` to `row_splits[i+1] - 1` of 
         Output("row_splits", "int64", "N + 1", "Where the pieces of each string begin."),
     ),
     types={},
+    attributes=(
+        Attribute("empty_separator", ("WHITESPACE", "BYTES"), "What an empty separator splits at.", "WHITESPACE"),
+    ),
     body_notes=_BODY_NOTES,
     examples=(
         Example(
@@ -61,6 +64,13 @@ The pieces of `input[i]` are number `row_splits[i]` to `row_splits[i+1] - 1` of 
             {},
             {"input": ["a, b, , c", "", "ab"], "separator": ", ", "max_splits": -1},
             {"values": ["a", "b", "", "c", "", "ab"], "row_splits": [0, 4, 5, 6]},
+        ),
+        Example(
+            "each byte",
+            {},
+            {"input": ["abc", "", " \t"], "separator": "", "max_splits": -1},
+            {"values": ["a", "b", "c", " ", "\t"], "row_splits": [0, 3, 3, 5]},
+            {"empty_separator": "BYTES"},
         ),
         Example(
             "once",

@@ -18,7 +18,7 @@ from onnx_sparse.schemas.declaration import (
     Values,
 )
 from onnx_sparse.schemas.function_body import Body, Value
-from onnx_sparse.schemas.segment_body import END, Segments, divide_sum, first, highest, lowest
+from onnx_sparse.schemas.segment_body import END, Rows, Segments, divide_sum, first, highest, lowest
 
 _INPUTS = (
     Input("data", "T", "*S, ...", "The slices to reduce; the leading dimensions are the shape of segment_ids."),
@@ -56,27 +56,24 @@ def _rows(b: Body) -> tuple[Value, Segments, Value]:
         rows = b.Reshape("data", b.Concat(b.Shape(ids), inner, axis=0), allowzero=1)
     ids = b.Where(b.Less(ids, b.constant(0)), size, ids)
     inner_sizes = None if ids_rank is None else b.inner("data", ids_rank)
-    segments = Segments(b, ids, b.Add(size, b.constant([1])), inner_sizes)
+    segments = Segments(b, ids, b.Add(size, b.constant([1])), inner_sizes, is_sorted=False)
     return b.cast(rows, b.compute_type("T")), segments, size
 
 
-def _scatter_body(b: Body, reduction: str, initial: int) -> None:
-    rows, segments, size = _rows(b)
-    b.output("output", first(b, segments.reduce(reduction, rows, initial, b.compute_type("T")), size))
-
-
 def _sum_body(b: Body) -> None:
-    _scatter_body(b, "add", 0)
+    rows, segments, size = _rows(b)
+    b.output("output", first(b, segments.total(Rows.of(rows), b.compute_type("T")), size))
 
 
 def _mean_body(b: Body) -> None:
     rows, segments, size = _rows(b)
     dtype = b.compute_type("T")
-    b.output("output", first(b, divide_sum(segments, segments.reduce("add", rows, 0, dtype), dtype), size))
+    b.output("output", first(b, divide_sum(segments, segments.total(Rows.of(rows), dtype), dtype), size))
 
 
 def _prod_body(b: Body) -> None:
-    _scatter_body(b, "mul", 1)
+    rows, segments, size = _rows(b)
+    b.output("output", first(b, segments.reduce("mul", rows, 1, b.compute_type("T")), size))
 
 
 def _max_body(b: Body) -> None:
@@ -91,7 +88,7 @@ def _min_body(b: Body) -> None:
 
 def _extremum_body(b: Body, reduction: str, initial: float) -> None:
     rows, segments, size = _rows(b)
-    b.output("output", first(b, segments.extremum(reduction, rows, initial, b.compute_type("T")), size))
+    b.output("output", first(b, segments.extremum(reduction, Rows.of(rows), initial, b.compute_type("T")), size))
 
 
 UNSORTED_SEGMENT_SUM = Op(

@@ -1,105 +1,141 @@
 """Planted faults: one node of a right model is changed, and verification must find it.
 
-`python tests/planted_faults.py` converts models of TensorFlow (random specifications of messages, lookups by rows and
-dense layers), verifies each, plants faults (an axis, a constant, a comparison, an operator, an id that is off by one)
-and verifies the wrong models. A fault that changes no answer on 40 other batches is no fault. It prints the faults that
-were not found and the right models that were not called equal, and counts both.
+`python tests/planted_faults.py` converts models of TensorFlow, OpenVINO and torch, verifies each, plants faults in it
+(an operator, an axis, a constant, a permutation, an end of a slice, an id that is off by one) and verifies the wrong
+models as they are: their inputs are made from the wrong operators. It prints the faults that were not found.
+
+A fault that changes no answer is no fault. Whether it does is not left to verification: the right and the wrong model
+run in ONNX Runtime on batches that were written by hand for the right one, on those with their values moved, scaled and
+exchanged, and on generated ones of other seeds. On hundreds of these they must agree for a fault to be left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
-from random_parsing import Specification
+
+Array = np.ndarray[Any, Any]
 
 _EXCHANGED = {
     "Add": "Sub",
     "Sub": "Add",
     "Mul": "Add",
+    "Div": "Mul",
     "Greater": "GreaterOrEqual",
     "GreaterOrEqual": "Greater",
     "Less": "LessOrEqual",
     "LessOrEqual": "Less",
-    "Equal": "Greater",
+    "Equal": "GreaterOrEqual",
     "Max": "Min",
     "Min": "Max",
     "ReduceMax": "ReduceMin",
+    "ReduceMin": "ReduceMax",
     "ReduceMean": "ReduceSum",
+    "ReduceSum": "ReduceMean",
+    "ArgMax": "ArgMin",
     "And": "Or",
+    "Or": "And",
     "Relu": "Identity",
+    "Sigmoid": "Tanh",
+    "Tanh": "Sigmoid",
+    "Floor": "Ceil",
     "EmbeddingSegmentsMean": "EmbeddingSegmentsSum",
     "EmbeddingSegmentsSum": "EmbeddingSegmentsMean",
+    "EmbeddingBagOffsetsMean": "EmbeddingBagOffsetsSum",
+    "EmbeddingBagOffsetsSum": "EmbeddingBagOffsetsMean",
     "SegmentMax": "SegmentMin",
+    "SegmentMean": "SegmentSum",
+    "UnsortedSegmentMax": "UnsortedSegmentMin",
 }
 
-#: The seeds of the batches that tell whether a fault changes an answer.
-_OTHER_SEEDS = range(1000, 1040)
+_WITH_AXIS = ("Concat", "Softmax", "LogSoftmax", "CumSum", "Gather", "ArgMax", "TopK")
+
+#: The operators a constant of which is changed, with the input that is changed; -1 for any.
+_WITH_CONSTANTS = {
+    **dict.fromkeys(["Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Where"], -1),
+    **dict.fromkeys(["Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"], -1),
+    "Pad": 1,
+    "TopK": 1,
+}
+
+_KINDS = ("operator", "axis", "constant", "order", "slice", "id")
+
+#: Larger constants are weights.
+_MOST_ELEMENTS = 16
+
+#: How often each batch is varied, and how many generated batches of other seeds there are.
+_VARIATIONS, _OTHER_SEEDS = 12, range(1000, 1040)
 
 
 def faults(model: ModelProto, rng: np.random.Generator, count: int) -> Iterator[tuple[str, ModelProto]]:
     """Models with one fault each, and what it is."""
-    sites = [
-        (kind, k)
-        for k, node in enumerate(model.graph.node)
-        for kind in ("operator", "axis", "constant", "id")
-        if _applies(model, node, kind)
-    ]
+    sites = [(kind, k) for k, node in enumerate(model.graph.node) for kind in _KINDS if _applies(model, node, kind)]
     for place in rng.permutation(len(sites))[:count]:
         kind, k = sites[place]
         wrong = ModelProto()
         wrong.CopyFrom(model)
         node = wrong.graph.node[k]
-        what = f"{kind} of {node.op_type} {node.name}"
-        _plant(wrong, node, kind)
+        what = f"{kind} of {node.op_type} {node.name or node.output[0]}"
+        _plant(wrong, k, kind, rng)
         yield what, wrong
 
 
 def _applies(model: ModelProto, node: NodeProto, kind: str) -> bool:
+    names = {attribute.name for attribute in node.attribute}
     if kind == "operator":
         return node.op_type in _EXCHANGED
     if kind == "axis":
-        return node.op_type in ("Concat", "Softmax", "CumSum") and any(a.name == "axis" for a in node.attribute)
+        return node.op_type in _WITH_AXIS and "axis" in names
+    if kind == "order":
+        return node.op_type == "Transpose" and "perm" in names
+    if kind == "slice":
+        return node.op_type == "Slice" and _changeable(model, node, [1, 2]) is not None
     if kind == "id":
-        return node.op_type == "Gather"
-    return _constant(model, node) is not None
+        return node.op_type in ("Gather", "EmbeddingSegmentsSum", "EmbeddingSegmentsMean")
+    place = _WITH_CONSTANTS.get(node.op_type)
+    return place is not None and _changeable(model, node, range(len(node.input)) if place < 0 else [place]) is not None
 
 
-def _constant(model: ModelProto, node: NodeProto) -> int | None:
-    """The place of a scalar constant of a node that computes or compares."""
-    scalars = {t.name for t in model.graph.initializer if np.prod(t.dims) == 1 and t.data_type in (1, 6, 7, 11)}
-    if node.op_type not in ("Add", "Sub", "Mul", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "Where"):
-        return None
-    return next((k for k, name in enumerate(node.input) if name in scalars), None)
+def _changeable(model: ModelProto, node: NodeProto, places: Iterable[int]) -> int | None:
+    """The place of a constant of a few numbers."""
+    small = {t.name for t in model.graph.initializer if 0 < np.prod(t.dims) <= _MOST_ELEMENTS and t.data_type != 8}
+    return next((k for k in places if k < len(node.input) and node.input[k] in small), None)
 
 
-def _plant(model: ModelProto, node: NodeProto, kind: str) -> None:
+def _plant(model: ModelProto, position: int, kind: str, rng: np.random.Generator) -> None:
+    node = model.graph.node[position]
     if kind == "operator":
         node.op_type = _EXCHANGED[node.op_type]
     elif kind == "axis":
         axis = next(a for a in node.attribute if a.name == "axis")
         axis.i = 0 if axis.i else 1
-    elif kind == "constant":
-        place = _constant(model, node)
+    elif kind == "order":
+        order = next(a for a in node.attribute if a.name == "perm")
+        one, other = rng.choice(len(order.ints), 2, replace=False)
+        order.ints[one], order.ints[other] = order.ints[other], order.ints[one]
+    elif kind == "id":
+        indices, dtype = node.input[1], _integer_type(model, node.input[1])
+        model.graph.initializer.append(numpy_helper.from_array(np.array(1, dtype), "planted_one"))
+        node.input[1] = "planted"
+        model.graph.node.insert(position, helper.make_node("Sub", [indices, "planted_one"], ["planted"]))
+    else:
+        places = [1, 2] if kind == "slice" else range(len(node.input))
+        place = _WITH_CONSTANTS.get(node.op_type, -1)
+        place = _changeable(model, node, places) if place < 0 else place
         assert place is not None
         tensor = next(t for t in model.graph.initializer if t.name == node.input[place])
-        value = numpy_helper.to_array(tensor)
-        model.graph.initializer.append(numpy_helper.from_array((value + 1).astype(value.dtype), "planted"))
+        value = numpy_helper.to_array(tensor).copy()
+        at = rng.integers(value.size)
+        changed = not value.ravel()[at] if value.dtype == bool else value.ravel()[at] + 1
+        value.reshape(-1)[at] = changed
+        model.graph.initializer.append(numpy_helper.from_array(value, "planted"))
         node.input[place] = "planted"
-    else:
-        indices, name = node.input[1], "planted"
-        position = next(k for k, other in enumerate(model.graph.node) if other.output == node.output)
-        dtype = _integer_type(model, indices)
-        model.graph.initializer.append(numpy_helper.from_array(np.array(1, dtype), "planted_one"))
-        node.input[1] = name
-        model.graph.node.insert(position, helper.make_node("Sub", [indices, "planted_one"], [name]))
 
 
 def _integer_type(model: ModelProto, name: str) -> Any:
@@ -108,77 +144,137 @@ def _integer_type(model: ModelProto, name: str) -> Any:
     return np.int32 if known.get(name) == 6 else np.int64
 
 
-def _sources(count: int) -> Iterator[tuple[str, Any]]:
-    """Models of TensorFlow that can be saved."""
-    for seed in range(count):
-        yield f"messages {seed}", Specification(seed).save
-    import tensorflow as tf
+class Answers:
+    """What a right model answers to many batches, and whether another one answers the same."""
 
-    rng = np.random.default_rng(0)
-    table, weight = rng.standard_normal((40, 4)).astype("f4"), rng.standard_normal((4, 3)).astype("f4")
+    def __init__(self, right: Any) -> None:
+        self._right = right
+        self._run = _runner(right.model)
+        self._known: list[tuple[Mapping[str, Array], list[Array]]] | None = None
 
-    def bags(ids: Any) -> Any:
-        return tf.nn.relu(tf.reduce_mean(tf.gather(table, ids), 1) @ weight)
+    def differ(self, wrong: ModelProto) -> bool:
+        """Whether a model answers a batch otherwise, or refuses it."""
+        from onnx_sparse.converters.verification.comparison import compare
 
-    def masked(ids: Any) -> Any:
-        kept = tf.cast(tf.not_equal(ids, 0), tf.float32)[..., None]
-        return tf.reduce_sum(tf.gather(table, ids) * kept, 1) / tf.maximum(tf.reduce_sum(kept, 1), 1.0)
+        run = _runner(wrong)
+        for batch, expected in self._all():
+            try:
+                got = run(batch)
+            except Exception:  # whatever ONNX Runtime raises
+                return True
+            if any(not compare("", want, have, "").ok for want, have in zip(expected, got, strict=True)):
+                return True
+        return False
 
-    def buckets(x: Any) -> Any:
-        return tf.where(x >= 1.5, x * 2.0, tf.where(x < -0.5, x - 1.0, tf.nn.softmax(x, axis=-1)))
+    def _all(self) -> list[tuple[Mapping[str, Array], list[Array]]]:
+        if self._known is None:
+            self._known = []
+            for batch in self._batches():
+                try:
+                    self._known.append((batch, self._run(batch)))
+                except Exception:  # the right model refuses it: not a legal batch
+                    continue
+        return self._known
 
-    shapes = {bags: ([None, None], tf.int64), masked: ([None, 6], tf.int64), buckets: ([None, 5], tf.float32)}
-    for function, (shape, dtype) in shapes.items():
-        module = tf.Module()
-        module.f = tf.function(function, input_signature=[tf.TensorSpec(shape, dtype, name="x")])
-        yield function.__name__, lambda path, module=module: tf.saved_model.save(module, str(path))
+    def _batches(self) -> Iterator[Mapping[str, Array]]:
+        from onnx_sparse.converters.verification.verify import example_inputs
+
+        rng = np.random.default_rng(7)
+        for batch in self._right.batches:
+            yield batch
+            yield from (_varied(batch, rng) for _ in range(_VARIATIONS))
+        for seed in _OTHER_SEEDS if not self._right.batches else _OTHER_SEEDS[:6]:
+            batch = example_inputs(self._right.model, seed=seed)
+            yield batch
+            yield _varied(batch, rng)
 
 
-def _changes_answers(path: Path, right: ModelProto, wrong: ModelProto) -> bool:
-    from onnx_sparse.converters.tensorflow import verify
+def _varied(batch: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
+    """A batch with its values moved, scaled, made whole, or exchanged; shapes stay."""
+    return {name: _other_values(value, rng) for name, value in batch.items()}
 
-    return any(
-        not all(record.ok or record.verdict.value == "not compared" for record in records)
-        for records in (verify(path, wrong, described_by=right, seed=seed, batch_count=5) for seed in _OTHER_SEEDS[::5])
-    )
+
+def _other_values(value: Array, rng: np.random.Generator) -> Array:
+    way = int(rng.integers(4))
+    if not value.size or way == 0:
+        return value
+    if way == 1 or value.dtype.kind not in "fiu":
+        return rng.permutation(value.ravel()).reshape(value.shape)
+    if value.dtype.kind == "f":
+        moved = value * rng.choice([0.1, 3, 10]) + rng.integers(-2, 3)
+        return (np.rint(moved) if way == 2 else moved).astype(value.dtype)
+    return rng.integers(value.min(), value.max() + 1, value.shape).astype(value.dtype)
+
+
+def _runner(model: ModelProto) -> Any:
+    from onnx_sparse import InferenceSession
+    from onnx_sparse.converters.verification.verify import as_text
+
+    session: Any = None
+
+    def run(batch: Mapping[str, Array]) -> list[Array]:
+        nonlocal session
+        session = session or InferenceSession(model)
+        taken = {value.name for value in session.get_inputs()}
+        given = {name: value for name, value in batch.items() if name in taken}
+        return [as_text(np.asarray(value)) for value in session.run(None, given)]
+
+    return run
+
+
+def examine(right: Any, rng: np.random.Generator, count: int) -> Iterator[tuple[str, str]]:
+    """Plant faults in a model: what became of each ("found", "missed", "no fault"), and what it is.
+
+    A right model that is not called equal is a "false alarm", and gets no faults.
+    """
+    alarm = [record for record in right.verify(right.model) if not record.ok]
+    if alarm:
+        yield "false alarm", f"{alarm[0].verdict}: {alarm[0].note[:200]}"
+        return
+    answers = Answers(right)
+    for what, wrong in faults(right.model, rng, count):
+        if any(not record.ok for record in right.verify(wrong)):
+            yield "found", what
+        else:
+            yield ("missed" if answers.differ(wrong) else "no fault"), what
 
 
 def main() -> None:
     """Plant faults and count those that are found."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=20, help="how many specifications of messages")
-    parser.add_argument("--faults", type=int, default=8, help="how many faults for each model")
-    arguments = parser.parse_args()
-    from onnx_sparse.converters import ConversionError
-    from onnx_sparse.converters.tensorflow import convert, load, verify
+    import planted_fault_sources as sources
 
-    totals: Counter[str] = Counter()
-    rng = np.random.default_rng(0)
-    with tempfile.TemporaryDirectory() as folder:
-        for name, save in _sources(arguments.count):
-            path = Path(folder) / name.replace(" ", "_")
-            try:
-                save(path)
-                right = convert(path)
-            except (ConversionError, TypeError, ValueError):
-                continue
-            loaded = load(path)
-            alarm = [record for record in verify(loaded, right) if not record.ok]
-            totals["right models"] += 1
-            if alarm:
-                totals["false alarms"] += 1
-                sys.stdout.write(f"{name}: {alarm[0].verdict}: {alarm[0].note[:200]}\n")
-                continue
-            for what, wrong in faults(right, rng, arguments.faults):
-                if any(not record.ok for record in verify(loaded, wrong, described_by=right)):
-                    totals["found"] += 1
-                elif _changes_answers(loaded, right, wrong):
-                    totals["missed"] += 1
-                    sys.stdout.write(f"{name}: missed: {what}\n")
-                else:
-                    totals["no fault"] += 1
-            sys.stdout.flush()
-    sys.stdout.write(", ".join(f"{count} {what}" for what, count in totals.items()) + "\n")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--messages", type=int, default=20, help="how many specifications of messages (default: 20)")
+    parser.add_argument("--faults", type=int, default=8, help="how many faults for each model (default: 8)")
+    parser.add_argument("--model", default="", help="only models whose name has this in it")
+    parser.add_argument("--source", choices=["messages", "tensorflow", "openvino", "torch"], help="only this source")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+
+    def chosen(name: str) -> bool:
+        return arguments.model in name
+
+    every: dict[str, Any] = {
+        "messages": lambda: sources.from_messages(range(arguments.messages)),
+        "tensorflow": lambda: sources.from_tensorflow(chosen),
+        "openvino": lambda: sources.from_openvino(chosen),
+        "torch": lambda: sources.from_torch(chosen),
+    }
+    totals: dict[str, Counter[str]] = {}
+    for source, make in every.items():
+        if arguments.source not in (None, source):
+            continue
+        totals[source] = Counter()
+        for right in make():
+            rng = np.random.default_rng(arguments.seed)
+            totals[source]["models"] += 1
+            for outcome, what in examine(right, rng, arguments.faults):
+                totals[source][outcome] += 1
+                if outcome in ("missed", "false alarm"):
+                    sys.stdout.write(f"{right.name}: {outcome}: {what}\n")
+                    sys.stdout.flush()
+    for source, counts in totals.items():
+        sys.stdout.write(f"{source}: {', '.join(f'{count} {what}' for what, count in counts.items())}\n")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from onnx_sparse.converters.rewriting import Rewriting
 from onnx_sparse.converters.rewriting.explanation import count_nodes
 from onnx_sparse.converters.rewriting.rules.lost_rows import LostRows, Repairs
 from onnx_sparse.models.function_bodies import embed_functions
-from onnx_sparse.models.inlining import without_calls_of_functions
+from onnx_sparse.models.inlining import with_inlined, without_calls_of_functions
 from onnx_sparse.models.large_models import around_large_tensors
 from onnx_sparse.models.onnx_tools import as_value_errors, with_inferred_types
 from onnx_sparse.models.opsets import default_opset, in_body_opset, with_default_opset
@@ -74,7 +74,7 @@ def fuse(
 
     @around_large_tensors
     def fused(whole: ModelProto) -> ModelProto:
-        result = with_default_opset(without_calls_of_functions(whole))
+        result = with_default_opset(with_inlined(without_calls_of_functions(whole), LostRows.anchors))
         if repairs and default_opset(result) < _REPAIRED_OPSET:
             result = in_body_opset(result)
         result = with_inferred_types(result, data_prop=True)

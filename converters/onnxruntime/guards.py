@@ -44,6 +44,7 @@ from onnx_sparse.converters.onnxruntime.products import (
     moved_transpositions,
 )
 from onnx_sparse.converters.onnxruntime.recurrent import NoRows
+from onnx_sparse.converters.onnxruntime.scans import ScanAxes, ScanOfNoSteps
 from onnx_sparse.converters.rewriting.engine import rewrite_once
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
@@ -53,7 +54,15 @@ __all__ = ["GUARDS", "Example", "Guard", "guard"]
 
 
 #: What writes operators that have faults of their own.
-_FIRST: tuple[type[Guard], ...] = (OutputOfBranch, EmptyEinsum, ReducingScatter, SumOfIntegers, MissingKernel)
+_FIRST: tuple[type[Guard], ...] = (
+    OutputOfBranch,
+    EmptyEinsum,
+    ReducingScatter,
+    SumOfIntegers,
+    ScanAxes,
+    ScanOfNoSteps,
+    MissingKernel,
+)
 
 #: Guards of numbers, then those of shapes: the first write reductions.
 _NUMBERS: tuple[type[Guard], ...] = (

@@ -10,7 +10,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
 from onnx_sparse.converters.tensor import Array
-from onnx_sparse.models.graphs import attribute, graphs, put_nodes, subgraphs
+from onnx_sparse.models.graphs import array_of, attribute, graphs, put_nodes, subgraphs
 
 #: The orders from channels second to channels last: only those are carried along.
 _CHANNELS_LAST = ([0, 2, 3, 1], [0, 2, 3, 4, 1])
@@ -147,7 +147,7 @@ class _Carrier:
         return moved
 
     def _value(self, name: str) -> Array | None:
-        return numpy_helper.to_array(self._constants[name]) if name in self._constants else None
+        return array_of(self._constants[name]) if name in self._constants else None
 
     def _constant(self, name: str, array: Array) -> str:
         if name not in self._constants:

@@ -143,6 +143,7 @@ def convert_layers(
                 if tensor is None:
                     name = input_names.get(layer.id)
                     tensor = parameter(layer, emitter.names.fresh(layer.name) if name is None else name)
+                    _check_rank(tensor)
                 converted.parameters[layer.id] = tensor
                 made: tuple[Tensor, ...] = (tensor,)
             elif layer.id in compressed.weights:
@@ -236,16 +237,19 @@ def _expected(port: Port) -> tuple[TensorProto.DataType | None, Shape | None]:
     return ONNX_TYPES.get(port.precision), port_shape(port)
 
 
+def _check_rank(given: Tensor) -> None:
+    """Refuse an input of unknown rank, before layers that read it are refused for that."""
+    if given.shape is None:
+        raise Unsupported(
+            "its rank is not known, which ONNX demands; give it one in OpenVINO "
+            f"(model.reshape({{{given.name!r}: [-1, -1]}})) and save the IR again"
+        )
+
+
 def _check_ranks(model: ModelProto) -> None:
-    """Refuse an input or output of unknown rank, which ONNX does not have."""
+    """Refuse an output of unknown rank, which ONNX does not have."""
     if model.ByteSize() >= LARGEST_PROTO:
         return  # its types have not been inferred
-    for value in model.graph.input:
-        if not value.type.tensor_type.HasField("shape"):
-            raise ConversionError(
-                f"the rank of input {value.name!r} is not known, which ONNX demands; give the inputs a rank in "
-                f"OpenVINO (model.reshape({{{value.name!r}: [-1, -1]}})) and save the IR again"
-            )
     for value in model.graph.output:
         if not value.type.tensor_type.HasField("shape"):
             lengths = ", ".join(f"{name!r}: [2]" for name in _of_open_length(model)) or "..."

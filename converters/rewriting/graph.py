@@ -12,7 +12,16 @@ from onnx import GraphProto, NodeProto, TensorProto, TensorShapeProto, helper, n
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.models.graphs import Names, all_nodes, attribute, needed_nodes, put_nodes, read_names, rename
+from onnx_sparse.models.graphs import (
+    Names,
+    all_nodes,
+    array_of,
+    attribute,
+    needed_nodes,
+    put_nodes,
+    read_names,
+    rename,
+)
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType
 
@@ -124,7 +133,7 @@ class Graph:
         tensor = self._constants.get(name)
         if tensor is None or tensor.data_location == TensorProto.EXTERNAL:
             return None
-        return numpy_helper.to_array(tensor) if most is None or math.prod(tensor.dims) <= most else None
+        return array_of(tensor) if most is None or math.prod(tensor.dims) <= most else None
 
     def integers(self, name: str) -> list[int] | None:
         """The elements of an integer constant; a scalar gives a list of one."""
@@ -139,7 +148,7 @@ class Graph:
         value: Any = self.constant(name)
         if node is not None:
             given = attribute(node, "value")
-            value = np.zeros(1) if given is None else numpy_helper.to_array(given)
+            value = np.zeros(1) if given is None else array_of(given)
         if value is None or value.size == 0 or not (value == value.flat[0]).all():
             return None
         number: float = value.flat[0].item()

@@ -24,6 +24,7 @@ from onnx_sparse.converters.tensorflow.reading.graph_file import (
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.source import Source
+from onnx_sparse.converters.tensorflow.source_files import kind_of
 
 #: The operators that fill a table with keys and values, and those that take the same inputs for each kind of table.
 _FILLING = ("InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2")
@@ -39,7 +40,7 @@ class GraphSource(Source):
         checkpoint: What the files of its checkpoint begin with.
     """
 
-    def __init__(self, model: Model, graph_def: Any, checkpoint: Path | None = None) -> None:
+    def __init__(self, model: Model, graph_def: Any, checkpoint: str | None = None) -> None:
         self.model = model
         self._graph_def = graph_def
         self._checkpoint = checkpoint
@@ -60,12 +61,14 @@ class GraphSource(Source):
                 if self._checkpoint is None:
                     tf.import_graph_def(tf.compat.v1.GraphDef.FromString(self._graph_def.SerializeToString()), name="")
                 else:
-                    meta = self._checkpoint.with_name(f"{self._checkpoint.name}.meta")
-                    saver = tf.compat.v1.train.import_meta_graph(str(meta))
+                    meta_graph = tf.compat.v1.MetaGraphDef.FromString(Path(f"{self._checkpoint}.meta").read_bytes())
+                    for node in meta_graph.graph_def.node:  # today's TensorFlow infers others than it did then
+                        node.attr.pop("_output_shapes", None)
+                    saver = tf.compat.v1.train.import_meta_graph(meta_graph)
                 filling = list(_filling(tf, graph, self.model.lookup_tables))
                 session = tf.compat.v1.Session(graph=graph)
                 if saver is not None:
-                    saver.restore(session, str(self._checkpoint))
+                    saver.restore(session, self._checkpoint)
                 session.run(filling)
         except (ValueError, OSError, tf.errors.OpError) as error:
             raise ConversionError(f"{self.name} is no graph that TensorFlow runs: {first_line(error)}") from error
@@ -98,7 +101,7 @@ def from_graph_file(
     names, shapes = without_shapes(inputs)
     model, graph_def = read_graph_file(path, inputs=names, outputs=outputs, lookup_tables=lookup_tables)
     model = _with_inferred_shapes(with_shapes(model, shapes))
-    return GraphSource(model, graph_def, path.with_suffix("") if path.suffix == ".meta" else None)
+    return GraphSource(model, graph_def, str(path).removesuffix(".meta") if kind_of(path) == ".meta" else None)
 
 
 def _with_inferred_shapes(model: Model) -> Model:

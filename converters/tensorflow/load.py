@@ -13,7 +13,7 @@ from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.tensorflow.reading.ports import refuse_huge, refuse_what_onnx_lacks
 from onnx_sparse.converters.tensorflow.saved_model_source import SavedModelSource
 from onnx_sparse.converters.tensorflow.source import Source
-from onnx_sparse.converters.tensorflow.source_files import GRAPHS, KERAS, is_checkpoint, refuse_other_files
+from onnx_sparse.converters.tensorflow.source_files import GRAPHS, KERAS, is_checkpoint, kind_of, refuse_other_files
 
 
 def load(
@@ -77,7 +77,7 @@ def _load_path(
     lookup_tables: Mapping[str, tuple[Any, Any]] | None,
     custom_objects: Mapping[str, Any] | None,
 ) -> Source:
-    if path.suffix not in GRAPHS:
+    if kind_of(path) not in GRAPHS:
         _refuse_tables(path, lookup_tables)
     if path.is_dir() and not is_checkpoint(path):
         return SavedModelSource(path, tag=tag, signature=signature, **selected)

@@ -34,11 +34,16 @@ def refuse_other_files(path: Path) -> None:
         raise ConversionError(
             f"{path} is a model of TensorFlow Lite, which is not read; convert the SavedModel that it was made from"
         )
-    if path.suffix not in (*GRAPHS, *KERAS):
+    if kind_of(path) not in (*GRAPHS, *KERAS):
         raise ConversionError(
             f"{path} is not a SavedModel directory, Keras file (.keras, .h5), GraphDef (.pb, .pbtxt) or graph of a "
             "checkpoint (.meta)"
         )
+
+
+def kind_of(path: Path) -> str:
+    """The suffix of a file; a checkpoint may have no name, so that its graph is `.meta`."""
+    return path.suffix or path.name
 
 
 def is_checkpoint(path: Path) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,10 +15,12 @@ from onnx import ModelProto
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
+from onnx_sparse.converters.tensorflow.source import Source
 from onnx_sparse.converters.verification import verify as verification
 from onnx_sparse.converters.verification.batches import Refused
 from onnx_sparse.converters.verification.comparison import Record
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
+from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.sample_inputs import KINDS
 
 #: Where TensorFlow's errors name the operator.
@@ -47,7 +52,8 @@ def verify(
     """Run a source in TensorFlow and its model in ONNX Runtime on the same inputs and compare the outputs.
 
     What is compared how, and how inputs are generated, is said with `onnx_sparse.converters.verification.verify`.
-    TensorFlow runs in this process.
+    TensorFlow runs in a process of its own if this one has not imported it, and one can be forked (Linux). Inputs
+    that end that process count as refused.
 
     Args:
         source: As given to `convert`. A model that `load` returned is not loaded again.
@@ -72,47 +78,81 @@ def verify(
     Raises:
         ConversionError: If the source cannot be read, or `feeds` lacks an input.
     """
-    require("tensorflow")
+    if importlib.util.find_spec("tensorflow") is None:
+        require("tensorflow")  # raises
     from onnx_sparse.converters.tensorflow.load import load
 
     with quietly():
         loaded = load(source, tag=tag, signature=signature, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
         described = model if described_by is None else described_by
-        return verification.verify(
-            _Running(loaded, IntendedDifferences.of(described)),
-            verification.Description(
-                "TensorFlow",
-                [port.name for port in loaded.inputs],
-                {port.name: port.dtype for port in loaded.outputs},
-                loaded.specs,
-            ),
-            model,
-            feeds=feeds,
-            seed=seed,
-            batch_count=batch_count,
-            tables=tables,
-            described_by=described_by,
-            progress=progress,
-            input_lines=input_lines,
-        )
+        with isolated(loaded) as run:
+            return verification.verify(
+                Running(run, IntendedDifferences.of(described)),
+                verification.Description(
+                    "TensorFlow",
+                    [port.name for port in loaded.inputs],
+                    {port.name: port.dtype for port in loaded.outputs},
+                    loaded.specs,
+                ),
+                model,
+                feeds=feeds,
+                seed=seed,
+                batch_count=batch_count,
+                tables=tables,
+                described_by=described_by,
+                progress=progress,
+                input_lines=input_lines,
+            )
 
 
-class _Running:
+@contextmanager
+def isolated(source: Source) -> Iterator[Callable[[Any], list[Array]]]:
+    """Run a source in a process of its own; not where TensorFlow is already: its threads are not forked with it."""
+    if "tensorflow" in sys.modules:
+        yield source.run
+        return
+
+    def run(feeds: Mapping[str, Array]) -> list[Array]:
+        try:
+            return source.run(feeds)
+        except ConversionError:
+            raise
+        except Exception as error:  # whatever TensorFlow raises; to receive its exceptions is to import it
+            raise RuntimeError(str(error)) from error
+
+    with Isolated(lambda: run) as isolated:
+        yield isolated
+
+
+class Running:
     """A source that runs in TensorFlow."""
 
-    def __init__(self, source: Any, differences: IntendedDifferences) -> None:
-        self._source, self._differences = source, differences
+    def __init__(self, run: Callable[[Any], Any], differences: IntendedDifferences) -> None:
+        self._run, self._differences = run, differences
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
-        given = {name: v.astype(object) if v.dtype.type is np.void else v for name, v in feeds.items()}
-        return [verification.as_text(value) for value in self._source.run(given)]
+        """Its outputs."""
+        given = {name: _as_bytes(array) for name, array in feeds.items()}
+        return [verification.as_text(value) for value in self._run(given)]
 
     def refusal(self, error: Exception) -> Refused:
+        """What TensorFlow said, with the node that said it."""
         if isinstance(error, ConversionError):  # TensorFlow does not load it
             raise error
         place = _NODE.search(str(error))
         reason = f"{_reason(error)}{self._differences.of_error(error)}"
         return Refused("TensorFlow", reason, place[1] if place else "")
+
+
+def _as_bytes(array: Array) -> Array:
+    """Strings as TensorFlow takes them, of any bytes; a surrogate in text stands for a byte that is not UTF-8."""
+    if array.dtype.type is np.void:
+        return array.astype(object)
+    if array.dtype.kind not in "OU":
+        return array
+    strings = np.empty(array.shape, object)
+    strings.reshape(-1)[:] = [s.encode("utf-8", "surrogateescape") if isinstance(s, str) else s for s in array.flat]
+    return strings
 
 
 def _reason(error: BaseException) -> str:

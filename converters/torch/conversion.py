@@ -22,9 +22,11 @@ from onnx_sparse.converters.rewriting.checked_ids import is_lookup
 from onnx_sparse.converters.rewriting.rules.stacks import StackByReshape
 from onnx_sparse.converters.torch.handlers import HANDLERS
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
+from onnx_sparse.converters.torch.neutral_elements import compared_exactly
 from onnx_sparse.converters.torch.reductions import correct_reductions
 from onnx_sparse.converters.torch.reshapes import state_inferred_sizes
 from onnx_sparse.converters.torch.source import Source, load
+from onnx_sparse.converters.torch.tracing import trace
 from onnx_sparse.converters.torch.translation import overload_of, stand_in, translation_table
 from onnx_sparse.models.graphs import graphs
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
@@ -32,21 +34,9 @@ from onnx_sparse.models.onnx_tools import LARGEST_PROTO
 #: The opset of torch's own translations; a later one is made from theirs.
 _OPSET = 18
 
-#: What torch.export says below the first line: which sizes are constant, and the caller's line at which it gave up.
-_CONSTANT_SIZE = re.compile(
-    r"^ *- You marked (.*?) as dynamic but your code specialized it to be a constant \((\d+)\)", re.M
-)
-_GAVE_UP_AT = re.compile(r"The following call raised this error:\n *File \"(.*?)\", line (\d+).*\n *(.*)")
-
 #: Where torch's exporter says which call a node was made for, and the calls that refuse negative ids.
 _MADE_FOR = "pkg.torch.onnx.fx_node"
 _LOOKUPS = re.compile(r"target=torch\.ops\.aten\.(embedding|index_select|gather)\.")
-
-#: What torch.export says of an output that is no tensor: a stand-in.
-_STAND_IN_RETURNED = re.compile(r"onnx_sparse\.converters\.torch\.\w+\.\w+'> in output")
-
-#: How many lines of torch.export's message make its reason, where the first one only announces it.
-_REASON_LINES = 6
 
 #: How the exporter's errors name a node.
 _NODE = re.compile(r"translating node %(?P<name>\w+) .*?target=(?:torch\.ops\.)?(?P<target>[\w.:<> ]+)\]", re.DOTALL)
@@ -126,8 +116,7 @@ def export(
     torch = require("torch")
     source = model
     if not isinstance(model, torch.export.ExportedProgram):
-        program = _program(model, args, dict(kwargs or {}), dynamic_shapes, strict=strict)
-        source = Source(program, model, type(model).__name__)
+        source = trace(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
     loaded = load(source)
     converted = convert(loaded, opset_version=opset_version, masked_fill=masked_fill, check_ids=check_ids)
     if verify:
@@ -137,39 +126,6 @@ def export(
     if path is not None:
         onnx.save(converted, path, save_as_external_data=converted.ByteSize() >= LARGEST_PROTO)
     return converted
-
-
-def _program(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, *, strict: bool) -> Any:
-    """What torch.export makes of a module: as asked for, then with sizes of 0 and 1 that are not taken for constants,
-    then the other way of tracing.
-
-    Raises:
-        ConversionError: With the reason for which the first way fails, and that of the last where it is another.
-    """
-    torch = require("torch")
-    from onnx_sparse.converters.torch.composite_inputs import in_parts
-    from onnx_sparse.converters.torch.jagged_tensors import jagged_tensors_replaced
-    from onnx_sparse.converters.torch.sparse_matrices import sparse_matrices_replaced
-
-    try:
-        args, kwargs, dynamic_shapes = in_parts(model, args, kwargs, dynamic_shapes)
-    except (NotImplementedError, TypeError) as error:
-        raise ConversionError(f"an input of {type(model).__name__}: {first_line(error)}") from error
-    errors: list[Exception] = []
-    for is_strict, oblivious in ((strict, False), (strict, True), (not strict, True)):
-        try:
-            with (
-                quietly(),
-                sparse_matrices_replaced(model),
-                jagged_tensors_replaced(),
-                torch.fx.experimental._config.patch(backed_size_oblivious=oblivious),
-            ):
-                return torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=is_strict)
-        except Exception as error:  # whatever torch raises for what it cannot export
-            errors.append(error)
-    reasons = dict.fromkeys(_refusal(error) for error in (errors[0], errors[-1]))
-    text = f"; with strict={not strict}: ".join(reasons)
-    raise ConversionError(f"torch.export cannot export {type(model).__name__}: {text}") from errors[0]
 
 
 def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[..., Any]]) -> ModelProto:
@@ -246,7 +202,7 @@ def _exported(source: Source, opset_version: int, given: Mapping[Any, Callable[.
     table, failed = dict(given), dict[Any, UnsupportedNode]()
     while True:
         try:
-            with quietly():
+            with quietly(), compared_exactly():
                 exported = torch.onnx.export(
                     source.program,
                     dynamo=True,
@@ -297,22 +253,6 @@ def _refuse_results_for_gradients(source: Source) -> None:
     ]
     if used:
         raise ConversionError(unsupported=used)
-
-
-def _refusal(error: Exception) -> str:
-    """Why torch.export refuses a module, and where."""
-    text = str(error)
-    if constant := _CONSTANT_SIZE.findall(text):
-        return "; ".join(
-            f"{size} is declared dynamic, but its code makes it always {known}" for size, known in constant
-        )
-    if _STAND_IN_RETURNED.search(text):
-        return "a sparse or nested tensor as an output is not converted; return to_dense(), or its values"
-    place = _GAVE_UP_AT.search(text)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if lines and lines[0].endswith(":"):  # what follows is the reason
-        return " ".join(lines[:_REASON_LINES])
-    return first_line(error) + (f" [{place[1]}:{place[2]}: {place[3]}]" if place else "")
 
 
 def _failed_node(error: BaseException, reason: str) -> UnsupportedNode | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,9 @@ from onnx_sparse.converters.verification.sample_inputs import BagsInput, Composi
 _CARRIERS = frozenset(
     ("_to_copy", "alias", "clone", "contiguous", "detach", "expand", "expand_as", "flatten", "repeat", "reshape")
 ) | {"select", "slice", "squeeze", "t", "to", "transpose", "unsqueeze", "view"}
+
+#: Operators whose result is a number, or several, of their first argument's, or of their sum.
+_READING = frozenset(("item", "_local_scalar_dense", "getitem", "unbind", "split", "split_with_sizes", "sum"))
 
 #: For operators that take ids: the arguments with the ids, and with the tensor that they index.
 _INDEXING = {
@@ -47,6 +51,8 @@ def describe(source: Source) -> tuple[CompositeSpecs, Layout]:
             _add_starts(entries, _origin(arguments["offsets"], inputs), True, bags, ragged)
             if lengths := _origin(arguments["lengths"], inputs):
                 bags.append(BagsInput(entries, lengths=lengths))
+        if name == "split_with_sizes" and (lengths := _summed(arguments["split_sizes"], inputs)):
+            bags.append(BagsInput(_origins(arguments, inputs, "self"), None, lengths, len(arguments["split_sizes"])))
         if name == "index":
             for axis, indices in enumerate(arguments["indices"]):
                 origin = _origin(indices, inputs)
@@ -88,16 +94,23 @@ def _calls(program: Any) -> Iterator[tuple[str, dict[str, Any]]]:
             yield schema.name.rpartition("::")[2], {"include_last_offset": False, "offsets": None} | arguments
 
 
-def _origin(node: Any, inputs: dict[str, Any]) -> str | None:
+def _origin(node: Any, inputs: dict[str, Any], carriers: frozenset[str] = _CARRIERS) -> str | None:
     """The input that a tensor's elements are taken from."""
     while node is not None and hasattr(node, "op"):
         if node.op == "placeholder":
             return node.name if node.name in inputs else None
         schema = getattr(node.target, "_schema", None)
-        if schema is None or schema.name.rpartition("::")[2] not in _CARRIERS:
+        name = "getitem" if node.target is operator.getitem else schema and schema.name.rpartition("::")[2]
+        if name not in carriers:
             return None
         node = node.args[0]
     return None
+
+
+def _summed(sizes: Any, inputs: dict[str, Any]) -> str | None:
+    """The input whose numbers were added up for each of several sizes: the lengths of the bags of several features."""
+    origins = {_origin(size, inputs, _CARRIERS | _READING) for size in sizes}
+    return origins.pop() if len(origins) == 1 else None
 
 
 def _origins(arguments: dict[str, Any], inputs: dict[str, Any], *names: str) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Reductions of torch's exporter that do not compute what torch does.
 
 The exporter writes `any` as the largest of numbers, which of none is the least that there is, and divides whole numbers
-before it casts their mean to the type that was asked for.
+before it casts their mean to the type that was asked for. `int(ids.max()) + 1 if ids.numel() else 0` is traced for ids,
+and becomes the least number where there are none.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ def correct_reductions(model: Any) -> None:
             node.op_type = "ReduceSum"
         if node.op_type == "ReduceMean":
             _divide_as_doubles(node)
+        if node.op_type == "ReduceMax" and _is_last_id(node):
+            _count_none(node)
 
 
 def _is_any(node: Any) -> bool:
@@ -45,3 +48,59 @@ def _divide_as_doubles(node: Any) -> None:
     wide.dtype, wide.shape, mean.dtype = ir.DataType.DOUBLE, data.shape, ir.DataType.DOUBLE
     node.graph.insert_before(node, tape.nodes)
     node.replace_input_with(0, wide)
+
+
+def _is_last_id(node: Any) -> bool:
+    """Whether a node makes the largest of all ids, which is used for nothing but a size: it is read, and 1 is added."""
+    largest = node.outputs[0]
+    if largest.dtype is None or not largest.dtype.is_integer() or len(node.inputs) > 1 or largest.is_graph_output():
+        return False
+    users = [user for reshape in largest.consumers() if _is(reshape, "Reshape") for user in _users_of_number(reshape)]
+    return bool(users) and all(map(_adds_one, users)) and all(_is(node, "Reshape") for node in largest.consumers())
+
+
+def _users_of_number(reshape: Any) -> list[Any]:
+    """The nodes that use the number which is read of a tensor of one element; None stands for an output."""
+    found, values = [], [gather.outputs[0] for gather in reshape.outputs[0].consumers() if _is(gather, "Gather")]
+    while values:
+        value = values.pop()
+        found += [None] * value.is_graph_output()
+        for user in value.consumers():
+            if _is(user, "Cast"):
+                values.append(user.outputs[0])
+            else:
+                found.append(user)
+    return found
+
+
+def _is(node: Any, op_type: str) -> bool:
+    return node.op_type == op_type and not node.domain
+
+
+def _adds_one(node: Any) -> bool:
+    import onnx_ir as ir
+
+    if node is None or not _is(node, "Add"):
+        return False
+    constants = [ir.convenience.get_const_tensor(value) for value in node.inputs if value is not None]
+    return any(c is not None and c.size == 1 and c.numpy().item() == 1 for c in constants)
+
+
+def _count_none(node: Any) -> None:
+    """Put -1 in place of the largest of no ids, which ONNX defines as the least number of the type."""
+    import numpy as np
+    import onnx_ir as ir
+
+    largest = node.outputs[0]
+    numbers = largest.dtype.numpy()
+    users = largest.consumers()
+    tape = ir.tape.Tape()
+    least, none = (
+        tape.op("Constant", [], {"value": ir.tensor(np.array(n, numbers))}) for n in (np.iinfo(numbers).min, -1)
+    )
+    is_none = tape.op("Equal", [largest, least])
+    counted = tape.op("Where", [is_none, none, largest])
+    counted.dtype, counted.shape = largest.dtype, largest.shape
+    node.graph.insert_after(node, tape.nodes)
+    for user in users:
+        user.replace_input_with(user.inputs.index(largest), counted)

@@ -61,6 +61,17 @@ class Source:
         Raises:
             Exception: Whatever torch raises if it refuses the batch.
         """
+        return self._run(self.module, feeds)
+
+    def guard(self, feeds: Mapping[str, Array]) -> str:
+        """Why the program refuses a batch that the module takes, in one line; empty if it takes it."""
+        try:
+            self._run(self.program.module(), feeds)
+        except Exception as error:  # whatever torch raises
+            return first_line(error)
+        return ""
+
+    def _run(self, module: Callable[..., Any], feeds: Mapping[str, Array]) -> list[Array]:
         torch = require("torch")
         pytree = torch.utils._pytree
         given = [
@@ -69,7 +80,7 @@ class Source:
         ]
         positional, named = pytree.tree_unflatten(given, self.program.call_spec.in_spec)
         with torch.no_grad():
-            made = self.module(*positional, **named)
+            made = module(*positional, **named)
         # Numbers that depend on the inputs are outputs, too: sizes, which are int64, and elements, float32 or bool.
         return [to_numpy(torch.as_tensor(value)) for value in pytree.tree_leaves(made) if value is not None]
 
@@ -81,7 +92,7 @@ def load(source: Any) -> Source:
         source: A `.pt2` file that `torch.export.save` wrote, or an ExportedProgram.
 
     Raises:
-        ConversionError: torch is not installed, or the file cannot be read.
+        ConversionError: torch is not installed, the file cannot be read, or the program is a draft with guesses.
     """
     torch = require("torch")
     if isinstance(source, Source):
@@ -95,10 +106,26 @@ def load(source: Any) -> Source:
             raise ConversionError(f"{path} cannot be read as an ExportedProgram: {first_line(error)}") from error
         return Source(program, program.module(), path.name)
     if isinstance(source, torch.export.ExportedProgram):
+        _refuse_guesses(source)
         return Source(source, source.module(), "the program")
     raise ConversionError(
         f"an object of type {type(source).__name__} is not a path or ExportedProgram; `export` takes a Module"
     )
+
+
+def _refuse_guesses(program: Any) -> None:
+    """Refuse a draft that is right only for inputs whose values decide as the example's do.
+
+    Raises:
+        ConversionError: torch.export.draft_export could not know a value that the module branches on.
+    """
+    failures = getattr(getattr(program, "_report", None), "failures", ())
+    guesses = [str(f.data.get("expr", "")) for f in failures if f.failure_type.name == "DATA_DEPENDENT_ERROR"]
+    if guesses:
+        raise ConversionError(
+            f"the program is a draft that takes {', '.join(guesses)} of the example for that of every input; state it "
+            "with torch._check, or branch with torch.cond, and export with torch.export.export"
+        )
 
 
 def to_torch(array: Array) -> Any:

@@ -56,7 +56,9 @@ def verify(
     specs, layout = describe(loaded)
     return verification.verify(
         _Running(loaded),
-        verification.Description("torch", [value.name for value in model.graph.input], outputs, specs, layout),
+        verification.Description(
+            "torch", [value.name for value in model.graph.input], outputs, specs, layout, guards=loaded.guard
+        ),
         model,
         feeds=feeds,
         seed=seed,

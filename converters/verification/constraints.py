@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto
 
 from onnx_sparse.converters.verification.dataflow import Dataflow, Origin
+from onnx_sparse.converters.verification.encoded_texts import encoded_texts
+from onnx_sparse.models.graphs import array_of
 from onnx_sparse.schemas import DOMAIN, OPS, embedding, embedding_bag, quantized_embedding
 
 _COMPARISONS = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod"])
@@ -23,8 +25,15 @@ _COMPARISONS = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrE
 #: Operators that look up rows of a table.
 _LOOKUPS = embedding.FAMILY.names | embedding_bag.FAMILY.names | quantized_embedding.FAMILY.names
 
+#: Operators of windows, and how long an input may be that the windows of a whole model need.
+_WINDOWED = ("Conv", "ConvInteger", "QLinearConv", "AveragePool", "MaxPool", "LpPool")
+_LONGEST_CHAIN = 64
+
 #: Some keys of each table are enough.
 _MOST_KEYS = 20
+
+#: Larger numbers are not taken for the size of a row.
+_LARGEST_UNIT = 64
 
 #: Operators whose text is read as a number.
 _NUMERIC = frozenset(["StringToNumber"])
@@ -57,9 +66,13 @@ class Constraints:
             is.
         separators: What text is split at.
         least_sizes: Sizes that windows need, the largest last.
-        units: The constants by which the row splits of messages are divided.
-        summed: What is summed up as it is: lengths.
-        partitions: Features that may say how the values of others form rows, with the checks of what they say.
+        units: Numbers of values that form a row: by which row splits are divided, or to which values are reshaped.
+        stated: What some features are of which the operators tell: what is summed up as it is, lengths; what is summed
+            up by the largest in each row and one more, ids of rows.
+        encoded: The texts for inputs that are decoded; others are refused.
+        partitions: Features that may say how the values of others form rows, with the tensors that are row splits or
+            true if they do.
+        outputs: The outputs that these reach.
     """
 
     words: dict[Origin, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -71,14 +84,16 @@ class Constraints:
     separators: dict[Origin, list[str]] = field(default_factory=lambda: defaultdict(list))
     least_sizes: list[int] = field(default_factory=list)
     units: list[int] = field(default_factory=list)
-    summed: set[Origin] = field(default_factory=set)
+    stated: dict[Origin, str] = field(default_factory=dict)
+    encoded: dict[Origin, list[str]] = field(default_factory=dict)
     partitions: dict[Origin, list[str]] = field(default_factory=dict)
+    outputs: dict[Origin, list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
 def find_constraints(model: ModelProto) -> Constraints:
     """What the operators of a model demand of its inputs."""
     flow = Dataflow(model)
-    found = Constraints()
+    found = Constraints(encoded=encoded_texts(flow))
     for node in flow.nodes:
         if node.domain == DOMAIN and node.op_type in OPS:
             _ascending(flow, found, node)
@@ -103,15 +118,27 @@ def find_constraints(model: ModelProto) -> Constraints:
             if separator is not None:
                 for origin in flow.origins(node.input[0]):
                     found.separators[origin].append(_text(separator.item()))
-        elif node.op_type in ("Conv", "ConvInteger", "QLinearConv", "AveragePool", "MaxPool", "LpPool"):
+        elif node.op_type in _WINDOWED:
             found.least_sizes += _windows(flow, node)
         elif node.op_type == "Div":
             divisor = flow.constant(node.input[1])
-            if divisor is not None and divisor.size == 1 and divisor.dtype.kind == "i" and 1 < divisor.item() <= 64:
+            if (
+                divisor is not None
+                and divisor.size == 1
+                and divisor.dtype.kind == "i"
+                and 1 < divisor.item() <= _LARGEST_UNIT
+            ):
                 found.units.append(int(divisor.item()))
+        elif node.op_type == "Reshape":
+            found.units += _row_sizes(flow, node)
+    found.least_sizes += _chained_windows(flow)
     found.least_sizes = sorted({size for size in found.least_sizes if size > 1})
     found.units = sorted(set(found.units))
     _find_partitions(flow, found)
+    if found.partitions:
+        for value in model.graph.output:
+            for origin in flow.reaching(value.name, by_size=True) & found.partitions.keys():
+                found.outputs[origin].append(value.name)
     return found
 
 
@@ -144,7 +171,7 @@ def _compared(flow: Dataflow, found: Constraints, node: NodeProto) -> None:
     if _refuses_negative_ids(flow, node):
         return
     for name, other in (node.input, reversed(node.input)):
-        constant = flow.constant(other)
+        constant = flow.choices(other)
         if constant is None:
             continue
         for origin, raised in flow.origins(name).items():
@@ -165,7 +192,7 @@ def _looked_up(flow: Dataflow, found: Constraints, node: NodeProto) -> None:
         elif attribute.name == "keys_int64s":
             integers = [*attribute.ints[:_MOST_KEYS], *attribute.ints[-1:]]
         elif attribute.name == "keys_tensor" and np.prod(attribute.t.dims) <= 1 << 16:
-            every = numpy_helper.to_array(attribute.t).ravel().tolist()
+            every = array_of(attribute.t).ravel().tolist()
             some = [*every[:_MOST_KEYS], *every[-1:]]
             if attribute.t.data_type == TensorProto.STRING:
                 strings = [_text(key) for key in some]
@@ -266,17 +293,49 @@ def _windows(flow: Dataflow, node: NodeProto) -> list[int]:
     ]
 
 
+def _chained_windows(flow: Dataflow) -> list[int]:
+    """What all windows need if each has the results of those before it; nothing where that is much."""
+    needed, stride = 1, 1
+    for node in flow.nodes:
+        if node.op_type in _WINDOWED:
+            needed += stride * (max(_windows(flow, node), default=1) - 1)
+            strides = next((list(a.ints) for a in node.attribute if a.name == "strides"), [])
+            stride *= max(strides, default=1)
+    return [needed] if needed <= _LONGEST_CHAIN else []
+
+
+def _row_sizes(flow: Dataflow, node: NodeProto) -> list[int]:
+    """The size of the rows to which any number of values of a feature is reshaped."""
+    name = node.input[1]
+    while (chosen := flow.producer(name)) is not None and chosen.op_type == "Where":
+        name = chosen.input[2]  # the dimension of -1, or all, may be computed where there are no values
+    shape = flow.constant(name)
+    if shape is None or (shape < 0).sum() != 1 or not any(o in flow.uncounted for o in flow.origins(node.input[0])):
+        return []
+    size = int(-np.prod(shape))
+    return [size] if 1 < size <= _LARGEST_UNIT else []
+
+
 def _find_partitions(flow: Dataflow, found: Constraints) -> None:
-    """The integer features from which row splits are made: by a running sum, or checked as such."""
+    """The integer features from which row splits are made: by a running sum, or checked or counted as such."""
     checks: dict[Origin, list[str]] = {}
     for node in flow.nodes:
         if node.op_type == "ValidateRowSplits":
             for origin in flow.reaching(node.input[0]):
                 checks.setdefault(origin, []).append(node.output[0])
         elif node.op_type == "CumSum":
+            counts = flow.producer(node.input[0])
+            if counts is not None and counts.op_type == "ScatterElements":  # which row each value is in
+                for origin in flow.reaching(counts.input[1]):
+                    checks.setdefault(origin, []).append(counts.input[1])
             for origin in flow.origins(node.input[0]):
                 checks.setdefault(origin, [])
-                found.summed.add(origin)
+                found.stated[origin] = "lengths"
+        elif node.domain == DOMAIN and node.op_type.endswith("SegmentMax") and flow.is_summed_up(node.output[0]):
+            for origin, raised in flow.origins(node.input[0]).items():
+                if 1 in raised:
+                    checks.setdefault(origin, [])
+                    found.stated[origin] = "rowids"
     for node in flow.nodes:  # of nested rows, the outer ones must end with the number of the inner ones
         if node.op_type == "ValidateRowSplits":
             for origin in flow.reaching(node.input[1], by_size=True):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto
 
-from onnx_sparse.models.graphs import graphs
+from onnx_sparse.models.graphs import array_of, graphs
 from onnx_sparse.schemas import DOMAIN
 
 Array = np.ndarray[Any, Any]
@@ -63,6 +64,25 @@ _PARSERS = ("ParseExample", "ParseSequenceExample")
 #: The element types of their outputs with values.
 _TYPES = (TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING)
 
+#: Operators that may replace some elements of numbers, which are numbers of rows nevertheless.
+_REPLACING = frozenset(["Cast", "Clip", "Identity", "Max", "Where"])
+
+#: Operators all elements of whose result are elements of their first input.
+_CHOOSING = frozenset(
+    [
+        "Expand",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Identity",
+        "Reshape",
+        "Slice",
+        "Squeeze",
+        "Transpose",
+        "Unsqueeze",
+    ]
+)
+
 #: Longer lists of constants are not looked at.
 _MOST_CONSTANTS = 64
 
@@ -110,9 +130,43 @@ class Dataflow:
         if tensor is None or np.prod(tensor.dims, dtype=np.int64) > _MOST_CONSTANTS:
             return None
         try:
-            return numpy_helper.to_array(tensor)
+            return array_of(tensor)
         except ValueError:  # its data is elsewhere
             return None
+
+    def choices(self, name: str) -> Array | None:
+        """The few constants of which all elements of a tensor are; None if others may be among them."""
+        while (value := self.constant(name)) is None:
+            node = self.producer(name)
+            if node is None or node.op_type not in _CHOOSING:
+                return None
+            name = node.input[0]
+        return value
+
+    @cached_property
+    def uncounted(self) -> set[Origin]:
+        """The features of messages that may have any number of values."""
+        found = set()
+        for node in self.nodes:
+            if node.domain == DOMAIN and node.op_type in _PARSERS:
+                keys, sizes = self.constant(node.input[1]), self.constant(node.input[3])
+                if keys is not None and sizes is not None:
+                    pairs = zip(keys.tolist(), sizes.tolist(), strict=True)
+                    found |= {Origin(node.input[0], _key(key)) for key, size in pairs if size < 0}
+        return found
+
+    def is_summed_up(self, name: str) -> bool:
+        """Whether a tensor reaches a running sum, perhaps with its negative elements replaced."""
+        waiting, seen = [name], set()
+        while waiting:
+            current = waiting.pop()
+            for node in self.readers(current):
+                if node.op_type == "CumSum":
+                    return True
+                if node.op_type in _REPLACING and node.output[0] not in seen:
+                    seen.add(node.output[0])
+                    waiting.append(node.output[0])
+        return False
 
     def origins(self, name: str) -> dict[Origin, set[int]]:
         """What the elements of a tensor are taken from, and by how much they may have been raised on the way."""
@@ -170,7 +224,7 @@ class Dataflow:
         if keys is None or types is None or parser.input[0] not in self.inputs or place >= len(_TYPES):
             return []
         chosen = [key for key, dtype in zip(keys.tolist(), types.tolist(), strict=True) if dtype == _TYPES[place]]
-        return [Origin(parser.input[0], key if isinstance(key, bytes) else key.encode()) for key in chosen]
+        return [Origin(parser.input[0], _key(key)) for key in chosen]
 
     def reaching(self, name: str, *, by_size: bool = False) -> set[Origin]:
         """The origins whose values, or also whose sizes, a tensor depends on in any way."""
@@ -190,3 +244,7 @@ class Dataflow:
                     seen.add(taken)
                     waiting.append(taken)
         return found
+
+
+def _key(key: bytes | str) -> bytes:
+    return key if isinstance(key, bytes) else key.encode()

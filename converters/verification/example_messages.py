@@ -132,7 +132,8 @@ class Messages:
         if keys:
             return [int(key) for key in self._rng.choice(keys if self._careful else [*keys, max(keys) + 1], size)]
         legal = self._values.range_of(origin, None, _IDS)
-        return [int(value) for value in self._values.integers(self._rng, origin, [size], legal, np.int64)]
+        drawn = self._values.integers(self._rng, origin, [size], legal, np.int64, careful=self._careful)
+        return [int(value) for value in drawn]
 
     def _rows(self, partition: Partition, count: int) -> list[int]:
         """What says how `count` values form as many rows."""

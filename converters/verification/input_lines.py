@@ -59,6 +59,8 @@ def _values(sampler: Sampler, origin: Origin, dtype: object) -> str:
     among = f", {', '.join(_named(value) for value in compared[:_MOST_NAMED])} among them" if compared else ""
     keys = known.keys.get(origin)
     if dtype == TensorProto.STRING:
+        if encoded := known.encoded.get(origin):
+            return f"encoded text, such as {_named(encoded[0].encode('ascii', 'replace').decode()[:40])}"
         if texts := values.number_texts.get(origin):
             return f"text that holds numbers, such as {_named(texts[0])}"
         return f"words of a table{among}" if keys else f"words{among}"

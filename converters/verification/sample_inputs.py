@@ -49,11 +49,12 @@ class RaggedInput:
 @dataclass(frozen=True)
 class BagsInput:
     """The inputs with one element or row per entry, and those that say where each bag of entries begins, or how long it
-    is."""
+    is: of several features, the bags of the first one, then those of the next."""
 
     entries: tuple[str, ...] = ()
     starts: str | None = None
     lengths: str | None = None
+    features: int = 1
 
 
 @dataclass(frozen=True)
@@ -65,14 +66,17 @@ class CompositeSpecs:
     bags: tuple[BagsInput, ...] = ()
 
 
+#: A batch of which every input is empty.
+NO_ROWS = "of no rows"
+
 #: The kinds of batches, which take turns: each occurs in practice.
-KINDS = ("ordinary", "with empty rows", "without entries", "of one row", "of no rows")
+KINDS = ("ordinary", "with empty rows", "without entries", "of one row", NO_ROWS)
 
 #: A batch from whose refusal sizes are learned: no two dimensions that may differ have the same size.
 PROBE = "probing"
 
 #: How many rows a batch has; how many entries a probe has.
-_ROWS = {"of one row": 1, "of no rows": 0, PROBE: 13}
+_ROWS = {"of one row": 1, NO_ROWS: 0, PROBE: 13}
 _PROBED_ENTRIES = 37
 
 #: Ids of a probe without known bounds are below this.
@@ -140,9 +144,9 @@ class Sampler:
         #: The depth of the rows that row splits delimit.
         self.splits = dict.fromkeys(self.roles.splits, 0)
         self.splits |= {name: depth for ragged in specs.ragged for depth, name in enumerate(ragged.splits)}
-        #: The inputs that say where bags begin, and those that say how long they are.
+        #: The inputs that say where bags begin, and those that say how long those of so many features are.
         self.starts = self.roles.starts | {bags.starts for bags in specs.bags if bags.starts is not None}
-        self.lengths = {bags.lengths for bags in specs.bags if bags.lengths is not None}
+        self.lengths = {bags.lengths: bags.features for bags in specs.bags if bags.lengths is not None}
 
     def _add_composites(self, roles: Roles) -> None:
         """The source knows better than the model's operators what is part of a sparse or ragged tensor."""
@@ -165,7 +169,8 @@ class Sampler:
         """The inputs of one run; the same seed gives the same.
 
         Args:
-            careful: Whether to leave out values that are likely to be refused: words that a table does not have.
+            careful: Whether to leave out values that are likely to be refused: words that a table does not have, and
+                ids beyond what they index.
         """
         return _Drawing(self, np.random.default_rng(seed), kind, layout, careful=careful).batch()
 
@@ -192,7 +197,8 @@ class Sampler:
         roles = self.roles
         sparse = {*roles.coordinates, *roles.shapes, *roles.entries, *roles.segments, *roles.splits, *roles.counts}
         for name in self.values.keys() - sparse - roles.tables:
-            yield self.known_size(name, 0)
+            size = self.known_size(name, 0)
+            yield size and size // self.lengths.get(name, 1)
         for name in self.shapes:
             yield self.known_size(name, 0)
         for name, depth in self.splits.items():
@@ -336,7 +342,7 @@ class _Drawing:
         if name in self.sampler.starts:
             return self.row_splits[0][:-1]
         if name in self.sampler.lengths:
-            return np.diff(self.row_splits[0])
+            return self._lengths_of_features(self.sampler.lengths[name])
         if name in roles.shapes:
             rank = next((self.sampler.rank(c) for c, shape in roles.coordinates.items() if shape == name), None)
             return np.array([self._size((name, k)) for k in range(rank or self._known_sizes(name)[0] or 2)])
@@ -365,9 +371,16 @@ class _Drawing:
         if is_integer or bound is not None or origin in values.constraints.bounds:
             free = _PROBED_IDS if self.kind == PROBE else _IDS
             legal = values.range_of(origin, bound, free)
-            drawn = values.integers(self.rng, origin, shape, legal, numpy_dtype(dtype))
+            drawn = values.integers(self.rng, origin, shape, legal, numpy_dtype(dtype), careful=self.careful)
             return np.sort(drawn, axis=0) if drawn.ndim and origin in values.constraints.ascending else drawn
         return values.floats(self.rng, origin, shape)
+
+    def _lengths_of_features(self, features: int) -> Array:
+        """The lengths of the rows, each of which is divided among so many features, feature by feature."""
+        lengths: Array = np.diff(self.row_splits[0])
+        if features == 1:
+            return lengths
+        return self.rng.multinomial(lengths, [1 / features] * features).T.ravel()
 
     def _keys(self, name: str) -> list[int]:
         """The numbers that a table has, and one that it does not have."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, combinations, islice, permutations, product
 from typing import Any
 
@@ -60,30 +61,51 @@ def _number_texts(separators: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _settle_partitions(sampler: Sampler, probe: Probe, seed: int) -> None:
+    """Settle each group of features that is checked together: by its checks, and if need be by the outputs."""
     constraints = sampler.values_of.constraints
     units = sorted({math.prod(some) for k in range(3) for some in combinations(constraints.units, k)})
+    groups = []
     for group in _groups(constraints.partitions):
         checks = sorted({check for origin in group for check in constraints.partitions[origin]})
-        # What is summed up as it is, is lengths; the others are known only by trying.
-        likely = [
-            sorted(PARTITIONS, key=lambda kind, o=origin: (kind == "lengths") != (o in constraints.summed))  # type: ignore[misc]
-            for origin in group
-        ]
-        if not checks:
-            chosen = [("lengths" if origin in constraints.summed else "values", 1) for origin in group]
-            sampler.partitions.update((o, Partition(*each)) for o, each in zip(group, chosen, strict=True))
-            continue
-        every = (
-            [Partition(kind, unit) for kind, unit in zip(kinds, chosen_units, strict=True)]
-            for chosen_units in product(units, repeat=len(group))
-            for kinds in product(*likely)
-        )
-        for partitions in islice(every, _MOST_COMBINATIONS):
-            sampler.partitions.update(zip(group, partitions, strict=True))
-            if _passes(sampler, probe, checks, seed):
-                break
-        else:
-            sampler.partitions.update(dict.fromkeys(group, Partition("values")))
+        likely = [_likely_kinds(constraints.stated.get(origin), is_checked=bool(checks)) for origin in group]
+        every = [
+            [Partition(kind, unit) for kind, unit in zip(kinds, chosen, strict=True)]
+            for chosen in islice(product(units, repeat=len(group)), _MOST_COMBINATIONS)
+            for kinds in islice(product(*likely), _MOST_COMBINATIONS)
+        ][:_MOST_COMBINATIONS]
+        unsettled = [Partition("values" if checks else kinds[0]) for kinds in likely]
+        sampler.partitions.update(zip(group, unsettled, strict=True))
+        passes = partial(_passes, sampler, probe, checks, seed)
+        _choose(sampler, group, every, passes)
+        groups.append((group, every, passes))
+    for group, every, passes in groups:
+        outputs = sorted({output for origin in group for output in constraints.outputs.get(origin, ())})
+        are_made = partial(_passes, sampler, probe, outputs, seed, is_legal=False)
+        if not are_made():
+            _choose(sampler, group, every, partial(_both, passes, are_made))
+
+
+def _both(one: Callable[[], bool], other: Callable[[], bool]) -> bool:
+    return one() and other()
+
+
+def _choose(
+    sampler: Sampler, group: Sequence[Origin], every: Sequence[list[Partition]], passes: Callable[[], bool]
+) -> None:
+    """Let features be the first of some partitions with which values pass; as they are, if there are none."""
+    before = {origin: sampler.partitions[origin] for origin in group}
+    for partitions in every:
+        sampler.partitions.update(zip(group, partitions, strict=True))
+        if passes():
+            return
+    sampler.partitions.update(before)
+
+
+def _likely_kinds(stated: str | None, *, is_checked: bool) -> Sequence[str]:
+    """The kinds of partitions that a feature may be, the most likely first."""
+    if not is_checked:  # nothing else tells one from the other
+        return [stated or "values"]
+    return sorted(PARTITIONS, key=lambda kind: kind != stated) if stated else [*PARTITIONS[1:], PARTITIONS[0]]
 
 
 def _groups(partitions: Mapping[Origin, Sequence[str]]) -> list[list[Origin]]:
@@ -101,13 +123,25 @@ def _groups(partitions: Mapping[Origin, Sequence[str]]) -> list[list[Origin]]:
     return [members for members, _ in groups]
 
 
-def _passes(sampler: Sampler, probe: Probe, checks: Sequence[str], seed: int) -> bool:
-    """Whether the checks hold for values as they are drawn now."""
+def _passes(sampler: Sampler, probe: Probe, checks: Sequence[str], seed: int, *, is_legal: bool = True) -> bool:
+    """Whether tensors can be computed for values as they are drawn now.
+
+    Args:
+        is_legal: Whether those that are checks must also hold: booleans that are true, row splits that ascend from 0.
+    """
     try:
         for each in range(3):
-            found = probe(checks, sampler.batch(KINDS[0], seed + each).feeds)
-            if any(value.dtype == bool and not value.all() for value in map(np.asarray, found)):
+            found = probe(checks, sampler.batch(KINDS[0], seed + each).feeds) if checks else ()
+            if is_legal and not all(map(_holds, found)):
                 return False
     except Exception:  # whatever ONNX Runtime raises: the values are refused
         return False
     return True
+
+
+def _holds(found: Array) -> bool:
+    value = np.asarray(found)
+    if value.dtype == bool:
+        return bool(value.all())
+    splits = value.ravel()
+    return value.dtype.kind != "i" or bool(splits[:1].sum() == 0 and (np.diff(splits) >= 0).all())

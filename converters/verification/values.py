@@ -46,6 +46,8 @@ class Values:
     def texts(self, rng: np.random.Generator, origin: Origin, shape: Sequence[int], *, careful: bool) -> Array:
         """Texts; careful ones are those that tables have, if there is a table."""
         known = self.constraints
+        if encoded := known.encoded.get(origin):
+            return rng.choice(np.array(encoded, object), shape)
         if numbers := self.number_texts.get(origin):
             return rng.choice(np.array(numbers, object), shape)
         keys = [key for key in known.keys.get(origin, ()) if isinstance(key, str)]
@@ -65,17 +67,32 @@ class Values:
         return [*words, *joined]
 
     def integers(
-        self, rng: np.random.Generator, origin: Origin, shape: Sequence[int], legal: tuple[int, int], dtype: Any
+        self,
+        rng: np.random.Generator,
+        origin: Origin,
+        shape: Sequence[int],
+        legal: tuple[int, int],
+        dtype: Any,
+        *,
+        careful: bool,
     ) -> Array:
-        """Integers of a range, among them its ends and what the model compares with, as far as that is legal."""
+        """Integers of a range, among them its ends and what the model compares with, as far as that is legal.
+
+        Careful ones are of the range, also where the model's constraints do not state it, and those that the model
+        compares with are not negative and below the largest: a source may assert that.
+        """
         low, end = legal
         drawn = rng.integers(low, end, shape)
         kinds = np.iinfo(dtype) if np.issubdtype(dtype, np.integer) else None
         compared = [int(n) for n in self.constraints.numbers.get(origin, ()) if float(n).is_integer()]
         if kinds is not None:
             compared = [n for n in compared if kinds.min <= n <= kinds.max]
+        if careful and compared:  # for a number there are its neighbors, too
+            compared = [n for n in compared if 0 <= n < max(compared) - 1]
         if origin in self.constraints.bounds:
-            compared = [low, end - 1, *(n for n in compared if low <= n < end)]
+            compared = [low, end - 1, *compared]
+        if careful or origin in self.constraints.bounds:
+            compared = [n for n in compared if low <= n < end]
         return _with(rng, drawn, compared)
 
     def floats(self, rng: np.random.Generator, origin: Origin, shape: Sequence[int]) -> Array:

@@ -52,6 +52,8 @@ class Description:
         config: Entries of the configuration of ONNX Runtime's session, by which the model is run.
         steps: For a source with states, the inputs of the steps of a batch that it has run. `outputs` are then those of
             all steps, and the states after the last one.
+        guards: For a source that was traced before it was converted: why the trace refuses a batch that the source
+            takes, or empty text. Such a batch is noted if ONNX Runtime refuses it, too.
     """
 
     program: str
@@ -62,6 +64,7 @@ class Description:
     checks_sizes: bool = True
     config: Mapping[str, str] = field(default_factory=dict)
     steps: Callable[[Mapping[str, Array]], list[dict[str, Array]]] | None = None
+    guards: Callable[[Mapping[str, Array]], str] | None = None
 
 
 def verify(
@@ -147,6 +150,7 @@ def verify(
             computed=half_floats(described),
             random=random_outputs(described),
             source_checks=description.checks_sizes,
+            guards=description.guards,
         )
 
 
@@ -160,6 +164,17 @@ def example_inputs(model: ModelProto, *, seed: int = 0, tables: Mapping[str, Arr
 
     Returns:
         One array per input; strings as objects of type str, messages as objects of type `Message`.
+    """
+    (feeds,) = example_batches(model, (None,), seed=seed, tables=tables)
+    return feeds
+
+
+def example_batches(
+    model: ModelProto, rows: Sequence[int | None], *, seed: int = 0, tables: Mapping[str, Array] | None = None
+) -> list[dict[str, Array]]:
+    """Inputs for several runs of a model: ordinary batches of these numbers of rows, None for a few.
+
+    A model that states its number of rows gets that number. Otherwise as `example_inputs`.
     """
     names = [value.name for value in model.graph.input]
     ragged = RaggedInputs(model, names)
@@ -175,8 +190,9 @@ def example_inputs(model: ModelProto, *, seed: int = 0, tables: Mapping[str, Arr
             return outputs
 
         settle(sampler, lambda names, batch: run((tuple(names), batch)), seed)
-        first, *_ = Attempts(sampler, run_model, seed).some(1)
-    return first.batch.feeds
+        attempts = Attempts(sampler, run_model, seed)
+        attempts.some(1)
+        return [attempts.of_rows(count).batch.feeds for count in rows]
 
 
 def _given(feeds: Mapping[str, Array], inputs: Sequence[str]) -> Batch:
@@ -287,7 +303,7 @@ def as_text(value: Array) -> Array:
     """An array with strings as text, where a program gives bytes; another one as it is."""
     if value.dtype != object and value.dtype.kind not in "SU":
         return value
-    text = [item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item) for item in value.ravel()]
+    text = [item.decode("utf-8", "surrogateescape") if isinstance(item, bytes) else str(item) for item in value.ravel()]
     array = np.empty(value.size, object)
     array[:] = text
     return array.reshape(value.shape)

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
 from onnx_sparse.converters.tensor import Tensor
@@ -34,8 +36,9 @@ class Handler:
         op_type: The operator.
         function: The function that converts it.
         to: The ONNX operators that it becomes.
-        notes: What is not supported, or where the result differs.
+        notes: What is not supported.
         dtypes: The element types that are converted, where the handlers of a source say them.
+        differs: Where the result is meant to differ from the source's.
     """
 
     op_type: str
@@ -43,6 +46,7 @@ class Handler:
     to: str
     notes: str = ""
     dtypes: tuple[str, ...] = ()
+    differs: str = ""
 
     def convert(self, node: Any, emit: Any) -> tuple[Tensor, ...]:
         """The results of a node."""
@@ -54,6 +58,33 @@ def import_handlers(package: str, path: Iterable[str]) -> None:
     """Import every module of a package, so that its handlers are registered: `import_handlers(__name__, __path__)`."""
     for module in pkgutil.iter_modules(path):
         importlib.import_module(f"{package}.{module.name}")
+
+
+#: The group of the entry points by which other packages bring handlers.
+ENTRY_POINTS = "onnx_sparse.handlers"
+
+
+def load_entry_points(source: str) -> None:
+    """Import the modules of other packages that register handlers of a source.
+
+    A package names them in the group `onnx_sparse.handlers`; the name of an entry point is that of the source, and may
+    go on after a dot. One that cannot be loaded is warned of, and the others are loaded.
+
+    Args:
+        source: `tensorflow`, `torch`, `openvino`, `atb` or `ge`.
+    """
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name.partition(".")[0] != source:
+            continue
+        try:
+            point.load()
+        except Exception as error:  # whatever the module raises
+            package = point.dist.name if point.dist is not None else "an installed package"
+            warnings.warn(
+                f"the handlers of {package} are not loaded: entry point {point.name} = {point.value}: "
+                f"{type(error).__name__}: {error}",
+                stacklevel=2,
+            )
 
 
 HandlerType = TypeVar("HandlerType", bound=Handler)
@@ -95,8 +126,8 @@ class Registry(dict[str, HandlerType], Generic[HandlerType]):
         Args:
             op_types: The operators.
             to: The ONNX operators that they become; that of the same name when omitted.
-            notes: What is not supported, or where the result differs.
-            own: The fields that only handlers of this source have.
+            notes: What is not supported.
+            own: `differs`, and the fields that only handlers of this source have.
         """
 
         def register(function: Function) -> Function:
@@ -113,4 +144,7 @@ class Registry(dict[str, HandlerType], Generic[HandlerType]):
         rows = sorted(
             self.items(), key=lambda row: [int(part) if part.isdecimal() else part for part in row[0].split("-")]
         )
-        return [CoverageRow(form.format(op_type), row.to, row.notes, row.dtypes) for op_type, row in rows]
+        return [
+            CoverageRow(form.format(op_type), row.to, "; ".join(filter(None, (row.notes, row.differs))), row.dtypes)
+            for op_type, row in rows
+        ]

@@ -16,6 +16,7 @@ import re
 import sys
 import textwrap
 import traceback
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NoReturn, Protocol
 
@@ -27,6 +28,9 @@ __all__ = ["main"]
 
 _INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
+
+#: The length of the longest name of a command with its indentation, behind which the help begins.
+_LONGEST_NAME = 14
 
 _DESCRIPTION = """
 Sparse, segment and embedding operators for ONNX: convert models, run them in ONNX Runtime, inspect them.
@@ -53,9 +57,28 @@ class _Command(Protocol):
 
 
 def _commands() -> tuple[_Command, ...]:
-    from onnx_sparse.cli import check, convert, demo, doctor, inspect, ops, replay, run, score, tables, triton
+    from onnx_sparse.cli import (
+        benchmark,
+        check,
+        completion,
+        convert,
+        demo,
+        doctor,
+        inspect,
+        ops,
+        replay,
+        report,
+        run,
+        score,
+        serve,
+        tables,
+        triton,
+    )
 
-    return convert, run, score, replay, check, inspect, tables, triton, ops, doctor, demo
+    return (
+        *(convert, report, run, score, serve, benchmark, replay, check, inspect, tables, triton),
+        *(ops, doctor, demo, completion),
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,6 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         watch.process_is_ours = argv is None
         if watch.process_is_ours:  # before ONNX Runtime is imported; it reports its use unless this is 1
             os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+            warnings.formatwarning = _one_line_warning
         try:
             arguments = _parsed(sys.argv[1:] if argv is None else argv)
         except SystemExit as stop:  # argparse has printed its message
@@ -98,6 +122,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TerminatedError as end:
         output.write_error(f"onnx-sparse: ended by {end}")
         return end.exit_code
+
+
+def _one_line_warning(message: object, *_: object, **__: object) -> str:
+    return f"onnx-sparse: warning: {output.one_line(message)}\n"
 
 
 def _prepare_streams() -> None:
@@ -194,33 +222,62 @@ def _behind(error: BaseException | None, kind: type[BaseException]) -> BaseExcep
     return error
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help in which the name of each command and what it does are on one line."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog)
+        self._action_max_length = _LONGEST_NAME  # argparse forgets the indentation of commands
+
+
 class _Parser(argparse.ArgumentParser):
-    """A parser that names what a misspelled word may have meant."""
+    """A parser whose errors are three lines at most: what is wrong, what may have been meant, where help is.
+
+    Attributes:
+        given: The arguments of the command line.
+    """
+
+    given: Sequence[str] = ()
 
     def error(self, message: str) -> NoReturn:
-        super().error(message + _suggestion(message, self._option_string_actions))
+        """End the process with status 2."""
+        if message.startswith("the following arguments are required") and (unknown := self._unknown_option()):
+            message = f"unrecognized arguments: {unknown}"  # what is missing may be there, misspelled
+        message, meant = _explained(message, self._option_string_actions)
+        output.write_error(f"{self.prog}: error: {output.printable(message)}")
+        if meant:
+            output.write_error(f"  did you mean {meant}?")
+        output.write_error(f"  `{self.prog} --help` shows what it takes")
+        self.exit(output.USAGE)
+
+    def _unknown_option(self) -> str | None:
+        options = [text.partition("=")[0] for text in self.given if text.startswith("--") and text != "--"]
+        known = self._option_string_actions
+        return next((option for option in options if not any(name.startswith(option) for name in known)), None)
 
 
-def _suggestion(message: str, options: Iterable[str]) -> str:
+def _explained(message: str, options: Iterable[str]) -> tuple[str, str | None]:
+    """The message without a long list of what there is, and the word that may have been meant."""
     chosen = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
     unknown = re.match(r"unrecognized arguments: (?:.* )?(-[^\s=]+)", message)
     if chosen:
         word, known = chosen[1], re.findall(r"[\w-]+", chosen[2])
         if "argument COMMAND" in message:
             known.append("help")
+            message = f"there is no command {word}"
     elif unknown:
         word, known = unknown[1], [option for option in options if option.startswith("--")]
     else:
-        return ""
-    meant = difflib.get_close_matches(word, known, 1)
-    return f"; did you mean {meant[0]}?" if meant else ""
+        return message, None
+    return message, next(iter(difflib.get_close_matches(word, known, 1)), None)
 
 
 def _parsed(argv: Sequence[str]) -> argparse.Namespace:
     if argv[:1] == ["help"]:
         argv = [*argv[1:2], "--help"]
+    _Parser.given = argv
     arguments, unknown = _parser().parse_known_args(argv)
-    if unknown:  # said with the usage of the command
+    if unknown:  # reported by the parser of the command
         arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     return arguments
 
@@ -230,10 +287,11 @@ def _parser() -> argparse.ArgumentParser:
         prog="onnx-sparse",
         description=_DESCRIPTION.strip(),
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
     )
     parser.add_argument("--debug", action="store_true", help=_DEBUG_HELP)
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show the version and exit")
+    parser.set_defaults(whole_parser=parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in _commands():
         child = commands.add_parser(

@@ -148,10 +148,18 @@ def _show(document: dict[str, Any]) -> None:
         output.write_line(f"ONNX Runtime takes IR {takes['ir_version']} and opset {takes['opset']} at most.")
     if document["backends"]:
         output.write_line(f"ONNX Runtime's telemetry is {document['onnxruntime_telemetry']} on this command line.")
+    if document["backends"] and not document["backends"]["native"]["available"]:
+        output.paragraph(f"SLOW: {_slow_kernels()}")
     for problem in document["problems"]:
         output.write_line(f"PROBLEM: {output.printable(problem)}")
     if document["ok"]:
         output.write_line("Everything that is needed works.")
+
+
+def _slow_kernels() -> str:
+    from onnx_sparse.sessions.runtime import SLOW_KERNELS
+
+    return SLOW_KERNELS
 
 
 def _show_settings(settings: dict[str, Any]) -> None:

@@ -50,7 +50,7 @@ def messages_of_json(name: str, features: Sequence[ParsedFeature], value: Any) -
     Raises:
         CommandError: An object does not fit the features.
     """
-    from onnx_sparse import example_array
+    from onnx_sparse.rows.example_arrays import example_array
 
     where = f"input {printable(name)}"
     if isinstance(value, list):
@@ -70,7 +70,7 @@ def messages_of_file(features: Sequence[ParsedFeature], path: Path, *, is_single
         CommandError: The file cannot be read or is damaged, an object does not fit the features, or there are several
             messages where the model takes one.
     """
-    from onnx_sparse import example_array
+    from onnx_sparse.rows.example_arrays import example_array
 
     if is_json_lines(path):
         messages = [_message(where, features, value) for where, value in read_json_lines(path)]

@@ -9,6 +9,9 @@ from __future__ import annotations
 import json
 import math
 import sys
+import textwrap
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TextIO
@@ -28,6 +31,8 @@ _SHORT, _LEAST = 16, 10
 _LONG_WORD = 24
 #: Names that are shortened keep this many characters.
 _SHORTENED = 18
+#: A stage that takes more seconds than this has a line in a log.
+_LONG_STAGE = 10
 #: Prose is never wider than this.
 PROSE_WIDTH = 100
 
@@ -171,6 +176,18 @@ def paragraph(text: str) -> None:
     show(Text(printable(text)))
 
 
+def labeled(label: str, text: object) -> None:
+    """Write a line of a summary: a label, and text, which wraps next to it on a terminal."""
+    first = f"  {label:<10}"
+    line = first + printable(text)
+    if sys.stdout.isatty():
+        width = max(console(sys.stdout).width, _NARROWEST)
+        line = textwrap.fill(
+            line, width, subsequent_indent=" " * len(first), break_long_words=False, break_on_hyphens=False
+        )
+    write_line(line)
+
+
 def table(
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
@@ -246,9 +263,49 @@ def _shorten(cells: list[list[str]], position: int, columns: Sequence[str], widt
 
 @contextmanager
 def progress(first: str, *, quiet: bool = False) -> Iterator[Progress]:
-    """Show on stderr what is being done, when stderr is a terminal; the yielded function changes the text."""
-    if quiet or not sys.stderr.isatty():
+    """Show on stderr what is being done; the yielded function changes the text.
+
+    On a terminal with its seconds; elsewhere, as in a log, a line for each stage that takes longer than others.
+    """
+    if quiet:
         yield lambda _stage: None
-        return
-    with console(sys.stderr).status(f"{printable(first)} ...") as status:
-        yield lambda stage: status.update(f"{printable(stage)} ...")
+    elif sys.stderr.isatty():
+        with console(sys.stderr).status(_Stage(first)) as status:
+            yield lambda stage: status.update(_Stage(stage))
+    else:
+        lines = _StageLines()
+        lines.begin(first)
+        try:
+            yield lines.begin
+        finally:
+            lines.end()
+
+
+class _Stage:
+    """What is being done, and for how long."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._begun = printable(text), time.monotonic()
+
+    def __rich__(self) -> str:
+        return f"{self._text} ... {time.monotonic() - self._begun:.0f} s"
+
+
+class _StageLines:
+    """A line for each stage once it has taken some seconds."""
+
+    def __init__(self) -> None:
+        self._timer: threading.Timer | None = None
+
+    def begin(self, stage: str) -> None:
+        """A stage begins, and the one before it ends."""
+        self.end()
+        text = f"onnx-sparse: {printable(stage)} ... (takes longer than {_LONG_STAGE} s)"
+        self._timer = threading.Timer(_LONG_STAGE, write_error, [text])
+        self._timer.daemon = True
+        self._timer.start()
+
+    def end(self) -> None:
+        """The last stage ends."""
+        if self._timer is not None:
+            self._timer.cancel()

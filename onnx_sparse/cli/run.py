@@ -30,9 +30,9 @@ from onnx_sparse.cli import output
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from onnx_sparse import InferenceSession
     from onnx_sparse.cli.files.array_file import Array
     from onnx_sparse.schemas.states import State
+    from onnx_sparse.sessions.runtime import InferenceSession
 
 NAME = "run"
 SUMMARY = "run a model with our kernels"
@@ -123,13 +123,13 @@ def _evaluate(
     """The outputs by name, and the seconds that the runs took."""
     import onnxruntime
 
-    import onnx_sparse
     from onnx_sparse.cli.ort_errors import ort_message
+    from onnx_sparse.sessions.runtime import InferenceSession
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # a failure raises an exception and is reported once
     try:
-        session = onnx_sparse.InferenceSession(path, options, backend=backend)
+        session = InferenceSession(path, options, backend=backend)
     except Exception as error:  # ONNX Runtime's exceptions have no common base class
         raise output.CommandError(f"{path} does not load: {ort_message(error)}") from error
     start = time.perf_counter()
@@ -145,7 +145,7 @@ def _evaluate(
 
 def _run_steps(session: InferenceSession, steps: Sequence[dict[str, Array]], states: Sequence[State]) -> dict[str, Any]:
     """The outputs of each step, and the states after the last one."""
-    from onnx_sparse import StatefulSession
+    from onnx_sparse.sessions.stateful import StatefulSession
 
     stateful = StatefulSession(session)
     stateful.set_states({state.name: steps[0][state.past] for state in states if state.past in steps[0]})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from onnx import ModelProto
 
 from onnx_sparse.cli.model_graph import PlacedNode, is_function_body, type_name
@@ -29,25 +31,32 @@ BACKENDS = {
 
 def native_library() -> str | None:
     """The path of the native library; None where this installation has none."""
-    import onnx_sparse
+    from onnx_sparse.sessions.runtime import get_library_path
 
     try:
-        return onnx_sparse.get_library_path()
+        return get_library_path()
     except FileNotFoundError:
         return None
 
 
 def chosen_backend(asked: str) -> str:
     """The backend that a session uses: `auto` is the native one where there is a library."""
-    return asked if asked != "auto" else NATIVE if native_library() else PYTHON
+    if asked != "auto":
+        return asked
+    if native_library():
+        return NATIVE
+    from onnx_sparse.sessions.runtime import SLOW_KERNELS
+
+    warnings.warn(SLOW_KERNELS, RuntimeWarning, stacklevel=2)
+    return PYTHON
 
 
 def canonical_obstacle(model: ModelProto) -> str | None:
     """What keeps the model from canonical form, to which a session with Python kernels brings it first."""
-    import onnx_sparse
+    from onnx_sparse.models.canonical import canonicalize
 
     try:
-        onnx_sparse.canonicalize(model)
+        canonicalize(model)
     except Exception as error:  # inference and the inliner raise exceptions of their own on broken models
         return one_line(error)
     return None

@@ -21,11 +21,10 @@ def main(backend: str) -> None:
     import numpy as np
     from onnx import TensorProto, helper
 
-    import onnx_sparse
+    from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
+    from onnx_sparse.sessions.runtime import InferenceSession, get_library_path
 
-    node = helper.make_node(
-        "SegmentSum", ["data", "segment_ids", "num_segments"], ["output"], domain=onnx_sparse.DOMAIN
-    )
+    node = helper.make_node("SegmentSum", ["data", "segment_ids", "num_segments"], ["output"], domain=DOMAIN)
     graph = helper.make_graph(
         [node],
         "one_node",
@@ -36,9 +35,9 @@ def main(backend: str) -> None:
         ],
         [helper.make_tensor_value_info("output", TensorProto.FLOAT, ["S"])],
     )
-    imports = [helper.make_opsetid("", 18), helper.make_opsetid(onnx_sparse.DOMAIN, onnx_sparse.OPSET_VERSION)]
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid(DOMAIN, OPSET_VERSION)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=10)
-    session = onnx_sparse.InferenceSession(model, backend=backend)
+    session = InferenceSession(model, backend=backend)
     feeds = {
         "data": np.array([1, 2, 4], np.float32),
         "segment_ids": np.array([0, 0, 1], np.int64),
@@ -47,7 +46,7 @@ def main(backend: str) -> None:
     (answer,) = session.run(None, feeds)
     if answer.dtype != np.float32 or answer.tolist() != [3, 4]:
         raise ValueError(f"SegmentSum answers {answer!r} instead of 3, 4")
-    settings = library_settings(onnx_sparse.get_library_path()) if backend == "native" else {}
+    settings = library_settings(get_library_path()) if backend == "native" else {}
     sys.stdout.write(json.dumps(settings) + "\n")
 
 

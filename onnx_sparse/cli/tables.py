@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     model = load_model(path)
     if arguments.check:
         check_files(model, path)
-    rows = [_describe(table, path) for table in tables_of(model)]
+    rows = [describe(table, path) for table in tables_of(model)]
     if arguments.json:
         output.write_json({"model": str(path), "tables": rows})
     else:
@@ -249,7 +249,8 @@ def check_files(model: ModelProto, path: Path) -> None:
             )
 
 
-def _describe(table: Table, path: Path) -> dict[str, Any]:
+def describe(table: Table, path: Path) -> dict[str, Any]:
+    """What `--json` says of a table."""
     from onnx_sparse.cli.files.external_data import location
     from onnx_sparse.cli.model_graph import type_name
     from onnx_sparse.schemas.declaration import numpy_dtype

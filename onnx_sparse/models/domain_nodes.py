@@ -18,7 +18,7 @@ from onnx import (
     numpy_helper,
 )
 
-from onnx_sparse.models.graphs import Names, element_types, graphs, subgraphs
+from onnx_sparse.models.graphs import Names, array_of, element_types, graphs, subgraphs
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType, Op
 from onnx_sparse.schemas.function_body import Known
@@ -73,7 +73,7 @@ class DomainNode:
 
     def _array(self, value: str) -> np.ndarray[Any, Any]:
         try:
-            return numpy_helper.to_array(self.constants[value])
+            return array_of(self.constants[value])
         except Exception as error:  # it raises whatever numpy does
             raise ValueError(f"{self.label}: constant {value!r} is malformed: {error}") from error
 

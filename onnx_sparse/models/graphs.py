@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from onnx_sparse.schemas.declaration import DType
 
@@ -139,3 +140,16 @@ def names_of(model: ModelProto) -> Names:
         for node in graph.node:
             taken.update((node.name, *node.input, *node.output))
     return Names(taken)
+
+
+def array_of(tensor: TensorProto) -> np.ndarray[Any, Any]:
+    """The array that a tensor is: strings as text, or as bytes where one of them is not UTF-8."""
+    if tensor.data_type != TensorProto.STRING:
+        return numpy_helper.to_array(tensor)
+    try:
+        strings: list[Any] = [string.decode() for string in tensor.string_data]
+    except UnicodeDecodeError:
+        strings = list(tensor.string_data)
+    array = np.empty(len(strings), object)
+    array[:] = strings
+    return array.reshape(tuple(tensor.dims))

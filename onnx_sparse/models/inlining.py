@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from onnx import FunctionProto, ModelProto, inliner
 
@@ -35,6 +35,23 @@ def without_calls_of_functions(model: ModelProto) -> ModelProto:
             if node.op_type in bodies and operator_name(node.op_type) in OPS:
                 node.op_type = operator_name(node.op_type)
     return inlined(copy) if calls_domain_in_functions(copy) else copy
+
+
+def with_inlined(model: ModelProto, op_types: Collection[str]) -> ModelProto:
+    """A copy in which functions are inlined if one of them has a standard operator of these types.
+
+    What cannot be inlined stays as it is.
+    """
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    functions = (function for function in model.functions if function.domain != DOMAIN)
+    if not any(not n.domain and n.op_type in op_types for f in functions for n in all_nodes(f.node)):
+        return copy
+    try:
+        return inlined(copy)
+    except ValueError:
+        copy.CopyFrom(model)
+        return copy
 
 
 def has_renamed_bodies(functions: Iterable[FunctionProto]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,6 +80,18 @@ def model_of(source: ModelSource) -> ModelProto:
     raise TypeError(
         f"a model is an onnx.ModelProto, its bytes, the path of a file or an onnx_ir.Model, not {type(source).__name__}"
     )
+
+
+@contextlib.contextmanager
+def file_of(model: ModelSource) -> Iterator[Path]:
+    """A model's file; for a model in memory, a temporary one."""
+    if isinstance(model, (str, os.PathLike)):
+        yield Path(model)
+        return
+    with tempfile.TemporaryDirectory(prefix="onnx-sparse-") as folder:
+        path = Path(folder) / "model.onnx"
+        onnx.save(model_of(model), path)
+        yield path
 
 
 def parsed_model(content: bytes) -> ModelProto:

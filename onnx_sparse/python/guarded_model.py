@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from onnx_sparse.models.canonical import canonicalize
 from onnx_sparse.models.domain_nodes import DomainNode, domain_nodes
-from onnx_sparse.models.graphs import Names, names_of
+from onnx_sparse.models.graphs import Names, graphs, names_of
 from onnx_sparse.models.inlining import without_calls_of_functions
 from onnx_sparse.models.onnx_tools import with_inferred_types
 from onnx_sparse.python.kernels import CARRIED_ATTRIBUTE, GUARDED_DOMAIN
+from onnx_sparse.python.passed_text import require_text
 from onnx_sparse.schemas import OPSET_VERSION
 from onnx_sparse.schemas.declaration import HALF_FLOATS
 
@@ -26,12 +29,14 @@ def guarded_model(model: ModelProto) -> tuple[ModelProto, str]:
 
     Raises:
         ValueError: As `onnx_sparse.canonicalize`; or an operator has no Python kernels.
+        KernelError: A constant of an operator has strings that cannot be passed on.
     """
     result = with_inferred_types(canonicalize(without_calls_of_functions(model)))
     moved = list(domain_nodes(result))
     if not moved:
         return result, ""
     result.opset_import.append(helper.make_opsetid(GUARDED_DOMAIN, OPSET_VERSION))
+    _require_text(result, moved)
     names = names_of(result)
     run_number = names.fresh("onnx_sparse_run")
     result.graph.input.append(helper.make_tensor_value_info(run_number, TensorProto.INT64, []))
@@ -50,6 +55,19 @@ def guarded_model(model: ModelProto) -> tuple[ModelProto, str]:
         node.input.append(run_number)
         node.attribute.append(helper.make_attribute(CARRIED_ATTRIBUTE, carried))
     return result, run_number
+
+
+def _require_text(model: ModelProto, found: Iterable[DomainNode]) -> None:
+    """Refuse constants of the domain's nodes with strings that would be cut or end the process."""
+    constants = {tensor.name: tensor for graph in graphs(model.graph) for tensor in graph.initializer}
+    for graph in graphs(model.graph):
+        for node in graph.node:
+            if node.op_type == "Constant" and node.attribute[0].name == "value":
+                constants[node.output[0]] = node.attribute[0].t
+    for each in found:
+        for name in each.node.input:
+            if name in constants and constants[name].data_type == TensorProto.STRING:
+                require_text(f"{each.label}: {name}", constants[name].string_data)
 
 
 def _carry_in_float32(found: DomainNode, names: Names) -> None:

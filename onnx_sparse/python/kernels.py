@@ -24,10 +24,11 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.python.guard import active_run
+from onnx_sparse.python.passed_text import require_text
 from onnx_sparse.reference import evaluate
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import HALF_FLOATS, DType, Op, dtype_name, element_type, numpy_dtype
-from onnx_sparse.schemas.validation import Dimensions, KernelError
+from onnx_sparse.schemas.validation import Dimensions
 
 #: The domain to which `onnx_sparse.InferenceSession` moves the domain's nodes.
 GUARDED_DOMAIN = "onnx_sparse.guarded"
@@ -152,25 +153,9 @@ def _assert_dtypes(op: Op, binding: Mapping[str, DType], outputs: tuple[Array, .
 
 
 def _require_text(op: Op, outputs: tuple[Array, ...]) -> None:
-    """onnxruntime-extensions ends strings at a zero byte, and the process at a byte that is not UTF-8."""
     for declared, array in zip(op.outputs, outputs, strict=True):
         if array.dtype == object:
-            for k, text in enumerate(array.reshape(-1)):
-                if "\0" in text or not _is_utf8(text):
-                    what = "a zero byte" if "\0" in text else "bytes that are not UTF-8"
-                    raise KernelError(
-                        f"{op.name}: {declared.name}: string {k} has {what}; onnxruntime-extensions cannot pass it on, "
-                        "but the native kernels can"
-                    )
-
-
-def _is_utf8(text: str) -> bool:
-    """Whether no surrogate in the text stands for a byte."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+            require_text(f"{op.name}: {declared.name}", array.reshape(-1))
 
 
 def _placeholders(

@@ -4,8 +4,10 @@
 """
 
 from onnx_sparse.reference import (
+    csv_parsing,
     embedding,
     embedding_bag,
+    encodings,
     example_parsing,
     fill,
     hashing,
@@ -14,14 +16,17 @@ from onnx_sparse.reference import (
     segment,
     sparse,
     strings,
+    tensor_messages,
     unsorted_segment,
 )
 from onnx_sparse.reference.implementation import FUNCTIONS, evaluate
 
 __all__ = [
     "FUNCTIONS",
+    "csv_parsing",
     "embedding",
     "embedding_bag",
+    "encodings",
     "evaluate",
     "example_parsing",
     "fill",
@@ -31,5 +36,6 @@ __all__ = [
     "segment",
     "sparse",
     "strings",
+    "tensor_messages",
     "unsorted_segment",
 ]

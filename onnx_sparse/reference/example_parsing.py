@@ -10,7 +10,7 @@ import numpy as np
 from onnx_sparse.reference import example_messages as messages
 from onnx_sparse.reference.implementation import Array, implements
 from onnx_sparse.reference.requirements import require_allocatable
-from onnx_sparse.reference.string_tensor import bytes_of, text_of
+from onnx_sparse.reference.string_tensor import bytes_of, shown, text_of
 from onnx_sparse.schemas import example_parsing as declarations
 from onnx_sparse.schemas.declaration import dtype_name, numpy_dtype
 from onnx_sparse.schemas.validation import KernelError
@@ -57,7 +57,7 @@ def parse_example(
     for b, message in enumerate(bytes_of(serialized)):
         found = _features(b, message)
         for f, name in enumerate(names):
-            where = f"serialized[{b}], feature '{_shown(name)}'"
+            where = f"serialized[{b}], feature {shown(name)}"
             feature = _last(found.get(name, []), unset_is_empty[f], where)
             if feature is not None:
                 values = _values(feature, int(types[f]), where)
@@ -115,7 +115,7 @@ def parse_sequence_example(
         except messages.Malformed:
             raise KernelError(f"serialized[{b}] is not a tf.SequenceExample") from None
         for f, (name, in_list) in enumerate(zip(names, in_lists.tolist(), strict=True)):
-            where = f"serialized[{b}], feature{' list' * in_list} '{_shown(name)}'"
+            where = f"serialized[{b}], feature{' list' * in_list} {shown(name)}"
             content = entries.get((in_list, name))
             if content is None and required[f]:
                 raise KernelError(f"{where} is missing; it is required")
@@ -149,16 +149,12 @@ def _lists(content: bytes, dtype: int, size: int, in_list: bool, where: str) -> 
         found.append(_array(values, dtype))
 
 
-def _shown(name: bytes) -> str:
-    return "".join(chr(byte) if 0x20 <= byte < 0x7F else "?" for byte in name)
-
-
 def _check_features(names: Sequence[bytes], types: Array, maps: Array) -> None:
     """Whether types are known, and names are distinct in each of the message's maps."""
     first: dict[tuple[bytes, bool], int] = {}
     for f, key in enumerate(zip(names, maps.tolist(), strict=True)):
         if first.setdefault(key, f) != f:
-            raise KernelError(f"keys[{f}] = '{_shown(key[0])}' is also keys[{first[key]}]")
+            raise KernelError(f"keys[{f}] = {shown(key[0])} is also keys[{first[key]}]")
     for f, dtype in enumerate(types):
         if dtype not in declarations.LISTS:
             raise KernelError(f"types[{f}] = {dtype} is neither 1 (float), 7 (int64) nor 8 (string)")

@@ -74,6 +74,10 @@ def _check(op: Op, inputs: Sequence[Any], attributes: dict[str, str]) -> list[Ar
 
 
 def _array(value: Any) -> Array:
-    """An input as an array; numpy's fixed-width strings become objects."""
+    """An input as an array; numpy's fixed-width strings become objects, and its void, which holds bytes, too."""
     array = np.asarray(value)
+    if array.dtype.type is np.void:
+        strings = np.empty(array.shape, object)
+        strings.reshape(-1)[:] = [item.tobytes() for item in array.reshape(-1)]
+        return strings
     return array.astype(object) if array.dtype.kind == "U" else array

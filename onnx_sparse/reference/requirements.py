@@ -31,7 +31,7 @@ def require_in_range(
             return
         at = _first(wrong)
         at = at if column is None else (*at, column)
-        raise KernelError(f"{_element(name, at)} = {values[at]} is out of range [{low}, {high})")
+        raise KernelError(f"{element_name(name, at)} = {values[at]} is out of range [{low}, {high})")
 
 
 def require_sorted(name: str, ids: Array, *, where: Array | None = None) -> None:
@@ -109,6 +109,6 @@ def _first(condition: Array) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(int(condition.argmax()), condition.shape))
 
 
-def _element(name: str, position: tuple[int, ...]) -> str:
+def element_name(name: str, position: tuple[int, ...]) -> str:
     """An element as messages write it: `indices[3,0]`."""
     return f"{name}[{','.join(map(str, position))}]" if position else name

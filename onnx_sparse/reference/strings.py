@@ -24,11 +24,20 @@ _FLAGS = {"SPACE": " ", "PLUS": "+", "HASH": "#"}
 
 
 @implements(declarations.RAGGED_STRING_SPLIT)
-def ragged_string_split(strings: Array, separator: Array, max_splits: Array) -> tuple[Array, Array]:
+def ragged_string_split(
+    strings: Array, separator: Array, max_splits: Array, *, empty_separator: str = "WHITESPACE"
+) -> tuple[Array, Array]:
     """The pieces of strings [N], and their row splits; see the semantics of RaggedStringSplit."""
     (by,), limit = bytes_of(separator), int(max_splits)
-    pieces = [_pieces(string, by, limit) for string in bytes_of(strings)]
-    return _ragged(pieces)
+    if not by and empty_separator == "BYTES":
+        return _ragged([_single_bytes(string, limit) for string in bytes_of(strings)])
+    return _ragged([_pieces(string, by, limit) for string in bytes_of(strings)])
+
+
+def _single_bytes(string: bytes, limit: int) -> list[bytes]:
+    single = len(string) if limit < 0 else min(limit, len(string))
+    rest = [string[single:]] if single < len(string) else []
+    return [*(string[k : k + 1] for k in range(single)), *rest]
 
 
 def _pieces(string: bytes, separator: bytes, limit: int) -> list[bytes]:

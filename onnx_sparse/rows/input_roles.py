@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
-from onnx_sparse.models.graphs import graphs
+from onnx_sparse.models.graphs import array_of, graphs
 from onnx_sparse.rows.tf_examples import ParsedFeature, merged
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import shape_items
@@ -180,7 +180,7 @@ class _Trace:
             tensor.name: list(tensor.dims) for inner in graphs(graph) for tensor in inner.initializer
         }
         self._scalars: dict[str, int] = {
-            tensor.name: numpy_helper.to_array(tensor).item()
+            tensor.name: array_of(tensor).item()
             for inner in graphs(graph)
             for tensor in inner.initializer
             if not tensor.dims and tensor.data_type in (TensorProto.INT32, TensorProto.INT64)
@@ -287,7 +287,7 @@ class _Trace:
             return None
         if tensor.data_type == TensorProto.STRING:
             return list(tensor.string_data)
-        elements: list[Any] = numpy_helper.to_array(tensor).tolist()
+        elements: list[Any] = array_of(tensor).tolist()
         return elements
 
     def rows(self, table: str, axis: int = 0) -> int | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.html import html_table
 from onnx_sparse.models.model_files import model_of, read_model
 from onnx_sparse.rows.columns import Array, RowError, row_splits, rows_of, triple_of_rows, triple_of_tensor, typed
 from onnx_sparse.rows.example_arrays import example_array
@@ -68,6 +69,16 @@ class Features(Mapping[str, Feature]):
 
     def __len__(self) -> int:
         return len(self._features)
+
+    def __repr__(self) -> str:
+        return f"Features({', '.join(f'{name}: {feature.kind}' for name, feature in self.items())})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [name, feature.kind, ", ".join(f"{role}: {input_name}" for role, input_name in feature.inputs.items())]
+            for name, feature in self.items()
+        ]
+        return html_table(["feature", "kind", "inputs"], rows)
 
     def feeds(self, columns: Mapping[str, Any]) -> dict[str, Array]:
         """The inputs of a run.

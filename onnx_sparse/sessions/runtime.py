@@ -5,19 +5,19 @@ from __future__ import annotations
 import errno
 import io
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 import onnxruntime as ort
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 from onnx.external_data_helper import uses_external_data
 
+from onnx_sparse.installation import reinstall_command
 from onnx_sparse.models.domain_nodes import refuse_illegal_attributes, refuse_later_opset
 from onnx_sparse.models.graphs import all_tensors
 from onnx_sparse.models.inlining import calls_domain_in_functions, has_renamed_bodies, without_calls_of_functions
@@ -34,9 +34,11 @@ from onnx_sparse.models.model_files import (
 from onnx_sparse.native.errors import kernel_error_message, raise_kernel_error
 from onnx_sparse.native.location import library_path
 from onnx_sparse.python.guard import Run
-from onnx_sparse.sessions import bfloat16, pending_callbacks
+from onnx_sparse.python.passed_text import require_text
+from onnx_sparse.sessions import bfloat16, display, pending_callbacks, string_values
 from onnx_sparse.sessions.onnxruntime_packages import installation_problem
 from onnx_sparse.sessions.random_access import data_files, expect_random_reads
+from onnx_sparse.sessions.start_errors import FOLDER_ENTRY, NO_FOLDER, config_entry, errors_explained
 
 if _problem := installation_problem():
     if not hasattr(ort, "InferenceSession"):
@@ -55,15 +57,18 @@ _T = TypeVar("_T")
 #: The backends that `backend=` takes besides "auto".
 BACKENDS = ("native", "python")
 
+#: What is said where no native library is there.
+SLOW_KERNELS = (
+    "this installation has no native kernels, and the Python kernels are many times slower. Install a C++17 compiler, "
+    f"then run: {reinstall_command()}"
+)
+
 #: The entry of session options that says which backend they hold; ONNX Runtime ignores entries it does not know.
 _BACKEND_ENTRY = "onnx_sparse.backend"
 #: The entry that says that they hold the tensors of a large model, which ONNX Runtime then requires of every model.
 _TENSORS_ENTRY = "onnx_sparse.tensors"
-#: The entry with the folder of a model's external data, and the one that says that it is of this class, not the caller.
-_FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
+#: The entry that says that the folder of external data is of this class, not of the caller.
 _OUR_FOLDER_ENTRY = "onnx_sparse.folder"
-#: A folder that is nowhere, for external data of a model in memory: a file cannot hold a folder.
-_NO_FOLDER = os.path.join(os.path.abspath(__file__), "no_folder")
 
 
 def get_library_path() -> str:
@@ -105,7 +110,7 @@ def register(session_options: ort.SessionOptions, backend: str = "auto") -> None
         FileNotFoundError: The native backend is asked for and not installed.
     """
     wanted = _resolve(backend)
-    held = _config_entry(session_options, _BACKEND_ENTRY)
+    held = config_entry(session_options, _BACKEND_ENTRY)
     if held == wanted or (held and backend == "auto"):
         return
     if held:
@@ -207,10 +212,11 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
                 raise ValueError("random_access needs tables in a file next to the model: pass the model's path")
             files = data_files(given)
         options = ort.SessionOptions() if sess_options is None else sess_options
-        if _config_entry(options, _TENSORS_ENTRY):
+        if config_entry(options, _TENSORS_ENTRY):
             raise ValueError("these session options hold the tensors of a large model; another session needs new ones")
         register(options, backend)
-        is_native = _config_entry(options, _BACKEND_ENTRY) == "native"
+        self._backend = config_entry(options, _BACKEND_ENTRY)
+        is_native = self._backend == "native"
         source = _source(given, options, is_native=is_native)
         tensors: dict[str, Any] = {}
         if isinstance(source, ModelProto):
@@ -234,7 +240,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
 
                 source, self._run_input = guarded_model(source)
             serialized = source.SerializeToString()
-        with _errors_explained(options):
+        with errors_explained(options):
             try:
                 super().__init__(serialized, options, providers, **kwargs)
             except Exception as error:
@@ -244,7 +250,15 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
                     raise
                 super().__init__(flat.SerializeToString(), options, providers, **kwargs)
         self._has_bfloat16 = bfloat16.needs_conversion(self)
+        self._string_inputs = string_values.string_inputs(self)
+        self._converts = self._has_bfloat16 or bool(self._string_inputs) or string_values.has_string_outputs(self)
         expect_random_reads(files)
+
+    def __repr__(self) -> str:
+        return display.session_text(self, self._backend)
+
+    def _repr_html_(self) -> str:
+        return display.session_html(self, self._backend)
 
     def __reduce__(self) -> Any:
         if self._opened_with is None:
@@ -268,19 +282,42 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
 
     @_raises_kernel_errors
     def run(self, output_names: Sequence[str] | None, input_feed: Any, run_options: Any = None) -> Any:
-        """As ONNX Runtime's, with bfloat16 arrays of ml_dtypes.
+        """As ONNX Runtime's, with bfloat16 arrays of ml_dtypes, and strings of any bytes.
+
+        Strings are text or bytes. An output with a string that is not UTF-8 is an array of bytes objects.
 
         Raises:
             KernelError: The input violates an operator's semantics.
         """
-        if self._has_bfloat16:
-            feed = {name: bfloat16.to_ort_value(value) for name, value in input_feed.items()}
-            names = output_names or [output.name for output in self.get_outputs()]
-            return bfloat16.to_numpy(self.run_with_ort_values(names, feed, run_options))
+        if self._converts:
+            return self._run_converted(output_names, self._with_text(input_feed), run_options)
+        return self._run_arrays(output_names, input_feed, run_options)
+
+    def _run_arrays(self, output_names: Sequence[str] | None, input_feed: Any, run_options: Any) -> Any:
         if self._run_input:
             with self._run(run_options) as (options, number):
                 return super().run(output_names, {**input_feed, self._run_input: number}, options)
         return super().run(output_names, input_feed, run_options)
+
+    def _with_text(self, input_feed: Any) -> dict[str, Any]:
+        """The feed with bytes as text, where they are UTF-8."""
+        feed = {name: string_values.as_text(v) if name in self._string_inputs else v for name, v in input_feed.items()}
+        if self._run_input:
+            for name in self._string_inputs & feed.keys():
+                require_text(name, string_values.strings_of(feed[name]))
+        return feed
+
+    def _run_converted(self, output_names: Sequence[str] | None, feed: dict[str, Any], run_options: Any) -> Any:
+        """A run with values that ONNX Runtime's Python binding does not take or give."""
+        if not self._has_bfloat16 and all(map(string_values.is_text, feed.values())):
+            try:
+                return self._run_arrays(output_names, feed, run_options)
+            except UnicodeError:  # text with a surrogate, or an output that is not UTF-8
+                if self._run_input:
+                    raise
+        names = output_names or [output.name for output in self.get_outputs()]
+        values = {name: bfloat16.to_ort_value(value) for name, value in feed.items()}
+        return [array_of_value(value) for value in self.run_with_ort_values(names, values, run_options)]
 
     @_raises_kernel_errors
     def run_with_ort_values(self, output_names: Any, input_dict_ort_values: Any, run_options: Any = None) -> Any:
@@ -331,7 +368,10 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         """
         run = Run(run_options) if self._run_input else None
         number = {self._run_input: np.array(run.number)} if run else {}
-        feed = [{**input_feed, **number}]  # ONNX Runtime 1.21 does not keep the arrays that it reads
+        given = self._with_text(input_feed) if self._string_inputs else input_feed
+        if self._string_inputs:
+            string_values.require_takeable(given)
+        feed = [{**given, **number}]  # ONNX Runtime 1.21 does not keep the arrays that it reads
 
         def finish(results: Any, data: Any, error: str) -> None:
             feed.clear()
@@ -363,6 +403,13 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
             yield run.options, np.array(run.number)
 
 
+def array_of_value(value: ort.OrtValue) -> Any:
+    """A value as an array: bfloat16 of ml_dtypes, and strings as bytes where one of them is not UTF-8."""
+    if value.element_type() == TensorProto.BFLOAT16:
+        return bfloat16.to_numpy(value)
+    return string_values.to_numpy(value, partial(InferenceSession, backend="native"))
+
+
 def _opened_again(
     kind: type[InferenceSession], origin: str | bytes, providers: Any, options: dict[str, Any]
 ) -> InferenceSession:
@@ -371,20 +418,19 @@ def _opened_again(
 
 def _resolve(backend: str) -> str:
     if backend == "auto":
-        return available_backends()[0]
+        chosen = available_backends()[0]
+        if chosen != "native":
+            _warn_of_slow_kernels()
+        return chosen
     if backend not in BACKENDS:
         raise ValueError(f"backend {backend!r} is not one of auto, {', '.join(BACKENDS)}")
     return backend
 
 
-def _config_entry(options: ort.SessionOptions, key: str) -> str:
-    try:
-        return str(options.get_session_config_entry(key))
-    except RuntimeError:  # there is no such entry
-        return ""
-    except AttributeError:
-        kind = type(options).__name__
-        raise TypeError(f"session options are an onnxruntime.SessionOptions, not {kind}") from None
+@cache
+def _warn_of_slow_kernels() -> None:
+    """Warn, once in a process; who asks for the Python kernels by name knows."""
+    warnings.warn(SLOW_KERNELS, RuntimeWarning, stacklevel=4)
 
 
 def _source(
@@ -425,57 +471,27 @@ def _source(
     if external is not None and not _callers_folder(options):
         # The options may hold the data, which they do not tell. ONNX Runtime would take what lies in the current
         # directory.
-        for entry in (_FOLDER_ENTRY, _OUR_FOLDER_ENTRY):
-            options.add_session_config_entry(entry, _NO_FOLDER)
+        for entry in (FOLDER_ENTRY, _OUR_FOLDER_ENTRY):
+            options.add_session_config_entry(entry, NO_FOLDER)
     return model if is_native and not has_renamed_bodies(proto.functions) else proto
 
 
 def _callers_folder(options: ort.SessionOptions) -> str:
     """The folder of external data that the caller has named, "" when none."""
-    folder = _config_entry(options, _FOLDER_ENTRY)
-    return "" if folder == _config_entry(options, _OUR_FOLDER_ENTRY) else folder
+    folder = config_entry(options, FOLDER_ENTRY)
+    return "" if folder == config_entry(options, _OUR_FOLDER_ENTRY) else folder
 
 
 def _take_external_data_from(folder: Path, options: ort.SessionOptions) -> None:
     """Tell ONNX Runtime the folder, which it does not know from a model in memory, unless the caller has."""
-    if _callers_folder(options) or _config_entry(options, _FOLDER_ENTRY) == str(folder):
+    if _callers_folder(options) or config_entry(options, FOLDER_ENTRY) == str(folder):
         return  # it complains on stderr about an entry that is set again
     try:
         str(folder).encode()
     except UnicodeEncodeError:
         raise ValueError(f"{folder}: ONNX Runtime finds external data only in folders whose names are UTF-8") from None
-    for entry in (_FOLDER_ENTRY, _OUR_FOLDER_ENTRY):
+    for entry in (FOLDER_ENTRY, _OUR_FOLDER_ENTRY):
         options.add_session_config_entry(entry, str(folder))
-
-
-@contextmanager
-def _errors_explained(options: ort.SessionOptions) -> Iterator[None]:
-    """Raise errors at the start of a session in the words of their causes."""
-    try:
-        yield
-    except Exception as error:
-        raise_kernel_error(error)
-        if _config_entry(options, _FOLDER_ENTRY) == _NO_FOLDER and _NO_FOLDER in str(error):
-            raise ValueError(
-                "tensors of this model have their data in another file, and a model in memory has no folder: give the "
-                "model's path, load the data into it (onnx.load_external_data_for_model), add them to the session "
-                f"options (add_external_initializers), or name their folder in the session option {_FOLDER_ENTRY}"
-            ) from error
-        for symptom, library in (
-            ("Conflicting with a registered kernel", "the library of onnxruntime-extensions"),
-            ("Domain already set in registry", "a library with the domain's kernels"),
-        ):
-            if symptom in str(error):
-                if "onnx_sparse.python.kernels" in sys.modules and "Domain" in symptom:
-                    raise ValueError(
-                        "these session options had a library with the domain's kernels registered already; the Python "
-                        "backend was used in this process, so that the library of onnxruntime-extensions is one, too: "
-                        'use backend="python", or register onnxruntime-extensions in a process without that backend'
-                    ) from error
-                raise ValueError(
-                    f"these session options had {library} registered already; onnx_sparse registers it itself"
-                ) from error
-        raise
 
 
 def _without_functions(source: str | bytes | ModelProto, options: ort.SessionOptions) -> ModelProto | None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.states import METADATA_KEY, State, read_states
-from onnx_sparse.sessions.bfloat16 import to_numpy, to_ort_value
+from onnx_sparse.sessions.bfloat16 import to_ort_value
+from onnx_sparse.sessions.runtime import array_of_value
 
 if TYPE_CHECKING:
     import onnxruntime as ort
@@ -63,7 +64,7 @@ class StatefulSession:
 
     def get_states(self) -> dict[str, Array]:
         """The values of the states that the next run begins with, by name."""
-        values = to_numpy([self._values[s.past] for s in self.states])
+        values = [array_of_value(self._values[s.past]) for s in self.states]
         return {s.name: value for s, value in zip(self.states, values, strict=True)}
 
     def set_states(self, values: Mapping[str, Array]) -> None:
@@ -99,7 +100,7 @@ class StatefulSession:
         feed = {name: to_ort_value(value) for name, value in input_feed.items()} | self._values
         results = self._session.run_with_ort_values([*wanted, *presents], feed, run_options)
         self._values = {s.past: value for s, value in zip(self.states, results[len(wanted) :], strict=True)}
-        return to_numpy(results[: len(wanted)])
+        return [array_of_value(value) for value in results[: len(wanted)]]
 
 
 def _dtype(text: str) -> np.dtype[Any]:

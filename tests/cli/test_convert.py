@@ -10,9 +10,9 @@ import pytest
 from fused_models import LOST_ROWS, SCATTERED_ROWS
 from onnx import TensorProto
 
-import onnx_sparse
 from onnx_sparse.cli.files import model_file
 from onnx_sparse.converters import tensorflow
+from onnx_sparse.installation import install_command
 
 
 class TestFromOnnx:
@@ -75,7 +75,7 @@ class TestFromOnnx:
             changed.graph.node[-1].attribute[0].s = b"LOWEST"  # not ZERO
             return changed
 
-        monkeypatch.setattr(onnx_sparse, "canonicalize", wrong)
+        monkeypatch.setattr("onnx_sparse.models.canonical.canonicalize", wrong)
         assert cli("convert", segment_max, "-o", tmp_path / "out.onnx", "--verify").code == 1
         assert not (tmp_path / "out.onnx").exists()
 
@@ -233,7 +233,7 @@ class TestRefusals:
             raise ModuleNotFoundError("No module named 'tensorflow'")
 
         monkeypatch.setattr(tensorflow, "load", without_tensorflow)
-        assert refused(1, tmp_path / "m.pb").endswith("pip install 'onnx_sparse[tensorflow]'")
+        assert refused(1, tmp_path / "m.pb").endswith(install_command("tensorflow"))
 
 
 class TestOutputPath:

@@ -10,7 +10,6 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-import onnx_sparse
 from onnx_sparse.cli.convert.verification import failure
 from onnx_sparse.converters.verification.comparison import Record, Verdict
 
@@ -175,7 +174,7 @@ class TestFromTensorflow:
                     tensor.CopyFrom(onnx.numpy_helper.from_array(np.float32(7), tensor.name))
             return model
 
-        monkeypatch.setattr(onnx_sparse, "embed_functions", break_it)
+        monkeypatch.setattr("onnx_sparse.models.function_bodies.embed_functions", break_it)
         out = tmp_path / "out.onnx"
         result = cli("convert", saved_model, "-o", out, "--verify", "--portable")
         assert result.code == 1

@@ -17,7 +17,10 @@ import pytest
 
 from onnx_sparse.cli import check, main, output
 
-COMMANDS = ("convert", "run", "score", "replay", "check", "inspect", "tables", "triton", "ops", "doctor", "demo")
+COMMANDS = (
+    *("convert", "report", "run", "score", "benchmark", "replay", "check", "inspect", "tables", "triton", "ops"),
+    *("doctor", "demo", "completion"),
+)
 
 
 def start(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -60,8 +63,10 @@ def test_help_as_a_command(cli):
 def test_a_misspelled_word(cli, arguments, usage, meant):
     result = cli(*arguments)
     assert result.code == 2
-    assert result.err.startswith(f"usage: {usage} [")
-    assert result.err.endswith(f"; did you mean {meant}?\n")
+    first, second, third = result.err.splitlines()
+    assert first.startswith(f"{usage}: error: ")
+    assert second == f"  did you mean {meant}?"
+    assert third == f"  `{usage} --help` shows what it takes"
 
 
 @pytest.mark.parametrize("arguments", [["xyz"], ["inspect", "m.onnx", "--xyz"], ["inspect", "m.onnx", "more"]])
@@ -81,7 +86,8 @@ def test_version(cli):
 def test_wrong_usage_is_2(cli, arguments):
     result = cli(*arguments)
     assert result.code == 2
-    assert "usage: onnx-sparse" in result.err
+    assert re.match(r"onnx-sparse( \w+)?: error: ", result.err)
+    assert len(result.err.splitlines()) <= 3
     assert result.out == ""
 
 
@@ -400,3 +406,38 @@ def test_tables_fit_into_a_terminal(capsys, monkeypatch, note):
     assert "worst" not in " ".join(lines)
     assert ("note" in " ".join(lines)) == bool(note)
     assert sum(len(line.split(" ")[0]) for line in lines if line.startswith("tt")) == 40
+
+
+def test_a_log_has_a_line_for_each_long_stage(capsys, monkeypatch):
+    monkeypatch.setattr(output, "_LONG_STAGE", 0.1)
+    with output.progress("reading a") as tell:
+        time.sleep(0.3)
+        tell("quick")
+        tell("converting b\x1b")
+        time.sleep(0.3)
+    with output.progress("quiet", quiet=True):
+        time.sleep(0.2)
+    assert [line.partition(" ... ")[0] for line in capsys.readouterr().err.splitlines()] == [
+        "onnx-sparse: reading a",
+        "onnx-sparse: converting b\\x1b",
+    ]
+
+
+def test_a_terminal_shows_the_seconds_of_a_stage():
+    stage = output._Stage("reading a")
+    stage._begun -= 12
+    assert stage.__rich__() == "reading a ... 12 s"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_lines_of_a_summary_wrap_on_terminals_only(capsys, monkeypatch, is_terminal):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    rules = ", ".join(f"rule-{number}" for number in range(30))
+    output.labeled("rules", rules)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 3 if is_terminal else len(lines) == 1
+    if is_terminal:
+        assert max(map(len, lines)) <= 80
+    assert {line[:12].strip() for line in lines} == {"rules", ""} if is_terminal else {"rules"}
+    assert " ".join(line[12:].strip() for line in lines) == rules

@@ -16,6 +16,8 @@ import onnx
 import pytest
 from onnx import parser
 
+from onnx_sparse.installation import install_command
+
 pa = pytest.importorskip("pyarrow")
 
 import pyarrow.csv  # noqa: E402
@@ -464,7 +466,7 @@ def test_engines_that_are_not_installed(cli, model, folder, tmp_path, monkeypatc
     monkeypatch.delitem(sys.modules, f"onnx_sparse.cli.scoring_{engine}", raising=False)
     result = cli("score", model, folder, "-o", tmp_path / "out", "--engine", engine)
     assert result.code == 1
-    assert result.error == f"score --engine {engine} needs {package}: pip install 'onnx_sparse[{engine}]'"
+    assert result.error == f"score --engine {engine} needs {package}: {install_command(engine)}"
     assert not (tmp_path / "out").exists()
 
 

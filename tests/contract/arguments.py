@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+from contract.csv_records import legal_csv_inputs
+from contract.encoded_strings import legal_base64, legal_compressed, legal_raw, legal_tensor
 from contract.example_messages import legal_inputs, legal_sequence_inputs
 from hypothesis import strategies as st
 
@@ -23,6 +25,17 @@ LONG = 40
 
 #: What an optional input may be.
 OPTIONAL = ("absent", "sentinel", "given")
+
+#: What draws the inputs of operators whose strings have a syntax, by operator, for a node's attributes and types.
+DRAWN: dict[str, Callable[[np.random.Generator, Mapping[str, str], Mapping[str, int]], Arguments]] = {
+    "ParseExample": lambda random, attributes, types: legal_inputs(random),
+    "ParseSequenceExample": lambda random, attributes, types: legal_sequence_inputs(random),
+    "DecodeCSV": lambda random, attributes, types: legal_csv_inputs(random, attributes["quoting"]),
+    "DecodeBase64": lambda random, attributes, types: legal_base64(random),
+    "DecodeRaw": lambda random, attributes, types: legal_raw(random, numpy_dtype(types["T"])),
+    "DecodeCompressed": lambda random, attributes, types: legal_compressed(random, attributes["compression"]),
+    "ParseTensor": lambda random, attributes, types: legal_tensor(random, types["T"]),
+}
 
 #: The possible sizes of dimensions that are not numbers of entries.
 SIZES = {
@@ -70,6 +83,7 @@ class _Draw:
     ) -> None:
         self.draw = draw
         self.optional = optional
+        self.attributes = op.with_defaults(attributes)
         self.op = op
         self.legal = {i.name: i.legal_values(attributes) for i in op.inputs}
         self.output_shapes = [o.shape_with(op.with_defaults(attributes)) for o in op.outputs]
@@ -81,9 +95,8 @@ class _Draw:
         self.values: Arguments = {}
 
     def arguments(self) -> Arguments:
-        if any(declared.values.kind == "message" for declared in self.op.inputs):
-            is_sequence = self.op.name == "ParseSequenceExample"
-            return legal_sequence_inputs(self.random) if is_sequence else legal_inputs(self.random)
+        if self.op.name in DRAWN:
+            return DRAWN[self.op.name](self.random, self.attributes, self.binding)
         # Sizes and shapes that other inputs refer to come first.
         turns = {"size": 0, "any": 1, "flags": 2}
         for declared in sorted(self.op.inputs, key=lambda i: turns.get(self.legal[i.name].kind, 3)):
@@ -246,8 +259,12 @@ class _Draw:
                 "a-b, a\u3000c",
                 "aaba aa",
             ]
-            if any(legal.kind == "position" for legal in self.legal.values()):
-                # A part of a character is no text, which sessions in Python cannot return.
+            if self.attributes.get("empty_separator") == "BYTES":
+                words = words[:1] * 9 + words
+            if self.attributes.get("empty_separator") == "BYTES" or any(
+                legal.kind == "position" for legal in self.legal.values()
+            ):
+                # A part of a character is no text, which Python kernels cannot return.
                 words = [word for word in words if word.isascii()]
             drawn = self.random.integers(0, len(words), math.prod(shape))
             return np.array([words[k] for k in drawn], object).reshape(shape)

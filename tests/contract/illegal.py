@@ -262,10 +262,14 @@ def _a_duplicate(op: Op, declared: Input, values: Values) -> Iterator[Change]:
 def _another_element_type(op: Op, declared: Input, values: Values) -> Iterator[Change]:
     name = declared.name
 
+    known = "1 (float), 7 (int64) nor 8 (string)"
+    if op.name == "DecodeCSV":
+        known = "1 (float), 6 (int32), 7 (int64), 8 (string) nor 11 (double)"
+
     def another(draw: st.DrawFn, inputs: Arguments) -> str:
         at = _position(draw, inputs[name])
-        inputs[name][at] = value = draw(st.sampled_from([0, 6, 9, -1, HUGE]))
-        return f"{_element(name, at)} = {value} is neither 1 (float), 7 (int64) nor 8 (string)"
+        inputs[name][at] = value = draw(st.sampled_from([0, 5, 9, -1, HUGE]))
+        return f"{_element(name, at)} = {value} is neither {known}"
 
     yield Change(f"{name} not of a feature", another)
 
@@ -279,6 +283,105 @@ def _a_damaged_message(op: Op, declared: Input, values: Values) -> Iterator[Chan
         return f"{_element(name, at)} is not a {message}"
 
     yield Change(f"{name} damaged", damaged)
+
+
+def _a_damaged_record(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def damaged(draw: st.DrawFn, inputs: Arguments) -> str:
+        assume(inputs["types"].size > 0)
+        at = _position(draw, inputs[name])
+        inputs[name][at] = draw(st.sampled_from(['x"', "x\n", "x\r"])) + inputs[name][at]
+        return f"{_element(name, at)}: column 0 has a quote or a line break, and is not quoted"
+
+    yield Change(f"{name} damaged", damaged)
+
+
+def _not_increasing(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def negative(draw: st.DrawFn, inputs: Arguments) -> str:
+        assume(inputs[name].size > 0)
+        inputs[name][0] = value = -draw(st.sampled_from([1, 100]))
+        return f"{name}[0] = {value} must be >= 0"
+
+    def repeated(draw: st.DrawFn, inputs: Arguments) -> str:
+        assume(inputs[name].size > 1)
+        k = draw(st.integers(1, inputs[name].size - 1))
+        inputs[name][k] = before = inputs[name][k - 1]
+        return f"{name}[{k}] = {before} must be greater than {name}[{k - 1}] = {before}"
+
+    yield Change(f"{name} negative", negative)
+    yield Change(f"{name} twice", repeated)
+
+
+def _damaged_base64(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def damaged(draw: st.DrawFn, inputs: Arguments) -> str:
+        at = _position(draw, inputs[name])
+        inputs[name][at] = draw(st.sampled_from(["+", "/", " ", "=", "é", "A==A"])) + inputs[name][at]
+        return f"{_element(name, at)} = '"
+
+    yield Change(f"{name} not in base64", damaged)
+
+
+def _another_length(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def longer(draw: st.DrawFn, inputs: Arguments) -> str:
+        texts = inputs[name].reshape(-1)
+        assume(texts.size > 1 and inputs["fixed_length"] == -1)
+        texts[-1] += "abcdefgh"
+        return f"{len(texts[-1])} bytes but {_element(name, (0,) * inputs[name].ndim)} has {len(texts[0])}"
+
+    def no_multiple(draw: st.DrawFn, inputs: Arguments) -> str:
+        size = inputs["like"].dtype.itemsize
+        value = draw(st.sampled_from([0, -2, size + 1 if size > 1 else 0]))
+        inputs["fixed_length"] = np.array(value)
+        return f"fixed_length = {value} is not a positive multiple of {size}, the size of"
+
+    yield Change(f"{name} of different lengths", longer)
+    yield Change("fixed_length no multiple", no_multiple)
+
+
+def _damaged_stream(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def another_checksum(draw: st.DrawFn, inputs: Arguments) -> str:
+        at = _position(draw, inputs[name])
+        for place in np.ndindex(*inputs[name].shape):  # the others end as they did
+            changed = bytearray(inputs[name][place])
+            changed[-5 if inputs[name][place][:2] == b"\x1f\x8b" else -1] ^= 1
+            inputs[name][place] = bytes(changed) if place == at else inputs[name][place]
+        return f"{_element(name, at)} has damaged data of "
+
+    def cut_off(draw: st.DrawFn, inputs: Arguments) -> str:
+        at = _position(draw, inputs[name])
+        for place in np.ndindex(*inputs[name].shape):
+            inputs[name][place] = inputs[name][place][:-1]
+        return f"{_element(name, (0,) * len(at))} ends inside its data of "
+
+    yield Change(f"{name} with another checksum", another_checksum)
+    yield Change(f"{name} cut off", cut_off)
+
+
+def _damaged_tensor(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def changed(draw: st.DrawFn, inputs: Arguments, added: bytes, message: str) -> str:
+        text = inputs[name].item()
+        inputs[name] = np.array((text.encode() if isinstance(text, str) else text) + added, object)
+        return f"{name} {message}"
+
+    for what, added, message in (
+        ("cut off", b"\x2a\x05", "is not a TensorProto"),
+        ("of another type", b"\x08\x63", "has the element type number 99; "),
+        ("with a negative dimension", b"\x12\x0d\x12\x0b\x08" + b"\xff" * 9 + b"\x01", "has the shape ["),
+    ):
+        yield Change(
+            f"{name} {what}", lambda draw, inputs, added=added, message=message: changed(draw, inputs, added, message)
+        )
 
 
 def _too_many(op: Op, declared: Input, values: Values) -> Iterator[Change]:
@@ -346,6 +449,12 @@ _VALUE_CHANGES: dict[str, Callable[[Op, Input, Values], Iterator[Change]]] = {
     "distinct": _a_duplicate,
     "element_type": _another_element_type,
     "message": _a_damaged_message,
+    "csv_record": _a_damaged_record,
+    "increasing": _not_increasing,
+    "tensor_message": _damaged_tensor,
+    "base64": _damaged_base64,
+    "raw": _another_length,
+    "compressed": _damaged_stream,
     "default": _too_many,
     "row_splits": _damaged_splits,
     "position": _outside_the_string,

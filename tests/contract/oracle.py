@@ -13,7 +13,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from contract import message_oracles, text_oracles
+from contract import csv_records, encoded_strings, message_oracles, text_oracles
 from contract.expected import Array, Expected, Inputs, Oracle, elements, python_value
 
 
@@ -388,6 +388,12 @@ ORACLES: dict[str, Oracle] = {
     "UnicodeDecode": text_oracles.unicode_decode,
     "UnicodeEncode": text_oracles.unicode_encode,
     "AsString": text_oracles.as_string,
+    "DecodeCSV": csv_records.decode_csv,
+    "DecodeBase64": encoded_strings.decode_base64,
+    "EncodeBase64": encoded_strings.encode_base64,
+    "DecodeRaw": encoded_strings.decode_raw,
+    "DecodeCompressed": encoded_strings.decode_compressed,
+    "ParseTensor": encoded_strings.parse_tensor,
     "ParseExample": message_oracles.parse_example,
     "ParseSequenceExample": message_oracles.parse_sequence_example,
 }

@@ -22,6 +22,7 @@ from contract.backends import BACKENDS, REPORTING, Call
 from contract.fingerprint import fingerprint64
 from contract.siphash import siphash
 
+from onnx_sparse import KernelError
 from onnx_sparse.reference.farmhash import fingerprint64 as many_fingerprints
 from onnx_sparse.reference.siphash import siphash as many_hashes
 from onnx_sparse.schemas import OPS
@@ -134,10 +135,10 @@ def test_zero_bytes_count(backend: str) -> None:
     assert hashed(backend, ZEROS) == [fingerprint64(word.encode()) % MOST for word in ZEROS]
 
 
-def test_python_kernels_see_a_string_up_to_its_first_zero_byte() -> None:
-    """onnxruntime-extensions passes it on cut off; the semantics document this."""
-    seen = [word.partition("\0")[0] for word in ZEROS]
-    assert hashed("ORT Python", ZEROS) == [fingerprint64(word.encode()) % MOST for word in seen]
+def test_python_kernels_refuse_strings_with_zero_bytes() -> None:
+    """onnxruntime-extensions would pass them on cut off."""
+    with pytest.raises(KernelError, match=r"input: string . has a zero byte; onnxruntime-extensions cannot pass it on"):
+        hashed("ORT Python", ZEROS)
 
 
 def model_of_bytes(content: bytes) -> onnx.ModelProto:

@@ -323,7 +323,9 @@ def test_omitted_inputs_and_outputs_are_filled_in_for_the_python_kernels() -> No
 def test_operators_without_kernels_are_refused_before_a_session_starts(op: Op) -> None:
     """Their inputs would be changed on the way, or end the process."""
     names = [i.name for i in op.inputs]
-    m = one_node_model(Call.of(op, {}, {}, dict.fromkeys(names, np.zeros(0))))
+    attributes = {attribute.name: attribute.choices[0] for attribute in op.attributes}
+    types = {variable: types[0] for variable, types in op.types.items()}
+    m = one_node_model(Call.of(op, types, attributes, dict.fromkeys(names, np.zeros(0))))
     with pytest.raises(ValueError, match=r"has no Python kernels: .*; use the native kernels \(backend='native'\)"):
         InferenceSession(m, backend="python")
     with pytest.raises(Exception, match=f"onnx_sparse:{op.name}\\(-1\\) is not a registered function/op"):

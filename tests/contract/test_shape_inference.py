@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 INT64 = TensorProto.INT64
 
 #: Sizes that only the bytes of strings decide.
-DECIDED_BY_STRINGS = {("RaggedStringSplit", "M"), ("UnicodeDecode", "M")}
+DECIDED_BY_STRINGS = {("RaggedStringSplit", "M"), ("UnicodeDecode", "M"), ("DecodeRaw", "L")}
 
 
 def with_constants(m: ModelProto, inputs: Mapping[str, Array], nodes: set[str], initializers: set[str]) -> ModelProto:
@@ -86,7 +86,7 @@ def test_inferred_sizes_are_those_of_the_outputs(op: Op, data: st.DataObject) ->
         shape = shapes[output.name]
         items = shape_items(output.shape_with(attributes))
         if shape is None:
-            assert not everything_known
+            assert not everything_known or op.name == "ParseTensor"  # the rank is in the message
             continue
         assert [d if isinstance(d, int) else size for d, size in zip(shape, result.shape, strict=True)] == [
             *result.shape
@@ -94,7 +94,7 @@ def test_inferred_sizes_are_those_of_the_outputs(op: Op, data: st.DataObject) ->
         if everything_known and not any(map(is_group, items)):
             assert all(isinstance(d, int) or is_open(op, i, inputs) for d, i in zip(shape, items, strict=True)), shape
         elif everything_known:
-            assert all(isinstance(d, int) for d in shape)
+            assert sum(not isinstance(d, int) for d in shape) <= sum(is_open(op, i, inputs) for i in items), shape
 
 
 @pytest.mark.parametrize("op", [op for op in OPS.values() if any(changes(op))], ids=lambda op: op.name)
@@ -103,7 +103,7 @@ def test_illegal_constants_are_refused_or_leave_sizes_open(op: Op, data: st.Data
     binding = {v: INT64 if INT64 in types else types[0] for v, types in op.types.items()}  # changes need large numbers
     change = data.draw(st.sampled_from([*changes(op)]))
     inputs, _ = data.draw(illegal_arguments(op, binding, change))
-    assume(all(isinstance(x, str) for array in inputs.values() if array.dtype == object for x in array.flat))
+    assume(all(isinstance(x, str | bytes) for array in inputs.values() if array.dtype == object for x in array.flat))
     call = Call.of(op, binding, change.attributes, inputs)
     m = with_constants(one_node_model(call), inputs, set(inputs), set())
     with contextlib.suppress(shape_inference.InferenceError):  # and no other error

@@ -63,6 +63,12 @@ def cases() -> Iterator[Any]:
                 {"input": given, "separator": word(separator), "max_splits": limit},
                 lambda s=separator, n=limit: ragged(tf.strings.split(given, s, maxsplit=n)),
             )
+    yield case(
+        "RaggedStringSplit",
+        {"input": given, "separator": word(b""), "max_splits": -1},
+        lambda: ragged(tf.strings.bytes_split(given)),
+        {"empty_separator": "BYTES"},
+    )
     splits = np.sort(np.r_[0, np.random.default_rng(1).integers(0, len(given), 150), len(given)])
     for separator in (b"", b"\xff\0"):
         yield case(

@@ -41,7 +41,10 @@ def ragged_string_split(inputs: Inputs, attributes: Mapping[str, str]) -> dict[s
     pattern = re.escape(separator) if separator else "[ \\t-\\r]+"
     rows = []
     for text in inputs["input"]:
-        if limit == 0:
+        if not separator and attributes["empty_separator"] == "BYTES":
+            single = len(text) if limit < 0 else limit
+            rows.append([*text[:single], *([text[single:]] if text[single:] else [])])
+        elif limit == 0:
             rows.append([text])
         elif separator:
             rows.append(re.split(pattern, text, maxsplit=max(limit, 0)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +237,52 @@ def test_old_files(name: str, tmp_path: Path):
             feeds = dict(zip([value.name for value in old.graph.input], (x.numpy(), np.array(ids)), strict=True))
             want = call(x, torch.tensor(ids))
             np.testing.assert_allclose(result(new, **feeds), want.numpy(), rtol=1e-5, err_msg=f"opset {opset}")
+
+
+def in_functions(calls: int = 1, nested: bool = False, name: str = "") -> ModelProto:
+    """`added`, in a function of the model, as torch's exporters wrote their operators and modules."""
+    whole = parser.parse_model(added())
+    nodes = list(whole.graph.node)
+    for node in nodes:
+        node.name = name and f"{name}_{node.op_type}"
+    axis = onnx.helper.make_node("Constant", [], ["axis"], value_ints=[1])
+    opsets = list(whole.opset_import)
+    inner = onnx.helper.make_function(
+        "pkg.torch", "index_add", ["x", "ids", "rows"], ["output"], [axis, *nodes], opsets
+    )
+    whole.functions.append(inner)
+    whole.opset_import.add(domain="pkg.torch", version=1)
+    called = "index_add"
+    if nested:
+        opsets = list(whole.opset_import)
+        call = onnx.helper.make_node("index_add", ["x", "ids", "rows"], ["output"], domain="pkg.torch")
+        outer = onnx.helper.make_function("pkg.torch", "layer", ["x", "ids", "rows"], ["output"], [call], opsets)
+        whole.functions.append(outer)
+        called = "layer"
+    del whole.graph.node[:], whole.graph.initializer[:]
+    names = ["x", *(f"sum{k}" for k in range(1, calls)), "output"]
+    for before, after in pairwise(names):
+        whole.graph.node.add(op_type=called, domain="pkg.torch", input=[before, "ids", "rows"], output=[after])
+    onnx.checker.check_model(whole)
+    return whole
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("calls", [1, 2])
+@pytest.mark.parametrize("name", ["", "sum"])
+def test_scatters_in_functions(name: str, calls: int, nested: bool):
+    """They are found, one for each call, and repaired."""
+    model = in_functions(calls, nested, name)
+    assert len(lost_rows(model)) == calls
+    x, ids, rows = np.zeros((4, 3), np.float32), np.array([1, 3, 1]), np.ones((3, 3), np.float32)
+    whole = repaired(model, "add")
+    np.add.at(x, ids, calls * rows)
+    np.testing.assert_array_equal(result(whole, x=np.zeros_like(x), ids=ids, rows=rows), x)
+    assert not lost_rows(whole)
+
+
+def test_a_function_that_cannot_be_inlined_stays():
+    """It reads what it does not have: that is said by the checker, and nothing is said of its scatter."""
+    model = in_functions()
+    model.functions[0].node[1].input[0] = "missing"
+    assert lost_rows(model) == []

@@ -59,3 +59,25 @@ def test_rows_keep_their_order(order: str, tmp_path: Path) -> None:
     m = example_model(OPS["SparseFillEmptyRows"])
     next(n for n in m.graph.node if n.domain == onnx_sparse.DOMAIN).attribute[0].s = order.encode()
     compare(onnx_sparse.lower(m), fed, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        ("SegmentSum", ""),
+        ("SegmentMax", '<fill_mode = "ZERO">'),
+        ("UnsortedSegmentMean", ""),
+        ("UnsortedSegmentMin", ""),
+    ],
+)
+def test_many_rows(op: str, attributes: str, tmp_path: Path) -> None:
+    """These are reduced in blocks, of segments that are empty, short and long."""
+    rng = np.random.default_rng(0)
+    ids = np.sort(np.concatenate([rng.integers(0, 300, 900), np.full(200, 7)]))
+    m = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1]>
+    g (float[k, 64] rows, int64[k] ids, int64 size) => (float[s, 64] y) {{
+        y = onnx_sparse.{op} {attributes} (rows, ids, size)
+    }}""")
+    given = ids if op.startswith("Segment") else rng.permutation(ids)
+    inputs = {"rows": rng.standard_normal((len(ids), 64)).astype(np.float32), "ids": given, "size": np.array(310)}
+    compare(onnx_sparse.lower(m), inputs, tmp_path)

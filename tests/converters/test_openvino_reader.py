@@ -196,11 +196,16 @@ def test_names_with_commas() -> None:
 
 def test_a_rank_that_is_not_known(tmp_path: Path) -> None:
     """ONNX requires known ranks of inputs and outputs; OpenVINO itself does not run such a model on a CPU."""
-    net = IrBuilder()
-    x = net.layer("Parameter", "opset1", [], [("f32", None)], {"shape": "...", "element_type": "f32"}, "x", "x")
-    net.result(net.layer("ReLU", "opset1", [x], [("f32", None)]))
-    with pytest.raises(ConversionError, match=r"the rank of input 'x' is not known, .*model.reshape"):
-        convert(net.save(tmp_path))
+    attributes = {"mode": "blocks_first", "block_size": "2"}
+    for read_by in ("ReLU", "DepthToSpace"):  # the second cannot be converted without a rank
+        net = IrBuilder()
+        x = net.layer("Parameter", "opset1", [], [("f32", None)], {"shape": "...", "element_type": "f32"}, "x", "x")
+        net.result(net.layer(read_by, "opset1", [x], [("f32", None)], attributes if read_by != "ReLU" else {}))
+        with pytest.raises(ConversionError) as refused:
+            convert(net.save(tmp_path))
+        assert "1 node cannot be converted" in str(refused.value)
+        assert "its rank is not known, which ONNX demands" in str(refused.value)
+        assert "model.reshape({'x': [-1, -1]})" in str(refused.value)
 
 
 def test_an_input_without_a_type_names_the_call_that_gives_it_one(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from openvino_irs import IrBuilder
 import onnx_sparse
 from onnx_sparse.converters import ConversionError, MissingPackageError, UnknownSourceError, convert
 from onnx_sparse.converters.sources import SOURCES, source_of
+from onnx_sparse.installation import install_command
 
 DATA = Path(__file__).parents[1] / "data" / "ascend"
 
@@ -103,7 +104,7 @@ for action in (lambda: convert({str(tmp_path / "model.keras")!r}), lambda: conve
     (tmp_path / "model.pt2").write_bytes(b"PK")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
-        f'{name} {name} {name} is not installed; run: pip install "onnx_sparse[{name}]"'
+        f"{name} {name} {name} is not installed; run: {install_command(name)}"
         for name in ("tensorflow", "torch", "openvino")
     ]
     assert issubclass(MissingPackageError, ConversionError)

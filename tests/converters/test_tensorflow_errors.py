@@ -12,6 +12,8 @@ import zipfile
 import numpy as np
 import pytest
 
+from onnx_sparse.installation import install_command
+
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 h5py = pytest.importorskip("h5py")
@@ -367,7 +369,7 @@ def test_tensorflow_is_not_installed(monkeypatch, tmp_path):
         return real(name, *args)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    assert line(path) == 'tensorflow is not installed; run: pip install "onnx_sparse[tensorflow]"'
+    assert line(path) == f"tensorflow is not installed; run: {install_command('tensorflow')}"
 
 
 def test_the_package_is_imported_without_tensorflow():

@@ -277,8 +277,35 @@ def test_constants_that_end_in_zero_bytes(agree):
     agree(constants, WORDS)
 
 
-def test_constants_that_are_not_utf_8_are_refused():
-    assert "has strings that are not UTF-8" in refusal(lambda words: tf.concat([words, [b"\xff"]], 0))
+def test_single_bytes_and_constants_that_are_not_utf_8():
+    """Pieces and constants inside a graph; outputs with them are arrays of bytes."""
+
+    @of_words
+    def spelled(words):
+        pieces = tf.strings.bytes_split(words)
+        known = tf.concat([pieces.values, [b"\xff", b"\xc3\0"]], 0)
+        pairs = tf.strings.ngrams(pieces, (1, 3), separator="")
+        joined = tf.strings.reduce_join(pieces, axis=1, separator=b"\x80")
+        equal = pieces.values == b"\xe6"
+        return known, pieces.row_splits, hashed(pairs.values), pairs.row_splits, joined, equal
+
+    session = onnx_sparse.InferenceSession(convert(spelled), backend="native")
+    for words in BATCHES:
+        for got, want in zip(session.run(None, {"words": words}), spelled(tf.constant(words, tf.string)), strict=True):
+            wanted = want.numpy()
+            if wanted.dtype == object:
+                got = np.array([text if isinstance(text, bytes) else text.encode() for text in got], object)
+            np.testing.assert_array_equal(got, wanted)
+
+
+def test_words_that_are_not_utf_8_in_tables():
+    """A table of byte pieces: what is looked up may be any bytes, too."""
+    keys = tf.constant([b"\xe6", b"\x97", b"a"])
+    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, tf.range(3)), -1)
+    looked_up = of_words(lambda words: table.lookup(tf.strings.bytes_split(words).values))
+    session = onnx_sparse.InferenceSession(convert(looked_up), backend="native")
+    for words in BATCHES:
+        np.testing.assert_array_equal(session.run(None, {"words": words})[0], looked_up(tf.constant(words, tf.string)))
 
 
 VOCABULARY = ["the", "cat", "sat", "日本", "the cat", "cat sat", "a", "t", " "]

@@ -229,6 +229,31 @@ def test_sizes_that_tensorflow_demands_are_found(specs, call):
     assert record.batches >= 2
 
 
+@pytest.mark.parametrize("stride", [1, 2, 3, 7])
+def test_inputs_are_as_long_as_a_window(stride):
+    """TensorFlow answers something for inputs that are shorter by less than a stride, and ONNX Runtime refuses them."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, 4], tf.float32)])
+    def convolved(x):
+        return tf.nn.conv1d(x, tf.ones([9, 4, 2]), stride, "VALID")
+
+    (record,) = verify(convolved, convert(convolved))
+    assert record.ok, record.note
+
+
+def test_inputs_are_as_long_as_all_windows_need():
+    """Each window takes the results of those before it; TensorFlow's pooling of too few has no result, ours one."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, 4], tf.float32)])
+    def pooled(x):
+        x = tf.nn.conv1d(x, tf.ones([3, 4, 2]), 1, "VALID")
+        x = tf.nn.conv1d(tf.nn.max_pool1d(x, 3, 3, "VALID"), tf.ones([3, 2, 2]), 1, "VALID")
+        return tf.nn.avg_pool1d(x, 2, 2, "VALID")
+
+    (record,) = verify(pooled, convert(pooled))
+    assert record.ok, record.note
+
+
 def test_a_function_that_tensorflow_never_runs():
     def refuse(x):
         with tf.control_dependencies([tf.debugging.Assert(tf.reduce_sum(x) > 1e30, ["never"])]):
@@ -374,6 +399,20 @@ class TestIntendedDifferences:
         (record,) = verify(highest, convert(highest), feeds=feeds)
         assert record.ok
         assert record.note.startswith("by design: NaN propagates")
+
+    @pytest.mark.parametrize("padding", ["valid", "same"])
+    @pytest.mark.parametrize("axes", [1, 2, 3])
+    def test_a_convolution_of_no_rows(self, axes, padding):
+        """With oneDNN, TensorFlow's result has the shape of the input there: whole models were refused for it."""
+        convolution = {1: tf.nn.conv1d, 2: tf.nn.conv2d, 3: tf.nn.conv3d}[axes]
+
+        @tf.function(input_signature=[tf.TensorSpec([None] * (axes + 1) + [4], tf.float32)])
+        def convolved(x):
+            strides = [1] * (axes + 2) if axes == 3 else 2
+            return convolution(x, tf.ones([3] * axes + [4, 2]), strides, padding.upper())
+
+        (record,) = verify(convolved, convert(convolved))
+        assert record.ok, record.note
 
     def test_nan_that_no_operator_explains(self):
         doubled = tf.function(lambda x: x * 2.0, input_signature=[tf.TensorSpec([2], name="x")])

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
+from random_parsing import PARTITIONS, outcome
 
 from onnx_sparse.converters.onnx.verify import verify
+from onnx_sparse.converters.tensorflow.verify import Running, isolated
 from onnx_sparse.converters.verification.comparison import TOLERANCES, Verdict
 from onnx_sparse.converters.verification.constraints import find_constraints
 from onnx_sparse.converters.verification.dataflow import Origin
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
+from onnx_sparse.converters.verification.isolation import CAN_FORK, EndedError
 from onnx_sparse.converters.verification.verify import example_inputs
 
 FLOAT, INT64, STRING, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING, TensorProto.BOOL
@@ -163,11 +168,38 @@ class TestDifferencesThatAreExplained:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["RowLengths", "RowSplits", "RowStarts", "RowLimits", "UniformRowLength"])
-def test_messages_whose_features_form_rows(kind, tmp_path: Path):
+@pytest.mark.parametrize(
+    "kinds", [*((kind,) for kind in PARTITIONS), ("ValueRowIds", "UniformRowLength")], ids="+".join
+)
+def test_messages_whose_features_form_rows(kinds, tmp_path: Path):
     pytest.importorskip("tensorflow")
-    from random_parsing import outcome
+    verdicts = [outcome(seed, tmp_path, kinds) for seed in range(3, 5)]
+    assert [verdict for verdict, _ in verdicts] == ["ok", "ok"], verdicts
 
-    verdicts = [outcome(seed, tmp_path, (kind,)) for seed in range(3, 6)]
-    assert {verdict for verdict, _ in verdicts} <= {"ok", "refused"}, verdicts
-    assert "ok" in {verdict for verdict, _ in verdicts}
+
+@pytest.mark.skipif(not CAN_FORK, reason="processes are forked on Linux only")
+class TestAProgramOfItsOwn:
+    """TensorFlow runs in another process where this one has not imported it."""
+
+    class Source:
+        def __init__(self, run):
+            self.run = run
+
+    @pytest.fixture(autouse=True)
+    def without_tensorflow(self, monkeypatch):
+        monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+
+    def test_inputs_that_end_it_are_refused(self):
+        with isolated(self.Source(lambda feeds: os.abort())) as run:
+            refused = Running(run, IntendedDifferences())
+            with pytest.raises(EndedError) as ended:
+                refused.run({})
+        assert "SIGABRT" in str(refused.refusal(ended.value))
+
+    def test_its_errors_come_over_as_text(self):
+        def refuse(feeds):
+            raise ZeroDivisionError("{{node here}} no")
+
+        with isolated(self.Source(refuse)) as run, pytest.raises(RuntimeError, match="node here") as error:
+            run({})
+        assert Running(run, IntendedDifferences()).refusal(error.value).place == "here"

@@ -1,4 +1,4 @@
-"""The servers in `examples`, called as their clients call them: each request gets the answer of a run of its own."""
+"""The servers in `examples` and `onnx-sparse serve`, called by Triton's client: answers are those of single runs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from serving_client import Server, serving
 from test_batching import model
 
 import onnx_sparse
@@ -81,9 +82,8 @@ def served(command: list[str], path: Path, port: int, writes: str = "") -> Itera
             assert process.poll() is None
             assert time.monotonic() - begun < PATIENCE
             try:
-                # Ray's own server has no health of the protocol, and refuses a GET of the model.
                 status = httpx.get(f"http://127.0.0.1:{port}/v2/health/ready").status_code
-                if status in (200, 400) and path.with_name(writes or path.name).exists():
+                if status == 200 and path.with_name(writes or path.name).exists():
                     break
             except httpx.TransportError:
                 pass
@@ -100,6 +100,17 @@ def fastapi(path: Path) -> Iterator[str]:
         pytest.importorskip(package)
     port = unused_port()
     yield from served(["-m", "uvicorn", "serve_fastapi:app", "--port", str(port), "--log-level", "warning"], path, port)
+
+
+@pytest.fixture(scope="module")
+def command(path: Path) -> Iterator[Server]:
+    with serving(path) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def serve(command: Server) -> str:
+    return command.http
 
 
 _IN_RAY = """
@@ -148,7 +159,7 @@ async def infer_all(address: str, requests: list[dict[str, np.ndarray]]) -> list
         return await asyncio.gather(*(infer(server, arrays) for arrays in requests))
 
 
-@pytest.mark.parametrize("server", ["fastapi", "ray"])
+@pytest.mark.parametrize("server", ["fastapi", "ray", "serve"])
 def test_concurrent_requests(server, request, session):
     """Good ones and bad ones."""
     address = request.getfixturevalue(server)
@@ -170,9 +181,12 @@ def test_concurrent_requests(server, request, session):
             assert got[output.name].tolist() == array.tolist()
 
 
-def test_what_a_client_asks_about(fastapi, session):
+@pytest.mark.parametrize("server", ["fastapi", "serve"])
+def test_what_a_client_asks_about(server, request, session):
+    address = request.getfixturevalue(server)
+
     async def ask() -> None:
-        async with client.InferenceServerClient(fastapi) as server:
+        async with client.InferenceServerClient(address) as server:
             assert await server.is_server_live()
             assert await server.is_server_ready()
             assert await server.is_model_ready("baskets")
@@ -344,3 +358,37 @@ def test_a_handle_of_ray_serve(ray, path, session):
     with np.load(path.with_name("answer.npz")) as answer:
         for output, array in zip(session.get_outputs(), session.run(None, handed_over(session)), strict=True):
             assert answer[output.name].tolist() == array.tolist()
+
+
+def test_health_of_ray_serve(ray):
+    for where in ("v2/health/live", "v2/health/ready", "v2/models/baskets/ready"):
+        assert httpx.get(f"http://{ray}/{where}").status_code == 200
+    assert httpx.get(f"http://{ray}/v2/models/baskets").json()["inputs"][0]["name"] == "items_i"
+    missing = httpx.get(f"http://{ray}/v2/models/other")
+    assert (missing.status_code, missing.json()["error"]) == (
+        404, "there is no /v2/models/other; there is /v2/models/baskets",
+    )  # fmt: skip
+
+
+def test_grpc_of_the_command(command, session):
+    """Triton's own messages fit ours."""
+    grpc_client = pytest.importorskip("tritonclient.grpc")
+    arrays = feeds(np.random.default_rng(3), onnx_sparse.features(session))
+    inputs = []
+    for name, array in arrays.items():
+        inputs.append(grpc_client.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype)))
+        inputs[-1].set_data_from_numpy(array)
+    server = grpc_client.InferenceServerClient(command.grpc)
+    assert server.is_server_live()
+    assert server.is_server_ready()
+    assert server.is_model_ready("baskets")
+    assert server.get_server_metadata().name == "onnx_sparse"
+    described = server.get_model_metadata("baskets")
+    assert [value.name for value in described.outputs] == [value.name for value in session.get_outputs()]
+    asked = [grpc_client.InferRequestedOutput(value.name) for value in session.get_outputs()]
+    result = server.infer("baskets", inputs, outputs=asked, request_id="7")
+    assert result.get_response().id == "7"
+    for output, expected in zip(session.get_outputs(), session.run(None, arrays), strict=True):
+        assert result.as_numpy(output.name).tolist() == expected.tolist()
+    with pytest.raises(InferenceServerException, match="there is no model 'other'"):
+        server.infer("other", inputs)

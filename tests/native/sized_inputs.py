@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import functools
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from contract.example_messages import INT64, STRING, entry, feature, field, message
+from contract.example_messages import INT64, STRING, entry, feature, field, message, varint
 from native.sessions import Array
 
 import onnx_sparse
 from onnx_sparse.schemas import OPS
+from onnx_sparse.schemas.csv_parsing import FAMILY as CSV
+from onnx_sparse.schemas.encodings import FAMILY as ENCODINGS
 from onnx_sparse.schemas.strings import FAMILY as TEXT
 
 Inputs = dict[str, Array]
@@ -121,6 +124,46 @@ def text(op: str, count: int, length: int) -> Inputs:
     return inputs[op]
 
 
+def encoded(op: str, count: int, length: int) -> Inputs:
+    """So many strings of about that length; of ParseTensor one, with so many numbers."""
+    words = functools.partial(np.full, count)
+    numbers = count * length
+    message = b"\x08\x09\x12" + _shape([numbers]) + field(0x52, b"\x07" * numbers)
+    stream = zlib.compress(bytes(length))
+    none = {f"{name}_defaults": np.zeros(0, name) for name in ("int32", "int64")}
+    csv = {
+        "records": words(f"a{'a' * length},7", object),
+        "types": np.array([STRING, INT64]),
+        "required": np.ones(2, bool),
+        "float_defaults": np.zeros(0, np.float32),
+        **none,
+        "string_defaults": np.zeros(0, object),
+        "double_defaults": np.zeros(0),
+        "delimiter": np.array(",", object),
+        "na_value": np.array("", object),
+        "columns": np.zeros(0, np.int64),
+    }
+    inputs: dict[str, Inputs] = {
+        "DecodeCSV": csv,
+        "DecodeBase64": {"input": words("YWJj" * (length // 4), object)},
+        "EncodeBase64": {"input": words("a" * length, object)},
+        "DecodeRaw": {
+            "input": words("a" * 8 * (length // 8), object),
+            "fixed_length": np.array(-1),
+            "like": np.array(0),
+        },
+        "DecodeCompressed": {"input": np.array([np.void(stream)] * count, f"V{len(stream)}")},
+        "ParseTensor": {"serialized": np.array(np.void(message)), "like": np.array(0)},
+    }
+    return inputs[op]
+
+
+def _shape(sizes: list[int]) -> bytes:
+    """A TensorShapeProto with its length."""
+    dims = b"".join(field(0x12, b"\x08" + varint(size)) for size in sizes)
+    return varint(len(dims)) + dims
+
+
 def parsed(features: int, messages: int, length: int) -> Inputs:
     """Features of one value, some of them missing, and a list."""
     entries = [entry(b"%d" % f, feature(INT64, [b"\1"])) for f in range(features) if f % 3]
@@ -192,15 +235,18 @@ def cases() -> Iterator[Any]:
             made.append(("", 2, functools.partial(strings, op)))
         elif any(op == declared.name for declared in TEXT.ops):
             made.append(("", 2, functools.partial(text, op)))
+        elif any(op == declared.name for declared in (*CSV.ops, *ENCODINGS.ops)):
+            made.append(("", 2, functools.partial(encoded, op)))
         elif op == "ParseExample":
             made.append(("", 3, parsed))
         elif op == "ParseSequenceExample":
             made.append(("", 3, sequences))
         else:
             made.append(("", 2, filled))
+        needed = {"compression": "ZLIB"} if op == "DecodeCompressed" else {}
         for name, count, inputs in made:
             for grown in range(count):
-                yield pytest.param(op, {}, count, grown, inputs, id=f"{op} {name} size {grown}")
+                yield pytest.param(op, needed, count, grown, inputs, id=f"{op} {name} size {grown}")
     for dtype in ("int8", "float32"):
         for grown in range(3):
             shuffled = functools.partial(shuffled_entries, dtype=dtype)

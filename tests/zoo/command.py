@@ -32,8 +32,8 @@ class Outcome:
     Attributes:
         name: The model.
         environment: The environment it was built in.
-        outcome: "equal", "rounding" (differs as float32 must), "refused" (by the converter), "not built" (by its
-            package), or "wrong".
+        outcome: "equal", "rounding" (differs as float32 must), "random" (of which types and shapes are equal),
+            "refused" (by the converter), "torch.export refuses", "not built" (by its package), or "wrong".
         batches: By kind of batch: "equal", "differs", "fails", or that the source refuses it.
         notes: What went wrong, or the converter's reason.
         nodes: The number of ONNX nodes.

@@ -1,4 +1,4 @@
-"""The models of the zoos: each module of `zoo.models` and of `zoo.irs` declares those of one package."""
+"""The models of the zoos: each module of `models`, `irs` and `torch_modules` declares those of one package."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Entry:
     Attributes:
         name: The package and the model, `"deepctr/DeepFM"`.
         environment: The environment that it needs: `EXTRAS`, or the name of a file in `requirements/`.
-        build: Builds it: a `Built`, or a `BuiltIr`.
+        build: Builds it: a `Built`, a `BuiltIr`, or a `BuiltModule`.
         quick: Whether it is one of those that every test run examines.
     """
 
@@ -54,9 +54,10 @@ class Entry:
 
 Build = TypeVar("Build", bound=Callable[[], Any])
 
-#: The models of TensorFlow, and those that OpenVINO converts to IRs.
+#: The models of TensorFlow, those that OpenVINO converts to IRs, and the modules of torch.
 ENTRIES: dict[str, Entry] = {}
 IRS: dict[str, Entry] = {}
+MODULES: dict[str, Entry] = {}
 
 
 def model(
@@ -95,6 +96,12 @@ def irs() -> dict[str, Entry]:
     """All models that OpenVINO converts, by name."""
     _import_all("irs")
     return IRS
+
+
+def modules() -> dict[str, Entry]:
+    """All modules of torch, by name."""
+    _import_all("torch_modules")
+    return MODULES
 
 
 def _import_all(package: str) -> None:

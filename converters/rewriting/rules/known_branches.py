@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onnx import GraphProto, NodeProto, numpy_helper
+from onnx import GraphProto, NodeProto
 
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.rewriting.sizes import sizes
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.models.graphs import attribute, rename
+from onnx_sparse.models.graphs import array_of, attribute, rename
 
 
 class KnownBranch(Rule[Graph]):
@@ -31,7 +31,7 @@ class KnownBranch(Rule[Graph]):
         inner = graph.inner(branch)
         renamed: dict[str, str] = {}
         for tensor in branch.initializer:
-            constant = numpy_helper.to_array(tensor)
+            constant = array_of(tensor)
             renamed[tensor.name] = graph.add_constant(constant, tensor.data_type, graph.fresh(node, tensor.name), node)
         for taken in branch.node:
             if taken.op_type == "Identity":

@@ -18,6 +18,8 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.segment_reductions import SCATTERED
 from onnx_sparse.models.graphs import attribute
+from onnx_sparse.models.inlining import with_inlined, without_calls_of_functions
+from onnx_sparse.models.onnx_tools import with_inferred_types
 from onnx_sparse.schemas.declaration import FLOATS, NUMBERS, dtype_name
 
 #: What the rows of equal ids can become.
@@ -208,14 +210,15 @@ def _counts(graph: Graph, emit: Emitter, node: NodeProto) -> Tensor:
 
 
 def lost_rows(model: ModelProto) -> list[tuple[str, str]]:
-    """The names of the scatters that may lose rows, and how they do; none of a malformed model.
+    """The names of the scatters that may lose rows, also in functions, and how they do; none of a malformed model.
 
     Args:
         model: A model whose types have been inferred; it is not changed.
     """
-    copy = ModelProto()
-    copy.CopyFrom(model)
     try:
+        copy = with_inlined(without_calls_of_functions(model), LostRows.anchors)
+        if len(copy.functions) < len(model.functions):
+            copy = with_inferred_types(copy, data_prop=True)
         attempts = rewrite(copy, [[KnownBranch()], [LostRows(producer=model.producer_name)]])
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):  # not what its nodes need
         return []

@@ -50,7 +50,7 @@ def floor_mod(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("x",),
     to="Erf",
     dtypes=("float16", "bfloat16", "float"),
-    notes="computed as 1 - erf(x): an error of 1e-7 for float32, as large as the result itself where x > 4",
+    differs="computed as 1 - erf(x): an error of 1e-7 for float32, as large as the result itself where x > 4",
 )
 def erfc(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """One minus the error function, as in Keras' gelu."""

@@ -15,13 +15,13 @@ _COUNTED = ("int32", "int64", "float", "double")
 _NOTES = "negative values are not counted; TensorFlow raises"
 
 
-@handles("Bincount", inputs=("arr", "size", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, notes=_NOTES)
+@handles("Bincount", inputs=("arr", "size", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, differs=_NOTES)
 def bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """How often each value below `size` occurs, or the sum of its weights."""
     return (_count(node, Rows(node["arr"]), emit),)
 
 
-@handles("DenseBincount", inputs=("input", "size", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, notes=_NOTES)
+@handles("DenseBincount", inputs=("input", "size", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, differs=_NOTES)
 def dense_bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Bincount of a vector, or of each row of a matrix."""
     return (_count(node, rows_of_dense(node["input"], emit), emit),)
@@ -32,7 +32,7 @@ def dense_bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("indices", "values", "dense_shape", "size", "weights"),
     to="UnsortedSegmentSum",
     dtypes=_COUNTED,
-    notes=_NOTES,
+    differs=_NOTES,
 )
 def sparse_bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Bincount of the entries of a sparse vector, or of each row of a sparse matrix."""
@@ -45,7 +45,7 @@ def sparse_bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("splits", "values", "size", "weights"),
     to="UnsortedSegmentSum",
     dtypes=_COUNTED,
-    notes=_NOTES,
+    differs=_NOTES,
 )
 def ragged_bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Bincount of each row."""

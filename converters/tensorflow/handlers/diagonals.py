@@ -22,7 +22,7 @@ _TYPES = ("all numbers", "bool")
     inputs=("input", "num_lower", "num_upper"),
     to="Where",
     dtypes=_TYPES,
-    notes="more diagonals than there are is not an error; TensorFlow raises",
+    differs="more diagonals than there are is not an error; TensorFlow raises",
 )
 def matrix_band_part(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The elements on the main diagonal and so many below and above it; zeros elsewhere, whatever was there.

@@ -30,7 +30,7 @@ def _reduce_by_segment(op_type: str, node: Node, emit: Emitter) -> tuple[Tensor,
     "SparseSegmentSumWithNumSegments",
     inputs=(*_INPUTS, "num_segments"),
     to="EmbeddingSegmentsSum",
-    notes=_SIZED_NOTES,
+    differs=_SIZED_NOTES,
     ignored=_IGNORED,
 )
 def sparse_segment_sum(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
@@ -43,7 +43,7 @@ def sparse_segment_sum(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     "SparseSegmentMeanWithNumSegments",
     inputs=(*_INPUTS, "num_segments"),
     to="EmbeddingSegmentsMean",
-    notes=_SIZED_NOTES,
+    differs=_SIZED_NOTES,
     ignored=_IGNORED,
 )
 def sparse_segment_mean(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
@@ -56,7 +56,7 @@ def sparse_segment_mean(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     "SparseSegmentSqrtNWithNumSegments",
     inputs=(*_INPUTS, "num_segments"),
     to="EmbeddingSegmentsSqrtN",
-    notes=_SIZED_NOTES,
+    differs=_SIZED_NOTES,
     ignored=_IGNORED,
 )
 def sparse_segment_sqrt_n(node: Node, emit: Emitter) -> tuple[Tensor, ...]:

@@ -13,7 +13,8 @@ from onnx_sparse.converters.writing.inverse import LIMITS, inverse
     inputs=("input",),
     to="GatherElements",
     dtypes=("float", "double"),
-    notes=f"{LIMITS}; the inverse of a singular matrix is not finite, TensorFlow raises",
+    notes=LIMITS,
+    differs="the inverse of a singular matrix is not finite; TensorFlow raises",
 )
 def matrix_inverse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The inverse."""

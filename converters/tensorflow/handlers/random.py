@@ -24,7 +24,7 @@ _NOTE = "the distribution is TensorFlow's, the numbers are not"
 _FLOATING = ("float16", "bfloat16", "float", "double")
 
 
-@handles("RandomUniform", inputs=("shape",), to="RandomUniformLike", dtypes=_FLOATING, notes=_NOTE)
+@handles("RandomUniform", inputs=("shape",), to="RandomUniformLike", dtypes=_FLOATING, differs=_NOTE)
 def random_uniform(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Numbers of [0, 1)."""
     dtype: DType = node.attributes["dtype"]
@@ -36,7 +36,7 @@ def random_uniform(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return (emit.cast(drawn, dtype),)
 
 
-@handles("RandomStandardNormal", inputs=("shape",), to="RandomNormalLike", dtypes=_FLOATING, notes=_NOTE)
+@handles("RandomStandardNormal", inputs=("shape",), to="RandomNormalLike", dtypes=_FLOATING, differs=_NOTE)
 def random_standard_normal(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Numbers of mean 0 and standard deviation 1."""
     dtype: DType = node.attributes["dtype"]
@@ -49,7 +49,7 @@ def random_standard_normal(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("shape", "minval", "maxval"),
     to="RandomUniformLike",
     dtypes=("int32", "int64"),
-    notes=f"{_NOTE}; they have 53 random bits",
+    differs=f"{_NOTE}; they have 53 random bits",
 )
 def random_uniform_int(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Integers from `minval` to below `maxval`, with `maxval` > `minval`, which TensorFlow checks."""
@@ -62,7 +62,7 @@ def random_uniform_int(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return (emit.cast(emit.op("Add", low, steps), node["minval"].dtype),)
 
 
-@handles("RandomShuffle", inputs=("value",), to="Gather", dtypes=("every type",), notes=_NOTE)
+@handles("RandomShuffle", inputs=("value",), to="Gather", dtypes=("every type",), differs=_NOTE)
 def random_shuffle(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The slices in a random order."""
     value = node["value"]
@@ -79,7 +79,8 @@ def random_shuffle(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("logits", "num_samples"),
     to="Multinomial",
     dtypes=("float16", "float", "double"),
-    notes=f"{_NOTE}; num_samples is a constant",
+    differs=_NOTE,
+    notes="num_samples is a constant",
 )
 def multinomial(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Classes drawn by the logarithms of their probabilities."""

@@ -19,7 +19,7 @@ _INPUTS = ("input", "reduction_indices")
     inputs=_INPUTS,
     to="ReduceSum",
     dtypes=("all numbers",),
-    notes="int32 is not wrapped where it overflows",
+    differs="int32 is not wrapped where it overflows",
 )
 def reduce(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The reduction of the same name."""

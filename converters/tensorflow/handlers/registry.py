@@ -69,11 +69,31 @@ _NOT_PARSED = (
     "of serialized messages, only tf.Example and tf.SequenceExample are parsed in ONNX; convert a signature whose "
     "inputs are the features: pass them, or for a frozen graph the tensors after the parser, as inputs"
 )
+_TOKENIZER = (
+    "tensorflow_text's kernels are not converted; convert the graph from the tensors of ids on, by the inputs that are "
+    "given, and run the tokenizer before the model (onnxruntime-extensions has kernels of BERT's and SentencePiece's)"
+)
+_JSON = "JSON is not parsed in ONNX; convert a signature that takes serialized tf.Example messages"
+_PICTURE = "pictures are not decoded in ONNX; convert the graph from the pixels on, by the inputs that are given"
 _NOT_COMPLEX = "ONNX Runtime has no complex tensors"
 
 #: Why some operators that might be expected to be converted are not.
 REFUSALS: dict[str, str] = {
     "DecodeProtoV2": _NOT_PARSED,
+    "DecodeJSONExample": _JSON,
+    **dict.fromkeys(
+        ("DecodeJpeg", "DecodePng", "DecodeGif", "DecodeBmp", "DecodeImage", "DecodeAndCropJpeg"), _PICTURE
+    ),
+    **dict.fromkeys(
+        (
+            *("WhitespaceTokenizeWithOffsets", "WhitespaceTokenizeWithOffsetsV2", "WordpieceTokenizeWithOffsets"),
+            *("TFText>WhitespaceTokenizeWithOffsetsV2", "TFText>FastWordpieceTokenizeWithOffsets"),
+            *("TFText>FastBertNormalize", "FastWordpieceTokenizeWithOffsets", "SentencepieceOp"),
+            *("SentencepieceTokenizeOp", "SentencepieceTokenizeWithOffsetsOp", "SentencepieceDetokenizeOp"),
+            *("RegexSplitWithOffsets", "CaseFoldUTF8", "NormalizeUTF8", "UnicodeScriptTokenizeWithOffsets"),
+        ),
+        _TOKENIZER,
+    ),
     **dict.fromkeys(("Angle", "FFT3D", "IFFT3D", "RFFT3D", "IRFFT", "IRFFT2D", "IRFFT3D"), _NOT_COMPLEX),
     "StringToHashBucket": f"TensorFlow may change its hash from version to version; {_OTHERS_ARE_CONVERTED}",
 }

@@ -22,7 +22,7 @@ _END = np.iinfo(np.int64).max
     inputs=("indices", "updates", "shape"),
     to="UnsortedSegmentSum",
     dtypes=(*_NUMBERS, "bool"),
-    notes=_HALF_FLOATS,
+    differs=_HALF_FLOATS,
 )
 def scatter_nd(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Zeros to which the updates are added at their positions."""
@@ -53,7 +53,7 @@ def tensor_scatter_update(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=_SCATTERED,
     to="UnsortedSegmentSum",
     dtypes=_NUMBERS,
-    notes=_HALF_FLOATS,
+    differs=_HALF_FLOATS,
 )
 @handles("TensorScatterMax", inputs=_SCATTERED, to="UnsortedSegmentMax", dtypes=_NUMBERS)
 @handles("TensorScatterMin", inputs=_SCATTERED, to="UnsortedSegmentMin", dtypes=_NUMBERS)

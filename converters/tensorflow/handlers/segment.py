@@ -15,9 +15,9 @@ _NAN_NOTES = "NaN propagates; in TensorFlow that depends on its position in the 
 
 
 @handles("SegmentSum", "SegmentMean", "SegmentProd", inputs=_SORTED)
-@handles("SegmentMax", "SegmentMin", inputs=_SORTED, notes=_NAN_NOTES)
+@handles("SegmentMax", "SegmentMin", inputs=_SORTED, differs=_NAN_NOTES)
 @handles("UnsortedSegmentSum", "UnsortedSegmentProd", inputs=_UNSORTED)
-@handles("UnsortedSegmentMax", "UnsortedSegmentMin", inputs=_UNSORTED, notes=_NAN_NOTES)
+@handles("UnsortedSegmentMax", "UnsortedSegmentMin", inputs=_UNSORTED, differs=_NAN_NOTES)
 def reduce_by_segment(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The operator of the same name; the last id of a sorted one gives its number of segments."""
     ids = node["segment_ids"]

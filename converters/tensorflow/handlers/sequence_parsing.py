@@ -149,7 +149,7 @@ def parse_sequence_example_v2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("inputs*",),
     to="ParseSequenceExample",
     dtypes=_TYPES,
-    notes="of a feature that has several lists, or several packed pieces, TensorFlow joins them here; only the first "
+    differs="of a feature that has several lists, or several packed pieces, TensorFlow joins them here; only the first "
     "one is read",
 )
 def parse_single_sequence_example(node: Node, emit: Emitter) -> tuple[Tensor, ...]:

@@ -43,7 +43,7 @@ def slice_of_sizes(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("s0", "s1"),
     to="Where",
     dtypes=("int32", "int64"),
-    notes="sizes that do not fit are an error only where the shape is used",
+    differs="sizes that do not fit are an error only where the shape is used",
 )
 def broadcast_args(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The shape of what is broadcast from tensors of two shapes."""

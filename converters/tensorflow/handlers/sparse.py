@@ -20,7 +20,7 @@ def sparse_fill_empty_rows(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 @handles(
     "RaggedFillEmptyRows",
     inputs=("value_rowids", "values", "nrows", "default_value"),
-    notes="with nrows = 0 the row ids have shape (0,); TensorFlow's have (0, 1)",
+    differs="with nrows = 0 the row ids have shape (0,); TensorFlow's have (0, 1)",
 )
 def ragged_fill_empty_rows(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator under the same names."""

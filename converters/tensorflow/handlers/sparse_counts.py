@@ -12,10 +12,18 @@ from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import Rows, rows_of_dense, rows_of_ragged, rows_of_sparse
 
 _COUNTED = ("int32", "int64", "float", "double")
-_NOTES = "the element types are the counts' types; negative values are not counted, TensorFlow raises"
+_TYPED = "the element types are the counts' types"
+_DIFFERS = "negative values are not counted; TensorFlow raises"
 
 
-@handles("DenseCountSparseOutput", inputs=("values", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, notes=_NOTES)
+@handles(
+    "DenseCountSparseOutput",
+    inputs=("values", "weights"),
+    to="UnsortedSegmentSum",
+    dtypes=_COUNTED,
+    notes=_TYPED,
+    differs=_DIFFERS,
+)
 def dense_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The distinct values of a vector, or of each row of a matrix, with their counts."""
     return _counts(node, rows_of_dense(node["values"], emit), emit)
@@ -26,7 +34,8 @@ def dense_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("indices", "values", "dense_shape", "weights"),
     to="UnsortedSegmentSum",
     dtypes=_COUNTED,
-    notes=_NOTES,
+    notes=_TYPED,
+    differs=_DIFFERS,
 )
 def sparse_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The distinct values of a sparse vector, or of each row of a sparse tensor, with their counts."""
@@ -38,7 +47,8 @@ def sparse_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("splits", "values", "weights"),
     to="UnsortedSegmentSum",
     dtypes=_COUNTED,
-    notes=_NOTES,
+    notes=_TYPED,
+    differs=_DIFFERS,
 )
 def ragged_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The distinct values of each row with their counts."""

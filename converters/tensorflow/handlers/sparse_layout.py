@@ -73,7 +73,7 @@ def sparse_slice(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     inputs=("split_dim", "indices", "values", "shape"),
     to="Compress",
     dtypes=_ANYTHING,
-    notes="a dimension smaller than the number of parts has empty parts; TensorFlow raises",
+    differs="a dimension smaller than the number of parts has empty parts; TensorFlow raises",
 )
 def sparse_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries of each part, with coordinates from its start; the first parts are longer by 1 if there is a rest."""

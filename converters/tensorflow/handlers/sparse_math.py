@@ -28,7 +28,7 @@ _ORDER_NOTES = "floats are summed in the order of the entries; TensorFlow's orde
     "SparseTensorDenseMatMul",
     inputs=("a_indices", "a_values", "a_shape", "b"),
     to="UnsortedSegmentSum",
-    notes="a product of floats is rounded before it is added; TensorFlow fuses the two",
+    differs="a product of floats is rounded before it is added; TensorFlow fuses the two",
 )
 def sparse_tensor_dense_mat_mul(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Each entry's value times a row of b, summed by the rows of a."""
@@ -47,8 +47,8 @@ def sparse_tensor_dense_mat_mul(node: Node, emit: Emitter) -> tuple[Tensor, ...]
 _REDUCED = ("input_indices", "input_values", "input_shape", "reduction_axes")
 
 
-@handles("SparseReduceSum", inputs=_REDUCED, to="UnsortedSegmentSum", notes=_ORDER_NOTES)
-@handles("SparseReduceMax", inputs=_REDUCED, to="UnsortedSegmentMax", notes="NaN propagates")
+@handles("SparseReduceSum", inputs=_REDUCED, to="UnsortedSegmentSum", differs=_ORDER_NOTES)
+@handles("SparseReduceMax", inputs=_REDUCED, to="UnsortedSegmentMax", differs="NaN propagates")
 def sparse_reduce(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The values, reduced by their coordinates in the remaining dimensions; 0 where there are none."""
     shape, given = node["input_shape"], node["reduction_axes"].value

@@ -20,7 +20,7 @@ _BOTH = ("a_indices", "a_values", "a_shape", "b_indices", "b_values", "b_shape")
     inputs=("a_indices", "a_values", "a_shape", "b"),
     to="UnsortedSegmentSum",
     dtypes=("all numbers",),
-    notes="half floats are summed as float32",
+    differs="half floats are summed as float32",
 )
 def sparse_tensor_dense_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The dense tensor with each entry added to the element at its position."""
@@ -31,7 +31,7 @@ def sparse_tensor_dense_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return (emit.cast(scattered(emit, "add", emit.shape_of(start), indices, values, start), dense.dtype),)
 
 
-@handles("SparseAdd", inputs=(*_BOTH, "thresh"), to="UnsortedSegmentSum", notes="entries that are NaN are kept")
+@handles("SparseAdd", inputs=(*_BOTH, "thresh"), to="UnsortedSegmentSum", differs="entries that are NaN are kept")
 def sparse_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries of both, summed if they have equal coordinates, without sums closer to 0 than the threshold."""
     indices, sums, counts = _combined("Sum", node, [node["a_indices"], node["b_indices"]], emit)
@@ -44,8 +44,8 @@ def sparse_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return indices, sums, node["a_shape"]
 
 
-@handles("SparseSparseMaximum", inputs=_BOTH, to="UnsortedSegmentMax", notes="NaN propagates")
-@handles("SparseSparseMinimum", inputs=_BOTH, to="UnsortedSegmentMin", notes="NaN propagates")
+@handles("SparseSparseMaximum", inputs=_BOTH, to="UnsortedSegmentMax", differs="NaN propagates")
+@handles("SparseSparseMinimum", inputs=_BOTH, to="UnsortedSegmentMin", differs="NaN propagates")
 def sparse_extreme(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The larger or smaller of two entries with equal coordinates; a lone entry is compared with 0."""
     kind = node.op_type.removeprefix("SparseSparse")[:3]

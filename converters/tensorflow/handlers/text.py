@@ -31,11 +31,10 @@ def string_split_v2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 @handles("StringSplit", inputs=("input", "delimiter"), to="RaggedStringSplit", dtypes=("string",))
 def string_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Splits at each byte of the delimiter; empty pieces are left out afterwards."""
-    delimiters = _bytes(node["delimiter"], "the delimiter")
-    if not delimiters:
-        raise Unsupported(
-            "an empty delimiter takes characters of several bytes apart; tf.strings.unicode_split does not"
-        )
+    delimiters, skips_empty = _bytes(node["delimiter"], "the delimiter"), node.attributes.get("skip_empty", 1)
+    if not delimiters:  # tf.strings.bytes_split, of which no piece is empty
+        values, splits = _split(node["input"], _text(b"", emit), emit.constant(-1), emit, at="BYTES")
+        return _sparse(values, splits, emit)
     if not delimiters.isascii():
         raise Unsupported(f"the delimiter {delimiters!r} has bytes that are not ASCII; each of them is a delimiter")
     words, first = node["input"], delimiters[:1]
@@ -43,10 +42,8 @@ def string_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         words = _replaced(words, [(byte, byte) for byte in delimiters], [first], "character", emit)
     values, splits = _split(words, _text(first, emit), emit.constant(-1), emit)
     row = of_splits(splits, emit).row
-    if node.attributes.get("skip_empty", 1):
-        empty = _is_empty(values, emit)
-    else:
-        empty = emit.op("Gather", _is_empty(words, emit), row)  # an empty string has no pieces
+    # Of an empty string, the one piece is left out anyway.
+    empty = _is_empty(values, emit) if skips_empty else emit.op("Gather", _is_empty(words, emit), row)
     kept = emit.op("Not", empty)
     row, values = (emit.op("Compress", each, kept, axis=0) for each in (row, values))
     splits = of_rowids(row, emit.shape_of(words), emit).splits
@@ -197,7 +194,9 @@ _FLOAT = "[+-]?(?:(?:[0-9]+\\.?[0-9]*|\\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity|n
     inputs=("string_tensor",),
     to="Cast",
     dtypes=("string",),
-    notes="decimal numbers; others, and floats beyond the type's range, are an error. The model has opset 20",
+    notes=_OPSET_20,
+    differs="numbers that are not decimal (0x10), or beyond the range of normal doubles (1e400, 1e-320), are an error; "
+    "TensorFlow reads them",
 )
 def string_to_number(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Cast, which takes a number at the beginning of any text: what is no number becomes "", which it refuses."""
@@ -284,8 +283,11 @@ def _is_empty(words: Tensor, emit: Emitter) -> Tensor:
     return emit.node("Equal", [words, _text(b"", emit)], [TensorProto.BOOL])[0]
 
 
-def _split(words: Tensor, separator: Tensor, limit: Tensor, emit: Emitter) -> tuple[Tensor, ...]:
-    return emit.domain_op("RaggedStringSplit", {"input": words, "separator": separator, "max_splits": limit})
+def _split(
+    words: Tensor, separator: Tensor, limit: Tensor, emit: Emitter, at: str = "WHITESPACE"
+) -> tuple[Tensor, ...]:
+    inputs = {"input": words, "separator": separator, "max_splits": limit}
+    return emit.domain_op("RaggedStringSplit", inputs, {"empty_separator": at})
 
 
 def _sparse(values: Tensor, splits: Tensor, emit: Emitter) -> tuple[Tensor, ...]:

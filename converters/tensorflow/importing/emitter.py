@@ -53,8 +53,6 @@ class Emitter(InferringEmitter):
         return Emitter(self.names, self.domains, self.large)
 
     def _add_constant(self, array: Array, dtype: DType, name: str) -> str:
-        if dtype == TensorProto.STRING:
-            _refuse_other_than_text(array)
         if array.nbytes < LARGE or dtype == TensorProto.STRING:
             return super()._add_constant(array, dtype, name)
         name = name or self.names.fresh("constant")
@@ -175,16 +173,6 @@ class Emitter(InferringEmitter):
         if tensor.shape is not None and len(tensor.shape) == 1:
             return self.int64(tensor)
         return self.op("Reshape", self.int64(tensor), self.constant([-1]))
-
-
-def _refuse_other_than_text(array: Array) -> None:
-    """Refuse strings that ONNX Runtime would not load."""
-    for text in array.reshape(-1):
-        if isinstance(text, bytes):
-            try:
-                text.decode()
-            except UnicodeDecodeError:
-                raise Unsupported("it has strings that are not UTF-8") from None
 
 
 def _rank_of(sizes: Tensor) -> tuple[int, ...]:

@@ -36,9 +36,9 @@ class Checkpoint:
         ConversionError: Its index cannot be read.
     """
 
-    def __init__(self, prefix: Path) -> None:
+    def __init__(self, prefix: str) -> None:
         self.prefix = prefix
-        index = prefix.with_name(f"{prefix.name}.index")
+        index = Path(f"{prefix}.index")
         try:
             entries = dict(sorted_table.entries(index.read_bytes()))
             self._header = BundleHeaderProto.FromString(entries.pop(b"", b""))
@@ -101,7 +101,7 @@ class Checkpoint:
             raise Unsupported(f"the checkpoint's entry for {key} is damaged") from None
 
     def _stored(self, entry: Any, key: str) -> Array:
-        shard = self.prefix.with_name(f"{self.prefix.name}.data-{entry.shard_id:05}-of-{self._header.num_shards:05}")
+        shard = Path(f"{self.prefix}.data-{entry.shard_id:05}-of-{self._header.num_shards:05}")
         dims = _dims(entry, key)
         try:
             if shard.stat().st_size < entry.offset + entry.size or min(entry.offset, entry.size) < 0:

@@ -24,6 +24,7 @@ from onnx_sparse.converters.tensorflow.reading.saved_model import parsed, read_b
 from onnx_sparse.converters.tensorflow.reading.scopes import CALLS, COPIES, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES, Variables
+from onnx_sparse.converters.tensorflow.source_files import kind_of
 
 #: Operators whose results are no answers of a model.
 _NO_RESULT = frozenset({"Const", "NoOp", "Assert", "Placeholder", "PlaceholderWithDefault", "VarHandleOp"})
@@ -54,12 +55,12 @@ def read_graph_file(
     content = read_bytes(path)
     if not content:
         raise ConversionError(f"{path} is empty")
-    if path.suffix == ".meta":
+    if kind_of(path) == ".meta":
         meta_graph = parsed(MetaGraphDef, content, path, is_text=False)
-        checkpoint = Checkpoint(path.with_suffix(""))
+        checkpoint = Checkpoint(str(path).removesuffix(".meta"))
         model = read_graph(
             meta_graph.graph_def,
-            name=path.stem.partition(".")[0],
+            name=path.stem.partition(".")[0] or path.parent.name,
             inputs=inputs,
             outputs=outputs,
             lookup_tables=lookup_tables,

@@ -6,15 +6,7 @@ own into the default pool when it is imported into the same process.
 
 from __future__ import annotations
 
-from typing import Any
-
-from google.protobuf import (  # type: ignore[import-untyped]  # a package of stubs would be needed for it alone
-    descriptor_pb2,
-    descriptor_pool,
-    message_factory,
-)
-
-_PACKAGE = "onnx_sparse.tensorflow"
+from onnx_sparse.models.message_classes import declare_messages
 
 #: TensorFlow's element types by number.
 _DATA_TYPES = """
@@ -24,8 +16,6 @@ FLOAT8_E5M2=24 FLOAT8_E4M3FN=25 FLOAT8_E4M3FNUZ=26 FLOAT8_E4M3B11FNUZ=27 FLOAT8_
 UINT2=32
 """
 
-#: One line per message, or several that begin with blanks: its fields as name=number:type, with `*` behind the type of
-#: a repeated field. `{Type}` is a map from strings, `<Type>` from numbers; fields with `|` are those of the only oneof.
 _DECLARATIONS = """
 TensorShapeProto dim=2:Dim* unknown_rank=3:bool
 Dim size=1:int64 name=2:string
@@ -87,58 +77,18 @@ TensorSliceProto extent=1:Extent*
 Extent start=1:int64 length=2:int64
 """
 
-_Field = descriptor_pb2.FieldDescriptorProto
+_NUMBERS = {name: int(number) for name, _, number in (entry.partition("=") for entry in _DATA_TYPES.split())}
 
-
-def _described() -> descriptor_pb2.FileDescriptorProto:
-    file = descriptor_pb2.FileDescriptorProto(name="onnx_sparse/tensorflow.proto", package=_PACKAGE, syntax="proto3")
-    types = file.enum_type.add(name="DataType")
-    for entry in _DATA_TYPES.split():
-        name, _, number = entry.partition("=")
-        types.value.add(name=f"DT_{name}", number=int(number))
-        types.value.add(name=f"DT_{name}_REF", number=int(number) + 100)
-    for line in _DECLARATIONS.strip().replace("\n  ", " ").splitlines():
-        name, *fields = line.split()
-        message = file.message_type.add(name=name)
-        for text in fields:
-            _add_field(message, text)
-    return file
-
-
-def _add_field(message: descriptor_pb2.DescriptorProto, text: str) -> None:
-    name, _, rest = text.lstrip("|").partition("=")
-    number, _, kind = rest.partition(":")
-    field = message.field.add(name=name, number=int(number), label=_Field.LABEL_OPTIONAL)
-    if text.startswith("|"):
-        if not message.oneof_decl:
-            message.oneof_decl.add(name="value")
-        field.oneof_index = 0
-    if kind[0] in "{<":
-        entry = message.nested_type.add(name=f"{name.title().replace('_', '')}Entry")
-        entry.options.map_entry = True
-        _add_field(entry, "key=1:string" if kind[0] == "{" else "key=1:uint32")
-        _add_field(entry, f"value=2:{kind[1:-1]}")
-        field.label, field.type = _Field.LABEL_REPEATED, _Field.TYPE_MESSAGE
-        field.type_name = f".{_PACKAGE}.{message.name}.{entry.name}"
-        return
-    if kind.endswith("*"):
-        field.label = _Field.LABEL_REPEATED
-    kind = kind.rstrip("*")
-    if kind[0].islower():
-        field.type = getattr(_Field, f"TYPE_{kind.upper()}")
-    else:
-        field.type = _Field.TYPE_ENUM if kind == "DataType" else _Field.TYPE_MESSAGE
-        field.type_name = f".{_PACKAGE}.{kind}"
-
-
-_POOL = descriptor_pool.DescriptorPool()
-_POOL.Add(_described())
-
-
-def message(name: str) -> Any:
-    """The class of a message, `"SavedModel"`."""
-    return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
-
+message = declare_messages(
+    "onnx_sparse.tensorflow",
+    _DECLARATIONS,
+    {
+        "DataType": {
+            **{f"DT_{name}": number for name, number in _NUMBERS.items()},
+            **{f"DT_{name}_REF": number + 100 for name, number in _NUMBERS.items()},
+        }
+    },
+)
 
 SavedModel = message("SavedModel")
 MetaGraphDef = message("MetaGraphDef")

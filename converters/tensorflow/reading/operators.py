@@ -101,6 +101,27 @@ def operators() -> dict[str, Operator]:
     return {operator.name: operator for operator in map(_parsed, text.splitlines())}
 
 
+def declare(line: str) -> None:
+    """Make an operator known that TensorFlow itself does not have, so that a handler can convert it.
+
+        declare("MyScale(x) -> y:T | factor=1.0")
+
+    Args:
+        line: A line as in `operators.txt`.
+
+    Raises:
+        ValueError: It is no such line, or there is another operator of that name.
+    """
+    try:
+        operator = _parsed(line)
+    except (AssertionError, json.JSONDecodeError) as error:
+        raise ValueError(
+            f"{line!r} does not declare an operator: Name(inputs) -> output:type | attribute=value"
+        ) from error
+    if operators().setdefault(operator.name, operator) != operator:
+        raise ValueError(f"the operator {operator.name} is declared already, otherwise")
+
+
 def _parsed(line: str) -> Operator:
     match = _LINE.fullmatch(line)
     assert match is not None, line

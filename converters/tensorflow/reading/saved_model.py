@@ -54,7 +54,7 @@ def read_saved_model(
     renamed = tuple(replace(port, name=free) for free, port in zip(names, results, strict=True))
     checkpoint = None
     if (path / "variables" / "variables.index").exists():
-        checkpoint = Checkpoint(path / "variables" / "variables")
+        checkpoint = Checkpoint(str(path / "variables" / "variables"))
     objects = meta_graph.object_graph_def if meta_graph.HasField("object_graph_def") else None
     specs = CompositeSpecs(tuple(sparse)) if sparse else composite_specs(graph, objects, ports)
     return Model(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from onnx_sparse.converters.torch.handlers.registry import HANDLERS, Node, TorchHandler
-from onnx_sparse.converters.writing.registry import import_handlers
+from onnx_sparse.converters.writing.registry import import_handlers, load_entry_points
 
 import_handlers(__name__, __path__)
+load_entry_points("torch")
 
 __all__ = ["HANDLERS", "Node", "TorchHandler"]

@@ -24,7 +24,7 @@ def distances(node: Node, emit: TorchEmitter) -> Tensor:
     rank = one.rank
     left = emit.op("Unsqueeze", one, emit.constant([rank - 1]))
     right = emit.op("Unsqueeze", other, emit.constant([other.rank - 2]))
-    apart = emit.op("Abs", emit.op("Sub", left, right))
+    apart = emit.op("Sub", left, right)
     shape = None
     if one.shape is not None and other.shape is not None and rank == other.rank:
         shape = (*one.shape[:-1], other.shape[-2])
@@ -33,8 +33,11 @@ def distances(node: Node, emit: TorchEmitter) -> Tensor:
     return emit.op("Identity", _norm(emit, apart, float(power), emit.constant([rank])), shape=shape)
 
 
-def _norm(emit: Emitter, apart: Tensor, power: float, axis: Tensor) -> Tensor:
-    """The norm of absolute differences along the last dimension."""
+def _norm(emit: Emitter, differences: Tensor, power: float, axis: Tensor) -> Tensor:
+    """The norm of differences along the last dimension."""
+    if power == 2:
+        return emit.op("Sqrt", emit.op("ReduceSumSquare", differences, axis, keepdims=0))
+    apart = emit.op("Abs", differences)
     if power == 0:
         is_apart = emit.cast(emit.op("Not", emit.op("Equal", apart, emit.like(0, apart))), apart.dtype)
         return emit.op("ReduceSum", is_apart, axis, keepdims=0)
@@ -43,8 +46,5 @@ def _norm(emit: Emitter, apart: Tensor, power: float, axis: Tensor) -> Tensor:
     if math.isinf(power):
         largest = emit.op("ReduceMax", apart, axis, keepdims=0)
         return emit.op("Max", largest, emit.like(0, largest))  # of no columns, 0
-    if power == 2:
-        squares = emit.op("ReduceSum", emit.op("Mul", apart, apart), axis, keepdims=0)
-        return emit.op("Sqrt", squares)
     powers = emit.op("ReduceSum", emit.op("Pow", apart, emit.like(power, apart)), axis, keepdims=0)
     return emit.op("Pow", powers, emit.like(1 / power, powers))

@@ -15,12 +15,13 @@ import argparse
 import os
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import ascend_options, output
 from onnx_sparse.cli.convert import explanation, lookup_tables, verification, written_inputs
-from onnx_sparse.cli.convert.conversion import Conversion
+from onnx_sparse.cli.convert.conversion import Conversion, options_of
 from onnx_sparse.cli.convert.smaller_tables import SmallerTables
 from onnx_sparse.cli.watch import watched
 from onnx_sparse.converters.errors import ConversionError
@@ -36,6 +37,7 @@ onnx-sparse convert saved_model/ -o model.onnx
 onnx-sparse convert saved_model/ -o model.onnx --verify --portable --explain
 onnx-sparse convert saved_model/ -o model.onnx --verify-with inputs.npz
 onnx-sparse convert saved_model/ -o model.onnx --write-inputs inputs.json
+onnx-sparse convert saved_model/ -o model.onnx --verify --report report.html
 onnx-sparse convert model.keras -o model.onnx --import my_layers
 onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs logits:0
 onnx-sparse convert model.ckpt.meta -o model.onnx --inputs x:0[-1,3] --outputs y:0
@@ -155,6 +157,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="verify on these inputs, in the forms that `run` takes",
     )
     parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE.html",
+        help="write a page about the conversion: graphs before and after, rules, verification, times",
+    )
+    parser.add_argument(
         "--write-inputs",
         type=Path,
         metavar="FILE.json|FILE.npz",
@@ -186,12 +194,13 @@ def _destination(output_name: str, source: Path) -> Path:
 
 
 def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) -> int:
+    from onnx_sparse.cli.feeds import read_feeds
     from onnx_sparse.cli.files.model_file import save_model
     from onnx_sparse.cli.files.new_file import state_of
 
     in_place = arguments.output.exists() and arguments.output.samefile(arguments.source)
     made_from = state_of(arguments.output) if in_place else None
-    conversion = Conversion(origin, arguments)
+    conversion = Conversion(origin, arguments.source, options_of(origin, arguments))
     with output.progress(f"reading {arguments.source}", quiet=arguments.json) as show:
 
         def progress(stage: str) -> None:
@@ -202,22 +211,25 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
         if arguments.write_inputs is not None:
             progress("making inputs")
             written_inputs.write(arguments.write_inputs, plain, conversion.tables)
-        model = _in_form(plain, arguments)
-        records = conversion.verify(plain, model, progress) if _is_verified(arguments) else None
+        model = in_form(plain, portable=arguments.portable, lower=arguments.lower, opset=arguments.opset)
+        feeds = read_feeds(plain, arguments.verify_with) if arguments.verify_with else None
+        records = conversion.verify(plain, model, progress, feeds) if _is_verified(arguments) else None
         failure = verification.failure(records or (), given=bool(arguments.verify_with))
         agrees = failure is None
         smaller = None
         if arguments.tables and agrees:
             progress(f"making tables {arguments.tables}")
             smaller = SmallerTables(plain, arguments.tables, conversion.tables)
-            model = _in_form(smaller.model, arguments)
+            model = in_form(smaller.model, portable=arguments.portable, lower=arguments.lower, opset=arguments.opset)
             if records is not None:
-                smaller.distances = conversion.verify(smaller.model, model, progress)
-    summary = _summary(model)
-    if agrees:
-        summary["size"] = save_model(
-            model, arguments.output, conversion.tables, external=arguments.external, made_from=made_from
-        )
+                smaller.distances = conversion.verify(smaller.model, model, progress, feeds)
+        summary = _summary(model)
+        if agrees:
+            summary["size"] = save_model(
+                model, arguments.output, conversion.tables, external=arguments.external, made_from=made_from
+            )
+            if arguments.report is not None:
+                _write_report(conversion, records, arguments, progress)
     document = {
         "source": str(arguments.source),
         "from": conversion.origin,
@@ -228,6 +240,7 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
         "verified_inputs": conversion.input_lines or None,
         "tables": None if smaller is None else smaller.document(),
         **({"notes": conversion.notes} if conversion.notes else {}),
+        **({"report": str(arguments.report)} if arguments.report is not None and agrees else {}),
     }
     if not arguments.json:
         if arguments.explain:
@@ -240,6 +253,23 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
     if arguments.json:
         output.write_json(document)
     return output.DONE
+
+
+def _write_report(
+    conversion: Conversion, records: Sequence[Any] | None, arguments: argparse.Namespace, progress: output.Progress
+) -> None:
+    """Write the report about the model that has been written."""
+    from onnx_sparse.cli.model_report import Origin, gather, picture_of_source, write
+
+    made = Origin(arguments.source, conversion.origin, notes=list(conversion.notes))
+    made.picture = picture_of_source(made, conversion.loaded)
+    made.rules = conversion.report.document().get("rules")
+    made.verification = None if records is None else [verification.document(record) for record in records]
+    made.verified_inputs = conversion.input_lines
+    made.options, made.is_timed = conversion.load_options
+    if not made.is_timed:
+        made.notes.append("the source is not timed: it needs the modules of --import")
+    write(gather(arguments.output, made, progress=progress), arguments.report)
 
 
 def _is_verified(arguments: argparse.Namespace) -> bool:
@@ -278,6 +308,10 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
     if origin != "onnx":  # an ONNX file may be converted in place
         keep = [*_parts(source), *read_files(arguments.verify_with)]
     check_writable(arguments.output, keep=keep)
+    if arguments.report is not None:
+        check_writable(arguments.report, keep=[*_parts(source), *read_files(arguments.verify_with)])
+        if arguments.report.absolute() == arguments.output.absolute():
+            raise output.UsageError(f"--report {arguments.report}: it is the model's file; give another one")
     return origin
 
 
@@ -343,16 +377,21 @@ def _begins_like_a_saved_model(path: Path) -> bool:
         return file.read(1) == b"\x08"
 
 
-def _in_form(model: ModelProto, arguments: argparse.Namespace) -> ModelProto:
-    import onnx_sparse
+def in_form(model: ModelProto, *, portable: bool, lower: bool, opset: int | None) -> ModelProto:
+    """A model in the form that is asked for.
+
+    Raises:
+        CommandError: It cannot have that form or opset.
+    """
+    from onnx_sparse.models import function_bodies
     from onnx_sparse.models.opsets import in_opset
 
     try:
-        if arguments.lower:
-            return onnx_sparse.lower(model, opset=arguments.opset)
-        if arguments.opset is not None:
-            model = in_opset(model, arguments.opset)
-        return onnx_sparse.embed_functions(model) if arguments.portable else model
+        if lower:
+            return function_bodies.lower(model, opset=opset)
+        if opset is not None:
+            model = in_opset(model, opset)
+        return function_bodies.embed_functions(model) if portable else model
     except ValueError as error:
         raise output.CommandError(error) from error
 
@@ -385,13 +424,15 @@ def _show(document: dict[str, Any], *, agrees: bool) -> None:
     none = f"none: {who_runs(document['other_domains'])}"
     opsets = ", ".join(f"{domain} {version}" for domain, version in document["opsets"].items())
     output.heading(f"{document['source']} -> {document['output']}")
-    output.write_line(f"  nodes     {explanation.nodes_line(document)}")
-    output.write_line(f"  of ours   {ours or none}")
+    output.labeled("nodes", explanation.nodes_line(document))
+    output.labeled("of ours", ours or none)
     if rules := explanation.rules_line(document):
-        output.write_line(f"  rules     {rules}")
+        output.labeled("rules", rules)
     if document["functions"]:
         output.write_line(f"  functions {document['functions']}")
-    output.write_line(f"  opsets    {opsets} (IR {document['ir_version']})")
-    output.write_line(f"  size      {size_text(document['size'])}")
+    output.labeled("opsets", f"{opsets} (IR {document['ir_version']})")
+    output.labeled("size", size_text(document["size"]))
+    if "report" in document:
+        output.labeled("report", document["report"])
     for note in document.get("notes", ()):
-        output.write_line(f"  note      {output.printable(note)}")
+        output.labeled("note", note)

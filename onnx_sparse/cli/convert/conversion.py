@@ -7,15 +7,36 @@ import importlib
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import ascend_options, output
 from onnx_sparse.cli.convert import explanation, lookup_tables
+from onnx_sparse.installation import install_command
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a conversion is asked for.
+
+    Attributes:
+        fuse: Whether standard nodes of an ONNX file become operators of the domain.
+        repair_scatter: What scatters become that lose rows.
+        check_ids: Whether all lookups refuse negative ids.
+        features: `ragged` to make sparse features ragged.
+        of_source: The options of the source's own `load`, or else `convert`.
+    """
+
+    fuse: bool = False
+    repair_scatter: Sequence[str] = ()
+    check_ids: bool = False
+    features: str | None = None
+    of_source: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Conversion:
@@ -29,19 +50,19 @@ class Conversion:
         input_lines: What each input was taken for when inputs were made to verify.
     """
 
-    def __init__(self, origin: str, arguments: argparse.Namespace) -> None:
+    def __init__(self, origin: str, source: Any, options: Options) -> None:
         self.origin = origin
         self.report = explanation.ConversionReport()
         self.tables: dict[str, Any] = {}
         self.notes: list[str] = []
         self.input_lines: dict[str, str] = {}
-        self._arguments = arguments
-        self._source: Any = arguments.source
+        self._options = options
+        self._source: Any = source
 
     def convert(self, progress: output.Progress) -> ModelProto:
         """The model in canonical form."""
         model = self._plain(progress)
-        if self._arguments.features == "ragged":
+        if self._options.features == "ragged":
             progress("making features ragged")
             model = self._noting(lambda: _ragged(model))
         return model
@@ -49,27 +70,22 @@ class Conversion:
     def _plain(self, progress: output.Progress) -> ModelProto:
         """The model with the features of its source."""
         if self.origin == "onnx":
-            path, self._source = self._source, _read_onnx(self._source)
-            canonical = _canonical(self._source, path)
-            if not self._arguments.fuse:
-                return _with_checked_ids(canonical) if self._arguments.check_ids else canonical
-            return self._noting(lambda: _fused(canonical, self.report, self._arguments))
+            given, self._source = self._source, _read_onnx(self._source)
+            canonical = _canonical(self._source, given)
+            if not self._options.fuse:
+                return _with_checked_ids(canonical) if self._options.check_ids else canonical
+            return self._noting(lambda: _fused(canonical, self.report, self._options))
         converter = _converter(self.origin)
-        more: dict[str, Any] = {"explain": self.report, "check_ids": self._arguments.check_ids}
-        if self.origin == "ascend":
-            more |= ascend_options.values(self._arguments)
+        more: dict[str, Any] = {"explain": self.report, "check_ids": self._options.check_ids}
         if self.origin == "tensorflow":
             # It also warns when a model is thrown away, which is long after the converter has listened.
             logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
             progress("loading")
-            chosen: dict[str, Any] = {
-                name: getattr(self._arguments, name) for name in ("tag", "signature", "inputs", "outputs")
-            }
-            chosen["lookup_tables"] = lookup_tables.read(self._arguments.lookup_table)
-            chosen["custom_objects"] = _definitions(self._arguments.imports)
             # Loaded only once, for conversion and verification: models are large.
-            self._source = _converted(self.origin, converter.load, self._source, **chosen)
+            self._source = _converted(self.origin, converter.load, self._source, **self._options.of_source)
             more["tables"] = self.tables
+        else:
+            more |= self._options.of_source
         if self.origin == "torch":
             progress("loading")
             self._source = _converted(self.origin, converter.load, self._source)
@@ -88,19 +104,61 @@ class Conversion:
         self.notes += dict.fromkeys(said)
         return model
 
-    def verify(self, plain: ModelProto, model: ModelProto, progress: output.Progress) -> Sequence[Any]:
-        """Compare the source with the model in the form in which it is written."""
+    @property
+    def load_options(self) -> tuple[dict[str, Any], bool]:
+        """What loads the source once more in another process, and whether it can be loaded there."""
+        if self.origin != "tensorflow":
+            return {}, True
+        given = {name: value for name, value in self._options.of_source.items() if value}
+        return given, not given.pop("custom_objects", None)
+
+    @property
+    def loaded(self) -> Any:
+        """The source as its converter has read it."""
+        return self._source
+
+    def verify(
+        self,
+        plain: ModelProto,
+        model: ModelProto,
+        progress: output.Progress,
+        feeds: Mapping[str, Any] | None = None,
+    ) -> Sequence[Any]:
+        """Compare the source with the model in the form in which it is written, on given or generated inputs."""
         progress("verifying")
         beside: dict[str, Any] = {"tables": self.tables} if self.tables else {}
-        feeds = None
-        if self._arguments.verify_with:
-            from onnx_sparse.cli.feeds import read_feeds
-
-            feeds = read_feeds(plain, self._arguments.verify_with)
         verify = _converter(self.origin).verify
         beside |= {"feeds": feeds, "described_by": plain, "progress": progress, "input_lines": self.input_lines}
         records: Sequence[Any] = _converted(self.origin, verify, self._source, model, **beside)
         return records
+
+
+def loaded_source(origin: str, path: Path, options: Mapping[str, Any]) -> Any:
+    """A source as its converter reads it; the path itself of one that has no such form.
+
+    Raises:
+        CommandError: It cannot be read.
+    """
+    if origin == "onnx":
+        return _read_onnx(path)
+    if origin not in ("tensorflow", "torch"):
+        return path
+    return _converted(origin, _converter(origin).load, path, **options)
+
+
+def verified(
+    origin: str, source: Any, model: ModelProto, progress: output.Progress, input_lines: dict[str, str]
+) -> Sequence[Any]:
+    """Compare a source, as `loaded_source` returned it, with a model that was converted from it.
+
+    Raises:
+        CommandError: The source has no verification, or cannot be run.
+    """
+    verify = getattr(_converter(origin), "verify", None)
+    if verify is None:
+        raise output.CommandError(f"there is no program to run a model of {origin} with")
+    records: Sequence[Any] = _converted(origin, verify, source, model, progress=progress, input_lines=input_lines)
+    return records
 
 
 def _converter(origin: str) -> Any:
@@ -109,6 +167,22 @@ def _converter(origin: str) -> Any:
         return importlib.import_module(f"onnx_sparse.converters.{origin}")
     except ImportError as error:
         raise _missing(origin, error) from error
+
+
+def options_of(origin: str, arguments: argparse.Namespace) -> Options:
+    """What the command line asks for.
+
+    Raises:
+        CommandError: A file or module that it names cannot be read.
+    """
+    of_source: dict[str, Any] = {}
+    if origin == "ascend":
+        of_source = ascend_options.values(arguments)
+    if origin == "tensorflow":
+        of_source = {name: getattr(arguments, name) for name in ("tag", "signature", "inputs", "outputs")}
+        of_source["lookup_tables"] = lookup_tables.read(arguments.lookup_table)
+        of_source["custom_objects"] = _definitions(arguments.imports)
+    return Options(arguments.fuse, arguments.repair_scatter, arguments.check_ids, arguments.features, of_source)
 
 
 def _definitions(modules: Sequence[str]) -> dict[str, Any]:
@@ -156,18 +230,14 @@ def _converted(origin: str, step: Any, *positional: Any, **named: Any) -> Any:
 
 
 def _missing(origin: str, error: ImportError) -> output.CommandError:
-    return output.CommandError(
-        f"this needs a package that is not installed ({error}): pip install 'onnx_sparse[{origin}]'"
-    )
+    return output.CommandError(f"this needs a package that is not installed ({error}): {install_command(origin)}")
 
 
-def _fused(model: ModelProto, report: explanation.ConversionReport, arguments: argparse.Namespace) -> ModelProto:
-    import onnx_sparse
+def _fused(model: ModelProto, report: explanation.ConversionReport, options: Options) -> ModelProto:
+    from onnx_sparse.converters.onnx.fusing import fuse
 
     try:
-        return onnx_sparse.fuse(
-            model, explain=report, repair_scatter=arguments.repair_scatter, check_ids=arguments.check_ids
-        )
+        return fuse(model, explain=report, repair_scatter=options.repair_scatter, check_ids=options.check_ids)
     except ValueError as error:
         raise output.CommandError(error) from error
 
@@ -179,11 +249,11 @@ def _with_checked_ids(model: ModelProto) -> ModelProto:
 
 
 def _ragged(model: ModelProto) -> ModelProto:
-    import onnx_sparse
+    from onnx_sparse.converters.ragged.inputs import to_ragged
     from onnx_sparse.schemas.features import features_of
 
     try:
-        made = onnx_sparse.to_ragged(model)
+        made = to_ragged(model)
     except ValueError as error:
         raise output.CommandError(f"--features ragged: {error}") from error
     if not any(feature.kind == "sparse" for feature in features_of(model)):
@@ -191,19 +261,21 @@ def _ragged(model: ModelProto) -> ModelProto:
     return made
 
 
-def _read_onnx(path: Path) -> ModelProto:
+def _read_onnx(source: Any) -> ModelProto:
+    """The model of a file, or one in memory."""
     from onnx_sparse.cli.check import refuse_domain_errors
     from onnx_sparse.cli.files.model_file import load_model
+    from onnx_sparse.models.model_files import model_of
 
-    model = load_model(path, external_data=True)
-    refuse_domain_errors(model, path)
+    model = load_model(source, external_data=True) if isinstance(source, Path) else model_of(source)
+    refuse_domain_errors(model, source if isinstance(source, Path) else Path("the model"))
     return model
 
 
-def _canonical(model: ModelProto, path: Path) -> ModelProto:
-    import onnx_sparse
+def _canonical(model: ModelProto, source: Any) -> ModelProto:
+    from onnx_sparse.models.canonical import canonicalize
 
     try:
-        return onnx_sparse.canonicalize(model)
+        return canonicalize(model)
     except Exception as error:
-        raise output.CommandError(f"{path}: {error}") from error
+        raise output.CommandError(f"{source if isinstance(source, Path) else 'the model'}: {error}") from error

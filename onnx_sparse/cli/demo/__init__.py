@@ -137,9 +137,9 @@ def _converted(saved_model: Path, progress: output.Progress | None = None) -> Mo
 
 
 def _run(model: ModelProto) -> Arrays:
-    import onnx_sparse
+    from onnx_sparse.sessions.runtime import InferenceSession
 
-    session = onnx_sparse.InferenceSession(model)
+    session = InferenceSession(model)
     names = [value.name for value in session.get_outputs()]
     return dict(zip(names, session.run(names, make_feeds()), strict=True))
 

@@ -26,6 +26,7 @@ from onnx_sparse.cli import output
 from onnx_sparse.cli.named_values import named_values
 from onnx_sparse.cli.output import CommandError, UsageError
 from onnx_sparse.cli.watch import Tell, watched
+from onnx_sparse.installation import install_command
 
 if TYPE_CHECKING:
     from onnx_sparse.arrow import Scorer
@@ -151,6 +152,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _score(arguments: argparse.Namespace, doing: Tell) -> int:
+    return _end(arguments, score_files(arguments, doing))
+
+
+def score_files(arguments: argparse.Namespace, doing: Tell) -> dict[str, Any]:
+    """Score the files that arguments ask for; returns what `--json` says.
+
+    Raises:
+        CommandError: Nothing can be scored. Files that cannot be read are in what is returned.
+    """
     try:
         from onnx_sparse.arrow import Scorer
         from onnx_sparse.cli.files.new_file import remove_all_abandoned
@@ -163,7 +173,7 @@ def _score(arguments: argparse.Namespace, doing: Tell) -> int:
         if package not in _EXTRAS:
             raise
         what = "score" if package == "pyarrow" else f"score --engine {arguments.engine}"
-        raise CommandError(f"{what} needs {package}: pip install 'onnx_sparse[{_EXTRAS[package]}]'") from None
+        raise CommandError(f"{what} needs {package}: {install_command(_EXTRAS[package])}") from None
     columns = named_values(arguments.columns, "FEATURE=COLUMN", "--columns")
     model = _model_digest(arguments.model)
     out = place_of(arguments.output)
@@ -203,10 +213,10 @@ def _score(arguments: argparse.Namespace, doing: Tell) -> int:
             f"{depends}, so the scores would change with --batch-rows and with how files are split; --dependent-rows "
             "alone runs the model on each row by itself, --dependent-rows batch on batches as they come"
         )
-    described = {"rows_depend": depends} | _describe(
+    bad_folder = (out.parent if _is_file(out) else out) / "_bad"
+    return {"rows_depend": depends, "bad_rows": str(bad_folder)} | _describe(
         arguments, jobs, left, lambda tell: score_all(scorer, left, arguments.workers, tell), doing
     )
-    return _end(arguments, described, out)
 
 
 def _describe(
@@ -247,11 +257,11 @@ def _describe(
     }
 
 
-def _end(arguments: argparse.Namespace, described: dict[str, Any], out: Place) -> int:
+def _end(arguments: argparse.Namespace, described: dict[str, Any]) -> int:
     """Show what was done; a failure if files could not be read, or too many rows not be scored."""
-    bad_folder = (out.parent if _is_file(out) else out) / "_bad"
+    bad_folder = described["bad_rows"]
     if not arguments.json:
-        _show(described, str(bad_folder), by_batches=arguments.dependent_rows == "batch")
+        _show(described, bad_folder, by_batches=arguments.dependent_rows == "batch")
     failed = described["failed"]
     if failed:
         more = f" ({len(failed)} files could not be read)" if len(failed) > 1 else ""

@@ -136,7 +136,7 @@ def _features(model: ModelProto, source: Path) -> Features:
 
 
 def _library() -> Path:
-    import onnx_sparse
+    from onnx_sparse.sessions.runtime import get_library_path
 
     if sys.platform != "linux":
         raise output.CommandError(
@@ -144,7 +144,7 @@ def _library() -> Path:
             "Linux, or on a model of `onnx-sparse convert --portable`, which needs none"
         )
     try:
-        return Path(onnx_sparse.get_library_path())
+        return Path(get_library_path())
     except FileNotFoundError as error:
         raise output.CommandError(
             "the model needs the native library, which this installation does not have; a model of "
@@ -154,15 +154,15 @@ def _library() -> Path:
 
 def _obstacle(arguments: argparse.Namespace, known: Features) -> tuple[str | None, list[str]]:
     """Why requests are not batched, if they are not, and notes for the user."""
-    import onnx_sparse
     from onnx_sparse.cli.ort_errors import ort_message
     from onnx_sparse.cli.triton.batching import obstacle
     from onnx_sparse.rows.row_independence import try_rows
+    from onnx_sparse.sessions.runtime import InferenceSession
 
     if not arguments.max_batch_size:
         return "--max-batch-size 0", []
     try:
-        session = onnx_sparse.InferenceSession(arguments.model, _quiet_options(), providers=["CPUExecutionProvider"])
+        session = InferenceSession(arguments.model, _quiet_options(), providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no common class
         raise output.CommandError(f"{arguments.model} cannot be opened: {ort_message(error)}") from error
     reason = obstacle(session, known)

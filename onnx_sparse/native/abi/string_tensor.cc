@@ -16,6 +16,13 @@ Strings::Strings(const Call& call, const Tensor& tensor) : size_(static_cast<siz
   call.check(call.api().GetStringTensorContent(tensor.value, characters_.get(), length_, offsets_.get(), size_));
 }
 
+std::string shown(std::string_view text) {
+  constexpr size_t kMost = 64;
+  std::string printable(text.substr(0, kMost));
+  std::replace_if(printable.begin(), printable.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return "'" + printable + (text.size() > kMost ? "...'" : "'");
+}
+
 void put_string(const Call& call, OrtValue* output, size_t position, std::string_view text) {
   char* buffer = nullptr;
   call.check(call.api().GetResizedStringTensorElementBuffer(output, position, text.size(), &buffer));

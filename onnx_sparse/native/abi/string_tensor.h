@@ -37,6 +37,9 @@ class Strings {
   std::unique_ptr<size_t[]> offsets_;
 };
 
+// A text as messages write it: in quotes, at most 64 bytes of it, `?` for what is not printable ASCII.
+std::string shown(std::string_view text);
+
 // Writes one element of a string output.
 void put_string(const Call& call, OrtValue* output, size_t position, std::string_view text);
 

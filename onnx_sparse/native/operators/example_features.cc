@@ -10,12 +10,6 @@ namespace {
 
 constexpr std::string_view kListNames[kTypes] = {"a FloatList", "an Int64List", "a BytesList"};
 
-std::string shown(std::string_view key) {
-  std::string text(key);
-  std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return "'" + text + "'";
-}
-
 }  // namespace
 
 std::vector<Feature> read_features(const Call& call, size_t count, size_t defaults, const uint8_t* never) {

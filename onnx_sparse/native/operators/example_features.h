@@ -13,6 +13,7 @@
 #include "abi/call.h"
 #include "abi/string_tensor.h"
 #include "operators/example_messages.h"
+#include "operators/first_refused.h"
 
 namespace onnx_sparse::example_features {
 
@@ -109,20 +110,6 @@ struct Refusal {
 // The sentence about a message that is refused for something else than being malformed: "serialized[1], feature 'x' is
 // missing; it is required".
 std::string text_of(const Refusal& refusal, const Feature& feature, std::string_view key, size_t message, bool is_list);
-
-// The first of the messages that are refused, found by several tasks.
-class FirstRefused {
- public:
-  void add(size_t message) {
-    size_t known = first_.load();
-    while (message < known && !first_.compare_exchange_weak(known, message)) {
-    }
-  }
-  size_t message() const { return first_.load(); }  // kNone where there is none
-
- private:
-  std::atomic<size_t> first_{kNone};
-};
 
 // A total of two numbers of values.
 int64_t sum_of(int64_t a, int64_t b, const Cause& cause);

@@ -110,8 +110,7 @@ void require_row_splits(std::string_view name, const Tensor& splits, int64_t siz
                            : require_splits(name, splits.as<int64_t>(), count, size);
 }
 
-InvalidArgument out_of_range(std::string_view name, const Tensor& tensor, int64_t position, int64_t value,
-                             const std::string& low, int64_t high) {
+std::string element_name(std::string_view name, const Tensor& tensor, int64_t position) {
   std::vector<int64_t> coordinates(tensor.rank);
   for (size_t axis = tensor.rank; axis > 0; --axis) {
     coordinates[axis - 1] = position % tensor.dims[axis - 1];
@@ -119,8 +118,13 @@ InvalidArgument out_of_range(std::string_view name, const Tensor& tensor, int64_
   }
   std::string text;
   for (const int64_t coordinate : coordinates) text += (text.empty() ? "[" : ",") + std::to_string(coordinate);
-  return InvalidArgument{std::string(name) + text + (text.empty() ? "" : "]") + " = " + std::to_string(value) +
-                         " is out of range [" + low + ", " + std::to_string(high) + ")"};
+  return std::string(name) + text + (text.empty() ? "" : "]");
+}
+
+InvalidArgument out_of_range(std::string_view name, const Tensor& tensor, int64_t position, int64_t value,
+                             const std::string& low, int64_t high) {
+  return InvalidArgument{element_name(name, tensor, position) + " = " + std::to_string(value) + " is out of range [" +
+                         low + ", " + std::to_string(high) + ")"};
 }
 
 }  // namespace onnx_sparse

@@ -36,6 +36,9 @@ void require_in_range(std::string_view name, const Tensor& values, int64_t count
 // Throws an InvalidArgument unless row splits begin with 0, do not decrease and end with `size`.
 void require_row_splits(std::string_view name, const Tensor& splits, int64_t size);
 
+// "name[2,0]" for an element of a tensor.
+std::string element_name(std::string_view name, const Tensor& tensor, int64_t position);
+
 // "name[2,0] = 7 is out of range [0, 5)" for an element of a tensor.
 InvalidArgument out_of_range(std::string_view name, const Tensor& tensor, int64_t position, int64_t value,
                              const std::string& low, int64_t high);

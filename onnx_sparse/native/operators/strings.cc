@@ -51,8 +51,19 @@ void for_words(std::string_view text, int64_t max_splits, const Visit& visit) {
   }
 }
 
+// Calls visit(byte) for so many bytes, and for what is behind them.
 template <class Visit>
-void for_pieces(std::string_view text, std::string_view separator, int64_t max_splits, const Visit& visit) {
+void for_bytes(std::string_view text, int64_t max_splits, const Visit& visit) {
+  for (int64_t splits = 0; splits != max_splits && !text.empty(); ++splits) {
+    visit(text.substr(0, 1));
+    text.remove_prefix(1);
+  }
+  if (!text.empty()) visit(text);
+}
+
+template <class Visit>
+void for_pieces(std::string_view text, std::string_view separator, bool bytes, int64_t max_splits, const Visit& visit) {
+  if (bytes) return for_bytes(text, max_splits, visit);
   if (max_splits == 0) return visit(text);
   if (separator.empty()) return for_words(text, max_splits, visit);
   for (int64_t splits = 0; splits != max_splits; ++splits) {
@@ -313,12 +324,13 @@ void ragged_string_split(const Call& call) {
   const Strings separators(call, call.input(1));
   const std::string_view separator = separators[0];
   const int64_t max_splits = call.input(2).integer();
+  const bool bytes = separator.empty() && call.choice(0) == 1;
   const auto rows = static_cast<int64_t>(texts.size());
   const Cause cause = cause_of(input);
   auto* splits = static_cast<int64_t*>(call.allocate(1, {rows + 1}, sizeof(int64_t), cause));
   for_each(call, texts, [&](size_t i) {
     int64_t pieces = 0;
-    for_pieces(texts[i], separator, max_splits, [&](std::string_view) { ++pieces; });
+    for_pieces(texts[i], separator, bytes, max_splits, [&](std::string_view) { ++pieces; });
     splits[i + 1] = pieces;
   });
   splits[0] = 0;
@@ -326,7 +338,7 @@ void ragged_string_split(const Call& call) {
   StringWriter values(call, call.allocate_value(0, {splits[rows]}, size_of(ORT_STRING), cause));
   for_each(call, texts, [&](size_t i) {
     auto position = static_cast<size_t>(splits[i]);
-    for_pieces(texts[i], separator, max_splits, [&](std::string_view piece) { values.put(position++, piece); });
+    for_pieces(texts[i], separator, bytes, max_splits, [&](std::string_view piece) { values.put(position++, piece); });
   });
   values.finish();
 }

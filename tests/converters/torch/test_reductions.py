@@ -74,3 +74,27 @@ HALVES = {
 
 def test_results_of_half_floats(agree) -> None:
     agree(HALVES, tensors([(3, 2), (0, 2)], torch.float16), dynamic=[{0: MANY}])
+
+
+def pooled(dtype: Any, size: Any) -> Any:
+    """Sums of rows by ids, as many as the largest id says."""
+
+    def call(_: Any, x: Any, ids: Any) -> Any:
+        ids = ids.to(dtype)
+        count = size(ids) if ids.numel() > 0 else 0
+        return x.new_zeros(count, x.shape[1]).index_add(0, ids, x)
+
+    return call
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_as_many_rows_as_the_largest_id_says(agree, dtype: Any) -> None:
+    """The branch for no ids is not traced; there are no rows in it all the same."""
+    sizes = {
+        "int": lambda ids: int(ids.max()) + 1,
+        "item": lambda ids: 1 + ids.max().item(),
+        "function": lambda ids: torch.max(ids).item() + 1,
+    }
+    calls = {name: pooled(dtype, size) for name, size in sizes.items()}
+    batches = [(torch.randn(len(ids), 3), torch.tensor(ids, dtype=torch.int64)) for ids in ([0, 0, 4], [2], [], [1, 0])]
+    agree(calls, batches, dynamic=[{0: MANY}, {0: MANY}])

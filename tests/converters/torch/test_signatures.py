@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="the extra `torch` is not installed"
 
 import onnx_sparse  # noqa: E402
 from onnx_sparse.converters import ConversionError  # noqa: E402
-from onnx_sparse.converters.torch import export  # noqa: E402
+from onnx_sparse.converters.torch import convert, export  # noqa: E402
 
 MANY = torch.export.Dim.DYNAMIC
 
@@ -94,10 +94,19 @@ def reads_a_maximum() -> tuple[Any, tuple[Any, ...], Any]:
     return Module(call), EXAMPLE, None
 
 
+def quantized_bags() -> tuple[Any, tuple[Any, ...], Any]:
+    bags = torch.ao.nn.quantized.EmbeddingBag(10, 4, mode="sum", dtype=torch.quint8)
+    return bags, (torch.tensor([3, 1]), torch.tensor([0, 1])), ({0: MANY}, {0: MANY})
+
+
 @pytest.mark.parametrize(
     ("case", "reason"),
-    [(gru, r"size\(\)\[1\] is declared dynamic, but its code makes it always 4"), (reads_a_maximum, r"ids\.max\(\)")],
-    ids=["a constant size", "a value of a tensor"],
+    [
+        (quantized_bags, r"before it is quantized.*quantize_tables"),
+        (gru, r"size\(\)\[1\] is declared dynamic, but its code makes it always 4"),
+        (reads_a_maximum, r"ids\.max\(\)"),
+    ],
+    ids=["a quantized module", "a constant size", "a value of a tensor"],
 )
 def test_why_torch_refuses_is_said_in_one_line(case: Callable[[], Any], reason: str, capfd: Any) -> None:
     module, example, dynamic = case()
@@ -105,3 +114,19 @@ def test_why_torch_refuses_is_said_in_one_line(case: Callable[[], Any], reason: 
         export(module, example, dynamic_shapes=dynamic)
     assert len(str(caught.value).splitlines()) == 1
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_draft_with_guesses_is_refused() -> None:
+    """It would answer as if every input took the branch of the example."""
+
+    def call(x: Any, ids: Any) -> Any:
+        return x + 1 if x.sum() > 0 else x - 1
+
+    draft = torch.export.draft_export(Module(call), EXAMPLE, dynamic_shapes=DYNAMIC)
+    with pytest.raises(ConversionError, match=r"the program is a draft.*torch\._check"):
+        convert(draft)
+
+
+def test_a_draft_without_guesses_converts() -> None:
+    draft = torch.export.draft_export(Module(lambda x, ids: x[ids]), EXAMPLE, dynamic_shapes=DYNAMIC)
+    assert len(convert(draft).graph.input) == 2

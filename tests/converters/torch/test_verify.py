@@ -174,3 +174,22 @@ class TestBatchOnTheSecondAxis:
         monkeypatch.setattr(conversion, "passes", lambda **_: unguarded)
         with pytest.raises(ConversionError, match="ends on the batch 'ordinary, dimension 1 of"):
             export(torch.nn.LSTM(4, 5).eval(), (torch.randn(3, 2, 4),), dynamic_shapes=({1: MANY},), verify=True)
+
+
+@pytest.mark.parametrize("features", [2, 3])
+def test_lengths_of_bags_of_several_features(features: int) -> None:
+    """As torchrec has them: feature by feature, in one vector, which adds up to the number of ids."""
+
+    def call(ids: Any, lengths: Any) -> Any:
+        by_feature = lengths.view(features, -1)
+        sizes = [size.item() for size in by_feature.sum(1).unbind()]
+        parts = torch.split_with_sizes(ids, sizes)
+        ends = F.pad(by_feature.cumsum(1), (1, 0)).unbind()
+        pairs = zip(parts, ends, strict=True)
+        return torch.cat([F.embedding_bag(ids, TABLE, end, include_last_offset=True) for ids, end in pairs], 1)
+
+    args = torch.tensor([3, 1, 4, 1]), torch.tensor([2, 0, 1, 1, 0, 0])
+    bags = program(call, *args, dynamic=[{0: MANY}] * 2)
+    (record,) = verify(bags, convert(bags))
+    assert record.ok, record
+    assert record.batches >= 3

@@ -80,7 +80,7 @@ def _resized(mode: str) -> Callable[..., Any]:
     return lambda torch, x: torch.nn.functional.interpolate(x, scale_factor=1.5, mode=mode, **options)
 
 
-_MODULES: dict[str, tuple[Callable[[], Any], Inputs]] = {
+MODULES: dict[str, tuple[Callable[[], Any], Inputs]] = {
     "AdaptiveAvgPool2d": (_network("AdaptiveAvgPool2d", 5), _IMAGE),
     "AdaptiveMaxPool2d": (_network("AdaptiveMaxPool2d", 4), _IMAGE),
     "AvgPool2d": (_network("AvgPool2d", 3, 2, 1, ceil_mode=True, count_include_pad=False), _IMAGE),
@@ -139,9 +139,9 @@ _OF_ONE_SIZE = ("fold",)
 
 
 def _build(name: str) -> BuiltIr:
-    make, inputs = _MODULES[name]
+    make, inputs = MODULES[name]
     return from_torch(make(), inputs, **({"input": [[-1, 3, 12, 12]]} if name in _OF_ONE_SIZE else {}))
 
 
-for _name in _MODULES:
+for _name in MODULES:
     model(f"torch/{_name}", "torch", among=IRS)(partial(_build, _name))

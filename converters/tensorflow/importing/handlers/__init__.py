@@ -42,6 +42,16 @@ def coverage() -> list[CoverageRow]:
     return sorted([*STANDARD.coverage(), *HANDLERS.coverage()], key=lambda row: row.source)
 
 
+def differences() -> dict[str, list[str]]:
+    """Where results are meant to differ from TensorFlow's: the operators, sorted by name, by what differs."""
+    found: dict[str, list[str]] = {}
+    for registry in (STANDARD, HANDLERS):
+        for op_type, handler in registry.items():
+            if handler.differs:
+                found.setdefault(handler.differs, []).append(op_type)
+    return {what: sorted(found[what]) for what in sorted(found, key=lambda what: min(found[what]))}
+
+
 def structure_coverage() -> dict[str, str]:
     """The operators that are about the graph, and what becomes of them."""
     found = {op_type: (row.convert.__doc__ or "").strip().splitlines()[0] for op_type, row in STRUCTURE.items()}

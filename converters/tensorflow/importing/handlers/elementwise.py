@@ -86,7 +86,7 @@ def extreme(node: Node, emit: Emitter) -> Tensor:
     return emit.extreme("Max" if node.op_type == "Maximum" else "Min", node["x"], node["y"])
 
 
-@handles("Pow", inputs=_PAIR, to="Pow", dtypes=_NUMBERS, notes="powers of integers beyond 2^53 are rounded")
+@handles("Pow", inputs=_PAIR, to="Pow", dtypes=_NUMBERS, differs="powers of integers beyond 2^53 are rounded")
 def power(node: Node, emit: Emitter) -> Tensor:
     """The power."""
     return emit.op("Pow", node["x"], node["y"])
@@ -308,7 +308,7 @@ def cross_product(node: Node, emit: Emitter) -> Tensor:
     inputs=("tensor",),
     to="Identity",
     dtypes=_FLOAT_NAMES,
-    notes="numbers that are not finite are not an error",
+    differs="numbers that are not finite are not an error",
     ignored=("message",),
 )
 def check_numerics(node: Node, emit: Emitter) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.tensor import Tensor
@@ -31,7 +30,7 @@ def cumulative_log_sum_exp(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("Prod", inputs=("input", "reduction_indices"), to="ReduceProd", dtypes=("all numbers",),
-         notes="integers beyond 2^53 are rounded")  # fmt: skip
+         differs="integers beyond 2^53 are rounded")  # fmt: skip
 def product(node: Node, emit: Emitter) -> Tensor:
     """The product along axes; that of doubles is not rounded to float."""
     x = node["input"]
@@ -69,34 +68,19 @@ def _times(a: Tensor, b: Tensor, emit: Emitter) -> Tensor:
 def _scanned(
     x: Tensor, start: Tensor, axis: int, from_end: bool, is_exclusive: bool, step: Step, emit: Emitter
 ) -> tuple[Tensor, Tensor]:
-    """What the last step makes, and what each step makes along the axis, or what was before each.
-
-    A step more, of the start, comes last, as ONNX Runtime scans no axis of size 0. The axis is moved to the front, as
-    its Scan of another axis ends the process where there are no elements.
-    """
-    if axis:
-        order = [axis, *(k for k in range(x.rank) if k != axis)]
-        last, each = _scanned(_moved(x, order, emit), start, 0, from_end, is_exclusive, step, emit)
-        return last, _moved(each, [order.index(k) for k in range(x.rank)], emit)
+    """What the last step makes, and what each step makes along the axis, or what was before each."""
     shape = None if x.shape is None else tuple(size for k, size in enumerate(x.shape) if k != axis)
     body = emit.body()
     before, here = (Tensor(emit.names.fresh(name), x.dtype, shape) for name in ("before", "here"))
     after = step(before, here, body)
     (shown,) = body.node("Identity", [before if is_exclusive else after], [x.dtype], [shape])
     graph = body.graph("step", [value_info(before), value_info(here)], [value_info(after), value_info(shown)])
-    way, more = [int(from_end)], emit.op("Unsqueeze", start, emit.constant([axis]))
-    longer = emit.op("Concat", *((more, x) if from_end else (x, more)), axis=axis)
+    way = [int(from_end)]
     last, each = emit.node(
-        "Scan", [start, longer], [x.dtype, x.dtype], [start.shape, longer.shape], body=graph, num_scan_inputs=1,
+        "Scan", [start, x], [x.dtype, x.dtype], [start.shape, x.shape], body=graph, num_scan_inputs=1,
         scan_input_axes=[axis], scan_output_axes=[axis], scan_input_directions=way, scan_output_directions=way,
     )  # fmt: skip
-    bounds = (1, np.iinfo(np.int64).max) if from_end else (0, -1)
-    return last, emit.op("Slice", each, *(emit.constant([n]) for n in (*bounds, axis)), shape=x.shape)
-
-
-def _moved(x: Tensor, order: list[int], emit: Emitter) -> Tensor:
-    shape = None if x.shape is None else tuple(x.shape[k] for k in order)
-    return emit.op("Transpose", x, shape=shape, perm=order)
+    return last, each
 
 
 def _log_add_exp(a: Tensor, b: Tensor, emit: Emitter) -> Tensor:

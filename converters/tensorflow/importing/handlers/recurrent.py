@@ -81,11 +81,9 @@ def block_lstm(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     shown = [body.node("Identity", [made[name]], [x.dtype], [made[name].shape])[0] for name in _RESULTS]
     graph = body.graph("step", list(map(value_info, given)), [value_info(t) for t in (made["cs"], made["h"], *shown)])
     shape = (None, None, None)
-    # ONNX Runtime scans no axis of size 0: there is a step more, of zeros, which is cut off.
-    more = emit.op("Pad", x, emit.constant([0, 0, 0, 1, 0, 0]), emit.like(0, x))
     results = emit.node(
         "Scan",
-        [cell, hidden, more],
+        [cell, hidden, x],
         [x.dtype] * 9,
         [cell.shape, hidden.shape, *[shape] * 7],
         body=graph,
@@ -94,10 +92,7 @@ def block_lstm(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     steps = emit.op("Range", emit.constant(0), emit.scalar(emit.size(x, 0)), emit.constant(1))
     is_run = emit.op("Less", steps, emit.scalar(emit.int64(node["seq_len_max"])))
     is_run = emit.op("Unsqueeze", is_run, emit.constant([1, 2]))
-    kept = [
-        emit.op("Where", is_run, emit.op("Slice", each, *(emit.constant([n]) for n in (0, -1, 0))), emit.like(0, each))
-        for each in results
-    ]
+    kept = [emit.op("Where", is_run, each, emit.like(0, each)) for each in results]
     return tuple(emit.cast(result, node["x"].dtype) for result in kept)
 
 

@@ -47,7 +47,7 @@ def rank(node: Node, emit: Emitter) -> Tensor:
     return emit.cast(emit.op("Size", emit.shape_of(x), shape=()), TensorProto.INT32)
 
 
-@handles("EnsureShape", inputs=("input",), to="Identity", dtypes=_EVERY, notes="the shape is not checked")
+@handles("EnsureShape", inputs=("input",), to="Identity", dtypes=_EVERY, differs="the shape is not checked")
 def ensure_shape(node: Node, emit: Emitter) -> Tensor:
     """The same tensor, of which more is known."""
     x, known = node["input"], node.attributes["shape"]
@@ -198,7 +198,7 @@ def _dimension(value: Tensor, axis: int, emit: Emitter) -> Tensor:
 
 
 @handles("UnravelIndex", inputs=("indices", "dims"), to="Mod", dtypes=("int32", "int64"),
-         notes="an index beyond the dimensions is not an error; TensorFlow raises")  # fmt: skip
+         differs="an index beyond the dimensions is not an error; TensorFlow raises")  # fmt: skip
 def unravel_index(node: Node, emit: Emitter) -> Tensor:
     """The coordinates of places in a tensor of given dimensions, a row for each dimension."""
     indices, dims = emit.int64(node["indices"]), emit.int64(node["dims"])

@@ -1,0 +1,233 @@
+"""Serve models: the Open Inference Protocol (v2) over HTTP and gRPC, as KServe and Triton speak it,
+and rows as JSON by feature, as TensorFlow Serving takes them. Requests that arrive during a run form
+the next batch.
+
+  POST /v2/models/NAME/infer      tensors, as JSON or binary     GET /v2/health/live, /v2/health/ready
+  POST /v1/models/NAME:predict    rows, {"instances": [...]}     GET /metrics (Prometheus)
+
+A file that changes is read again, and SIGHUP reads all; no request is lost. SIGTERM ends the server
+after the requests in flight are answered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onnx_sparse.cli import output
+from onnx_sparse.installation import install_command
+
+if TYPE_CHECKING:
+    from onnx_sparse.serving.ports import ReservedPort
+
+NAME = "serve"
+SUMMARY = "serve models over HTTP and gRPC"
+EXAMPLES = """
+onnx-sparse serve baskets.onnx
+curl localhost:8080/v1/models/baskets:predict -d '{"instances": [{"items": [5, 7], "age": 31}]}'
+onnx-sparse serve shop=baskets.onnx news=clicks.onnx --host 0.0.0.0 --workers 4
+"""
+
+_PACKAGES = ("uvicorn", "starlette", "grpc", "prometheus_client")
+_MIB = 1 << 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "models",
+        nargs="+",
+        metavar="[NAME=]MODEL",
+        help="an ONNX file, and its name in addresses (default: the file's, without .onnx)",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="the address (default: 127.0.0.1, for this machine only)")
+    parser.add_argument("--port", type=int, default=8080, help="HTTP's port, 0 for any that is free (default: 8080)")
+    parser.add_argument("--grpc-port", type=int, default=8081, help="gRPC's port, 0 for any (default: 8081)")
+    parser.add_argument("--no-grpc", action="store_true", help="do not serve over gRPC")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes (default: 1)")
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="threads of each run (default: the cores, divided by the workers)"
+    )
+    parser.add_argument(
+        "--max-batch-requests", type=int, default=64, metavar="N", help="the most requests of a run (default: 64)"
+    )
+    parser.add_argument(
+        "--max-waiting",
+        type=int,
+        default=1024,
+        metavar="N",
+        help="the most requests that wait for each model; others get status 503 (default: 1024)",
+    )
+    parser.add_argument(
+        "--max-request-size", type=int, default=64, metavar="MIB", help="the largest request, in MiB (default: 64)"
+    )
+    parser.add_argument(
+        "--reload-interval",
+        type=float,
+        default=1.0,
+        metavar="SECONDS",
+        help="how often files are checked for changes, 0 for never (default: 1)",
+    )
+    parser.add_argument(
+        "--drain",
+        type=float,
+        default=0,
+        metavar="SECONDS",
+        help="serve so long after SIGTERM (default: 0)",
+    )
+    parser.add_argument(
+        "--grace",
+        type=int,
+        default=30,
+        metavar="SECONDS",
+        help="how long requests in flight are awaited at the end (default: 30)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until asked to end."""
+    _check_numbers(arguments)
+    models = named_models(arguments.models)
+    if missing := [package for package in _PACKAGES if find_spec(package) is None]:
+        raise output.CommandError(f"serving needs {', '.join(missing)}: {install_command('serve')}")
+    if arguments.workers > 1 and sys.platform == "win32":
+        raise output.UsageError("--workers: Windows cannot share the port of gRPC; start one server for each port")
+    from onnx_sparse.serving.ports import bound_socket, reserve_port
+
+    shared = arguments.workers > 1
+    try:
+        sock = bound_socket(arguments.host, arguments.port)
+    except OSError as error:
+        raise output.CommandError(_cannot_listen(arguments.host, arguments.port, "--port", error)) from error
+    grpc = None
+    if not arguments.no_grpc:
+        try:
+            grpc = reserve_port(arguments.host, arguments.grpc_port, shared=shared)
+        except OSError as error:
+            raise output.CommandError(
+                _cannot_listen(arguments.host, arguments.grpc_port, "--grpc-port", error)
+            ) from error
+    with sock:
+        _serve(arguments, models, sock, grpc)
+    return output.DONE
+
+
+def _check_numbers(arguments: argparse.Namespace) -> None:
+    least = {"workers": 1, "threads": 1, "max_batch_requests": 1, "max_waiting": 1, "max_request_size": 1, "grace": 0}
+    for option, low in least.items():
+        value = getattr(arguments, option)
+        if value is not None and not low <= value < 2**31:
+            raise output.UsageError(f"--{option.replace('_', '-')} {value}: it is from {low} on")
+    if arguments.max_request_size >= 2048:  # the lengths of gRPC's messages have 31 bits
+        raise output.UsageError(f"--max-request-size {arguments.max_request_size}: it is at most 2047 MiB")
+    for option in ("port", "grpc_port"):
+        if not 0 <= (value := getattr(arguments, option)) < 2**16:
+            raise output.UsageError(f"--{option.replace('_', '-')} {value}: a port is from 0 to 65535")
+    for option in ("drain", "reload_interval"):
+        if not 0 <= (value := getattr(arguments, option)) < 2**31:
+            raise output.UsageError(f"--{option.replace('_', '-')} {value}: it is from 0 on")
+
+
+def named_models(given: Sequence[str]) -> dict[str, Path]:
+    """The files by name, each written as MODEL or NAME=MODEL.
+
+    Raises:
+        UsageError: A name is given twice, or is none.
+        CommandError: There is no such file.
+    """
+    models: dict[str, Path] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not equals or Path(text).exists():  # a path may have the sign, too
+            name, path = Path(text).stem, text
+        if not name or not name.isprintable() or any(c in "/:?#%" for c in name):
+            raise output.UsageError(f"{name!r} cannot be the name of a model; NAME={path} gives another")
+        if name in models:
+            raise output.UsageError(f"two models have the name {name}: {models[name]} and {path}; NAME=MODEL names one")
+        if not Path(path).is_file():
+            problem = "is a folder; an ONNX file is expected" if Path(path).is_dir() else "does not exist"
+            raise output.CommandError(f"{path} {problem}")
+        models[name] = Path(path)
+    return models
+
+
+def _cannot_listen(host: str, port: int, option: str, error: OSError) -> str:
+    return (
+        f"cannot listen on {host}:{port}: {error.strerror or error}; {option} chooses another port, --host an address"
+    )
+
+
+def _serve(
+    arguments: argparse.Namespace,
+    models: dict[str, Path],
+    sock: socket.socket,
+    grpc: ReservedPort | None,
+) -> None:
+    from onnx_sparse.serving.settings import Limits, Settings, StartError
+
+    several = arguments.workers > 1
+    threads = arguments.threads or max(len(_cores()) // arguments.workers, 1)
+    settings = Settings(
+        models,
+        arguments.host,
+        None if grpc is None else grpc.number,
+        Limits(arguments.max_batch_requests, arguments.max_waiting, threads),
+        arguments.max_request_size * _MIB,
+        arguments.reload_interval,
+        arguments.grace,
+        arguments.drain,
+        shares_ports=several,
+    )
+
+    def started() -> None:
+        _show(arguments, models, sock, grpc)
+
+    try:
+        if several:
+            from onnx_sparse.serving.workers import Workers
+
+            Workers(settings, sock, arguments.workers, lambda line: output.write_error(line)).serve(started)
+        else:
+            from onnx_sparse.serving.server import log_to_stderr, serve
+
+            log_to_stderr()
+            serve(settings, sock, started)
+    except StartError as error:
+        raise output.CommandError(error) from error
+
+
+def _cores() -> set[int] | range:
+    """The cores that this process may use."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+
+
+def _show(
+    arguments: argparse.Namespace, models: dict[str, Path], sock: socket.socket, grpc: ReservedPort | None
+) -> None:
+    """Report that requests are answered, and where."""
+    http = _address(arguments.host, sock.getsockname()[1])
+    document = {
+        "http": f"http://{http}",
+        "grpc": None if grpc is None else _address(arguments.host, grpc.number),
+        "models": {name: str(path) for name, path in models.items()},
+        "workers": arguments.workers,
+    }
+    if arguments.json:
+        output.write_json(document)
+    else:
+        for name, path in models.items():
+            output.write_line(f"serving {output.printable(path)} as {output.printable(name)}")
+        output.write_line(f"HTTP   {document['http']}  (/v2/models, /metrics)")
+        if document["grpc"]:
+            output.write_line(f"gRPC   {document['grpc']}")
+    output.flush()
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,81 @@
+"""`check`: what is wrong with a model before it runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from onnx_sparse.cli.check import Finding, find
+from onnx_sparse.commands.text import text_table
+from onnx_sparse.html import html_table, text
+
+if TYPE_CHECKING:
+    from onnx_sparse.models.model_files import ModelSource
+
+
+@dataclass(frozen=True)
+class Check:
+    """What is wrong with a model; true if it has no error. Print it, or let a notebook show it.
+
+    Attributes:
+        model: Its file, or a name for it.
+        findings: What is wrong: each has a `level` (`error` or `warning`), `where` and a `message`.
+        form: Its form: `domain`, `functions` or `plain`.
+        not_for: The tools that do not take this form: why, and what to do.
+    """
+
+    model: str
+    findings: tuple[Finding, ...]
+    form: str
+    not_for: Mapping[str, str]
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error; warnings may be there."""
+        return not any(finding.level == "error" for finding in self.findings)
+
+    def __str__(self) -> str:
+        rows = [[f.level, f.where, f.message] for f in self.findings]
+        return "\n".join(filter(None, [self._title, text_table(["", "where", "what"], rows)]))
+
+    def __repr__(self) -> str:
+        return f"<Check of {self._title}>"
+
+    def _repr_html_(self) -> str:
+        rows = [[f.level, f.where, f.message] for f in self.findings]
+        return f"<p>{text(self._title)}</p>" + (html_table(["", "where", "what"], rows) if rows else "")
+
+    @property
+    def _title(self) -> str:
+        errors = sum(finding.level == "error" for finding in self.findings)
+        warnings = len(self.findings) - errors
+        counts = [f"{count} {what}{'s' * (count > 1)}" for count, what in ((errors, "error"), (warnings, "warning"))]
+        said = ", ".join(text for text, count in zip(counts, (errors, warnings), strict=True) if count)
+        return f"{self.model}: {said or 'ok'}, form {self.form}"
+
+
+def check(model: ModelSource) -> Check:
+    """Check a model before it runs: onnx's checker, types and shapes, operators, the limits of ONNX Runtime.
+
+        assert onnx_sparse.check("model.onnx")
+
+    Args:
+        model: A path, ModelProto, bytes or onnx_ir.Model.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: It is not an ONNX model.
+    """
+    from onnx_sparse.cli.forms import NOT_FOR, form_of
+    from onnx_sparse.models.model_files import file_of, read_model
+
+    with file_of(model) as path:
+        proto = read_model(path)
+        form = form_of(proto)
+        name = os.fspath(model) if isinstance(model, (str, os.PathLike)) else "the model"
+        return Check(name, tuple(find(proto, path)), form, NOT_FOR[form])

@@ -1,0 +1,87 @@
+"""`inspect`: what is in a model, and what can run it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_sparse.commands.text import text_table
+from onnx_sparse.html import html_table, text
+
+if TYPE_CHECKING:
+    from onnx_sparse.models.model_files import ModelSource
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What is in a model. Print it, or let a notebook show it.
+
+    Attributes:
+        document: What `onnx-sparse inspect --json` says: `inputs`, `outputs`, `features`, `nodes` (of the domain),
+            `other_nodes`, `functions`, `opsets`, `form`, `size`, `backends`, ...
+    """
+
+    document: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.document[name]
+
+    def __str__(self) -> str:
+        tables = (text_table(columns, rows) for columns, rows in self._tables())
+        return "\n\n".join(filter(None, [self._title, *tables]))
+
+    def __repr__(self) -> str:
+        return f"<Inspection of {self._title}>"
+
+    def _repr_html_(self) -> str:
+        tables = (html_table(columns, rows) for columns, rows in self._tables() if rows)
+        return f"<p>{text(self._title)}</p>{''.join(tables)}"
+
+    @property
+    def _title(self) -> str:
+        opsets = ", ".join(f"{domain} {version}" for domain, version in self["opsets"].items())
+        count = len(self["nodes"])
+        others = sum(self["other_nodes"].values())
+        return f"{self['model']}: {count + others} nodes, {count} of the domain; opsets {opsets}"
+
+    def _tables(self) -> list[tuple[list[str], list[list[object]]]]:
+        values = [[kind, v["name"], v["type"]] for kind in ("input", "output") for v in self[f"{kind}s"]]
+        features = [
+            [f["name"], f["kind"], ", ".join(f"{role}: {name}" for role, name in f["inputs"].items())]
+            for f in self["features"]
+        ]
+        nodes = [[node["op"], node["name"]] for node in self["nodes"]]
+        backends = [
+            [name.replace("_", " "), "yes" if b["runs"] else "no", "; ".join(b["why_not"]) or b["what"]]
+            for name, b in self["backends"].items()
+        ]
+        return [
+            (["", "name", "type"], values),
+            (["feature", "kind", "inputs"], features),
+            (["operator", "node"], nodes),
+            (["backend", "runs", ""], backends if nodes else []),
+        ]
+
+
+def inspect(model: ModelSource) -> Inspection:
+    """What is in a model: inputs, features, nodes of the domain, and what can run them.
+
+        print(onnx_sparse.inspect("model.onnx"))
+
+    Args:
+        model: A path, ModelProto, bytes or onnx_ir.Model.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: It is not an ONNX model.
+    """
+    from onnx_sparse.cli.inspect import describe
+    from onnx_sparse.models.model_files import model_of, read_model
+
+    if isinstance(model, (str, os.PathLike)):
+        return Inspection(describe(read_model(model), Path(model)))
+    proto = model_of(model)
+    return Inspection({**describe(proto, Path("the model")), "size": proto.ByteSize()})

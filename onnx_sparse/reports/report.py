@@ -1,0 +1,42 @@
+"""A report, and how it shows itself."""
+
+from __future__ import annotations
+
+import html
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnx_sparse.reports.contents import Contents
+from onnx_sparse.reports.page import page
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report: `save` it, or let a notebook show it.
+
+    Attributes:
+        contents: What it says.
+    """
+
+    contents: Contents
+
+    def __str__(self) -> str:
+        figures = ", ".join(f"{name}: {value}" for name, value in self.contents.tiles.items())
+        return f"{self.contents.title} ({figures})"
+
+    def __repr__(self) -> str:
+        return f"<Report {self}>"
+
+    def to_html(self) -> str:
+        """The page."""
+        return page(self.contents)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page."""
+        Path(path).write_text(self.to_html(), "utf-8")
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, so that its styles and scripts stay in it."""
+        source = html.escape(self.to_html(), quote=True)
+        return f'<iframe sandbox="allow-scripts" style="width:100%;height:80vh;border:0" srcdoc="{source}"></iframe>'

@@ -1,0 +1,235 @@
+"""The Open Inference Protocol over gRPC: the service `inference.GRPCInferenceService`, which KServe and Triton have."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from time import perf_counter
+from typing import Any, TypeAlias
+
+import grpc
+import grpc.aio
+import numpy as np
+
+from onnx_sparse.models.message_classes import declare_messages
+from onnx_sparse.rows.columns import Array
+from onnx_sparse.serving import metrics
+from onnx_sparse.serving.errors import RequestError
+from onnx_sparse.serving.http_app import SERVER, HttpApp, find
+from onnx_sparse.serving.inference_requests import VERSION, chosen
+from onnx_sparse.serving.served_model import ServedModel, one_line
+from onnx_sparse.serving.tensors import Tensors, datatype_of, to_bytes, to_strings
+
+_log = logging.getLogger("onnx_sparse.serving")
+
+_SERVICE = "inference.GRPCInferenceService"
+
+#: Nested messages have other names than in the protocol's file; names are not sent.
+_message = declare_messages(
+    "inference",
+    """
+Empty
+Live live=1:bool
+Ready ready=1:bool
+ModelName name=1:string version=2:string
+ServerMetadata name=1:string version=2:string extensions=3:string*
+ModelMetadata name=1:string versions=2:string* platform=3:string inputs=4:TensorMetadata* outputs=5:TensorMetadata*
+TensorMetadata name=1:string datatype=2:string shape=3:int64*
+Parameter |bool_param=1:bool |int64_param=2:int64 |string_param=3:string |double_param=4:double |uint64_param=5:uint64
+Contents bool_contents=1:bool* int_contents=2:int32* int64_contents=3:int64* uint_contents=4:uint32*
+  uint64_contents=5:uint64* fp32_contents=6:float* fp64_contents=7:double* bytes_contents=8:bytes*
+Tensor name=1:string datatype=2:string shape=3:int64* parameters=4:{Parameter} contents=5:Contents
+RequestedOutput name=1:string parameters=2:{Parameter}
+InferRequest model_name=1:string model_version=2:string id=3:string parameters=4:{Parameter} inputs=5:Tensor*
+  outputs=6:RequestedOutput* raw_input_contents=7:bytes*
+InferResponse model_name=1:string model_version=2:string id=3:string parameters=4:{Parameter} outputs=5:Tensor*
+  raw_output_contents=6:bytes*
+""",
+)
+
+#: The field of `Contents` for each of the protocol's types; the others have none, and are sent as bytes.
+_FIELDS = {
+    "BOOL": "bool_contents",
+    **dict.fromkeys(("INT8", "INT16", "INT32"), "int_contents"),
+    "INT64": "int64_contents",
+    **dict.fromkeys(("UINT8", "UINT16", "UINT32"), "uint_contents"),
+    "UINT64": "uint64_contents",
+    "FP32": "fp32_contents",
+    "FP64": "fp64_contents",
+    "BYTES": "bytes_contents",
+}
+_HELD_AS = {
+    "bool_contents": np.bool_,
+    "int_contents": np.int32,
+    "int64_contents": np.int64,
+    "uint_contents": np.uint32,
+    "uint64_contents": np.uint64,
+    "fp32_contents": np.float32,
+    "fp64_contents": np.float64,
+}
+
+_STATUS = {
+    404: grpc.StatusCode.NOT_FOUND,
+    500: grpc.StatusCode.INTERNAL,
+    503: grpc.StatusCode.UNAVAILABLE,
+}
+
+_Answer: TypeAlias = Callable[[Any], Awaitable[Any]]
+
+
+class GrpcService:
+    """The methods of the service.
+
+    Args:
+        models: The models by name.
+        http: The other protocol's application, which knows whether the server is ready.
+    """
+
+    def __init__(self, models: Mapping[str, ServedModel], http: HttpApp) -> None:
+        self._models, self._http = models, http
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """What a gRPC server is given."""
+        methods = {
+            "ServerLive": ("Empty", self._live),
+            "ServerReady": ("Empty", self._ready),
+            "ModelReady": ("ModelName", self._model_ready),
+            "ServerMetadata": ("Empty", self._server),
+            "ModelMetadata": ("ModelName", self._describe),
+            "ModelInfer": ("InferRequest", self._infer),
+        }
+        return grpc.method_handlers_generic_handler(
+            _SERVICE,
+            {
+                name: grpc.unary_unary_rpc_method_handler(
+                    _refusing(answer), _message(request).FromString, lambda message: message.SerializeToString()
+                )
+                for name, (request, answer) in methods.items()
+            },
+        )
+
+    async def _live(self, _: Any) -> Any:
+        return _message("Live")(live=True)
+
+    async def _ready(self, _: Any) -> Any:
+        return _message("Ready")(ready=self._http.is_ready)
+
+    async def _model_ready(self, request: Any) -> Any:
+        find(self._models, request.name, request.version)
+        return _message("Ready")(ready=self._http.is_ready)
+
+    async def _server(self, _: Any) -> Any:
+        return _message("ServerMetadata")(**SERVER)
+
+    async def _describe(self, request: Any) -> Any:
+        model = find(self._models, request.name, request.version)
+        return _message("ModelMetadata")(**model.loaded.metadata(model.name))
+
+    async def _infer(self, request: Any) -> Any:
+        model = find(self._models, request.model_name, request.model_version)
+        begun, status = perf_counter(), 500
+        try:
+            loaded = model.loaded
+            feeds = _feeds(request, loaded.tensors)
+            for output in request.outputs:
+                if output.name not in loaded.outputs:
+                    known = ", ".join(loaded.outputs)
+                    raise RequestError(f"the model has no output {output.name!r}; it has {known}")
+            response = _response(model.name, request, await model.answer(loaded, feeds))
+            status = 200
+            return response
+        except RequestError as error:
+            status = error.status
+            raise
+        finally:
+            metrics.REQUESTS.labels(model.name, "grpc", str(status)).inc()
+            metrics.SECONDS.labels(model.name, "grpc").observe(perf_counter() - begun)
+
+
+def _refusing(answer: _Answer) -> Callable[[Any, Any], Awaitable[Any]]:
+    """A method that reports errors as the protocol does."""
+
+    async def method(request: Any, context: Any) -> Any:
+        try:
+            return await answer(request)
+        except RequestError as error:
+            await context.abort(_STATUS.get(error.status, grpc.StatusCode.INVALID_ARGUMENT), str(error))
+        except Exception as error:
+            _log.exception("a request failed")
+            await context.abort(grpc.StatusCode.INTERNAL, f"the server failed: {type(error).__name__}: {error}")
+
+    return method
+
+
+def _feeds(request: Any, tensors: Tensors) -> dict[str, Array]:
+    """The inputs of the model.
+
+    Raises:
+        RequestError: They do not fit.
+    """
+    raw = request.raw_input_contents
+    if raw and len(raw) != len(request.inputs):
+        raise RequestError(f"the request has {len(request.inputs)} inputs and {len(raw)} raw_input_contents")
+    feeds: dict[str, Array] = {}
+    for position, tensor in enumerate(request.inputs):
+        name = tensor.name
+        shape, count = tensors.check(name, tensor.datatype, list(tensor.shape))
+        if name in feeds:
+            raise RequestError(f"input {name!r} is there twice")
+        if raw:
+            if tensor.HasField("contents"):
+                raise RequestError(f"input {name!r} has contents, next to raw_input_contents")
+            feeds[name] = tensors.from_bytes(name, raw[position], shape, count)
+            continue
+        field = _FIELDS.get(tensor.datatype)
+        if field is None:
+            raise RequestError(f"input {name!r}: {tensor.datatype} has no field in contents; use raw_input_contents")
+        values = getattr(tensor.contents, field)
+        held: Any = list(values) if field == "bytes_contents" else np.array(values, _HELD_AS[field])
+        feeds[name] = tensors.from_values(name, held, shape, count)
+    return feeds
+
+
+def _response(name: str, request: Any, results: Mapping[str, Array]) -> Any:
+    """The response: raw where the request is, or where an output has no field."""
+    response = _message("InferResponse")(model_name=name, model_version=VERSION, id=request.id)
+    asked = chosen({output.name: True for output in request.outputs}, [*results], True)
+    is_raw = bool(request.raw_input_contents) or any(datatype_of(results[output]) not in _FIELDS for output in asked)
+    for output in asked:
+        array = results[output]
+        kind = datatype_of(array)
+        tensor = response.outputs.add(name=output, datatype=kind, shape=array.shape)
+        if is_raw:
+            response.raw_output_contents.append(to_bytes(array))
+        else:
+            values = to_strings(array) if kind == "BYTES" else array.reshape(-1).tolist()
+            getattr(tensor.contents, _FIELDS[kind]).extend(values)
+    return response
+
+
+async def start(service: GrpcService, port: int, host: str, most_bytes: int, *, shares_port: bool) -> grpc.aio.Server:
+    """Start a server of the service.
+
+    Args:
+        service: The service.
+        port: Where it listens.
+        host: The address.
+        most_bytes: The largest message that it takes.
+        shares_port: Whether other processes listen there, too.
+
+    Raises:
+        OSError: It cannot listen there.
+    """
+    options = [
+        ("grpc.max_receive_message_length", most_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.so_reuseport", int(shares_port)),
+    ]
+    server = grpc.aio.server(options=options)
+    server.add_generic_rpc_handlers((service.handlers(),))
+    try:
+        server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    except RuntimeError as error:
+        raise OSError(f"gRPC cannot listen on {host}:{port}: {one_line(error)}") from error
+    await server.start()
+    return server

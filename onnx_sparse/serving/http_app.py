@@ -1,0 +1,175 @@
+"""The server's addresses over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from time import perf_counter
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from onnx_sparse.serving import metrics
+from onnx_sparse.serving.errors import RequestError
+from onnx_sparse.serving.inference_requests import HEADER_LENGTH, VERSION, read_request, write_response
+from onnx_sparse.serving.row_requests import read_rows, write_rows
+from onnx_sparse.serving.served_model import ServedModel
+from onnx_sparse.version import __version__
+
+#: How long the rest of a request that is too large is read, so that its client reads the answer.
+_SECONDS_OF_REST = 5
+
+#: The name and extensions of the server, for both protocols.
+SERVER = {"name": "onnx_sparse", "version": __version__, "extensions": ["binary_tensor_data"]}
+
+
+class HttpApp:
+    """An ASGI application.
+
+    Args:
+        models: The models by name.
+        most_bytes: The largest body of a request.
+    """
+
+    def __init__(self, models: Mapping[str, ServedModel], most_bytes: int) -> None:
+        self._models, self._most_bytes = models, most_bytes
+        self.is_ready = True
+        model = "/v2/models/{name}"
+        version = f"{model}/versions/{{version}}"
+        self.app = Starlette(
+            routes=[
+                *(Route(f"{base}/infer", self._infer, methods=["POST"]) for base in (model, version)),
+                Route("/v1/models/{name}:predict", self._predict, methods=["POST"]),
+                Route("/v2/health/live", self._live),
+                Route("/v2/health/ready", self._ready),
+                Route("/v2", self._server),
+                Route("/v2/models", self._list),
+                *(Route(f"{base}/ready", self._model_ready) for base in (model, version)),
+                *(Route(base, self._describe) for base in (model, version)),
+                Route("/v1/models/{name}", self._model_ready),
+                Route("/metrics", self._metrics),
+            ],
+            exception_handlers={RequestError: _refused, HTTPException: _unknown, Exception: _failed},
+        )
+
+    async def _infer(self, request: Request) -> Response:
+        return await self._answered(request, "v2", _infer)
+
+    async def _predict(self, request: Request) -> Response:
+        return await self._answered(request, "rows", _predict)
+
+    async def _answered(self, request: Request, protocol: str, answer: Any) -> Response:
+        """The response to a request for a model's answers, counted."""
+        model = self._model(request)
+        begun, status = perf_counter(), 500
+        try:
+            body = await self._body(request)
+            begun = perf_counter()
+            response: Response = await answer(model, request, body)
+            status = response.status_code
+            return response
+        except RequestError as error:
+            status = error.status
+            raise
+        finally:
+            metrics.REQUESTS.labels(model.name, protocol, str(status)).inc()
+            metrics.SECONDS.labels(model.name, protocol).observe(perf_counter() - begun)
+
+    def _model(self, request: Request) -> ServedModel:
+        return find(self._models, request.path_params["name"], request.path_params.get("version", ""))
+
+    async def _body(self, request: Request) -> bytes:
+        encoding = request.headers.get("content-encoding", "identity")
+        if encoding != "identity":
+            raise RequestError(f"the body is compressed ({encoding}); send it as it is", 415)
+        parts, size = [], 0
+        stream = request.stream()
+        declared = request.headers.get("content-length", "0")
+        too_large = declared.isdigit() and int(declared) > self._most_bytes
+        if not too_large:
+            async for part in stream:
+                size += len(part)
+                if too_large := size > self._most_bytes:
+                    break
+                parts.append(part)
+        if too_large:
+            parts.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_SECONDS_OF_REST):
+                    async for _ in stream:
+                        pass
+            raise RequestError(
+                f"the request is larger than {self._most_bytes} bytes, the most that this server takes", 413
+            )
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def _live(self, _: Request) -> Response:
+        return JSONResponse({"live": True})
+
+    async def _ready(self, _: Request) -> Response:
+        return JSONResponse({"ready": self.is_ready}, 200 if self.is_ready else 503)
+
+    async def _server(self, _: Request) -> Response:
+        return JSONResponse(SERVER)
+
+    async def _list(self, _: Request) -> Response:
+        return JSONResponse({"models": [*self._models]})
+
+    async def _model_ready(self, request: Request) -> Response:
+        return JSONResponse({"name": self._model(request).name, "ready": self.is_ready}, 200 if self.is_ready else 503)
+
+    async def _describe(self, request: Request) -> Response:
+        model = self._model(request)
+        return JSONResponse(model.loaded.metadata(model.name))
+
+    async def _metrics(self, _: Request) -> Response:
+        return Response(await asyncio.to_thread(metrics.text), headers={"content-type": metrics.CONTENT_TYPE})
+
+
+async def _infer(model: ServedModel, request: Request, body: bytes) -> Response:
+    loaded = model.loaded
+    wanted = read_request(body, request.headers.get(HEADER_LENGTH), loaded.tensors, loaded.outputs)
+    content, header = write_response(model.name, wanted, await model.answer(loaded, wanted.feeds))
+    if header is None:
+        return Response(content, media_type="application/json")
+    return Response(content, media_type="application/octet-stream", headers={HEADER_LENGTH: str(header)})
+
+
+async def _predict(model: ServedModel, _: Request, body: bytes) -> Response:
+    loaded = model.loaded
+    feeds, rows = read_rows(body, loaded.features)
+    return Response(write_rows(await model.answer(loaded, feeds), rows), media_type="application/json")
+
+
+def find(models: Mapping[str, ServedModel], name: str, version: str) -> ServedModel:
+    """The model of a name and version; no version is any.
+
+    Raises:
+        RequestError: There is none.
+    """
+    if name not in models:
+        raise RequestError(f"there is no model {name!r}; there is {', '.join(map(repr, models))}", 404)
+    if version not in ("", VERSION):
+        raise RequestError(f"model {name!r} has no version {version!r}; it has {VERSION!r}", 404)
+    return models[name]
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestError)
+    headers = {"retry-after": "1"} if error.status == 503 else None
+    return JSONResponse({"error": str(error)}, error.status, headers)
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    text = f"{request.method} {request.url.path}: {error.detail}"
+    return JSONResponse({"error": text}, error.status_code, error.headers)
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    return JSONResponse({"error": f"the server failed: {type(error).__name__}: {error}"}, 500)

@@ -1,0 +1,114 @@
+"""Rows as JSON by feature, in the two forms of TensorFlow Serving's REST API.
+
+`{"instances": [{"items": [5, 7], "age": 31}, ...]}` has rows, and so has the answer, `{"predictions": [...]}`.
+`{"inputs": {"items": [[5, 7], ...], "age": [31, ...]}}` has columns, and so has the answer, `{"outputs": {...}}`. If
+there is one feature, its name is optional; if there is one output, the answer omits its name.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from onnx_sparse.rows.columns import Array
+from onnx_sparse.rows.model_features import Features
+from onnx_sparse.schemas.features import listed
+from onnx_sparse.serving.errors import RequestError
+from onnx_sparse.serving.inference_requests import parsed_json
+from onnx_sparse.serving.tensors import to_values
+
+_KEYS = ("instances", "inputs")
+
+
+def read_rows(body: bytes, features: Features) -> tuple[dict[str, Array], int | None]:
+    """The inputs of the model for a request.
+
+    Returns:
+        The inputs; and the number of rows, None where the request has columns.
+
+    Raises:
+        RequestError: It is not of one of the forms, or its values do not fit the features.
+    """
+    request = parsed_json(body)
+    if unknown := [key for key in request if key not in (*_KEYS, "signature_name")]:
+        raise RequestError(f"the request has {unknown[0]!r}; it has either 'instances' or 'inputs'")
+    if sum(key in request for key in _KEYS) != 1:
+        raise RequestError("the request has neither 'instances' nor 'inputs', or both; one is expected")
+    given: Any = request.get("instances", request.get("inputs"))
+    rows = None
+    if "instances" in request:
+        columns = _columns(given, features)
+        rows = len(given)
+    else:
+        columns = given if isinstance(given, dict) else {_only(features, "inputs"): given}
+    for name in columns:
+        if name in features and features[name].kind == "example":
+            columns[name] = _messages(name, columns[name])
+    try:
+        return features.feeds(columns), rows
+    except ValueError as error:
+        raise RequestError(error) from error
+
+
+def _columns(rows: Any, features: Features) -> dict[str, Any]:
+    if not isinstance(rows, list) or not rows:
+        raise RequestError("'instances' is no list of rows, or empty")
+    if len(features) == 1 and not any(isinstance(row, dict) and next(iter(features)) in row for row in rows):
+        return {_only(features, "instances"): rows}
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise RequestError(f"instances[{number}] is no object with the features {listed(map(repr, features))}")
+        if missing := [name for name in features if name not in row]:
+            raise RequestError(f"instances[{number}]: feature {missing[0]!r} is missing")
+        if len(row) > len(features):
+            unknown = next(name for name in row if name not in features)
+            raise RequestError(f"instances[{number}]: the model has no feature {unknown!r}")
+    return {name: [row[name] for row in rows] for name in features}
+
+
+def _only(features: Features, key: str) -> str:
+    if len(features) != 1:
+        raise RequestError(f"{key!r} has no names, and the model has the features {listed(map(repr, features))}")
+    return next(iter(features))
+
+
+def _messages(name: str, column: Any) -> list[bytes]:
+    """Serialized messages, which JSON holds as `{"b64": "..."}`."""
+    messages = []
+    for number, value in enumerate(column if isinstance(column, list) else [column]):
+        try:
+            if not isinstance(value, dict) or list(value) != ["b64"]:
+                raise ValueError
+            messages.append(base64.b64decode(value["b64"], validate=True))
+        except (TypeError, ValueError, binascii.Error):
+            raise RequestError(
+                f"feature {name!r}, row {number}: a serialized message is expected, as {{'b64': '...'}}"
+            ) from None
+    return messages
+
+
+def write_rows(results: Mapping[str, Array], rows: int | None) -> bytes:
+    """The body of a response; NaN and the infinities are written as Python does, and as TensorFlow Serving.
+
+    Args:
+        results: The outputs of the model by name.
+        rows: The number of rows of the request, None where it had columns.
+
+    Raises:
+        RequestError: An output has no element for each row.
+    """
+    single = len(results) == 1
+    if rows is None:
+        columns = {name: to_values(array) for name, array in results.items()}
+        return json.dumps({"outputs": next(iter(columns.values())) if single else columns}).encode()
+    for name, array in results.items():
+        if not array.ndim or len(array) != rows:
+            raise RequestError(
+                f"output {name!r} has the shape {list(array.shape)}, and there are {rows} rows: ask with 'inputs'"
+            )
+    values = [to_values(array) for array in results.values()]
+    predictions = values[0] if single else [dict(zip(results, row, strict=True)) for row in zip(*values, strict=True)]
+    return json.dumps({"predictions": predictions}).encode()

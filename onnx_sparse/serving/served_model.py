@@ -1,0 +1,212 @@
+"""A model that is served: its session, the requests that wait for it, and its file, which may change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import onnxruntime as ort
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+
+from onnx_sparse.batching import run_joined
+from onnx_sparse.rows.columns import Array
+from onnx_sparse.rows.model_features import features
+from onnx_sparse.rows.row_independence import reason_against_joining
+from onnx_sparse.schemas.validation import KernelError
+from onnx_sparse.serving import metrics
+from onnx_sparse.serving.errors import RequestError
+from onnx_sparse.serving.inference_requests import VERSION
+from onnx_sparse.serving.settings import Limits
+from onnx_sparse.serving.tensors import Tensors, datatype
+from onnx_sparse.sessions.runtime import InferenceSession
+
+_log = logging.getLogger("onnx_sparse.serving")
+
+#: Errors of a run that the values of the request have caused.
+_OF_REQUESTS = (KernelError, InvalidArgument, ValueError, TypeError)
+
+
+class LoadedModel:
+    """A session of a model, and what requests for it are read with.
+
+    Args:
+        path: The ONNX file. Tables in a file of their own are mapped, so that processes share them.
+        threads: The threads of a run; 0 for one for each core.
+
+    Raises:
+        ValueError: The protocol has no form for an input or output.
+        Exception: ONNX Runtime's, of a file that it refuses.
+    """
+
+    def __init__(self, path: Path, threads: int) -> None:
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 4  # a failure raises an exception
+        self.session = InferenceSession(path, options)
+        self.features = features(self.session)
+        self.outputs = [value.name for value in self.session.get_outputs()]
+        for value in (*self.session.get_inputs(), *self.session.get_outputs()):
+            if not value.type.startswith("tensor("):
+                raise ValueError(f"{value.name} is a {value.type}; only tensors can be served")
+        messages = [f.inputs["serialized"] for f in self.features.values() if f.kind == "example"]
+        self.tensors = Tensors(self.features.inputs, messages)
+        reason_against_joining(self.session, self.features)  # tried here, not in the first batch
+
+    def metadata(self, name: str) -> dict[str, Any]:
+        """What the model takes and returns, as the protocol describes it."""
+        inputs = [
+            {"name": i, "datatype": datatype(kind.dtype), "shape": [-1 if s is None else s for s in kind.shape or ()]}
+            for i, kind in self.features.inputs.items()
+        ]
+        outputs = [
+            {
+                "name": value.name,
+                "datatype": datatype(_dtype(value.type)),
+                "shape": [size if isinstance(size, int) else -1 for size in value.shape],
+            }
+            for value in self.session.get_outputs()
+        ]
+        return {"name": name, "versions": [VERSION], "platform": "onnx_sparse", "inputs": inputs, "outputs": outputs}
+
+
+def _dtype(text: str) -> int:
+    from onnx import TensorProto
+
+    return int(TensorProto.DataType.Value(text.removeprefix("tensor(").removesuffix(")").upper()))
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    loaded: LoadedModel
+    feeds: dict[str, Array]
+    answer: asyncio.Future[list[Array]]
+
+
+class ServedModel:
+    """A model under a name. Requests that arrive during a run form the next batch.
+
+    Args:
+        name: The name in addresses.
+        path: The ONNX file.
+        limits: What the model takes.
+    """
+
+    def __init__(self, name: str, path: Path, limits: Limits) -> None:
+        self.name, self.path, self._limits = name, path, limits
+        self._seen = self._tried = _file_state(path)
+        self.loaded = LoadedModel(path, limits.threads)
+        self._queue: deque[_Waiting] = deque()
+        self._arrived = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"model {name}")
+        self._sizes, self._seconds = metrics.BATCHES.labels(name), metrics.RUN_SECONDS.labels(name)
+        self._waiting = metrics.WAITING.labels(name)
+
+    async def answer(self, loaded: LoadedModel, feeds: dict[str, Array]) -> dict[str, Array]:
+        """The outputs for the inputs of one request.
+
+        Args:
+            loaded: The session that the inputs were read for.
+            feeds: All inputs of the model.
+
+        Raises:
+            RequestError: An input is missing, the model refuses the values, or too many requests wait.
+        """
+        if missing := [name for name in loaded.features.inputs if name not in feeds]:
+            raise RequestError(f"input {missing[0]!r} is missing")
+        if len(self._queue) >= self._limits.waiting_requests:
+            raise RequestError(f"{len(self._queue)} requests wait already, the most that are allowed; try later", 503)
+        future: asyncio.Future[list[Array]] = asyncio.get_running_loop().create_future()
+        self._queue.append(_Waiting(loaded, feeds, future))
+        self._waiting.set(len(self._queue))
+        self._arrived.set()
+        return dict(zip(loaded.outputs, await future, strict=True))
+
+    async def work(self) -> None:
+        """Answer requests until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._arrived.wait()
+            batch = self._next_batch()
+            if not batch:
+                self._arrived.clear()
+                continue
+            begun = perf_counter()
+            answers: Sequence[list[Array] | Exception]
+            try:
+                loaded, feeds = batch[0].loaded, [waiting.feeds for waiting in batch]
+                answers = await loop.run_in_executor(self._thread, run_joined, loaded.session, feeds, loaded.features)
+            except Exception as error:  # else all later requests would wait forever
+                answers = [error] * len(batch)
+            self._seconds.observe(perf_counter() - begun)
+            self._sizes.observe(len(batch))
+            for waiting, answer in zip(batch, answers, strict=True):
+                if not waiting.answer.done():  # else its client has gone
+                    _set(waiting.answer, answer)
+
+    def _next_batch(self) -> list[_Waiting]:
+        """The requests that wait for the same session; those whose clients have gone are dropped."""
+        batch: list[_Waiting] = []
+        while self._queue and len(batch) < self._limits.batch_requests:
+            if batch and self._queue[0].loaded is not batch[0].loaded:
+                break
+            waiting = self._queue.popleft()
+            if not waiting.answer.done():
+                batch.append(waiting)
+        self._waiting.set(len(self._queue))
+        return batch
+
+    async def follow_file(self, seconds: float) -> None:
+        """Read the file again whenever it has changed, until cancelled."""
+        while True:
+            await asyncio.sleep(seconds)
+            state = await asyncio.to_thread(_file_state, self.path)
+            if state is not None and state == self._seen and state != self._tried:  # no longer being written
+                await self.reload()
+            self._seen = state
+
+    async def reload(self) -> None:
+        """Read the file again. Requests that wait are answered by the model that they were read for.
+
+        The model that is served stays if the new one cannot be opened.
+        """
+        self._tried = await asyncio.to_thread(_file_state, self.path)
+        try:
+            self.loaded = await asyncio.to_thread(LoadedModel, self.path, self._limits.threads)
+        except Exception as error:  # ONNX Runtime's have no common class
+            metrics.RELOADS.labels(self.name, "failed").inc()
+            _log.error("model %s: %s cannot be opened, the one before stays: %s", self.name, self.path, one_line(error))
+        else:
+            metrics.RELOADS.labels(self.name, "done").inc()
+            _log.info("model %s: %s was read again", self.name, self.path)
+
+
+def _set(future: asyncio.Future[list[Array]], answer: list[Array] | Exception) -> None:
+    if not isinstance(answer, Exception):
+        future.set_result(answer)
+    elif isinstance(answer, _OF_REQUESTS):
+        future.set_exception(RequestError(answer))
+    else:
+        _log.error("a run failed: %s", one_line(answer))
+        future.set_exception(RequestError(f"the model failed: {answer}", 500))
+
+
+def one_line(value: object) -> str:
+    """A message as one line."""
+    return " ".join(str(value).split())
+
+
+def _file_state(path: Path) -> Sequence[int] | None:
+    """What changes when a file is written or replaced, also by moving a link; None where there is no file."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_size, state.st_ino, state.st_dev

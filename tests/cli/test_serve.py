@@ -1,0 +1,63 @@
+"""`onnx-sparse serve` before it serves: what is wrong is one line, and nothing is left running."""
+
+from __future__ import annotations
+
+import builtins
+import socket
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["missing.onnx"], 1, "missing.onnx does not exist"),
+        (["."], 2, "'' cannot be the name of a model; NAME=. gives another"),
+        (["x=."], 1, ". is a folder; an ONNX file is expected"),
+        (["MODEL", "MODEL"], 2, "two models have the name model"),
+        (["a/b=MODEL"], 2, "'a/b' cannot be the name of a model"),
+        (["MODEL", "--workers", "0"], 2, "--workers 0: it is from 1 on"),
+        (["MODEL", "--port", "70000"], 2, "--port 70000: a port is from 0 to 65535"),
+        (["MODEL", "--max-request-size", "2048"], 2, "--max-request-size 2048: it is at most 2047 MiB"),
+        (["MODEL", "--drain", "-1"], 2, "--drain -1.0: it is from 0 on"),
+    ],
+)
+def test_wrong_usage(cli, segment_max, arguments, code, message):
+    result = cli("serve", *(argument.replace("MODEL", str(segment_max)) for argument in arguments))
+    assert result.code == code
+    assert message in result.err
+
+
+@pytest.mark.parametrize("option", ["--port", "--grpc-port"])
+def test_a_port_that_is_taken(cli, segment_max, option):
+    other = {"--port": "--grpc-port", "--grpc-port": "--port"}[option]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = cli("serve", segment_max, option, port, other, 0)
+    assert result.code == 1
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use; {option} chooses another port" in result.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_file_that_is_no_model(tmp_path, workers):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"no model")
+    command = [sys.executable, "-m", "onnx_sparse", "serve", str(path), "--port", "0", "--grpc-port", "0"]
+    done = subprocess.run(
+        [*command, "--workers", str(workers)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert f"onnx-sparse: error: {path} cannot be opened: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_without_the_extra(cli, segment_max, monkeypatch):
+    monkeypatch.setattr("onnx_sparse.cli.serve.find_spec", lambda name: None if name == "grpc" else builtins.object())
+    result = cli("serve", segment_max)
+    assert result.code == 1
+    assert "serving needs grpc: pip install " in result.err
+    assert "[serve]" in result.err

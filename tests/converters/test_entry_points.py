@@ -1,0 +1,90 @@
+"""Handlers of other packages: the example of docs/guides/handlers.md, installed as a package."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from onnx_sparse.converters.tensorflow.reading.operators import declare, operators
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "handlers.md"
+GRAPH = """
+node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } }
+       attr { key: "shape" value { shape { dim { size: -1 } } } } }
+node { name: "y" op: "MyScale" input: "x" attr { key: "T" value { type: DT_FLOAT } }
+       attr { key: "factor" value { f: 2.5 } } }
+"""
+RUN = """
+import sys, numpy as np, onnx_sparse
+session = onnx_sparse.InferenceSession(onnx_sparse.convert(sys.argv[1]).model)
+print(session.run(None, {"x": np.array([2, 4], np.float32)})[0].tolist())
+"""
+
+
+def block(language: str) -> str:
+    """The guide's code in a language."""
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return found
+
+
+def install(folder: Path, module: str, points: str) -> None:
+    """Install a package in a folder as pip does: its module, and its metadata."""
+    (folder / "my_operators.py").write_text(module)
+    metadata = folder / "my_operators-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: my-operators\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(points)
+
+
+@pytest.fixture
+def convert(tmp_path):
+    """Convert and run the graph in a process that finds the packages of a folder."""
+    graph = tmp_path / "graph.pbtxt"
+    graph.write_text(GRAPH)
+
+    def run(folder: Path) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+        command = [sys.executable, "-c", RUN, str(graph)]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def entry_points_of_the_guide() -> str:
+    """The guide's table of entry points, in the form of metadata."""
+    (line,) = re.findall(r'^(\w+ = "\w+")$', block("toml").partition("[project.entry-points")[2], re.MULTILINE)
+    return f"[onnx_sparse.handlers]\n{line.replace(chr(34), '')}\n"
+
+
+def test_the_example_of_the_guide(convert, tmp_path):
+    refused = convert(tmp_path)
+    assert "MyScale" in refused.stderr
+    assert refused.returncode == 1
+    install(tmp_path, block("python"), entry_points_of_the_guide())
+    done = convert(tmp_path)
+    assert done.stdout == "[5.0, 10.0]\n", done.stderr
+
+
+def test_a_package_that_does_not_load_is_named(convert, tmp_path):
+    install(tmp_path, "raise RuntimeError('no license')", entry_points_of_the_guide())
+    done = convert(tmp_path)
+    assert "the handlers of my-operators are not loaded: entry point tensorflow = my_operators" in done.stderr
+    assert "RuntimeError: no license" in done.stderr
+
+
+def test_a_package_for_another_source_is_not_imported(convert, tmp_path):
+    install(tmp_path, "raise SystemExit('it was loaded')", "[onnx_sparse.handlers]\nopenvino = my_operators\n")
+    assert "it was loaded" not in convert(tmp_path).stderr
+
+
+@pytest.mark.parametrize("line", ["", "MyScale", "MyScale(x)", "MyScale(x) -> y:T | factor={", "Abs(a, b) -> y:T"])
+def test_what_declares_nothing(line):
+    known = dict(operators())
+    with pytest.raises(ValueError, match=r"does not declare an operator|is declared already"):
+        declare(line)
+    assert operators() == known
