@@ -125,12 +125,12 @@ def _tensorflow_differences() -> str:
     return (
         "# Differences from TensorFlow\n\n"
         "A converted model gives TensorFlow's answers on a CPU, except in the cases on this page and for "
-        "[malformed input](malformed_input.md). Floats differ in their last digits where sums are in another order. "
-        "`--verify` says which of an output's elements differ for one of the reasons it knows.\n\n"
+        "[malformed input](malformed_input.md). Floats differ in their last digits if sums are in another order. "
+        "`--verify` counts the elements that differ for a known reason.\n\n"
         "## Operators\n\n" + table(("TensorFlow op", "difference"), rows) + "\n\n"
-        "## What verification counts apart\n\n"
-        "These elements are counted and named in the report, and do not make a model wrong. The tensor in which the "
-        "difference arises must show it.\n\n" + "\n".join(f"- {text}" for text in EXPLAINED) + "\n"
+        "## Differences that verification accepts\n\n"
+        "`--verify` counts these elements separately. They do not make a model wrong, if the tensor in which the "
+        "difference arises confirms it.\n\n" + "\n".join(f"- {text}" for text in EXPLAINED) + "\n"
     )
 
 

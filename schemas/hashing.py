@@ -10,7 +10,7 @@ _STRINGS = """
   others. The empty string has a bucket, too.
 - `num_buckets` < 1 is an error, even if `input` is empty.
 
-[Text is bytes](../text.md) says where strings may be changed before they reach the operator."""
+See [text is bytes](../text.md) for programs that change strings before they reach the operator."""
 
 _INPUTS = (
     Input("input", "string", "*S", "The strings."),

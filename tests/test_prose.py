@@ -20,19 +20,6 @@ from onnx_sparse.cli import _parser
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md") for path in ROOT.glob(pattern))
 
-#: Pages that still have some.
-NOT_YET = {
-    "docs/guides/report.md",
-    "docs/operators/DecodeBase64.md",
-    "docs/operators/DecodeCSV.md",
-    "docs/operators/DecodeCompressed.md",
-    "docs/operators/ParseTensor.md",
-    "docs/operators/StringToHashBucketFast.md",
-    "docs/operators/StringToHashBucketStrong.md",
-    "docs/text.md",
-    "docs/torch_models.md",
-}
-
 #: A phrase, and what to write instead.
 PHRASES = {
     r"\d of (the|its|their|torch's|numpy's) (\w+ )?time\b": '"0.8x the time of torch" or "20 % faster than torch"',
@@ -84,11 +71,7 @@ def habits(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if str(page.relative_to(ROOT)) not in NOT_YET],
-    ids=lambda page: str(page.relative_to(ROOT)),
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_pages(page: Path) -> None:
     found = habits(page.read_text("utf-8"))
     assert not found, "\n".join([str(page.relative_to(ROOT)), *found])
