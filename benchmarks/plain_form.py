@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from machine import this_machine
 
 _ENTRIES, _WIDTH, _ROWS = 500_000, 64, 1_000_000
 
@@ -102,6 +103,7 @@ def main() -> None:
         case, segments, threads = given.line
         _measure(case, int(segments), int(threads), given.turns)
         return
+    print(this_machine())
     print("| reduction of 500,000 rows of 64 | rows per segment | threads | native ms | plain ms | factor | memory |")
     print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
     for case in _CASES:
