@@ -135,7 +135,10 @@ class InferredSize(Guard):
         constant = graph.integers(node.input[1])
         if constant is not None:
             return [*constant]
-        maker = graph.producer(graph.without_casts(node.input[1]), "Concat")
+        name = graph.without_casts(node.input[1])
+        while (copy := graph.producer(name, "Reshape", "Identity")) is not None and graph.rank(copy.input[0]) == 1:
+            name = graph.without_casts(copy.input[0])  # a vector, which stays one
+        maker = graph.producer(name, "Concat")
         if maker is None:
             return None
         target: list[int | None] = []

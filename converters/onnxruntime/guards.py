@@ -36,6 +36,7 @@ from onnx_sparse.converters.onnxruntime.integers import (
 )
 from onnx_sparse.converters.onnxruntime.missing_kernels import MissingKernel, SumOfIntegers
 from onnx_sparse.converters.onnxruntime.not_a_number import ExtremeOfNaN, PlaceOfNaN, SignOfNaN
+from onnx_sparse.converters.onnxruntime.pooling import ShortInput
 from onnx_sparse.converters.onnxruntime.products import (
     EmptyBatch,
     EmptyEinsum,
@@ -89,13 +90,15 @@ _SHAPES: tuple[type[Guard], ...] = (
     GatherOfStrings,
     PlacesInScalar,
     NoRows,
+    ShortInput,
 )
 
 #: Every known fault.
 GUARDS = (*_FIRST, *_NUMBERS, *_SHAPES)
 
 #: What OpenVINO and ONNX leave open: NaN among numbers, and means of nothing. OpenVINO's answers are ONNX Runtime's.
-UNSPECIFIED = (ExtremeOfNaN, PlaceOfNaN, MeanOfNothing)
+#: Inputs that are shorter than a window are refused by OpenVINO and torch.
+UNSPECIFIED = (ExtremeOfNaN, PlaceOfNaN, MeanOfNothing, ShortInput)
 
 
 def guard(model: ModelProto, *, positions: Collection[str] = (), omitted: Sequence[type[Guard]] = ()) -> list[Attempt]:

@@ -1,0 +1,77 @@
+"""Pooling of inputs that are shorter than a window."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import NodeProto
+
+from onnx_sparse.converters.onnxruntime.examples import one_node
+from onnx_sparse.converters.onnxruntime.guard import Guard
+from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.models.graphs import attributes
+
+
+class ShortInput(Guard):
+    """Pooling of an input that is shorter than its window, by less than a stride, has one result instead of none.
+
+    The results are cut to their number.
+    """
+
+    name = "input shorter than a window"
+    anchors = ("AveragePool", "LpPool", "MaxPool")
+    seen, effect = ("1.21", "1.32"), "wrong result"
+    example = one_node(
+        "MaxPool",
+        np.ones((1, 1, 2), np.float32),
+        expected=np.ones((1, 1, 0), np.float32),
+        kernel_shape=[3],
+        strides=[2],
+    )
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """An axis of no known size, with a stride of more than 1."""
+        given = attributes(node)
+        if given.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID") or given.get("ceil_mode", 0):
+            return False
+        shape = graph.shape(node.input[0])
+        axes = range(len(given["kernel_shape"]))
+        return any(
+            (size := None if shape is None else shape[2 + axis]) is None or size < needed
+            for axis, needed, stride in zip(axes, _needed(node), _strides(node), strict=True)
+            if needed > 1 and stride > 1
+        )
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Pool, and slice all spatial axes."""
+        emit, data = graph.emitter(node), graph.tensor(node.input[0])
+        dtypes = [graph.dtype(name) for name in node.output]
+        pooled = emit.node(node.op_type, [data], dtypes, **attributes(node))
+        strides, axes = _strides(node), [2 + axis for axis in range(len(_strides(node)))]
+        sizes = emit.op("Shape", data, start=2, shape=(len(axes),))
+        beyond = emit.constant([stride - needed for needed, stride in zip(_needed(node), strides, strict=True)])
+        windows = emit.op("Add", sizes, beyond, shape=sizes.shape)
+        counts = emit.op("Div", windows, emit.constant(strides), shape=sizes.shape)
+        ends = emit.op("Max", counts, emit.constant([0] * len(axes)), shape=sizes.shape)
+        begins = emit.constant([0] * len(axes))
+        for k, result in enumerate(pooled):
+            if node.output[k]:
+                graph.bypass(node, emit.op("Slice", result, begins, ends, emit.constant(axes)).name, k)
+
+
+def _strides(node: NodeProto) -> list[int]:
+    given = attributes(node)
+    return list(given.get("strides") or [1] * len(given["kernel_shape"]))
+
+
+def _needed(node: NodeProto) -> list[int]:
+    """How long each axis must be for a result."""
+    given = attributes(node)
+    kernel = given["kernel_shape"]
+    dilations = given.get("dilations") or [1] * len(kernel)
+    pads = given.get("pads") or [0] * 2 * len(kernel)
+    if given.get("auto_pad", b"NOTSET") == b"VALID":
+        pads = [0] * 2 * len(kernel)
+    return [
+        dilation * (size - 1) + 1 - pads[k] - pads[k + len(kernel)]
+        for k, (size, dilation) in enumerate(zip(kernel, dilations, strict=True))
+    ]
