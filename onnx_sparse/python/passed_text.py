@@ -18,7 +18,9 @@ def require_text(name: str, strings: Iterable[str | bytes]) -> None:
         KernelError: A string has a zero byte, or is not UTF-8.
     """
     for k, string in enumerate(strings):
-        has_zero = (b"\0" if isinstance(string, bytes) else "\0") in string  # type: ignore[operator]
+        if not isinstance(string, str | bytes):
+            continue  # ONNX Runtime refuses it, or takes its text
+        has_zero = b"\0" in string if isinstance(string, bytes) else "\0" in string
         if has_zero or not _is_utf8(string):
             what = "a zero byte" if has_zero else "bytes that are not UTF-8"
             raise KernelError(
