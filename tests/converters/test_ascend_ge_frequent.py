@@ -307,7 +307,7 @@ def test_saturation_reaches_every_operator(tmp_path):
         ("ApplyRotaryPosEmb", [X, X, X, X], {"rotary_mode": "interleave"}, "is not half"),
         ("AsStrided", [X, c(5), c(9), c(0)], {"constants": (1, 2, 3)}, "it reads elements"),
         ("StridedSliceV2", [X, c(0), c(1), c(7)], {"constants": (1, 2, 3)}, "axis 7 is out of range"),
-        ("FlattenV2", [X], {"axis": 2, "end_axis": 0}, "is behind"),
+        ("FlattenV2", [X], {"axis": 2, "end_axis": 0}, "is after end_axis"),
         ("QuantBatchMatmulV3", [X[0], X[1].T.copy(), SCALE[:3]], {"dtype": 1}, "int8 expected"),
     ],
 )
