@@ -8,8 +8,8 @@ from xml.sax.saxutils import escape
 
 from records import Line
 
-#: Each peer's colour, from a palette that colour-blind readers can tell apart.
-COLOURS = {
+#: Each peer's color, from a palette that color-blind readers can tell apart.
+COLORS = {
     "numpy": "#0072b2",
     "torch": "#d55e00",
     "torch index_add": "#e69f00",
@@ -33,9 +33,9 @@ def plot(lines: Sequence[Line]) -> str:
         top += _HEAD + _ROW * len(rows) + _FOOT
     width = _LABELS + _CHART + 30
     legend = "".join(
-        f'<circle cx="{20 + 130 * k}" cy="22" r="5" fill="{colour}"/>'
+        f'<circle cx="{20 + 130 * k}" cy="22" r="5" fill="{color}"/>'
         f'<text x="{30 + 130 * k}" y="26">{_NAMES.get(name, name)}</text>'
-        for k, (name, colour) in enumerate(COLOURS.items())
+        for k, (name, color) in enumerate(COLORS.items())
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{top}" '
@@ -59,11 +59,11 @@ def _panel(rows: Sequence[Line], title: str, top: int) -> str:
         native = row.seconds("native")
         parts.append(f'<text x="10" y="{y + 4}">{escape(row.case)}</text>')
         parts.append(f'<text x="{_LABELS - 8}" y="{y + 4}" text-anchor="end">{native * 1e3:.3g} ms</text>')
-        for name, colour in COLOURS.items():
+        for name, color in COLORS.items():
             if name in row.names:
                 seconds = row.seconds(name)
                 x, ratio = _x(seconds / native), f"{escape(name)} {seconds * 1e3:.3g} ms, {seconds / native:.2f}x"
-                parts.append(f'<circle cx="{x:.1f}" cy="{y}" r="5" fill="{colour}"><title>{ratio}</title></circle>')
+                parts.append(f'<circle cx="{x:.1f}" cy="{y}" r="5" fill="{color}"><title>{ratio}</title></circle>')
     return "".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""The page of the documentation that shows the newest measurements of each processor."""
+"""The page of the documentation with the newest measurements of each processor."""
 
 from __future__ import annotations
 
@@ -12,54 +12,67 @@ from onnx_sparse.schemas.pages import table
 
 _HEAD = """# Measurements
 
-The newest run of each benchmark on each processor; the files in
-[measurements](https://github.com/onnx-sparse/onnx_sparse/tree/main/docs/measurements) keep earlier runs too.
-A figure under "/ limit" is the time as a multiple of what the machine needs at least: to copy as many bytes, or, where
-hardly any are moved, for one Identity of ONNX Runtime on the same inputs. Under another library's name it is the time
-divided by that library's: below 1, the first column is faster. All are medians of turns.
+Each table has the newest run of a benchmark on each processor. Times are medians in milliseconds. The other columns are
+ratios: the time divided by the column's time, so below 1 onnx_sparse is faster. "limit" is the least that the machine
+needs: the time to copy as many bytes or, if hardly any bytes move, the time of one Identity in ONNX Runtime on the same
+inputs.
 
-`python benchmarks/native.py --save` adds a run; `python benchmarks/compare.py` compares it with the one before on the
-same processor, and ends with status 1 if a line has become slower beyond the noise; `python docs/generate.py` renews
-this page.
+`python benchmarks/native.py --save` adds a run. `python benchmarks/compare.py` compares it with the previous run on the
+same processor, and ends with status 1 if a line has become slower beyond the noise. `python docs/generate.py` renews
+this page. The files in [measurements](https://github.com/onnx-sparse/onnx_sparse/tree/main/docs/measurements) include
+earlier runs.
+
+## Processors
+
 """
 
 
 def page() -> str:
     """The page, from the records that are kept."""
-    return _HEAD + "".join(_section(records) for _, records in sorted(kept().items()))
+    newest = {name: {record.benchmark: record for record in records} for name, records in sorted(kept().items())}
+    labels = {name: chr(ord("A") + number) for number, name in enumerate(newest)}
+    processors = [(labels[name], _processor([*runs.values()][-1].machine)) for name, runs in newest.items()]
+    text = _HEAD + table(("", "processor"), processors) + "\n"
+    for benchmark in sorted({name for runs in newest.values() for name in runs}):
+        runs = {labels[name]: runs[benchmark] for name, runs in newest.items() if benchmark in runs}
+        text += f"\n## {benchmark}\n\n{_times(runs)}\n\n{table(('', 'run', 'details'), _sources(runs))}\n"
+    return text
 
 
-def _section(records: Sequence[Record]) -> str:
-    newest = {record.benchmark: record for record in records}
-    last = records[-1].machine
-    title = f"{last['processor']}{_model(last)}"
-    return f"\n## {title}\n" + "".join(_run(newest[name]) for name in sorted(newest))
+def _processor(machine: Mapping[str, Any]) -> str:
+    """A machine's hardware; of a figure from a text, the name of the processor."""
+    if "versions" not in machine:
+        return str(machine["processor"])
+    return str(Machine.from_json(machine)).splitlines()[0].rpartition(", load ")[0]
 
 
-def _model(machine: Mapping[str, Any]) -> str:
-    """What a section's title says of the processor beside its name."""
-    stepping = machine.get("stepping", "").partition(" ")[2].partition(" stepping")[0]
-    return f", {stepping}, {machine['cores']} cores" if stepping else ""
-
-
-def _run(record: Record) -> str:
-    assert record.path is not None  # it is kept
-    link = f"measurements/{record.path.relative_to(FOLDER).as_posix()}"
-    where = str(Machine.from_json(record.machine)) if "versions" in record.machine else ""
-    text = "\n\n".join(filter(None, [record.note, *where.splitlines()]))
-    return f"\n### {record.benchmark}, {record.time[:10]}\n\n[The file]({link}). {text}\n\n{_table(record.lines)}"
-
-
-def _table(lines: Sequence[Line]) -> str:
-    timed = [line for line in lines if line.turns]
-    ours = timed[0].names[0] if timed else ""
-    others = dict.fromkeys(name for line in lines for name in [*line.names[1:], *line.ratios])
-    names = sorted(others, key=lambda name: name != "limit")  # the limit first
-    head = ["case", "threads", *([f"{ours}, ms"] if ours else []), *(f"/ {name}" for name in names)]
+def _sources(runs: Mapping[str, Record]) -> list[tuple[str, str, str]]:
+    """The file and the circumstances of each processor's run."""
     rows = []
-    for line in lines:
-        known = {*line.names, *line.ratios}
-        times = [f"{1e3 * line.seconds(line.names[0]):.3g}" if line.turns else ""] if ours else []
-        ratios = [f"{line.ratio(name):.2f}" if name in known else "" for name in names]
-        rows.append((line.case, str(line.threads or ""), *times, *ratios))
-    return table(head, rows) + "\n"
+    for label, record in runs.items():
+        assert record.path is not None  # it is kept
+        link = f"[{record.time[:10]}](measurements/{record.path.relative_to(FOLDER).as_posix()})"
+        software = ""
+        if "versions" in record.machine:
+            machine = Machine.from_json(record.machine)
+            software = f"Load {machine.load:.1f}, {str(machine).splitlines()[1]}"
+        rows.append((label, link, " ".join(filter(None, [record.note, software]))))
+    return rows
+
+
+def _times(runs: Mapping[str, Record]) -> str:
+    """One table of all processors: a line for each case, number of threads and processor."""
+    lines = [(label, line) for label, record in runs.items() for line in record.lines]
+    cases = list(dict.fromkeys((line.threads, line.case) for _, line in lines))
+    lines.sort(key=lambda each: cases.index((each[1].threads, each[1].case)))  # stable: processors keep their order
+    others = dict.fromkeys(name for _, line in lines for name in [*line.names[1:], *line.ratios])
+    names = sorted(others, key=lambda name: name != "limit")  # the limit first
+    head = ["case", "threads", "", "ms", *(f"/ {name}" for name in names)]
+    return table(head, [_row(label, line, names) for label, line in lines])
+
+
+def _row(label: str, line: Line, names: Sequence[str]) -> list[str]:
+    known = {*line.names, *line.ratios}
+    time = f"{1e3 * line.seconds(line.names[0]):.3g}" if line.turns else ""
+    ratios = [f"{line.ratio(name):.2f}" if name in known else "" for name in names]
+    return [line.case, str(line.threads or ""), label, time, *ratios]

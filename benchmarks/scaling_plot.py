@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from records import Line
 
 _WIDTH, _HEIGHT, _LEFT, _GAP, _HEAD = 400, 260, 62, 56, 70
-#: The colours of numbers of threads and of what is compared, from a palette that colour-blind readers can tell apart.
+#: The colors of numbers of threads and of what is compared, from a palette that color-blind readers can tell apart.
 _THREADS = ("#0072b2", "#d55e00", "#cc79a7", "#e69f00")
 _OTHERS = {"limit": ("#999999", "copy of the bytes"), "gather": ("#009e73", "numpy reads the rows")}
 _AXES = {"ids": "ids", "segments": "segments", "width": "columns of a row", "table": "rows of the table"}
@@ -26,11 +26,11 @@ def plot(lines: Sequence[Line]) -> str:
     width = 2 * (_WIDTH + _LEFT + _GAP)
     height = _HEAD + (len(varied) + 1) // 2 * (_HEIGHT + _GAP + 30)
     pairs = list(zip(threads, _THREADS, strict=False))
-    labels = [(colour, f"{number} thread{'s' * (number > 1)}") for number, colour in pairs]
+    labels = [(color, f"{number} thread{'s' * (number > 1)}") for number, color in pairs]
     legend = "".join(
-        f'<path d="M{_LEFT + 190 * k} 26h24" stroke="{colour}" stroke-width="2.5"/>'
+        f'<path d="M{_LEFT + 190 * k} 26h24" stroke="{color}" stroke-width="2.5"/>'
         f'<text x="{_LEFT + 190 * k + 30}" y="30">{label}</text>'
-        for k, (colour, label) in enumerate([*labels, *_OTHERS.values()])
+        for k, (color, label) in enumerate([*labels, *_OTHERS.values()])
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
@@ -56,16 +56,16 @@ def _panel(lines: Sequence[Line], name: str, threads: Sequence[int], left: int, 
         y = up.at(decade)
         parts.append(f'<path d="M{left} {y:.1f}h{_WIDTH}" stroke="#dddddd"/>')
         parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{_duration(decade)}</text>')
-    drawn = [(number, "native", colour) for number, colour in zip(threads, _THREADS, strict=False)]
-    drawn += [(threads[0], other, colour) for other, (colour, _) in _OTHERS.items()]
-    for number, contender, colour in drawn:
+    drawn = [(number, "native", color) for number, color in zip(threads, _THREADS, strict=False)]
+    drawn += [(threads[0], other, color) for other, (color, _) in _OTHERS.items()]
+    for number, contender, color in drawn:
         points = [
             f"{across.at(line.facts['value']):.1f},{up.at(line.seconds(contender)):.1f}"
             for line in lines
             if line.threads == number
         ]
         dashes = "" if contender == "native" else ' stroke-dasharray="5 4"'
-        path = f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="2.2"{dashes}/>'
+        path = f'<polyline points="{" ".join(points)}" fill="none" stroke="{color}" stroke-width="2.2"{dashes}/>'
         parts.append(path)
     return "".join(parts)
 

@@ -2,7 +2,7 @@
 
     python benchmarks/smaller_tables.py [--rows 100000]
 
-The models are TensorFlow's, with random weights as their layers are initialised: wide and deep (crossed ids in a table
+The models are TensorFlow's, with random weights as their layers are initialized: wide and deep (crossed ids in a table
 of width 1, embeddings under dense layers), DLRM (embeddings and their products) and two towers (the product of a
 user's and an item's vector). Every lookup is a safe_embedding_lookup_sparse of 512 rows of about 10 ids.
 """

@@ -1,6 +1,7 @@
 """Write what is generated from the declarations and registries: `python docs/generate.py`. A test checks it.
 
-These are pages of the documentation, the README's table of operators, and the C++ table of declarations.
+These are pages of the documentation, the README's table of operators, the site's navigation, and the C++ table of
+declarations.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def files() -> dict[Path, str]:
         FOLDER / "passes.md": _passes(),
         FOLDER / "onnxruntime_faults.md": _onnxruntime_faults(),
         ROOT / "README.md": _readme(),
+        ROOT / "mkdocs.yml": _site(),
         ROOT / "onnx_sparse" / "native" / "abi" / "declarations.inc": cpp_table.table(),
         ROOT / "onnx_sparse" / "native" / "abi" / "limits.inc": cpp_table.limits(),
     }
@@ -77,6 +79,18 @@ def _readme() -> str:
     return re.sub(f"{begin}.*{end}", f"{begin}\n{overview(FAMILIES, 'docs/operators')}\n\n{end}", text, flags=re.DOTALL)
 
 
+def _site() -> str:
+    """The site's settings, with the operators' pages in the navigation, by family."""
+    text = (ROOT / "mkdocs.yml").read_text("utf-8")
+    begin, end = "      # operators: written by docs/generate.py\n", "      # end of operators\n"
+    groups = ""
+    for family in FAMILIES:
+        pages = "".join(f"          - {op.name}: operators/{op.name}.md\n" for op in family.ops)
+        title = family.name.replace("_", " ").replace("csv", "CSV")
+        groups += f"      - {title[0].upper()}{title[1:]}:\n{pages}"
+    return re.sub(f"{begin}.*{end}", f"{begin}{groups}{end}", text, flags=re.DOTALL)
+
+
 def _target(op_type: str) -> str:
     return _linked(op_type) if op_type in OPS else f"{op_type} (standard)"
 
@@ -89,17 +103,18 @@ def _tensorflow_coverage() -> str:
     rows = [(f"`{row.source}`", _target(row.target), ", ".join(row.dtypes), row.notes) for row in coverage()]
     head = ("TensorFlow op", "becomes", "element types", "notes")
     return (
-        "# TensorFlow ops converted here\n\n"
-        "All TensorFlow ops that are converted, with the element types and limits of each. The converter refuses other "
-        "ops, and attributes that are not the default and that it does not read. Tests compare them with TensorFlow's "
-        "kernels over element types, attribute values and sizes of zero. Generated from the registry of handlers.\n\n"
+        "# TensorFlow ops\n\n"
+        "The converter supports these TensorFlow ops, with the element types and limits of each. It refuses other ops, "
+        "and attributes that it does not read unless they have the default value. Tests compare the ops with "
+        "TensorFlow's kernels over element types, attribute values and sizes of zero. Generated from the registry of "
+        "handlers.\n\n"
         + table(head, rows)
         + "\n## Control flow, variables and lists\n\n"
         + table(
             ("TensorFlow op", "becomes"), [(f"`{op_type}`", text) for op_type, text in structure_coverage().items()]
         )
         + "\n## Refused\n\n"
-        "What is refused is refused by name, with its reason and all such nodes at once. Among these ops:\n\n"
+        "One error lists all nodes that cannot be converted, and the reason for each. These ops are among them:\n\n"
         + table(("TensorFlow op", "reason"), [(f"`{op_type}`", reason) for op_type, reason in sorted(REFUSALS.items())])
         + "\nRewriting rules fuse embedding lookups (`onnx-sparse convert --explain` lists them).\n"
     )
@@ -110,12 +125,12 @@ def _tensorflow_differences() -> str:
     return (
         "# Differences from TensorFlow\n\n"
         "A converted model gives TensorFlow's answers on a CPU, except in the cases on this page and for "
-        "[malformed input](malformed_input.md). Floats differ in their last digits where sums are in another order. "
-        "`--verify` says which of an output's elements differ for one of the reasons it knows.\n\n"
+        "[malformed input](malformed_input.md). Floats differ in their last digits if sums are in another order. "
+        "`--verify` counts the elements that differ for a known reason.\n\n"
         "## Operators\n\n" + table(("TensorFlow op", "difference"), rows) + "\n\n"
-        "## What verification counts apart\n\n"
-        "These elements are counted and named in the report, and do not make a model wrong. The tensor in which the "
-        "difference arises must show it.\n\n" + "\n".join(f"- {text}" for text in EXPLAINED) + "\n"
+        "## Differences that verification accepts\n\n"
+        "`--verify` counts these elements separately. They do not make a model wrong, if the tensor in which the "
+        "difference arises confirms it.\n\n" + "\n".join(f"- {text}" for text in EXPLAINED) + "\n"
     )
 
 
@@ -127,29 +142,35 @@ def _malformed_input() -> str:
     ]
     return (
         "# Malformed input\n\n"
-        "A model that is converted from TensorFlow refuses malformed input that TensorFlow refuses on a CPU: "
-        "coordinates of sparse tensors out of range, in another order or twice where TensorFlow checks that, row "
-        "splits that fall or do not begin with 0, segment ids that are not sorted, ids out of range. The native and "
-        "the Python kernels and onnx's evaluator raise an error that names the operator, the input, the position and "
-        "the value. "
-        "[ValidateSparseIndices](operators/ValidateSparseIndices.md) and "
-        "[ValidateRowSplits](operators/ValidateRowSplits.md) check what nothing else in the model does.\n\n"
+        "A model that is converted from TensorFlow refuses malformed input that TensorFlow refuses on a CPU:\n\n"
+        "- coordinates of sparse tensors that are out of range or, if TensorFlow checks that, unsorted or repeated,\n"
+        "- row splits that decrease or do not begin with 0,\n"
+        "- segment ids that are not sorted,\n"
+        "- ids out of range.\n\n"
+        "The native kernels, the Python kernels and onnx's evaluator raise an error that names the operator, the "
+        "input, the position and the value. [ValidateSparseIndices](operators/ValidateSparseIndices.md) and "
+        "[ValidateRowSplits](operators/ValidateRowSplits.md) check inputs that no other operator in the model "
+        "checks.\n\n"
         "Two forms of a model do not check values: function bodies (`--portable`), and OpenVINO, which runs the "
         "operators as subgraphs.\n\n"
         "## Negative ids\n\n"
-        "ONNX's lookups (Gather, GatherElements, GatherND) count negative ids from the end. Where TensorFlow or torch "
-        "refuse them, the converted model does, too: `tf.gather`, `tf.nn.embedding_lookup`, `torch.nn.Embedding`, "
-        "`index_select`, `gather`, and all that scatters or reduces by ids. torch's `x[ids]`, `take`, `index_put`, "
-        "`put` and `index_fill` count from the end in torch as well. The message of ONNX Runtime shows such an id as "
-        "the lowest integer. OpenVINO's Gather counts from the end. Ids that cannot be negative, such as buckets of a "
-        "hash, sizes or positions, are not checked. `--check-ids` lets all lookups refuse negative ids, also those of "
-        "an ONNX file. Models that `torch.onnx.export` writes with `translation_table()` are not checked.\n\n"
-        "`python benchmarks/checked_ids.py` measures the cost. The time of a checked lookup, relative to the one that "
-        "is not, on one thread of a busy machine: 1.2 to 1.5 for rows of 1 to 64 floats (Gather), 2.0 for "
-        "GatherElements, 2.2 for GatherND.\n\n"
-        "## What is not refused\n\n"
-        "A test tries every kind of malformed input with every function. This list of what TensorFlow refuses and a "
-        "model answers is complete for these functions and inputs:\n\n" + table(head, rows) + "\n"
+        "ONNX's lookups (Gather, GatherElements, GatherND) count negative ids from the end. A converted model refuses "
+        "negative ids if TensorFlow or torch does: in `tf.gather`, `tf.nn.embedding_lookup`, `torch.nn.Embedding`, "
+        "`index_select`, `gather`, and in every scatter or reduction by ids. The message of ONNX Runtime shows such an "
+        "id as the lowest integer.\n\n"
+        "- torch's `x[ids]`, `take`, `index_put`, `put` and `index_fill` count from the end in torch as well.\n"
+        "- OpenVINO's Gather counts from the end.\n"
+        "- Ids that cannot be negative, such as buckets of a hash, sizes or positions, are not checked.\n"
+        "- With `--check-ids`, all lookups refuse negative ids, including lookups of an ONNX file.\n"
+        "- Models that `torch.onnx.export` writes with `translation_table()` are not checked.\n\n"
+        "`python benchmarks/checked_ids.py` measures the cost. On one thread of a busy machine, a checked lookup takes "
+        "1.2x to 1.5x the time of an unchecked one for rows of 1 to 64 floats (Gather), 2.0x for GatherElements and "
+        "2.2x for GatherND.\n\n"
+        "## Malformed input with an answer\n\n"
+        "A test tries every kind of malformed input with every function. TensorFlow refuses the input in this table, "
+        "and the converted model answers it. The table is complete for these functions and inputs:\n\n"
+        + table(head, rows)
+        + "\n"
     )
 
 
@@ -160,9 +181,9 @@ def _passes() -> str:
         parts.append(f"\n\n## From {source}\n\n{table(('', 'pass', 'what it does'), rows)}")
     return (
         "# Passes\n\n"
-        "When a source's nodes are converted, these passes go over the model, from top to bottom. "
-        "`onnx-sparse convert --debug` prints how long each takes, and what it makes of the number of nodes. Generated "
-        "from the lists." + "".join(parts) + "\n"
+        "After a source's nodes are converted, these passes run over the model, from top to bottom. `onnx-sparse "
+        "convert --debug` prints the time of each pass and the number of nodes after it. Generated from the "
+        "lists of passes." + "".join(parts) + "\n"
     )
 
 
@@ -175,11 +196,11 @@ def _onnxruntime_faults() -> str:
         rows.append((operators, " ".join(fault.split()), kind.effect, versions, " ".join(cure.split())))
     return (
         "# Faults of ONNX Runtime\n\n"
-        "Every converter, and `fuse`, replaces nodes of which ONNX Runtime's result would be wrong or which would end "
-        "the process. A node stays as it is where its types, shapes and constants show that the fault cannot occur, so "
-        "known sizes make smaller models. The versions are those in which the smallest model that shows a fault was "
-        "run; 1.21 is the oldest supported one. Generated from the guards in `converters/onnxruntime`.\n\n"
-        + table(("operators", "fault", "effect", "seen in", "what is written"), rows)
+        "Some nodes give wrong results in ONNX Runtime, or end the process. Every converter, and `fuse`, replaces such "
+        "nodes. A node is not replaced if its types, shapes and constants exclude the fault, so known sizes make "
+        "smaller models. The smallest model that shows the fault was run in the listed versions; 1.21 is the oldest "
+        "supported one. Generated from the guards in `converters/onnxruntime`.\n\n"
+        + table(("operators", "fault", "effect", "versions", "replacement"), rows)
         + "\nNot guarded: division by 0 ends the process up to ONNX Runtime 1.24; later versions raise an error.\n"
     )
 
@@ -190,22 +211,23 @@ def _torch_coverage() -> str:
         (f"`{row.source}`", operators.sub(lambda m: _linked(m[0]), row.target), row.notes) for row in torch.coverage()
     ]
     return (
-        "# torch operators converted here\n\n"
-        "torch's own exporter converts all others. Generated from the registry of handlers.\n\n"
+        "# torch operators\n\n"
+        "The converter supports these torch operators. torch's own exporter converts all others. Generated from the "
+        "registry of handlers.\n\n"
         + table(("torch operator", "becomes", "notes"), rows)
-        + "\nIllegal input of these operators is an error when the model runs, as it is in torch: ids out of range, "
-        "negative ones, bags that begin beyond the ids.\n"
+        + "\nIllegal input of these operators is an error when the model runs, as in torch: ids out of range, negative "
+        "ids, and bags that begin beyond the ids.\n"
     )
 
 
 def _ascend_coverage() -> str:
     text = (
-        "# Ascend operations converted here\n\n"
-        "Generated from the registries of handlers. `convert` refuses operations without a handler in one error, or "
-        "keeps them as nodes of a foreign domain with `--keep-unknown`; `replay` takes their results from the dump. "
+        "# Ascend operations\n\n"
+        "The converter supports these operations. `convert` refuses operations without a handler in one error, or "
+        "keeps them as nodes of a foreign domain with `--keep-unknown`. `replay` takes their results from the dump. "
         "[MaskedFill](../operators/MaskedFill.md), [Fill](../operators/Fill.md) and the operators of sparse features "
-        "are this project's domain; all others are standard ONNX of opset 17."
-        "\n\n"
+        "are in the domain `onnx_sparse`; all others are standard ONNX of opset 17. Generated from the registries of "
+        "handlers.\n\n"
         "Half floats are computed in float32 and rounded after each operation. Nothing here has been compared with an "
         "NPU: the definitions come from public sources and specifications.\n"
     )
@@ -227,17 +249,17 @@ def _ascend_coverage() -> str:
 _ON_OPENVINO = """
 ## On OpenVINO
 
-`onnx_sparse.converters.openvino.extensions()` turns every operator of the domain, except those on strings, into a
-subgraph of OpenVINO's standard operators. It covers every combination of optional inputs, int32 and int64 indices,
-static and dynamic shapes, zero rows and zero entries. The limits of OpenVINO's CPU plugin (measured: 2026.4.1) remain:
+`onnx_sparse.converters.openvino.extensions()` turns every operator of the domain into a subgraph of OpenVINO's standard
+operators, except operators on strings. It covers every combination of optional inputs, int32 and int64 indices, static
+and dynamic shapes, zero rows and zero entries. The limits of OpenVINO's CPU plugin (measured: 2026.4.1) remain:
 
 - int64, uint64 and float64 are computed in 32 bits: values, indices, ids and positions must fit into int32, and an
-  infinity in float64 becomes the largest float32. uint32 is computed as int32, and is right where it is only moved.
+  infinity in float64 becomes the largest float32. uint32 is computed as int32, and is right if it is only moved.
 - bfloat16 results of operators that compute may be truncated instead of rounded.
-- Strings are not supported; a model with them (`StringToHashBucketFast`, say) is refused, with the reason.
+- Strings are not supported. A model with strings, such as `StringToHashBucketFast`, raises an error with the reason.
 - The rank of every tensor must be known: `Fill` needs `dims` of a known length, `SparseFillEmptyRows` with
   `order` = `row_major` a known number of columns, and `SparseReshape` ranks of at least 1.
-- OpenVINO's ONNX frontend loses an input with a static dimension of 0; leave such a dimension dynamic.
+- OpenVINO's ONNX frontend loses an input with a static dimension of 0. Make such a dimension dynamic.
 - Illegal input (ids that are not sorted, indices out of range) is not reported.
 """
 
@@ -248,9 +270,12 @@ def _openvino_coverage() -> str:
         for row in openvino.coverage()
     ]
     return (
-        "# OpenVINO operators converted here\n\n"
-        "A layer of a later operator set is converted as the newest version here that its set has. Generated from the "
-        "registry of handlers.\n\n" + table(("OpenVINO operator", "becomes", "notes"), rows) + "\n" + _ON_OPENVINO
+        "# OpenVINO operators\n\n"
+        "The converter supports these operators. A layer of a later operator set is converted as the newest listed "
+        "version in its set. Generated from the registry of handlers.\n\n"
+        + table(("OpenVINO operator", "becomes", "notes"), rows)
+        + "\n"
+        + _ON_OPENVINO
     )
 
 

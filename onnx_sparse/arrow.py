@@ -77,7 +77,7 @@ class Scorer:
     Args:
         model: A path, the bytes of a model, or a ModelProto.
         columns: The column of each feature that has another name.
-        keep: The columns that are kept beside the outputs.
+        keep: The columns to keep in addition to the outputs.
         outputs: The outputs; all when omitted.
         threads: The threads of the session.
         backend: As in `onnx_sparse.InferenceSession`.
@@ -147,10 +147,10 @@ class Scorer:
         return {name: self._columns.get(name, name) for name in self.features}
 
     def dependence(self, rows: Batch | None = None) -> str | None:
-        """Why the answers of a row depend on the other rows of its batch; None where they do not, as far as was tried.
+        """Why the answers of a row depend on the other rows of its batch; None if no generated row shows that.
 
         Args:
-            rows: A few rows, which are tried beside generated ones.
+            rows: A few rows to try in addition to the generated ones.
         """
         session, known = self._opened()
         # Others are refused by the call.

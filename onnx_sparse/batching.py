@@ -66,9 +66,9 @@ def join(requests: Sequence[Mapping[str, Array]], model: Model | Features) -> tu
         The inputs, and the number of rows of each request, for `split`.
 
     Raises:
-        ValueError: There is no request; one lacks an input, has features of different numbers of rows, or counts rows
-            or values that it does not have, which would be those of another; or inputs do not fit together, as those
-            of two element types.
+        ValueError: There is no request. A request lacks an input, has features of different numbers of rows, or counts
+            rows or values that it does not have and would get from another request. Inputs of two requests do not fit
+            together, because their element types differ for example.
     """
     known = model if isinstance(model, Features) else features(model)
     if not requests:
@@ -147,7 +147,7 @@ def _check_types(role: str, arrays: Sequence[Array]) -> None:
     kinds = ["text" if dtype.kind in "OSU" else "bytes" if dtype.kind == "V" else dtype.name for dtype in dtypes]
     for number, kind in enumerate(kinds):
         if kind != kinds[0]:
-            raise _RequestError(number, f"{role} are {dtypes[number]}, and those of request 0 {dtypes[0]}")
+            raise _RequestError(number, f"{role} are {dtypes[number]}, but {dtypes[0]} in request 0")
 
 
 def _joined_sparse(

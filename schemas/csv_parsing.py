@@ -46,15 +46,15 @@ and each record has as many columns as there are fields. All fields of one type 
   record follows. Two `"` in it stand for one. It is an error if the column does not end so, or has another `"`. With
   `NONE`, a `"` is a byte like others.
 - A column that is not quoted must have no line breaks, nor, with `MINIMAL`, a `"`.
-- Where the column is empty, or equals `na_value`, quoted or not, the field is its default. It is an error if the field
+- If the column is empty, or equals `na_value`, quoted or not, the field is its default. It is an error if the field
   is `required`. The defaults of one type are in one input, one for each field of that type that is not required; more
   or fewer are an error.
 - Numbers are written as C's `strtol` and `strtod` read them in base 10: with or without a sign, whitespace (space, and
-  bytes 9 to 13) around them, floating-point numbers with an exponent, in hexadecimal behind `0x`, or as `inf`,
+  bytes 9 to 13) around them, floating-point numbers with an exponent, in hexadecimal after `0x`, or as `inf`,
   `infinity`, `nan` and `nan(...)` in either case. They are rounded to nearest, ties to even, directly to the type;
   what is beyond its range is infinite or 0. An integer beyond the range of its type, and other text, is an error.
-- `columns` must be >= 0 and increase. What comes behind the last of them in a record is not looked at. A record with
-  fewer columns is an error.
+- `columns` must be >= 0 and increase. Columns of a record after the last of them are ignored. A record with fewer
+  columns is an error.
 - An element type other than float (1), int32 (6), int64 (7), string (8) and double (11) is an error.
 - An error names the first record that is at fault; the record's columns come before its fields.
 """.strip(),

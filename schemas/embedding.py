@@ -66,7 +66,7 @@ SEGMENT_IDS_ORDER = Attribute(
 NEGATIVE_INDICES = Attribute(
     "negative_indices",
     ("error", "drop"),
-    "What becomes of entries with a negative index: an error, or they are left out.",
+    "What happens to entries with a negative index: an error, or they are dropped.",
     default="error",
 )
 SEGMENTS_ATTRIBUTES = (SEGMENT_IDS_ORDER, NEGATIVE_INDICES)
@@ -74,7 +74,7 @@ SEGMENTS_ATTRIBUTES = (SEGMENT_IDS_ORDER, NEGATIVE_INDICES)
 #: How sums are computed.
 ARITHMETIC = """
 - float16 and bfloat16 are computed in float32, including the products with weights, and rounded once.
-- In the reference, Python and native kernels, unweighted float and double results are bit-identical to those of
+- In the reference, Python and native kernels, unweighted float and double results are bit-identical to
   TensorFlow's SparseSegment ops on CPU: the first `n % 8` rows (8 for 0, 9 for 1) are added one by one, then blocks of
   eight, each block summed first. The result does not depend on the number of threads.
 """.strip()
@@ -83,13 +83,13 @@ SEGMENTS_SEMANTICS = """
 - With `segment_ids_order` = `sorted`, `segment_ids` must be sorted in non-decreasing order and not negative; anything
   else is an error. Entries of segments at or beyond `num_segments` are dropped, and their indices are not checked.
 - With `segment_ids_order` = `any`, `segment_ids` may be in any order; one outside [0, `num_segments`) is an error. The
-  entries of a segment are reduced in the order of their positions: the result is that of entries that were sorted by
-  segment, stably. Entries that are sorted already take no longer than under `sorted`.
-- With `negative_indices` = `drop`, entries with a negative index are left out before anything else, as if they were not
-  there: their segment ids are not checked, and a mean does not count them.
-- An index outside [0, V) in an entry that is not dropped is an error; so is a `default_index` outside [-1, V), even if
+  entries of a segment are reduced in the order of their positions, as after a stable sort by segment. Entries that are
+  already sorted take no longer than with `sorted`.
+- With `negative_indices` = `drop`, entries with a negative index are dropped before anything else: their segment ids
+  are not checked, and a mean does not count them.
+- An index outside [0, V) in an entry that is not dropped is an error. So is a `default_index` outside [-1, V), even if
   it is not used, and a negative `num_segments`.
-- An empty segment, or one of which all entries are left out, is 0, or `emb_table[default_index]` without a weight.
+- An empty segment, or a segment whose entries are all dropped, is 0, or `emb_table[default_index]` without a weight.
 """.lstrip()
 _COMMON_SEMANTICS = SEGMENTS_SEMANTICS + ARITHMETIC
 
@@ -170,7 +170,7 @@ EMBEDDING_SEGMENTS_SUM = Op(
             {"segment_ids_order": "any"},
         ),
         Example(
-            "negative indices that are left out",
+            "negative indices that are dropped",
             _EXAMPLE_TYPES,
             {
                 "emb_table": [[1, 2], [3, 4], [5, 6]],
@@ -196,7 +196,7 @@ EMBEDDING_SEGMENTS_MEAN = Op(
     reduction="mean",
     summary="Looks up rows of a table and averages them by segment, weighted or not.",
     semantics="`output[s] = Σ w[k] * emb_table[indices[k]] / Σ w[k]` over k with `segment_ids[k] = s`; "
-    "0 where the divisor is 0.\n\n" + _COMMON_SEMANTICS,
+    "0 if the divisor is 0.\n\n" + _COMMON_SEMANTICS,
     source="tf.raw_ops.SparseSegmentMean; tf.nn.embedding_lookup_sparse with combiner mean",
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
@@ -226,7 +226,7 @@ EMBEDDING_SEGMENTS_SQRT_N = Op(
     reduction="sqrtn",
     summary="Looks up rows of a table and sums them by segment, divided by the root of the sum of squared weights.",
     semantics="`output[s] = Σ w[k] * emb_table[indices[k]] / √(Σ w[k]²)` over k with `segment_ids[k] = s`; "
-    "0 where the divisor is 0.\n\n" + _COMMON_SEMANTICS,
+    "0 if the divisor is 0.\n\n" + _COMMON_SEMANTICS,
     source="tf.raw_ops.SparseSegmentSqrtN; tf.nn.embedding_lookup_sparse with combiner sqrtn",
     inputs=_INPUTS,
     outputs=(_OUTPUT,),

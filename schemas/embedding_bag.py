@@ -38,7 +38,7 @@ OFFSETS = Input(
     values_under={("include_last_offset", "exact"): Values("row_splits", of="K")},
 )
 _LOOKUP = (EMB_TABLE, INDICES, OFFSETS, default_index("bag"))
-PADDING_INDEX = optional_index("padding_index", "The index whose entries are left out", "none")
+PADDING_INDEX = optional_index("padding_index", "The index whose entries are dropped", "none")
 _INPUTS = (*_LOOKUP, PER_SAMPLE_WEIGHTS, PADDING_INDEX)
 #: The items of an output's shape that the last offset changes.
 BAGS_UNDER = {("include_last_offset", choice): {"B": "B - 1"} for choice in ("true", "exact")}
@@ -46,22 +46,22 @@ _OUTPUT = Output("output", "T", "B, ...", "One row per bag.", items_under=BAGS_U
 LAST_OFFSET = Attribute(
     "include_last_offset",
     ("false", "true", "exact"),
-    "Whether the last offset is the end of the last bag, and begins none; `exact`: and must be K, as in row splits.",
+    "`true`: the last offset ends the last bag and begins no bag. `exact`: it must also be K, as in row splits.",
     default="false",
 )
 BAG_ATTRIBUTES = (LAST_OFFSET, NEGATIVE_INDICES)
 
 BAGS_SEMANTICS = """
-- Bag b has the entries at positions [`offsets[b]`, `offsets[b + 1]`). The last bag ends with `indices`; with
-  `include_last_offset` = `true` it ends at the last offset, which begins no bag, and there are B - 1 bags. With
-  `exact` it does so, too, and the last offset must be K: offsets are row splits.
-- The first offset must be 0, offsets must not decrease, and none may be greater than K; anything else is an error. So
-  are no offsets with `include_last_offset` = `true` or `exact`; with `false` they are no bags.
-- Entries of no bag are dropped, and their indices are not checked: those from the last offset on with
-  `include_last_offset` = `true`, all where there are no bags.
-- Entries whose index is `padding_index` are left out, as if their bag did not have them; a mean does not count them.
-  So are those with a negative index where `negative_indices` = `drop`.
-- An index outside [0, V) in an entry that is not dropped is an error; so are a `default_index` and a `padding_index`
+- Bag b has the entries at positions [`offsets[b]`, `offsets[b + 1]`). The last bag ends with `indices`. With
+  `include_last_offset` = `true` it ends at the last offset, which begins no bag, so there are B - 1 bags. `exact` is
+  the same, but the last offset must be K: offsets are row splits.
+- The first offset must be 0, offsets must not decrease, and none may be greater than K; anything else is an error. An
+  empty `offsets` is an error with `include_last_offset` = `true` or `exact`; with `false` there are no bags.
+- Entries of no bag are dropped, and their indices are not checked: entries from the last offset on with
+  `include_last_offset` = `true`, and all entries if there are no bags.
+- Entries whose index is `padding_index` are dropped from their bag; a mean does not count them. So
+  are entries with a negative index, if `negative_indices` = `drop`.
+- An index outside [0, V) in an entry that is not dropped is an error. So are a `default_index` and a `padding_index`
   outside [-1, V), even if they are not used. Unlike in torch, a negative `padding_index` does not count from the end.
 - A bag that is empty, or has padding only, is 0, or `emb_table[default_index]` without a weight.
 """.lstrip()
@@ -118,7 +118,7 @@ _TABLE = [[1, 2], [3, 4], [5, 6]]
 EMBEDDING_BAG_OFFSETS_SUM = Op(
     name="EmbeddingBagOffsetsSum",
     reduction="sum",
-    summary="Looks up rows of a table and sums them by bag; offsets say where the bags begin.",
+    summary="Looks up rows of a table and sums them by bag; offsets mark where the bags begin.",
     semantics="`output[b] = sum(per_sample_weights[k] * emb_table[indices[k]] for k in bag b)`.\n\n"
     + _SUMS
     + "\n- Integer sums and products wrap.",
@@ -157,7 +157,7 @@ EMBEDDING_BAG_OFFSETS_SUM = Op(
             {"include_last_offset": "true"},
         ),
         Example(
-            "row splits, and negative indices that are left out",
+            "row splits, and negative indices that are dropped",
             _EXAMPLE_TYPES,
             {"emb_table": _TABLE, "indices": [1, -1, 2, -7], "offsets": [0, 2, 3, 4]},
             {"output": [[3, 4], [5, 6], [0, 0]]},
@@ -169,8 +169,8 @@ EMBEDDING_BAG_OFFSETS_SUM = Op(
 EMBEDDING_BAG_OFFSETS_MEAN = Op(
     name="EmbeddingBagOffsetsMean",
     reduction="mean",
-    summary="Looks up rows of a table and averages them by bag, weighted or not; offsets say where the bags begin.",
-    semantics="`output[b] = Σ w[k] * emb_table[indices[k]] / Σ w[k]` over k in bag b; 0 where the divisor is 0.\n\n"
+    summary="Looks up rows of a table and averages them by bag, weighted or not; offsets mark where the bags begin.",
+    semantics="`output[b] = Σ w[k] * emb_table[indices[k]] / Σ w[k]` over k in bag b; 0 if the divisor is 0.\n\n"
     + _SUMS,
     source="torch.nn.functional.embedding_bag, mode mean; OpenVINO EmbeddingBagOffsets-15, reduction mean",
     inputs=_INPUTS,
@@ -194,7 +194,7 @@ EMBEDDING_BAG_OFFSETS_SQRT_N = Op(
     reduction="sqrtn",
     summary="Looks up rows of a table and sums them by bag, divided by the root of the sum of squared weights; "
     "offsets say where the bags begin.",
-    semantics="`output[b] = Σ w[k] * emb_table[indices[k]] / √(Σ w[k]²)` over k in bag b; 0 where the divisor is 0.\n\n"
+    semantics="`output[b] = Σ w[k] * emb_table[indices[k]] / √(Σ w[k]²)` over k in bag b; 0 if the divisor is 0.\n\n"
     + _SUMS,
     source="tf.nn.embedding_lookup_sparse of a RaggedTensor, combiner sqrtn",
     inputs=_INPUTS,
@@ -217,10 +217,10 @@ EMBEDDING_BAG_OFFSETS_SQRT_N = Op(
 EMBEDDING_BAG_OFFSETS_MAX = Op(
     name="EmbeddingBagOffsetsMax",
     reduction="max",
-    summary="Looks up rows of a table and takes their maximum by bag; offsets say where the bags begin.",
+    summary="Looks up rows of a table and takes their maximum by bag; offsets mark where the bags begin.",
     semantics="`output[b] = max(emb_table[indices[k]] for k in bag b)`, element by element.\n\n"
     + BAGS_SEMANTICS
-    + "- NaN propagates; in torch that depends on the order of the rows. The maximum of a bag of -inf is -inf.\n"
+    + "- NaN propagates. In torch that depends on the order of the rows. The maximum of a bag of -inf is -inf.\n"
     "- The result does not depend on the number of threads.",
     source="torch.nn.functional.embedding_bag, mode max",
     inputs=(*_LOOKUP, PADDING_INDEX),

@@ -42,8 +42,8 @@ DECODE_BASE64 = Op(
 `output[i]` has the bytes that `input[i]` stands for, in the alphabet of RFC 4648, section 5 (`-` and `_` in place of
 `+` and `/`).
 
-- The characters `=` at the end may be omitted; those that are there must make the length a multiple of four. Bits of
-  the last character that are not used do not count.
+- The characters `=` at the end may be omitted. If there are any, they must make the length a multiple of four. Unused
+  bits of the last character do not count.
 - Any other byte, and a length that no bytes have, is an error.
 """.strip()
     + _BYTES,
@@ -132,13 +132,13 @@ DECODE_COMPRESSED = Op(
 `output[i]` has the bytes that `input[i]` has compressed: in the format of zlib (RFC 1950, `compression` = `ZLIB`) or of
 gzip (RFC 1952, `GZIP`).
 
-- The empty string stands for itself. Several members of gzip, one after another, are decompressed one after another.
-  What comes behind the end of zlib's data is not looked at.
+- The empty string gives the empty string. Consecutive members of gzip are decompressed one after another. Bytes after
+  the end of zlib's data are ignored.
 - Damaged data, and data that end too soon, are an error.
 - Only a native library that was built with zlib has this kernel; another one reports an error when it runs.
 """.strip()
     + _BYTES,
-    source="tf.raw_ops.DecodeCompressed, which takes data that end too soon for as much as there is",
+    source="tf.raw_ops.DecodeCompressed, which returns the decompressed part of data that end too soon",
     inputs=(Input("input", "string", "*S", "The compressed strings.", Values("compressed")),),
     outputs=(Output("output", "string", "*S", "The decompressed bytes."),),
     types={},
@@ -156,8 +156,8 @@ PARSE_TENSOR = Op(
 of `like`. `output` has its shape and its values.
 
 - The values are in `tensor_content`, which must have as many bytes as they take, or else in the list for the element
-  type. Of a list with fewer values than elements the last one is repeated, and an empty list stands for zeros, or for
-  empty strings; values behind the last element do not count. Numbers in lists of wider integers are cut to their type.
+  type. If a list has fewer values than elements, its last value is repeated; an empty list means zeros or empty
+  strings. Values after the last element do not count. Numbers in lists of wider integers are cut to their type.
 - Strings are not in `tensor_content`. Booleans there are 0 and 1.
 - A tensor of unknown rank is one without dimensions. A dimension below 0, and a message that is no TensorProto, is an
   error.
@@ -171,7 +171,7 @@ of `like`. `output` has its shape and its values.
     no_python_kernels=_NO_PYTHON_KERNELS,
     examples=(
         Example(
-            "a vector of integers, of which the last is repeated",
+            "a vector of integers whose last one is repeated",
             {"T": TensorProto.INT32},
             {"serialized": "\x08\x03\x12\x04\x12\x02\x08\x03:\x02\x07\x05", "like": 0},
             {"output": [7, 5, 5]},

@@ -59,10 +59,9 @@ PARSE_EXAMPLE = Op(
     summary="Reads features from serialized tf.Example messages.",
     semantics="""
 Feature f has the name `keys[f]` and values of the element type `types[f]`. All values of the features of one type are
-in one output: feature after feature, and for each feature message after message. Those of feature f in message b are
-number `row_splits[f, b]` to `row_splits[f, b+1] - 1` of the feature. A Split by `row_splits[:, B]` takes the output
-apart. Of the features that are `sparse`, `coordinates` has for each value its message and its number in the message,
-feature after feature, too.
+in one output: feature after feature, and for each feature message after message. In message b, feature f has its values
+number `row_splits[f, b]` to `row_splits[f, b+1] - 1`. A Split by `row_splits[:, B]` takes the output apart. For each
+value of a `sparse` feature, `coordinates` has its message and its number in the message, also feature after feature.
 
 - `sizes[f]` >= 0 is the number of values that each message must have; with -k the number is any multiple of k, so -1
   allows any number. Another number is an error.
@@ -76,15 +75,15 @@ feature after feature, too.
 Messages are read as TensorFlow reads them:
 
 - Of several entries with the same key the last counts. The others need not have the type of the feature, and their
-  values are not looked at, but each must be a list of one of the three types or unset.
+  values are ignored, but each must be a list of one of the three types or unset.
 - A feature that is unset (it has no list, not even an empty one) is an empty list where `unset_is_empty`. Otherwise it
-  is as if the entry were not there, so that an entry before it counts.
+  is ignored, so that an entry before it counts.
 - The key and the feature of an entry may come in either order. Without a key it is the empty string; without a feature
   the feature is unset.
 - Values may be packed or not. Of a packed list the first piece counts, of several lists in one feature the first.
 - Fields of a message other than its features are skipped; other fields inside the features are an error.
 - A nested message may announce more bytes than there are: it ends where the message around it ends.
-- Other malformed messages are errors. Features that are not in `keys` are not looked at.
+- Other malformed messages are errors. Features that are not in `keys` are ignored.
 - An error names the first message that is at fault: that it is malformed, or else the first of `keys` at fault in it.
 
 ONNX Runtime's C API takes any bytes, and `onnx_sparse.InferenceSession` takes bytes objects. ONNX Runtime's own Python
@@ -152,7 +151,7 @@ PARSE_SEQUENCE_EXAMPLE = Op(
 Feature f has the name `keys[f]` and values of the element type `types[f]`. It is a list of lists: where it is
 `in_lists`, the message's feature list of that name, whose lists are its steps; else one list, the feature of the
 message's context. All values of the features of one type are in one output: feature after feature, and for each
-feature message after message and list after list. Those of feature f in message b are in its lists number
+feature message after message and list after list. Its values in message b are in its lists number
 `list_splits[f, b]` to `list_splits[f, b+1] - 1`; `lengths` has the number of values in each list, feature after
 feature. A Split of `lengths` by `list_splits[:, B]`, and one of the values, take the outputs apart.
 
@@ -168,17 +167,17 @@ feature. A Split of `lengths` by `list_splits[:, B]`, and one of the values, tak
 
 Messages are read as TensorFlow reads them:
 
-- Of several entries with the same key the last counts; the others are not looked at. An entry has its key first, then
+- Of several entries with the same key the last counts; the others are ignored. An entry has its key first, then
   its content, and nothing else.
-- A feature that has no list at all is an empty list. Behind the first list of a feature nothing is looked at in the
-  context; in a feature list the next feature begins there. An empty list there ends with its length.
+- A feature that has no list at all is an empty list. In the context, everything after the first list of a feature is
+  ignored; in a feature list the next feature begins there. An empty list there ends with its length.
 - Values may be packed or not. Of a packed list the first piece counts; pieces of floats have whole floats.
 - Fields of a message other than its context and its feature lists are skipped; other fields inside these are an error.
 - A nested message may announce more bytes than there are: it ends where the message around it ends.
-- Other malformed messages are errors. Features that are not in `keys` are not looked at.
+- Other malformed messages are errors. Features that are not in `keys` are ignored.
 - An error names the first message that is at fault: that it is malformed, or else the first of `keys` at fault in it.
 
-How messages are given is said with ParseExample.
+See ParseExample for how to pass messages.
 """.strip(),
     source="tf.raw_ops.ParseSequenceExampleV2, whose sparse, dense and ragged outputs follow from values and lengths",
     inputs=(

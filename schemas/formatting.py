@@ -11,13 +11,13 @@ AS_STRING = Op(
     summary="Writes numbers as text.",
     semantics="""
 - Floating-point numbers are written in decimal, rounded to nearest, ties to even, from their exact value: with
-  `precision` digits behind the point (`notation` = `FIXED`, C's `%f`), the same with one digit before the point and an
+  `precision` digits after the point (`notation` = `FIXED`, C's `%f`), the same with one digit before the point and an
   exponent of at least two digits (`SCIENTIFIC`, `%e`), or with that many digits in all, whichever of these is shorter
   and without zeros at the end (`SHORTEST`, `%g`). -1 means 6 digits. The point is `.` in every locale.
 - Infinities are `inf` and `-inf`. NaN is `nan`, or `-nan` where its sign bit is set.
 - Integers are written in decimal, booleans as `true` and `false`. `precision` and `notation` do not change them.
 - A text of fewer than `width` bytes is padded with spaces at the left, or at the right (`fill` = `MINUS`), or with
-  zeros behind the sign (`ZERO`, but for infinities and NaN). Booleans are not padded.
+  zeros after the sign (`ZERO`, except infinities and NaN). Booleans are not padded.
 - `fill` = `PLUS` or `SPACE` writes this sign before numbers of a signed type that have no minus. `HASH` always writes
   the point of floating-point numbers, and takes no zeros away.
 - `precision` and `width` are at most 4096.
@@ -37,7 +37,7 @@ AS_STRING = Op(
     body_notes="Cast to strings writes other digits of floating-point numbers, and does not pad.",
     examples=(
         Example(
-            "two digits behind the point",
+            "two digits after the point",
             {"T": TensorProto.FLOAT},
             {"input": [[0.125, -1.0], [1e6, float("inf")]], "precision": 2, "width": -1},
             {"output": [["0.12", "-1.00"], ["1000000.00", "inf"]]},

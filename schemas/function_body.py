@@ -274,7 +274,7 @@ def function_proto(
 
 
 def binding_name(op: Op, types: Mapping[str, DType], attributes: Mapping[str, str], given: frozenset[str]) -> str:
-    """A name that tells a specialised body of an operator from most others: `SegmentMax_float_int64_int64_ZERO`."""
+    """A name that tells a specialized body of an operator from most others: `SegmentMax_float_int64_int64_ZERO`."""
     parts = [dtype_name(types[variable]) for variable in op.types]
     parts += [attributes[a.name] for a in op.attributes]
     parts += [f"no_{i.name}" for i in op.inputs if i.name not in given]

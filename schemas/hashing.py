@@ -8,9 +8,9 @@ from onnx_sparse.schemas.declaration import Example, Family, Input, Op, Output, 
 _STRINGS = """
 - The bytes that the tensor holds are hashed, UTF-8 in ONNX. Zero bytes, and bytes that are not UTF-8, count like any
   others. The empty string has a bucket, too.
-- `num_buckets` < 1 is an error, even where `input` is empty.
+- `num_buckets` < 1 is an error, even if `input` is empty.
 
-[Text is bytes](../text.md) says where strings may be changed before they reach the operator."""
+See [text is bytes](../text.md) for programs that change strings before they reach the operator."""
 
 _INPUTS = (
     Input("input", "string", "*S", "The strings."),
@@ -70,8 +70,8 @@ STRING_TO_HASH_BUCKET_STRONG = Op(
     semantics="""
 `output[i]` is the hash of `input[i]` modulo `num_buckets`, both taken as unsigned 64-bit integers.
 
-- The hash is SipHash-2-4 with the key (`key_0`, `key_1`), whose halves are taken as unsigned, too. Who does not know
-  the key cannot choose strings that fall into one bucket.
+- The hash is SipHash-2-4 with the key (`key_0`, `key_1`), whose halves are also taken as unsigned. Without the
+  key, nobody can choose strings that fall into one bucket.
 """.strip()
     + _STRINGS,
     source="tf.raw_ops.StringToHashBucketStrong; the hash is SipHash-2-4 of Aumasson and Bernstein (2012)",

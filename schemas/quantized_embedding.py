@@ -309,7 +309,7 @@ QUANTIZED_EMBEDDING_BAG_OFFSETS_SQRT_N = Op(
     name="QuantizedEmbeddingBagOffsetsSqrtN",
     reduction="sqrtn",
     summary="Looks up rows of a table of 8-bit or 4-bit integers, scales them and sums them by bag, divided by the "
-    "root of the sum of squared weights; offsets say where the bags begin.",
+    "root of the sum of squared weights; offsets mark where the bags begin.",
     semantics=f"EmbeddingBagOffsetsSqrtN of a quantized table.\n{_QUANTIZED}{BAGS_SEMANTICS}",
     source=_SOURCE,
     inputs=_BAGS,

@@ -337,7 +337,7 @@ Entry `i` keeps its row-major position in the dense tensor: `output_indices[i]` 
 
 - At most one dimension of `new_shape` is -1; any other negative one is an error. Both shapes must have the same number
   of elements.
-- A -1 beside dimensions whose product is zero is an error, because it cannot be inferred.
+- A -1 next to dimensions whose product is zero is an error, because it cannot be inferred.
 - Coordinates are not validated, as in TensorFlow; between equal shapes they pass through unchanged.
 """.strip(),
     source="tf.raw_ops.SparseReshape",
@@ -358,7 +358,7 @@ Entry `i` keeps its row-major position in the dense tensor: `output_indices[i]` 
     ),
     types={},
     body=_sparse_reshape_body,
-    body_notes="Where the number of dimensions is not known, positions beyond 2^53 are rounded in ONNX Runtime.",
+    body_notes="If the number of dimensions is unknown, positions beyond 2^53 are rounded in ONNX Runtime.",
     examples=(
         Example(
             "two rows of three become three rows of two",

@@ -26,11 +26,11 @@ The pieces of `input[i]` are number `row_splits[i]` to `row_splits[i+1] - 1` of 
 
 - A `separator` that is not empty is looked for from the left. The pieces are what is before, between and after its
   occurrences, which do not overlap; pieces may be empty. The empty string has one piece, the empty string.
-- With an empty `separator` the pieces are the runs of bytes other than whitespace (space, and bytes 9 to 13), none of
-  which is empty. A string of whitespace alone has no pieces. With `empty_separator` = `BYTES` each byte is a piece; the
-  empty string then has none.
+- With an empty `separator` the pieces are the runs of bytes other than whitespace (space, and bytes 9 to 13), never
+  empty. A string of whitespace alone has no pieces. With `empty_separator` = `BYTES` each byte is a piece; the empty
+  string then has none.
 - With `max_splits` = m > 0 the rest is not looked at after m separators, and is one more piece, even where it is
-  empty. If whitespace separates, this rest begins behind the whitespace, and is a piece where there are m pieces before
+  empty. If whitespace separates, this rest begins after the whitespace, and is a piece if there are m pieces before
   it.
 - With `max_splits` = 0 the only piece is the whole string, unless bytes are split and it is empty. A negative number is
   no limit.
@@ -95,7 +95,7 @@ them.
     inputs=(
         Input("values", "string", "N", "The strings of all rows."),
         Input("row_splits", "int64", "L", _ROW_SPLITS, Values("row_splits", of="N")),
-        Input("separator", "string", "", "What stands between two strings of a row."),
+        Input("separator", "string", "", "What is put between two strings of a row."),
     ),
     outputs=(Output("output", "string", "L - 1", "The joined strings of each row."),),
     types={},
@@ -114,7 +114,7 @@ REPLACE_CHARACTERS = Op(
     name="ReplaceCharacters",
     summary="Replaces the characters of a class.",
     semantics="""
-What is matched in the strings, from left to right, is replaced; the rest is kept. A match is a character of the class,
+Matches in the strings are replaced from left to right; the rest is kept. A match is a character of the class,
 or (`matches` = `run`) as many characters of the class as there are one after another.
 
 - The class has the characters `ranges[c, 0]` to `ranges[c, 1]`, both included, of each c. Ranges may overlap, and have
@@ -194,7 +194,7 @@ For each row and each n of `ngram_widths`, in this order, the n-grams are every 
   but at most n - 1; `pad_width` = -1 means n - 1.
 - With `preserve_short_sequences` a row that has strings, but no n-grams, gets one: the whole row with
   `pad_width` pads at either end, or none where that is -1.
-- If `data` is empty there are no n-grams, even where pads alone would make some.
+- If `data` is empty there are no n-grams, even if pads alone would make some.
 - `data_splits` has at least one element. It must begin with 0, not decrease, and end with the number of strings.
 """.strip()
     + _BYTES,
@@ -203,9 +203,9 @@ For each row and each n of `ngram_widths`, in this order, the n-grams are every 
         Input("data", "string", "N", "The strings of all rows."),
         Input("data_splits", "int64", "L", "Where rows begin and end.", Values("row_splits", of="N")),
         Input("ngram_widths", "int64", "W", "How many strings an n-gram has.", Values("size", low=1)),
-        Input("separator", "string", "", "What stands between the strings of an n-gram."),
+        Input("separator", "string", "", "What is put between the strings of an n-gram."),
         Input("left_pad", "string", "", "What is put before a row."),
-        Input("right_pad", "string", "", "What is put behind a row."),
+        Input("right_pad", "string", "", "What is put after a row."),
         Input("pad_width", "int64", "", "How many pads there are at most; -1: all.", Values("size", low=-1)),
         Input("preserve_short_sequences", "bool", "", "Whether rows that are too short are kept."),
     ),
@@ -276,9 +276,9 @@ SUBSTR = Op(
     name="Substr",
     summary="Takes a part of each string.",
     semantics="""
-`output[i]` is what `input[i]` has from position `pos[i]` on, `len[i]` bytes or characters or as many as there are.
+`output[i]` has the bytes or characters of `input[i]` from position `pos[i]` on, at most `len[i]` of them.
 
-- A negative position counts from the end. A position before the beginning or behind the end is an error; the end
+- A negative position counts from the end. A position before the beginning or after the end is an error; the end
   itself is a position.
 - A negative `len[i]` takes all bytes to the end, but no characters.
 """.strip()
@@ -354,7 +354,7 @@ the position of their first bytes in the string.
     source="tf.raw_ops.UnicodeDecodeWithOffsets for UTF-8",
     inputs=(
         Input("input", "string", "N", "The strings."),
-        Input("replacement_char", "int32", "", "What stands for an error."),
+        Input("replacement_char", "int32", "", "What replaces an error."),
     ),
     outputs=(
         Output("row_splits", "int64", "N + 1", "Where the characters of each string begin."),
@@ -382,7 +382,7 @@ UNICODE_ENCODE = Op(
 `output[r]` has the characters `input_values[input_splits[r]]` to `input_values[input_splits[r+1] - 1]`.
 
 - For a number that no character has (negative, above 10FFFF, a surrogate) there is `replacement_char`
-  (`errors` = `replace`) or nothing (`ignore`). Where `replacement_char` itself is no character, U+FFFD stands for it.
+  (`errors` = `replace`) or nothing (`ignore`). If `replacement_char` itself is no character, U+FFFD replaces it.
 - `input_splits` has at least one element. It must begin with 0, not decrease, and end with the number of values.
 """.strip()
     + _BYTES,
@@ -390,7 +390,7 @@ UNICODE_ENCODE = Op(
     inputs=(
         Input("input_values", "int32", "N", "The characters of all strings."),
         Input("input_splits", "int64", "L", "Where strings begin and end.", Values("row_splits", of="N")),
-        Input("replacement_char", "int32", "", "What stands for a number that no character has."),
+        Input("replacement_char", "int32", "", "What replaces a number that no character has."),
     ),
     outputs=(Output("output", "string", "L - 1", "The strings."),),
     types={},

@@ -21,7 +21,7 @@ from onnx_sparse.schemas.function_body import Body, Value
 from onnx_sparse.schemas.segment_body import END, Rows, Segments, divide_sum, first, highest, lowest
 
 _INPUTS = (
-    Input("data", "T", "*S, ...", "The slices to reduce; the leading dimensions are those of segment_ids."),
+    Input("data", "T", "*S, ...", "The slices to reduce; the leading dimensions are the shape of segment_ids."),
     Input(
         "segment_ids",
         "I",

@@ -137,7 +137,7 @@ class Layer:
                        shapes={0: a.shape})  # fmt: skip
 
     def w8a8(self, x: str, rows: int, columns: int, *, shape: tuple[int, ...] | None = None) -> str:
-        """Quantised by a scale and offset of the layer, multiplied as int8, and scaled back."""
+        """Quantized by a scale and offset of the layer, multiplied as int8, and scaled back."""
         a = self.values[x] if shape is None else self.values[x].reshape(shape)
         scale, offset = self.given(np.array([0.05], self.dtype)), self.given(np.array([3], np.int8))
         weight = self.given(self.random.integers(-127, 128, (rows, columns)).astype(np.int8))
@@ -211,7 +211,7 @@ HIDDEN, QUERIES, KEYS = HEADS * SIZE, HEADS * SIZE, GROUPS * SIZE
 
 
 def llama(
-    name: str, dtype: Any, *, prefill: bool, quantised: bool = False, blocks: int = 1, seed: int = 0
+    name: str, dtype: Any, *, prefill: bool, quantized: bool = False, blocks: int = 1, seed: int = 0
 ) -> tuple[Layer, list[str]]:
     """Blocks of llama: norm, q k v, rope, cache, attention, dense, residual, norm, mlp, residual; and its results."""
     layer = Layer(name, dtype, seed)
@@ -232,7 +232,7 @@ def llama(
         caches = [layer.weight(8, 4, GROUPS, SIZE) for _ in range(2)]
 
         def dense(y: str, rows: int, columns: int, shape: tuple[int, ...] | None = None) -> str:
-            if quantised:
+            if quantized:
                 return layer.w8a8(y, rows, columns, shape=shape)
             return layer.linear(y, layer.weight(rows, columns), shape=shape)
 

@@ -216,9 +216,9 @@ ROW = ([1], [2], (3, 4))
                 ("path_r", [0, 2, 1], "'path': row_splits[2] = 1 is below row_splits[1] = 2"),
                 ("path_r", [0, 2], "'path': row_splits end at 2, and there are 1 to split"),
                 ("path_r", [], "'path': row_splits have the shape [0]"),
-                ("items_v", ["a"], "'items': values are <U1, and those of request 0 int64"),
-                ("items_i", [[0.0, 0.0]], "'items': indices are float64, and those of request 0 int64"),
-                ("box", [[1.0, 2.0]], "'box': values are float64, and those of request 0 float32"),
+                ("items_v", ["a"], "'items': values are <U1, but int64 in request 0"),
+                ("items_i", [[0.0, 0.0]], "'items': indices are float64, but int64 in request 0"),
+                ("box", [[1.0, 2.0]], "'box': values are float64, but float32 in request 0"),
             ]
         ),
     ],

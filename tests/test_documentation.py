@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import onnx_sparse.converters.openvino
 import onnx_sparse.converters.tensorflow
 import onnx_sparse.converters.torch
 from onnx_sparse import converters
+from onnx_sparse.schemas import OPS
 
 ROOT = Path(__file__).parent.parent
 #: How the site, which holds the pages in docs/ only, links to other files of the repository.
@@ -63,6 +65,23 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return folder
+
+
+@pytest.mark.slow
+def test_the_search_finds_what_users_look_for(site: Path) -> None:
+    index = json.loads((site / "search" / "search_index.json").read_text("utf-8"))
+    pages = {entry["location"].partition("#")[0] for entry in index["docs"]}
+    assert {"security/", "changelog/", "faq/", "install/", "contributing/"} <= pages
+    text = " ".join(entry["title"] + " " + entry["text"] for entry in index["docs"]).lower()
+    assert all(word in text for word in ("vulnerability", "license", "telemetry", "changelog", "gpu", "docker"))
+
+
+@pytest.mark.slow
+def test_operators_are_in_the_sidebar(site: Path) -> None:
+    page = (site / "operators" / "SegmentMax" / "index.html").read_text("utf-8")
+    sidebar = page[page.index('data-md-type="navigation"') : page.index('data-md-type="toc"')]
+    missing = [name for name in OPS if f"/{name}/" not in sidebar and name != "SegmentMax"]
+    assert not missing
 
 
 @pytest.mark.parametrize(

@@ -250,7 +250,7 @@ def test_a_feature_that_is_missing():
 @pytest.mark.parametrize(
     ("mapping", "reason"),
     [
-        ({"items": {"indices": "items_i"}}, "feature 'items': the roles indices are those of no kind"),
+        ({"items": {"indices": "items_i"}}, "feature 'items': no kind has the roles indices"),
         ({"items": {"values": "nothing"}}, "feature 'items': its values 'nothing' is no input of the model"),
         ({"a": {"values": "age"}, "b": {"values": "age"}}, "input 'age' is in two features, 'a' and 'b'"),
         (

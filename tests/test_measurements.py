@@ -275,7 +275,18 @@ def test_the_page_shows_the_newest_run(tmp_path: Path, monkeypatch: Any) -> None
     monkeypatch.setattr(page, "kept", lambda: module("records").kept(tmp_path))
     monkeypatch.setattr(page, "FOLDER", tmp_path)
     text = page.page()
-    assert "native, 2026-01-03" in text
+    assert "| A | [2026-01-03](" in text
     assert "2026-01-02" not in text
-    assert "| second | 1 | 8 | 8.00 |" in text
-    assert "| third | 2 | 5 |  | 0.71 |" in text
+    assert "| second | 1 | A | 8 | 8.00 |" in text
+    assert "| third | 2 | A | 5 |  | 0.71 |" in text
+
+
+def test_the_page_puts_processors_next_to_each_other(tmp_path: Path, monkeypatch: Any) -> None:
+    page = module("record_page")
+    mine = record(scale=1.0, noise=0.0)
+    mine.save(tmp_path)
+    replace(mine, machine={**mine.machine, "processor": "Other"}).save(tmp_path)
+    monkeypatch.setattr(page, "kept", lambda: module("records").kept(tmp_path))
+    monkeypatch.setattr(page, "FOLDER", tmp_path)
+    lines = [line for line in page.page().splitlines() if line.startswith("| second | 1 |")]
+    assert [line.split(" | ")[2] for line in lines] == ["A", "B"]

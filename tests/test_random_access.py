@@ -47,7 +47,7 @@ def test_it_survives_pickling(path: Path) -> None:
 
 def test_models_without_such_tables(tmp_path: Path) -> None:
     proto = model("EmbeddingBagOffsetsSum", table())
-    with pytest.raises(ValueError, match="give the model's path"):
+    with pytest.raises(ValueError, match="pass the model's path"):
         onnx_sparse.InferenceSession(proto, random_access=True)
     onnx.save(proto, tmp_path / "model.onnx")
     with pytest.raises(ValueError, match=r"model\.onnx has none: onnx-sparse convert"):

@@ -14,8 +14,9 @@ __all__ = ["CoverageRow", "convert", "coverage", "notes"]
 
 
 def coverage() -> dict[str, list[CoverageRow]]:
-    """The operations, sorted by name, for each kind of file: all of ATB, and those of others that have a handler.
+    """The operations for each kind of file, sorted by name.
 
+    ATB's list is complete; the other kinds list the operations that have a handler.
     The `state` of a row of ATB says whether all of it, a part of it or nothing is converted.
     """
     # imported only here, because the import builds protobuf descriptors, which ATB graphs do not need

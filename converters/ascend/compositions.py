@@ -63,9 +63,9 @@ def fast_gelu(emit: Emitter, x: Tensor) -> Tensor:
 
 
 def rms_normalized(emit: Emitter, x: Tensor, gamma: Tensor, epsilon: float, axes: int = 1) -> tuple[Tensor, Tensor]:
-    """The float32 x normalised over its last axes and scaled, and 1 / sqrt(mean(x^2) + epsilon)."""
+    """The float32 x normalized over its last axes and scaled, and 1 / sqrt(mean(x^2) + epsilon)."""
     if not 0 < axes <= x.rank:
-        raise Unsupported(f"{x} is not normalised over {axes} axes")
+        raise Unsupported(f"{x} is not normalized over {axes} axes")
     mean = emit.reduce("ReduceMean", emit.op("Mul", x, x), [*range(x.rank - axes, x.rank)], keepdims=True)
     root = emit.op("Sqrt", emit.op("Add", mean, emit.like(epsilon, x)))
     scaled = emit.op("Mul", emit.op("Div", x, root), gamma)
@@ -73,7 +73,7 @@ def rms_normalized(emit: Emitter, x: Tensor, gamma: Tensor, epsilon: float, axes
 
 
 def layer_normalized(emit: Emitter, x: Tensor, gamma: Tensor, beta: Tensor, axis: int, epsilon: float) -> Tensor:
-    """The float32 x normalised over its axes from `axis` on."""
+    """The float32 x normalized over its axes from `axis` on."""
     if (x.shape or ())[axis:] == gamma.shape == beta.shape:
         scale, bias = gamma, beta
     else:  # gammas of shape [1, n] are common

@@ -67,7 +67,7 @@ def convert(
         inputs: Element types and shapes of the graph's inputs that neither the file nor a dump says:
             `["x:float16:2,3"]` or `{"x": ("float16", (2, 3))}`; an unknown dimension is `?`, or None.
         tensors: A dump's records of the tensors: a csv, a dump's folder, or the folder of the layer's tensors. When
-            omitted, the dump is looked for beside the graph, where the tools put it.
+            omitted, the dump is searched for next to the graph, where the tools put it.
         fill_value: The value of FillOperations whose own value, an infinity or NaN, was lost as null in the dump.
         fp16_overflow: What becomes of values beyond float16: `saturate`: the largest float16, in every operation
             (310P, 910A); `ieee`: an infinity (Ascend 950). When omitted, FillOperation's value saturates and all that

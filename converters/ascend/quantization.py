@@ -1,4 +1,4 @@
-"""Quantisation as the NPU's operations do it: int8 values with scales and offsets."""
+"""Quantization as the NPU's operations do it: int8 values with scales and offsets."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def dynamic_symmetric(emit: Emitter, x: Tensor) -> tuple[Tensor, Tensor]:
     largest = emit.reduce("ReduceMax", emit.op("Abs", x), last, keepdims=True)
     scale = emit.op("Div", largest, emit.constant(_INT8_MAX, TensorProto.FLOAT))
     divisor = emit.op("Max", scale, emit.constant(_TINY, TensorProto.FLOAT))
-    quantised = rounded_int8(emit, emit.op("Div", x, divisor))
-    return quantised, _flat(emit, scale)
+    quantized = rounded_int8(emit, emit.op("Div", x, divisor))
+    return quantized, _flat(emit, scale)
 
 
 def dynamic_asymmetric(emit: Emitter, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -40,8 +40,8 @@ def dynamic_asymmetric(emit: Emitter, x: Tensor) -> tuple[Tensor, Tensor, Tensor
     divisor = emit.op("Max", scale, emit.constant(_TINY, TensorProto.FLOAT))
     middle = emit.op("Div", emit.op("Add", high, low), emit.op("Mul", divisor, emit.constant(2.0, TensorProto.FLOAT)))
     offset = emit.op("Neg", middle)
-    quantised = rounded_int8(emit, emit.op("Add", emit.op("Div", x, divisor), offset))
-    return quantised, _flat(emit, scale), _flat(emit, offset)
+    quantized = rounded_int8(emit, emit.op("Add", emit.op("Div", x, divisor), offset))
+    return quantized, _flat(emit, scale), _flat(emit, offset)
 
 
 def _flat(emit: Emitter, rows: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ def integer_matmul(emit: Emitter, left: Tensor, right: Tensor) -> Tensor:
     return total
 
 
-def dequantisation_scale(emit: Emitter, scale: Tensor) -> Tensor:
+def dequantization_scale(emit: Emitter, scale: Tensor) -> Tensor:
     """A scale as float32; int64 and uint64 hold the bits of a float32 in their lower half.
 
     Standard ONNX of this opset has no bit cast, so the bits are taken apart by division.

@@ -17,7 +17,7 @@ _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
 
 def check_fields(data: bytes, descriptor: Any) -> None:
-    """Refuse a serialised message with too many fields.
+    """Refuse a serialized message with too many fields.
 
     Args:
         data: The message.

@@ -1,7 +1,7 @@
 """From existing ONNX files: what other exporters write for a sparse operation becomes an operator of the domain.
 
-The files are those of tf2onnx and of torch's exporters. `onnx_sparse.fuse` applies the rules to a model, `convert` to a
-file.
+tf2onnx and torch's exporters write such files. `onnx_sparse.fuse` applies the rules to a model, `convert` to
+a file.
 """
 
 from __future__ import annotations

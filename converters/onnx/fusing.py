@@ -53,7 +53,7 @@ def fuse(
 ) -> ModelProto:
     """Replace the subgraphs of standard operators that are operators of the domain, with the same answers.
 
-    Nodes of which ONNX Runtime's result is wrong, or ends the process, are replaced, too.
+    Nodes for which ONNX Runtime gives wrong results or ends the process are also replaced.
 
     Args:
         model: A model that tf2onnx, torch's exporters or others have made; it is not changed.

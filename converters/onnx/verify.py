@@ -37,7 +37,7 @@ def verify(
     Args:
         source: The model that was given to `onnx_sparse.fuse`, `to_ragged`, or both.
         model: The model that was returned.
-        feeds: The inputs of a single batch, those of either model. If omitted, inputs are generated, of sizes and ids
+        feeds: The inputs of a single batch, for either model. If omitted, inputs are generated, of sizes and ids
             that the operators of the new model ask for.
         seed: The same seed gives the same inputs.
         batch_count: How many batches to run on generated inputs.

@@ -66,7 +66,7 @@ class NegativeAxes(Guard):
 class MeanOfNothing(Guard):
     """The mean of no floats is 0 instead of NaN.
 
-    NaN is chosen if there are no elements.
+    A Where selects NaN if there are no elements.
     """
 
     name = "mean of nothing"
@@ -102,7 +102,7 @@ class MeanOfNothing(Guard):
 class InferredSize(Guard):
     """A Reshape of an empty tensor to a shape with a 0 and a -1 fails.
 
-    The size that -1 stands for is computed as TensorFlow does: from the sizes that are not 0.
+    The size for -1 is computed from the sizes that are not 0, as in TensorFlow.
     """
 
     name = "size to be inferred"
@@ -196,7 +196,7 @@ class InferredSize(Guard):
 class EqualParts(Guard):
     """A Split into a number of parts refuses a dimension of size 0.
 
-    It gets explicit sizes.
+    The Split gets explicit sizes.
     """
 
     name = "equal parts"
@@ -231,7 +231,7 @@ class EqualParts(Guard):
 class EmptySlices(Guard):
     """Unique along an axis ends the process if the slices have no elements.
 
-    Each slice gets a zero, which is taken off the result.
+    Each slice gets a zero, which is removed from the result.
     """
 
     name = "unique slices of nothing"
@@ -286,7 +286,7 @@ class EmptySlices(Guard):
 class DepthOfZero(Guard):
     """OneHot refuses a depth of 0.
 
-    A depth of 1 is asked for, and taken off the result.
+    The node gets a depth of 1, which is removed from the result.
     """
 
     name = "depth of 0"

@@ -16,9 +16,9 @@ _WORDS = np.array([["a", "b"], ["c", "d"]], object)
 
 
 class GatherOfRange(Guard):
-    """A Gather of the elements of a Range becomes a Slice, of which an end of -1 is not before the first element.
+    """A Gather of the elements of a Range becomes a Slice, whose end of -1 does not mean before the first element.
 
-    A Reshape that changes nothing stands between the two.
+    A Reshape without effect separates the two.
     """
 
     name = "gather of a range"
@@ -49,7 +49,7 @@ class GatherOfRange(Guard):
 class GatherOfStrings(Guard):
     """A Gather of slices of strings copies only the first string of each.
 
-    Positions are gathered, and then strings by these.
+    Positions are gathered first, then strings by position.
     """
 
     name = "gather of strings"
@@ -76,7 +76,7 @@ class GatherOfStrings(Guard):
 class PlacesInScalar(Guard):
     """NonZero gives a coordinate to a scalar, which has none.
 
-    It is cut off.
+    A Slice removes the coordinate.
     """
 
     name = "places in a scalar"
@@ -97,9 +97,9 @@ class PlacesInScalar(Guard):
 
 
 class ReducingScatter(Guard):
-    """ScatterND with a reduction runs on several threads without a lock: of several updates of a place, some are lost.
+    """ScatterND with a reduction runs on several threads without a lock: some updates of a place are lost.
 
-    It becomes a reduction by segment.
+    A reduction by segment replaces it.
     """
 
     name = "scatter with a reduction"
@@ -132,7 +132,7 @@ class ReducingScatter(Guard):
 class OutputOfBranch(Guard):
     """An If of a constant loses outputs that are one tensor, and a branch may not return a tensor from outside it.
 
-    Each output is a tensor of its own.
+    Each output becomes a separate tensor.
     """
 
     name = "outputs of a branch"

@@ -24,7 +24,7 @@ _PART_BITS = 21
 class DivisionByMinusOne(Guard):
     """The least integer divided by -1 ends the process.
 
-    By -1, the negative is chosen, which wraps.
+    For a divisor of -1, the result is the negated number, which wraps.
     """
 
     name = "integer division"
@@ -56,9 +56,9 @@ class DivisionByMinusOne(Guard):
 
 class WideComparison(Guard):
     """Max, Min, Clip, Relu and Sign compare the lower halves of int64s with equal upper halves as if they were signed:
-    of 3000000000 and 5, the larger is 5.
+    Max of 3000000000 and 5 is 5.
 
-    Comparisons are right: they choose.
+    Comparisons, which are right, and a Where replace them.
     """
 
     name = "comparison of large integers"
@@ -105,7 +105,7 @@ class WideComparison(Guard):
 class WideExtreme(Guard):
     """ReduceMax and ReduceMin of int64 compare lower halves as if they were signed.
 
-    Parts of 21 bits are compared, the highest first.
+    The numbers are split into parts of 21 bits, which are compared from the highest down.
     """
 
     name = "extremes of large integers"
@@ -149,9 +149,9 @@ class WideExtreme(Guard):
 
 
 class IntegerSum(Guard):
-    """Integers are added as doubles, of which 53 bits are right, and a sum beyond the type is its largest number.
+    """Integers are added as doubles with 53 bits, and a sum beyond the type's range is its largest number.
 
-    Parts of 21 bits are added and put together, which wraps.
+    Parts of 21 bits are added and joined, which wraps.
     """
 
     name = "sum of integers"
@@ -184,9 +184,9 @@ class IntegerSum(Guard):
 
 
 class IntegerProduct(Guard):
-    """Integers are multiplied as floats, and a product beyond the type is its largest number.
+    """Integers are multiplied as floats, and a product beyond the type's range is its largest number.
 
-    A scatter multiplies, which wraps.
+    A scatter multiplies instead, which wraps.
     """
 
     name = "product of integers"
@@ -218,7 +218,7 @@ class IntegerProduct(Guard):
         if axes is None or (axes.shape == (0,) and not is_noop):
             axes, kept = None, emit.op("Expand", one, rank)
         elif axes.value is None and not is_noop:
-            raise Unsupported("computed axes of a ReduceProd, of which none are all")
+            raise Unsupported("computed axes of a ReduceProd, where no axes mean all")
         else:
             reduced = emit.op("Mod", axes, rank)
             kept = emit.op("ScatterElements", shape, reduced, emit.op("Expand", one, emit.op("Shape", axes)), axis=0)

@@ -16,9 +16,9 @@ from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS
 
 
 class MissingKernel(Guard):
-    """Many operators have no kernel for short or unsigned integers, some none for double.
+    """Many operators have no kernel for short or unsigned integers, and some have none for double.
 
-    They are computed in a wider type.
+    The operator computes in a wider type.
     """
 
     name = "missing kernel"
@@ -44,7 +44,7 @@ class MissingKernel(Guard):
 class SumOfIntegers(Guard):
     """Sum takes floats only; tf2onnx writes it for integers, too.
 
-    They are added one after the other.
+    Additions one after the other replace it.
     """
 
     name = "sum of integer tensors"

@@ -16,9 +16,10 @@ _FLOATS = (TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE)
 
 
 class ExtremeOfNaN(Guard):
-    """ReduceMax and ReduceMin of a slice with a NaN are a number, or NaN, by its place. TensorFlow and torch give NaN.
+    """ReduceMax and ReduceMin of a slice with a NaN are a number or NaN, depending on its place. TensorFlow and torch
+    give NaN.
 
-    The sum of all elements is NaN if one is, and costs little; only then are the NaN of each slice looked for.
+    The sum of all elements is NaN if one is, and costs little. Only then each slice is searched for NaN.
     """
 
     name = "extremes of NaN"
@@ -77,9 +78,9 @@ class ExtremeOfNaN(Guard):
 
 
 class PlaceOfNaN(Guard):
-    """ArgMax and ArgMin of a slice with a NaN give the place of a number; torch gives that of the first NaN.
+    """ArgMax and ArgMin of a slice with a NaN give the place of a number; torch gives the place of the first NaN.
 
-    The place of the first NaN is chosen.
+    The result is the place of the first NaN.
     """
 
     name = "places of NaN"
@@ -105,9 +106,9 @@ class PlaceOfNaN(Guard):
 
 
 class SignOfNaN(Guard):
-    """Sign of a NaN of float16 is 0; that of other floats is NaN.
+    """Sign of a NaN of float16 is 0; Sign of a NaN of other floats is NaN.
 
-    It is computed in float.
+    Sign computes in float.
     """
 
     name = "sign of NaN"

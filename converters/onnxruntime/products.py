@@ -26,9 +26,9 @@ def _ones(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 
 
 class EmptyEinsum(Guard):
-    """An Einsum of nothing ends the process, and of an ellipsis of one tensor only it is refused.
+    """An Einsum of empty tensors ends the process. One with an ellipsis in one tensor only is refused.
 
-    Products of rearranged matrices are written.
+    Products of rearranged matrices replace it.
     """
 
     name = "einsum"
@@ -48,11 +48,11 @@ class EmptyEinsum(Guard):
 
 
 class TransposedProduct(Guard):
-    """A Transpose before a MatMul is fused with it, and the fused operator fails, gives what is in memory, or ends the
-    process if there is nothing to multiply.
+    """A Transpose before a MatMul is fused with it. If there is nothing to multiply, the fused operator fails, returns
+    uninitialized memory, or ends the process.
 
-    A Reshape that changes nothing between the two prevents that, unless sizes are known, where it is removed: zeros
-    are written.
+    A Reshape without effect separates the two. If sizes are known, ONNX Runtime would remove that: zeros replace the
+    product.
     """
 
     name = "product of a transposed matrix"
@@ -91,10 +91,10 @@ class TransposedProduct(Guard):
 
 
 class EmptyBatch(Guard):
-    """A MatMul does not broadcast a batch of one matrix to none, and if there is nothing to multiply its result has the
-    batch of the first operand, or what is in memory.
+    """A MatMul does not broadcast a batch of one matrix to none. If there is nothing to multiply, its result has the
+    batch of the first operand, or uninitialized memory.
 
-    Operands are broadcast before.
+    Operands are broadcast first.
     """
 
     name = "product of no batch"
@@ -159,9 +159,9 @@ class EmptyBatch(Guard):
 
 
 class EmptyIntegerProduct(Guard):
-    """A MatMulInteger of rows without elements gives what is in memory.
+    """A MatMulInteger of rows without elements returns uninitialized memory.
 
-    Zeros are chosen.
+    A Where selects zeros.
     """
 
     name = "integer product of nothing"

@@ -16,7 +16,7 @@ _NODE = helper.make_node
 class NoRows(Guard):
     """An LSTM or GRU without rows ends the process, and so does a GRU or RNN without steps.
 
-    One row or step is added, and taken off the results.
+    One row or step is added, and removed from the results.
     """
 
     name = "recurrent layer without rows"

@@ -49,7 +49,7 @@ def convert(
 
     Args:
         source: The `.xml` of an IR of version 10 or 11, or an openvino.Model, which is written to a temporary folder.
-        weights: The `.bin` of a file; that of the same name beside it when omitted. IRs without constants need none.
+        weights: The `.bin` of a file; by default the file of the same name next to it. IRs without constants need none.
         check_ids: Whether all lookups refuse negative ids, which OpenVINO and ONNX count from the end.
         progress: Called with `"reading"`, `"converting"` and `"checking"` as these begin.
         explain: Called once, with the numbers of nodes and the outcome of every guard.

@@ -28,7 +28,7 @@ from onnx_sparse.schemas.declaration import DType
 #: Constants up to this many elements are read; larger ones are tables.
 _SMALL = 1 << 16
 
-#: Constants up to this many elements are shared, so that equal nodes are recognised.
+#: Constants up to this many elements are shared, so that equal nodes are recognized.
 _SHARED = 64
 
 #: The sets of operators that rules know.

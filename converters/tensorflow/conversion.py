@@ -39,7 +39,7 @@ def convert(
 ) -> ModelProto:
     """Convert a TensorFlow model to ONNX with operators of the domain `onnx_sparse`.
 
-    Files are converted without TensorFlow, but for those of Keras.
+    Only Keras files need TensorFlow.
 
     Args:
         source: A SavedModel directory, a frozen GraphDef (`.pb`, `.pbtxt`), the `.meta` file of a checkpoint, a
@@ -48,12 +48,12 @@ def convert(
         tag: Which graph of a SavedModel that has several; the one for serving when omitted.
         signature: Which signature of a SavedModel; `serving_default`, or the only one, when omitted.
         inputs: The inputs, in this order. In a GraphDef any tensors (`"a:0"`); the placeholders when omitted. An input
-            may have a shape behind its name where the model leaves it open, `"x:0[-1,3]"`; -1 is any size.
-        outputs: The outputs, in this order. In a GraphDef any tensors; those that nothing consumes when omitted.
+            may have a shape after its name if the model leaves it open, `"x:0[-1,3]"`; -1 is any size.
+        outputs: The outputs, in this order. In a GraphDef any tensors; the tensors that nothing consumes when omitted.
         lookup_tables: For a GraphDef, which has none itself, the keys and values of its lookup tables, by the names of
             the nodes that make these or by their shared names.
-        check_ids: Whether all lookups refuse negative ids, which ONNX counts from the end, and not only those of
-            inputs, which TensorFlow refuses.
+        check_ids: Whether all lookups refuse negative ids, which ONNX counts from the end. By default, lookups refuse
+            the negative ids of inputs that TensorFlow refuses.
         progress: Called with `"loading"`, `"converting"`, `"rewriting"` and `"checking"` as these begin.
         explain: Called once, with the numbers of nodes and the outcome of every rewriting rule.
         tables: A dictionary that receives the embedding tables of a model larger than 1 GiB, by initializer. Their data
@@ -64,7 +64,7 @@ def convert(
         keys of a signature, the names of TensorSpecs and Keras inputs, the names in `inputs` and `outputs`.
 
     Raises:
-        ConversionError: If the source cannot be read or has nodes that cannot be converted, all of which are listed.
+        ConversionError: The source cannot be read, or nodes cannot be converted: the error lists all of them.
     """
     tell = progress or (lambda stage: None)
     tell("loading")

@@ -128,7 +128,7 @@ def _examine_dataset(dataset: Any, size: int) -> None:
         return
     held = min(dataset.id.get_storage_size(), size)
     if dataset.nbytes > held * (1 if dataset.chunks is None else _MOST_EXPANSION):
-        raise ValueError(f"{dataset.name} claims {dataset.nbytes} bytes, of which the file holds {held}")
+        raise ValueError(f"{dataset.name} claims {dataset.nbytes} bytes, but the file holds {held}")
     if dataset.chunks is not None:
         for part in dataset.iter_chunks():
             dataset[part]

@@ -256,7 +256,7 @@ def _called_with(model: Any, nest: Any) -> dict[str, Any]:
     needed = [p.name for p in parameters if p.default is p.empty and p.kind != p.VAR_POSITIONAL]
     if len(needed) != 1 or len(shapes) != 1:
         raise ConversionError(
-            f"{model.name} takes the arguments {', '.join(needed)}, of which Keras does not know all; convert a "
+            f"{model.name} takes the arguments {', '.join(needed)}, and Keras does not know all of them; convert a "
             "tf.function with an input_signature that calls it"
         )
     (shape,) = shapes.values()

@@ -38,7 +38,7 @@ def load(
         tag: Which graph of a SavedModel that has several; the one for serving when omitted.
         signature: Which signature of a SavedModel; `serving_default`, or the only one, when omitted.
         inputs: The chosen inputs. In a GraphDef any tensors; else some of the model's own names. An input may have a
-            shape behind its name where the model leaves it open, `"x:0[-1,3]"`; -1 is any size.
+            shape after its name if the model leaves it open, `"x:0[-1,3]"`; -1 is any size.
         outputs: The chosen outputs, likewise.
         lookup_tables: For a GraphDef, the keys and values of its lookup tables, by the names of the nodes that make
             these or by their shared names.
@@ -66,7 +66,7 @@ def load(
 
 def _refuse_tables(source: object, lookup_tables: Mapping[str, Any] | None) -> None:
     if lookup_tables:
-        raise ConversionError(f"{source} has its lookup tables with it; only those of a GraphDef are given")
+        raise ConversionError(f"{source} includes its lookup tables; pass tables for a GraphDef only")
 
 
 def _load_path(

@@ -63,12 +63,12 @@ def verify(
         inputs: As given to `convert`.
         outputs: As given to `convert`.
         lookup_tables: As given to `convert`.
-        feeds: The inputs of a single batch, those of the source or, where features were made ragged, of the model. If
-            omitted, inputs are generated.
+        feeds: The inputs of a single batch: the source's inputs or, for ragged features, the model's. If omitted,
+            inputs are generated.
         seed: The same seed gives the same inputs.
         batch_count: How many batches to run on generated inputs.
-        tables: The tables that `convert` left beside the model.
-        described_by: The model before it was lowered: its operators say what the inputs are for.
+        tables: The tables that `convert` wrote next to the model.
+        described_by: The model before it was lowered: its operators show the inputs' purpose.
         progress: Called with what is being run.
         input_lines: Filled with what each input was taken for when inputs were generated.
 

@@ -324,7 +324,7 @@ def _judged(record: Record, attempts: Sequence[Attempt], notes: Sequence[str], i
     """The record of an output after all batches: without anything to compare, it is not equal."""
     said = [record.note, *notes]
     if record.ok and is_random and not record.batches:
-        why = "random values are not compared; their types and shapes are equal"
+        why = "random values: only types and shapes are compared, and equal"
         return replace(record, verdict=Verdict.RANDOM, note="; ".join(filter(None, (why, *said))))
     if record.ok and not record.batches:
         always_empty = any(a.refusal is None and a.batch.has_rows for a in attempts)

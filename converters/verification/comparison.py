@@ -48,7 +48,7 @@ class Record:
         rms: The root of the mean squared difference, over the elements of all batches.
         elements: How many elements these are: the finite floats.
         tolerance: The largest difference that was allowed where the largest one is.
-        explained: How many elements differ as they are meant to, or by rounding alone; they are not compared.
+        explained: How many elements differ intentionally or by rounding alone. They do not count as differences.
         verdict: Whether dtype, shape and values agreed in every batch, if there was anything to compare.
         batches: In how many batches with rows something was compared.
         note: What differed, what differs by design, or why a batch was skipped.

@@ -22,9 +22,9 @@ Array = np.ndarray[Any, Any]
 EXPLAINED = (
     "NaN propagates in maxima and minima by segment. In TensorFlow the result depends on the position of the NaN in "
     "its segment, and on the processor.",
-    "NaN propagates in Relu. TensorFlow's and OpenVINO's kernels that multiply and apply Relu in one step make 0 of "
-    "it.",
-    "A number that is halfway between two integers, but for its last digits, may be rounded to either.",
+    "NaN propagates in Relu. TensorFlow's and OpenVINO's kernels that multiply and apply Relu in one step turn NaN "
+    "into 0.",
+    "A number that is halfway between two integers, except for its last digits, may be rounded to either.",
     "The EmbeddingSegments operators drop entries of segments >= num_segments if segment_ids_order is sorted; "
     "TensorFlow raises.",
 )

@@ -118,7 +118,7 @@ def benchmark(
             `outputs`.
         rows: The inputs of a run, whose rows are repeated as needed. Drawn when omitted, with ids in range and one to
             three values in each row of a sparse or ragged feature.
-        batch_sizes: The rows of a batch; 1, 32 and 256 when omitted, or those of `rows`.
+        batch_sizes: The rows of a batch; by default 1, 32 and 256, or all of `rows`.
         threads: The threads that a run may use; 1 and all processors when omitted.
         seconds: How long each runs for each batch size and number of threads.
         backend: "auto", "native" or "python".

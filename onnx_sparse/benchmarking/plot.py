@@ -9,7 +9,7 @@ from onnx_sparse.benchmarking.figures import Line
 from onnx_sparse.html import text
 
 _WIDTH, _HEIGHT, _LEFT, _GAP, _TOP, _BOTTOM = 320, 220, 64, 24, 62, 44
-#: A palette that colour-blind readers can tell apart, on white as on black; one for each contender.
+#: A palette that color-blind readers can tell apart, on white as on black; one for each contender.
 _COLORS = ("#0072b2", "#d55e00", "#009e73")
 #: One for each number of threads, from the most on.
 _DASHES = ("", "6 4", "2 3", "8 3 2 3")

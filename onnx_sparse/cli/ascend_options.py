@@ -26,13 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME:DTYPE:2,3",
-        help="an input's element type and shape, where the file lacks them; write ? for an unknown dimension",
+        help="an input's element type and shape, if the file lacks them; write ? for an unknown dimension",
     )
     group.add_argument(
         "--tensors",
         type=Path,
         metavar="PATH",
-        help="the dump's tensors: a folder or a csv file (default: searched for beside the graph)",
+        help="the dump's tensors: a folder or a csv file (default: searched for next to the graph)",
     )
     add_fill_arguments(group)
     group.add_argument(
@@ -48,13 +48,13 @@ def add_fill_arguments(group: argparse._ActionsContainer) -> None:
         "--fill-value",
         type=float,
         metavar="NUMBER",
-        help="the fill value where the dump has lost it, an infinity or NaN: --fill-value=-inf",
+        help="the fill value that the dump lost, an infinity or NaN: --fill-value=-inf",
     )
     group.add_argument(
         "--fp16-overflow",
         choices=("saturate", "ieee"),
-        help="what becomes of values beyond float16: saturate to 65504 in every operation (310P, 910A), or an "
-        "infinity, ieee (Ascend 950); default: fill values saturate, computed ones become infinite (Atlas A2, A3)",
+        help="values beyond float16: saturate to 65504 in every operation (310P, 910A), or become infinite with ieee "
+        "(Ascend 950); default: fill values saturate, computed values become infinite (Atlas A2, A3)",
     )
 
 
@@ -67,7 +67,7 @@ def check(origin: str, arguments: argparse.Namespace) -> None:
     if origin == "ascend":
         if arguments.verify or arguments.verify_with or arguments.signature or arguments.inputs or arguments.outputs:
             raise output.UsageError(
-                "--verify, --signature, --inputs and --outputs are not for Ascend's graphs: their inputs are given as "
+                "--verify, --signature, --inputs and --outputs are not for Ascend's graphs: describe their inputs with "
                 "--input-spec NAME:DTYPE:2,3, and `onnx-sparse replay` compares with a dump's own tensors"
             )
         return

@@ -1,10 +1,11 @@
 """Time a model in ONNX Runtime with our kernels: latency and rows per second, by batch size and number of threads.
 
 Rows are drawn for the model's features, with ids in range and one to three values in each row of a
-sparse or ragged feature; --input gives rows of your own, which are repeated to fill a batch. With
---source, the model that this one was converted from runs on the same inputs in TensorFlow, torch,
-OpenVINO or ONNX Runtime; the two take turns, so that other load on the machine affects both alike.
-The p99 of fewer than 100 runs is close to the slowest one; --seconds gives more runs.
+sparse or ragged feature. --input passes rows of your own, which are repeated to fill a batch.
+
+With --source, the source of the model runs on the same inputs in TensorFlow, torch, OpenVINO or
+ONNX Runtime. Both take turns, so that other load on the machine affects both alike. The p99 of
+fewer than 100 runs is close to the slowest run; --seconds makes more runs.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ onnx-sparse benchmark model.onnx --json | jq '.lines[] | [.rows, .threads, .p99]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
-    parser.add_argument("--source", type=Path, metavar="SRC", help="what MODEL was converted from, to compare with")
+    parser.add_argument("--source", type=Path, metavar="SRC", help="the source of MODEL, to compare with")
     parser.add_argument("--signature", help="the signature of SRC, if it is a SavedModel (default: serving_default)")
-    parser.add_argument("--tag", help="which graph of SRC, if it is a SavedModel that has several (default: serve)")
+    parser.add_argument("--tag", help="the graph of SRC, if it is a SavedModel with several (default: serve)")
     parser.add_argument(
         "-i",
         "--input",
         action="append",
         default=[],
         metavar="FILE.npz|NAME=FILE|NAME=JSON",
-        help="rows to run on, given as for `run` (default: drawn)",
+        help="rows to run on, in the forms that `run` takes (default: drawn)",
     )
     parser.add_argument(
         "--batch-sizes",
         type=_numbers,
         metavar="N,N",
-        help="rows of a batch (default: 1,32,256; with --input, its rows as they are)",
+        help="rows of a batch (default: 1,32,256; with --input: all its rows)",
     )
     parser.add_argument(
         "--threads", type=_numbers, metavar="N,N", help="threads of a run (default: 1, and all processors)"

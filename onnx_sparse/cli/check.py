@@ -1,6 +1,6 @@
 """Check a model before it runs: onnx's full checker, strict type and shape inference with our
 schemas, unknown operators, canonical form, and the limits of the installed ONNX Runtime. It also
-says which form the model has, and which tools do not take that form.
+reports the form of the model, and the tools that do not take that form.
 
 Errors keep the model from running and make the command fail; warnings do not.
 """

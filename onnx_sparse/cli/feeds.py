@@ -80,7 +80,7 @@ def read_feeds(
         elif name in declared:
             feeds[name] = _checked(declared[name], value)
         else:
-            raise CommandError(f"feature {name} is given beside its inputs, or not as rows: give rows as JSON")
+            raise CommandError(f"feature {name} is passed together with its inputs, or not as rows: pass rows as JSON")
     begun = {state.past for state in states(model)}  # has a value before the first run
     missing = [value.name for value in required_inputs(model) if value.name not in feeds and value.name not in begun]
     if missing:

@@ -1,5 +1,5 @@
 """Show what is in a model: its inputs and outputs, the nodes of our operators (also those in
-subgraphs and model-local functions), and which backends can run them, or why not.
+subgraphs and model-local functions), and the backends that can run them, with reasons for those that cannot.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onnx_sparse.cli.model_graph import PlacedNode
 
 NAME = "inspect"
-SUMMARY = "show which nodes of a model are ours, and what can run them"
+SUMMARY = "show our operators in a model, and the backends that can run them"
 EXAMPLES = """
 onnx-sparse inspect model.onnx
 onnx-sparse inspect model.onnx --json | jq '.nodes[].op'
@@ -167,7 +167,7 @@ def _show(described: dict[str, Any]) -> None:
     if described["lost_rows"]:
         output.write_line()
         rows = [[found["node"], found["how"]] for found in described["lost_rows"]]
-        output.table(["node", "answers that may not be those of its source"], rows)
+        output.table(["node", "why its answers may differ from the source's"], rows)
 
 
 def _show_nodes(described: dict[str, Any]) -> None:

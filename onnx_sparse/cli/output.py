@@ -134,7 +134,7 @@ def _stdout() -> Iterator[TextIO]:
 
 
 def console(stream: TextIO, width: int | None = None) -> Console:
-    """A console for a stream: colours on terminals only (rich honours NO_COLOR), nothing wrapped in pipes."""
+    """A console for a stream: colors on terminals only (rich honors NO_COLOR), nothing wrapped in pipes."""
     from rich.console import Console
 
     wide = None if stream.isatty() else _PIPE_WIDTH
@@ -203,7 +203,7 @@ def table(
     Args:
         columns: The names of the columns; one whose name starts with ">" is aligned to the right.
         rows: The cells.
-        styles: Colours of cells by their text: `{"ok": "green"}`.
+        styles: Colors of cells by their text: `{"ok": "green"}`.
         paths: Columns of long names whose ends tell most; their beginnings are left out where the table is too wide.
     """
     from rich import box

@@ -1,9 +1,9 @@
-"""Write a report about a model: one HTML page that needs nothing beside it and makes no requests.
+"""Write a report about a model: one self-contained HTML page that makes no requests.
 
-It shows the graph as a picture that zooms and folds, inputs, features and tables, what is wrong
-with the model and which tools take it, and the times of a run by operator. With --source it also
-shows the graph that the model was converted from, compares the answers of both, and times both.
-`convert --report` also shows the rules that were applied, and why others were not.
+It shows the graph as a picture that zooms and folds, inputs, features and tables, problems of the
+model and the tools that take it, and the times of a run by operator. With --source it also shows
+the graph of the source, compares the answers of both, and times both. `convert --report` also
+shows the rules that were applied, and why others were not.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.html", help="the page to write")
-    parser.add_argument("--source", type=Path, metavar="SRC", help="what MODEL was converted from, to compare with")
+    parser.add_argument("--source", type=Path, metavar="SRC", help="the source of MODEL, to compare with")
     parser.add_argument(
         "-i",
         "--input",
         action="append",
         default=[],
         metavar="FILE.npz|NAME=FILE|NAME=JSON",
-        help="rows to time, given as for `run` (default: drawn)",
+        help="rows to time, in the forms that `run` takes (default: drawn)",
     )
     parser.add_argument("--signature", help="the signature of SRC, if it is a SavedModel (default: serving_default)")
-    parser.add_argument("--tag", help="which graph of SRC, if it is a SavedModel that has several (default: serve)")
+    parser.add_argument("--tag", help="the graph of SRC, if it is a SavedModel with several (default: serve)")
     parser.add_argument("--no-times", dest="times", action="store_false", help="do not run the model")
 
 

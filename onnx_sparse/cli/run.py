@@ -1,21 +1,21 @@
 """Run a model once in ONNX Runtime with our kernels, and show or save its outputs.
 
-Inputs are given as an .npz archive with an array for each input, one by one as .npy files, or
-as JSON. Arrays must have the element types that the model declares; JSON values are given them.
-Strings are numpy `U`, `S` or `V` arrays. A bfloat16 input is given as float32, which is rounded, and
-a bfloat16 output is saved as float32. Pickled arrays are never loaded.
+Inputs are an .npz archive with an array for each input, one .npy file for each input, or JSON.
+Arrays must have the element types that the model declares; JSON values are converted to them.
+Strings are numpy `U`, `S` or `V` arrays. A bfloat16 input is float32, which is rounded, and a
+bfloat16 output is saved as float32. Pickled arrays are never loaded.
 
-Serialized tf.Example messages are also taken from a TFRecord file, plain or compressed with gzip or
-zlib; as JSON objects with the values of features by key, in which bytes may be {"b64": "..."}; and
-from a file named .jsonl with such an object in each line. Those of tf.SequenceExample messages have
-such objects as context and feature_lists.
+Serialized tf.Example messages can also be a TFRecord file, plain or compressed with gzip or zlib;
+JSON objects with the values of features by key, in which bytes may be {"b64": "..."}; or a .jsonl
+file with such an object in each line. For tf.SequenceExample messages, the objects have context
+and feature_lists.
 
-A sparse or ragged feature, of which a converted model records the inputs, is also taken as a JSON
-list of its rows (inspect shows them).
+If the model records its sparse and ragged features (see inspect), each can also be a JSON list of
+its rows.
 
-A model with states (inputs past.NAME, outputs present.NAME) begins with the values that it records,
-unless inputs give others. Each --then is one more step, which reads what the step before has left;
-inputs that it does not give stay as they were. With several steps, output y is y.1, y.2, ...
+A model with states (inputs past.NAME, outputs present.NAME) begins with the recorded values,
+unless you pass others. Each --then is one more step, which begins with the states of the previous
+step; inputs that it does not name keep their values. With several steps, output y is y.1, y.2, ...
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE.npz|NAME=FILE|NAME=JSON",
-        help="one or all inputs; may be given several times",
+        help="one or all inputs; repeatable",
     )
     parser.add_argument(
         "--then",
         action="append",
         default=[],
         metavar="FILE.npz|NAME=FILE|NAME=JSON",
-        help="for a model with states: one more step on these inputs; may be given several times",
+        help="for a model with states: one more step on these inputs; repeatable",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="OUT.npz", help="save the outputs")
     parser.add_argument(

@@ -1,12 +1,11 @@
-"""Serve models: the Open Inference Protocol (v2) over HTTP and gRPC, as KServe and Triton speak it,
-and rows as JSON by feature, as TensorFlow Serving takes them. Requests that arrive during a run form
-the next batch.
+"""Serve models over HTTP and gRPC: the Open Inference Protocol (v2) of KServe and Triton, and rows as
+JSON by feature, as in TensorFlow Serving. Requests that arrive during a run form the next batch.
 
   POST /v2/models/NAME/infer      tensors, as JSON or binary     GET /v2/health/live, /v2/health/ready
   POST /v1/models/NAME:predict    rows, {"instances": [...]}     GET /metrics (Prometheus)
 
-A file that changes is read again, and SIGHUP reads all; no request is lost. SIGTERM ends the server
-after the requests in flight are answered.
+The server reloads a file that changes, and all files after SIGHUP. No request is lost. After SIGTERM,
+it answers the requests in flight and ends.
 """
 
 from __future__ import annotations
@@ -47,8 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an ONNX file, and its name in addresses (default: the file's, without .onnx)",
     )
     parser.add_argument("--host", default="127.0.0.1", help="the address (default: 127.0.0.1, for this machine only)")
-    parser.add_argument("--port", type=int, default=8080, help="HTTP's port, 0 for any that is free (default: 8080)")
-    parser.add_argument("--grpc-port", type=int, default=8081, help="gRPC's port, 0 for any (default: 8081)")
+    parser.add_argument("--port", type=int, default=8080, help="the port of HTTP, 0 for any free port (default: 8080)")
+    parser.add_argument(
+        "--grpc-port", type=int, default=8081, help="the port of gRPC, 0 for any free port (default: 8081)"
+    )
     parser.add_argument("--no-grpc", action="store_true", help="do not serve over gRPC")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes (default: 1)")
     parser.add_argument(
@@ -79,14 +80,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0,
         metavar="SECONDS",
-        help="serve so long after SIGTERM (default: 0)",
+        help="how long to serve after SIGTERM (default: 0)",
     )
     parser.add_argument(
         "--grace",
         type=int,
         default=30,
         metavar="SECONDS",
-        help="how long requests in flight are awaited at the end (default: 30)",
+        help="how long to wait for requests in flight at the end (default: 30)",
     )
 
 

@@ -1,9 +1,9 @@
-"""List the embedding tables of a model: where their data are and what reads them; or replace some, without another
-conversion, by arrays of the same shape: tables that were trained again.
+"""List the embedding tables of a model, with their data and the nodes that read them, or replace tables.
 
-A float32 array also replaces a table of half floats or of 8-bit or 4-bit integers: it is rounded as `convert --tables`
-does. The model is replaced whole or not at all. With -o a new model in the same folder shares the other tables with the
-old one, on disk and in memory.
+`replace` swaps tables for retrained ones of the same shape, without another conversion. A float32 array can also
+replace a table of half floats or of 8-bit or 4-bit integers: it is rounded as `convert --tables` does. The model is
+replaced whole or not at all. With -o, a new model in the same folder shares the other tables with the old model, on
+disk and in memory.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with replace: the model to write (default: MODEL)",
     )
     parser.add_argument(
-        "--check", action="store_true", help="compare the checksums of the files beside the model, where it has them"
+        "--check", action="store_true", help="verify the checksums of the model's data files, if it has them"
     )
 
 

@@ -51,7 +51,7 @@ class Conversion:
 
         Args:
             path: The file.
-            external_data: Whether tensors go to a file beside it; from 16 MiB on when omitted.
+            external_data: Whether tensors go to a file next to it; by default from 16 MiB on.
 
         Raises:
             ConversionError: It cannot be written.
@@ -131,7 +131,7 @@ def convert(
         portable: Add a body of standard ONNX for each of the domain's operators.
         lower: Standard ONNX only.
         opset: The opset of ai.onnx.
-        external_data: Whether tensors go to a file beside `output`; from 16 MiB on when omitted.
+        external_data: Whether tensors go to a file next to `output`; by default from 16 MiB on.
         verify: Run source and model on the same inputs, and write only what agrees.
         feeds: The inputs for this; generated when omitted.
         progress: Called with what is being done.

@@ -103,7 +103,7 @@ def score(
             `if __name__ == "__main__"`.
         batch_rows: The most rows of a batch.
         dependent_rows: For a model whose answers change with the other rows of a batch: "refuse", "alone" or "batch".
-        on_bad_row: "fail", or "skip": then bad rows are written beside the scores, with the reason.
+        on_bad_row: "fail", or "skip": write bad rows next to the scores, with the reason.
         resume: Whether to keep files of scores that were made from the same.
         overwrite: Whether to replace files of scores.
         backend: "auto", "native" or "python".

@@ -23,12 +23,12 @@ _BODY_IR_VERSION = 8
 def embed_functions(model: ModelProto) -> ModelProto:
     """Add the function bodies of the domain's operators that a model uses, as model-local functions.
 
-    The result runs in plain ONNX Runtime without onnx_sparse; where kernels are registered, they are used instead.
-    Bodies assume legal input and report no errors. A model that needs several bodies of one operator, say for two
-    element types, has the one that most nodes need under the operator's name and the others under names of their own;
-    `onnx_sparse.InferenceSession` uses kernels for all of them, other sessions only for those of the operator's name.
+    The result runs in plain ONNX Runtime without onnx_sparse. Sessions with registered kernels use these instead of the
+    bodies. Bodies assume legal input and report no errors. If a model needs several bodies of one operator, say for two
+    element types, the body that most nodes need has the operator's name, and the others have names of their own.
+    `onnx_sparse.InferenceSession` uses kernels for all of them; other sessions only for the operator's name.
 
-    Convert to float16 before: bodies hold element types, which converters do not change.
+    Convert to float16 first: bodies hold element types, which converters do not change.
 
     Args:
         model: Any model; it is not changed.

@@ -1,4 +1,4 @@
-"""Models in memory beyond 2 GiB, which protobuf cannot serialise: their large tensors are handled apart."""
+"""Models in memory beyond 2 GiB, which protobuf cannot serialize: their large tensors are handled apart."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SMALL = 2**20
 
 
 def detach_large_tensors(model: ModelProto, large: int = _LARGE) -> tuple[ModelProto, dict[str, Array]]:
-    """Split a large model into one that can be serialised and the data of its large initializers.
+    """Split a large model into one that can be serialized and the data of its large initializers.
 
     Args:
         model: Any model; it is not changed.

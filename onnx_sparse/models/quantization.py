@@ -65,7 +65,7 @@ def quantize_tables(
 
     - `int8` and `int4`: each row has integers of 8 or 4 bits without a sign, a scale and a bias, both float32, as in
       torch's and FBGEMM's quantized embedding bags: `round((x - min) * (2^bits - 1) / (max - min))`. Lookups become
-      QuantizedEmbeddingSegments* and QuantizedEmbeddingBagOffsets*, whose answers are those of the rounded rows.
+      QuantizedEmbeddingSegments* and QuantizedEmbeddingBagOffsets*, whose answers equal lookups in the rounded rows.
     - `float16` and `bfloat16`: rows, weights and answers are rounded to them; sums are computed in float32.
 
     Args:
@@ -76,9 +76,9 @@ def quantize_tables(
         explain: Gets what was done with each table.
 
     Returns:
-        A new model. Tables that other nodes than lookups (EmbeddingSegments*, EmbeddingBagOffsets* but -Max) read, that
-        are inputs, or that have other than two dimensions stay as they are; so do those of odd width with `int4`, and
-        rows so narrow that a scale and a bias would make them larger.
+        A new model. A table is not changed if nodes other than lookups (EmbeddingSegments*, EmbeddingBagOffsets* but
+        -Max) read it, if it is an input, or if it does not have two dimensions. Neither are tables of odd width with
+        `int4`, and tables whose rows are so narrow that a scale and a bias would make them larger.
 
     Raises:
         ValueError: The format is unknown; a table that is named cannot be quantized, the message says why; one has

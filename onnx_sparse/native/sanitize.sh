@@ -43,7 +43,7 @@ LD_PRELOAD=$LD_PRELOAD:$("${CXX:-c++}" -print-file-name=libstdc++.so.6)
 export LD_PRELOAD
 export ASAN_OPTIONS=detect_leaks=0,allocator_may_return_null=1,abort_on_error=1
 export UBSAN_OPTIONS=print_stacktrace=1,halt_on_error=1
-# ONNX Runtime's own thread pool synchronises in ways that ThreadSanitizer cannot see into.
+# ONNX Runtime's own thread pool synchronizes in ways that ThreadSanitizer cannot see into.
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1,halt_on_error=1
 
 cd "$root"

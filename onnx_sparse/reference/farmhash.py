@@ -1,6 +1,6 @@
 """FarmHash's Fingerprint64 in numpy, many strings of one length at a time.
 
-Written after the definition of farmhashna::Hash64, which Fingerprint64 is, in Google's FarmHash (MIT licence,
+Written after the definition of farmhashna::Hash64, which Fingerprint64 is, in Google's FarmHash (MIT license,
 https://github.com/google/farmhash). The length of a string alone decides which of four mixtures it takes, so strings of
 one length take the same steps. Arithmetic is on unsigned 64-bit integers, and words are little-endian.
 """

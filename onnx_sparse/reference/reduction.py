@@ -1,4 +1,4 @@
-"""Reducing rows by segment, vectorised, in TensorFlow's order.
+"""Reducing rows by segment, vectorized, in TensorFlow's order.
 
 A segment of n rows is reduced in two parts. Its head, `n % 8` rows (8 for 0, 9 for 1), is reduced one row after
 another; the rest are blocks of eight rows, each of which is first reduced by itself. All segments take a step at once,

@@ -109,7 +109,7 @@ def _inverse(sort: Array, count: int) -> Array:
 
 
 def _strides(shape: Sequence[int]) -> list[int]:
-    """How far apart neighbours along each dimension are in row-major order."""
+    """How far apart neighbors along each dimension are in row-major order."""
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
@@ -131,7 +131,7 @@ def _inferred_shape(before: list[int], requested: list[int]) -> list[int]:
             raise KernelError(f"{name} = {sizes} has more than 2^63 - 1 elements")
     known: Any = math.prod(size for size in requested if size != -1)
     if unknown and known == 0:
-        raise KernelError(f"new_shape = {requested} has a -1 beside a zero, so the -1 cannot be inferred")
+        raise KernelError(f"new_shape = {requested} has a -1 next to a zero, so the -1 cannot be inferred")
     if unknown and total % known:
         raise KernelError(f"new_shape = {requested} does not divide the {total} elements of input_shape = {before}")
     if unknown:

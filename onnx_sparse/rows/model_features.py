@@ -212,8 +212,7 @@ def features(model: Model, mapping: Mapping[str, Mapping[str, str]] | None = Non
             dense features of their own.
 
     Returns:
-        The features that the converter has recorded, or those of the mapping. Without either, every input is a dense
-        feature.
+        The recorded features, or the mapping's. Without either, every input is a dense feature.
 
     Raises:
         ValueError: The record or the mapping does not fit the model.
@@ -230,7 +229,7 @@ def _mapped(name: str, inputs: Mapping[str, str]) -> Feature:
     kinds = [kind for kind, roles in ROLES.items() if set(roles) <= set(inputs)]
     if not kinds:
         known = "; ".join(f"{kind}: {', '.join(roles)}" for kind, roles in ROLES.items())
-        raise ValueError(f"feature {name!r}: the roles {listed(inputs)} are those of no kind ({known})")
+        raise ValueError(f"feature {name!r}: no kind has the roles {listed(inputs)} ({known})")
     return Feature(name, max(kinds, key=lambda kind: len(ROLES[kind])), inputs)
 
 

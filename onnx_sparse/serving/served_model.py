@@ -130,7 +130,7 @@ class ServedModel:
         return dict(zip(loaded.outputs, await future, strict=True))
 
     async def work(self) -> None:
-        """Answer requests until cancelled."""
+        """Answer requests until canceled."""
         loop = asyncio.get_running_loop()
         while True:
             await self._arrived.wait()
@@ -164,7 +164,7 @@ class ServedModel:
         return batch
 
     async def follow_file(self, seconds: float) -> None:
-        """Read the file again whenever it has changed, until cancelled."""
+        """Read the file again whenever it has changed, until canceled."""
         while True:
             await asyncio.sleep(seconds)
             state = await asyncio.to_thread(_file_state, self.path)

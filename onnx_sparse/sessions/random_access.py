@@ -28,8 +28,8 @@ def data_files(model: str | os.PathLike[str]) -> set[Path]:
     files = {folder / external_data_helper.ExternalDataInfo(tensor).location for tensor in tensors}
     if not files:
         raise ValueError(
-            f"random_access is for tables in a file beside the model, and {os.fspath(model)} has none: "
-            "onnx-sparse convert MODEL -o MODEL --external-data makes one"
+            f"random_access needs tables in a file next to the model, and {os.fspath(model)} has none: "
+            "onnx-sparse convert MODEL -o MODEL --external-data writes one"
         )
     return files
 

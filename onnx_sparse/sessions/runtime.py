@@ -172,14 +172,14 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         provider_options: As ONNX Runtime's.
         path_or_bytes: The model, by ONNX Runtime's name of the argument.
         backend: "auto", "native" or "python"; see `onnx_sparse.register`.
-        random_access: For a model file with tables beside it that are larger than memory: rows are read alone, not with
-            those around them. Only Linux is told so.
+        random_access: For a model file with external tables that are larger than memory: each row is read alone,
+            without its neighborhood. Has an effect on Linux only.
         kwargs: As ONNX Runtime's.
 
     Raises:
         ValueError: There is no such backend, or the options hold another backend or another session's tensors; the
-            model is of a later opset of the domain, or in memory without its external data; `random_access` is asked
-            for, and there are no tables beside the model. With the Python backend also: it is not an ONNX model, its
+            model is of a later opset of the domain, or in memory without its external data; `random_access` is set
+            for a model without external tables. With the Python backend also: it is not an ONNX model, its
             nodes cannot be brought to canonical form, or one of its operators has no Python kernels.
         FileNotFoundError: No such model file, or the native backend is not installed.
         onnxruntime.capi.onnxruntime_pybind11_state.InvalidGraph: ONNX Runtime refuses the model.
@@ -209,7 +209,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         files: set[Path] = set()
         if random_access:
             if not isinstance(given, (str, os.PathLike)):
-                raise ValueError("random_access is for tables in a file beside the model: give the model's path")
+                raise ValueError("random_access needs tables in a file next to the model: pass the model's path")
             files = data_files(given)
         options = ort.SessionOptions() if sess_options is None else sess_options
         if config_entry(options, _TENSORS_ENTRY):

@@ -63,7 +63,7 @@ class StatefulSession:
         self._values = {s.past: to_ort_value(s.initial(self._dtypes[s.past])) for s in self.states}
 
     def get_states(self) -> dict[str, Array]:
-        """The values of the states by name: those of the next run."""
+        """The values of the states that the next run begins with, by name."""
         values = [array_of_value(self._values[s.past]) for s in self.states]
         return {s.name: value for s, value in zip(self.states, values, strict=True)}
 

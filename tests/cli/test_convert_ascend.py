@@ -1,4 +1,4 @@
-"""`onnx-sparse convert` of Ascend's graphs: recognising files, the options, and refusals that write nothing."""
+"""`onnx-sparse convert` of Ascend's graphs: recognizing files, the options, and refusals that write nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def out(tmp_path):
     ],
 )
 @pytest.mark.parametrize("form", [[], ["--lower"], ["--from", "ascend", "--portable"]])
-def test_files_are_recognised(cli, out, name, options, form):
+def test_files_are_recognized(cli, out, name, options, form):
     result = cli("convert", SAMPLES / name, "-o", out, *options, *form, "--json")
     assert result.code == 0, result.err
     assert result.json["from"] == "ascend"

@@ -97,7 +97,7 @@ def test_rows_that_do_not_fit(cli, save, composed, given, reason):
 def test_a_feature_beside_its_inputs(cli, save, composed):
     result = cli("run", save(composed), "--input", 'texts=[["a"]]', "--input", 'words=["a"]')
     assert result.code == 1
-    assert "feature texts is given beside its inputs" in result.error
+    assert "feature texts is passed together with its inputs" in result.error
 
 
 def test_inspect(cli, save, composed):

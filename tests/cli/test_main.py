@@ -346,7 +346,7 @@ def test_long_names_keep_their_ends(capsys, monkeypatch, wide):
         assert re.fullmatch(r"Fill +…\S{50,}/Fill_0 +T=float", first)
 
 
-def test_no_colours_in_a_pipe():
+def test_no_colors_in_a_pipe():
     assert "\x1b" not in start("ops").stdout
 
 

@@ -427,7 +427,7 @@ sys.exit(main())
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "onnx-sparse: error: the process was ended by SIGABRT while scoring, 1 of 2 files done; "
-        "what is whole stays, --resume goes on from there\n"
+        "complete files are kept; --resume continues\n"
     )
     check(tmp_path / "out" / "0.parquet", rows(40))
     assert not (tmp_path / "out" / "1.parquet").exists()

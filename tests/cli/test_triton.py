@@ -378,7 +378,7 @@ def test_its_own_is_replaced_and_nothing_else(cli, tmp_path):
     before = files(tmp_path)
     result = cli("triton", tmp_path / "m.onnx", "-o", repository)
     assert result.code == 1
-    assert result.error.endswith("this command has not written what is there; remove it, or give another --name")
+    assert result.error.endswith("it has other files; remove them, or choose another --name")
     assert files(tmp_path) == before
     result = cli("triton", repository / "m" / "1" / "model.onnx", "-o", repository, "--name", "m")
     assert result.code == 2

@@ -143,7 +143,7 @@ ILLEGAL = [
         {"new_shape": [-1, 4]},
         "new_shape = [-1, 4] does not divide the 6 elements of input_shape = [2, 3]",
     ),
-    Illegal("SparseReshape", {"new_shape": [-1, 0]}, "new_shape = [-1, 0] has a -1 beside a zero"),
+    Illegal("SparseReshape", {"new_shape": [-1, 0]}, "new_shape = [-1, 0] has a -1 next to a zero"),
     Illegal(
         "SparseReshape",
         {"input_shape": [0, 6], "new_shape": [6, 0]},

@@ -159,7 +159,7 @@ class TestPackedSequences:
     @pytest.mark.parametrize(
         ("param", "message"),
         [
-            ({"quantType": 2}, "quantised attention"),
+            ({"quantType": 2}, "quantized attention"),
             ({"maskType": 5}, "compressed by slopes"),
             ({"calcType": 4}, "PREFIX_ENCODER"),
             ({"inputLayout": 1}, "BSND"),

@@ -68,7 +68,7 @@ def put(x: np.ndarray, index: object, values: object) -> np.ndarray:
     return copy
 
 
-def quantised(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def quantized(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     scale = np.abs(x).max(-1) / 127
     return np.rint(x / scale[..., None]).astype(np.int8), scale
 
@@ -227,8 +227,8 @@ CASES = [
     ("ScaledMaskedSoftmax", [X], {"scale": 2.0, "fixed_triu_mask": True},
      [softmax(np.where(np.triu(np.ones((3, 4)), 1) > 0, -10000, X * 2))]),
     ("AddRmsNorm", [X, 2 * X[::-1], X[0, 0]], {"results": 3}, [*normed(TOTAL, X[0, 0]), TOTAL]),
-    ("DynamicQuant", [X], {"results": 2}, [*quantised(X)]),
-    ("DynamicQuant", [X, np.abs(X[0, 0])], {"results": 2}, [*quantised(X * np.abs(X[0, 0]))]),
+    ("DynamicQuant", [X], {"results": 2}, [*quantized(X)]),
+    ("DynamicQuant", [X, np.abs(X[0, 0])], {"results": 2}, [*quantized(X * np.abs(X[0, 0]))]),
     ("QuantBatchMatmulV3", [BYTES, WEIGHT, SCALE], {"dtype": 3}, [BYTES.astype(I32) @ WEIGHT.astype(I32)]),
 ]  # fmt: skip
 
@@ -248,7 +248,7 @@ def test_operator(tmp_path, op_type, inputs, options, expected):
 
 @pytest.mark.parametrize(("number", "dtype"), [(1, F16), (27, BFLOAT16)])
 @pytest.mark.parametrize("per_token", [False, True])
-def test_quantised_products(tmp_path, number, dtype, per_token):
+def test_quantized_products(tmp_path, number, dtype, per_token):
     """The optional inputs are an offset, a bias and a scale for each row; the second and third are given here."""
     bias, own = RNG.integers(-99, 99, 5).astype(I32), RNG.uniform(0.5, 1, 4).astype(F32)
     stored = SCALE.view(np.uint32).astype(np.uint64) if number == 1 else SCALE
@@ -307,7 +307,7 @@ def test_saturation_reaches_every_operator(tmp_path):
         ("ApplyRotaryPosEmb", [X, X, X, X], {"rotary_mode": "interleave"}, "is not half"),
         ("AsStrided", [X, c(5), c(9), c(0)], {"constants": (1, 2, 3)}, "it reads elements"),
         ("StridedSliceV2", [X, c(0), c(1), c(7)], {"constants": (1, 2, 3)}, "axis 7 is out of range"),
-        ("FlattenV2", [X], {"axis": 2, "end_axis": 0}, "is behind"),
+        ("FlattenV2", [X], {"axis": 2, "end_axis": 0}, "is after end_axis"),
         ("QuantBatchMatmulV3", [X[0], X[1].T.copy(), SCALE[:3]], {"dtype": 1}, "int8 expected"),
     ],
 )

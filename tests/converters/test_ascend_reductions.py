@@ -1,4 +1,4 @@
-"""ATB's reductions, normalisations, products and attention against numpy in float64, rounded once."""
+"""ATB's reductions, normalizations, products and attention against numpy in float64, rounded once."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_numbers_that_are_not_there(path, chunks):
         file.create_dataset(remove_kernel(file), [3 << 28], "float32", chunks=chunks)
 
     edited(path, claim)
-    assert reason(path).endswith(f" claims {3 << 30} bytes, of which the file holds 0")
+    assert reason(path).endswith(f" claims {3 << 30} bytes, but the file holds 0")
 
 
 def test_chunks_that_grow(path):
@@ -119,7 +119,7 @@ def test_chunks_that_grow(path):
         file.create_dataset(remove_kernel(file), [1 << 26], "float32", chunks=(1 << 10,), compression="gzip")[:5] = 1
 
     edited(path, claim)
-    assert f" claims {1 << 28} bytes, of which the file holds " in reason(path)
+    assert f" claims {1 << 28} bytes, but the file holds " in reason(path)
 
 
 @pytest.mark.parametrize("link", [h5py.SoftLink("/elsewhere"), h5py.ExternalLink("other.h5", "/numbers")])

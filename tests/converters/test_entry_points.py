@@ -71,10 +71,10 @@ def test_the_example_of_the_guide(convert, tmp_path):
 
 
 def test_a_package_that_does_not_load_is_named(convert, tmp_path):
-    install(tmp_path, "raise RuntimeError('no licence')", entry_points_of_the_guide())
+    install(tmp_path, "raise RuntimeError('no license')", entry_points_of_the_guide())
     done = convert(tmp_path)
     assert "the handlers of my-operators are not loaded: entry point tensorflow = my_operators" in done.stderr
-    assert "RuntimeError: no licence" in done.stderr
+    assert "RuntimeError: no license" in done.stderr
 
 
 def test_a_package_for_another_source_is_not_imported(convert, tmp_path):

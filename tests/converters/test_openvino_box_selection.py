@@ -95,7 +95,7 @@ def test_random(core: Any, tmp_path: Path, make: Any, seed: int) -> None:
         path = tested.save(tmp_path)
         compiled = core.compile_model(core.read_model(path), "CPU")
         wanted = list(compiled(tested.inputs).values())
-        if not len(wanted[0]):  # then the numbers are not initialised in OpenVINO
+        if not len(wanted[0]):  # then the numbers are not initialized in OpenVINO
             continue
         made = InferenceSession(convert(path)).run(None, {f"p{k}": value for k, value in enumerate(tested.inputs)})
         for want, got in zip(wanted, made, strict=True):

@@ -39,7 +39,7 @@ def test_most_likely_boxes(count: int, dynamic: bool, core: Any, tmp_path: Path)
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_fewer_boxes_than_wanted(dynamic: bool, core: Any, tmp_path: Path) -> None:
-    """Behind the last box, OpenVINO's rows are not initialised, and are not compared."""
+    """Behind the last box, OpenVINO's rows are not initialized, and are not compared."""
     boxes, chances = RNG.normal(size=(4, 4)).astype(F), F([0.1, 0.4, 0.3, 0.2])
     builds = {
         "cut": lambda b, p: ops(8).slice(detectron("TopKROIs", (b, p), {"max_rois": 9}), c([0]), c([4]), c([1]), c([0]))
@@ -141,7 +141,7 @@ def test_detections(seed: int, core: Any, tmp_path: Path) -> None:
 
 
 def test_no_detections(tmp_path: Path) -> None:
-    """Of no boxes, for which OpenVINO's numbers are not initialised, and of one that are not likely."""
+    """Of no boxes, for which OpenVINO's numbers are not initialized, and of one that are not likely."""
     attributes, _ = random_detections(RNG)
     attributes |= {"num_classes": 2, "max_detections_per_image": 3, "score_threshold": 0.5}
     for count in (0, 2):

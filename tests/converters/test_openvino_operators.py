@@ -135,7 +135,7 @@ case("BatchNormInference 1", lambda x: ops(1).batch_norm_inference(x, *(c(v, F) 
 case("MVN inside", lambda x: ops(6).mvn(x, c([1, 2]), True, 1e-4, "inside_sqrt"), X)
 case("MVN unknown", lambda x: ops(6).mvn(x, c([-1]), True, 1e-4, "inside_sqrt"), X, dynamic=True)
 case("MVN outside", lambda x: ops(6).mvn(x, c([-1]), True, 1e-4, "outside_sqrt"), X)
-case("MVN centred", lambda x: ops(6).mvn(x, c([-1]), False, 1e-4, "outside_sqrt"), X)
+case("MVN centered", lambda x: ops(6).mvn(x, c([-1]), False, 1e-4, "outside_sqrt"), X)
 case("NormalizeL2", lambda x: ops(1).normalize_l2(x, c([1]), 1e-4, "add"), IMAGE)
 case("NormalizeL2 max", lambda x: ops(1).normalize_l2(x, c([1, 2]), 1e-4, "max"), IMAGE)
 case("GroupNormalization", lambda x: ops(12).group_normalization(x, c(V4[0], F), c(V4[1], F), 2, 1e-4), IMAGE)
@@ -365,7 +365,7 @@ def test_constants_compressed_to_half(label: str, core: Any, tmp_path: Path) -> 
     check(CASES[label], core, CASES[label].save(tmp_path, compress=True))
 
 
-def test_numbers_far_from_0_are_centred_before_their_variance_is_computed(tmp_path: Path) -> None:
+def test_numbers_far_from_0_are_centered_before_their_variance_is_computed(tmp_path: Path) -> None:
     """LayerNormalization in ONNX Runtime 1.21 would make NaN of float32 numbers around 100000."""
     model = convert(CASES["MVN inside"].save(tmp_path))
     assert [node.op_type for node in model.graph.node] == ["ReduceMean", "Sub", "LayerNormalization"]

@@ -63,7 +63,7 @@ def test_random(seed: int, tmp_path: Path) -> None:
         wanted = list(core.compile_model(core.read_model(path), "CPU")(tested.inputs).values())
         made = InferenceSession(convert(path)).run(None, {f"p{k}": value for k, value in enumerate(tested.inputs)})
         np.testing.assert_allclose(made[0], wanted[0], rtol=1e-5, atol=1e-4)
-        if len(made) > 1:  # what is behind the last box is not initialised in OpenVINO
+        if len(made) > 1:  # what is behind the last box is not initialized in OpenVINO
             is_box = (wanted[0][:, 1:] != 0).any(1)
             np.testing.assert_array_equal(made[1][is_box], wanted[1][is_box])
             assert not made[1][~is_box].any()

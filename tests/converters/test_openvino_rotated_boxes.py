@@ -87,7 +87,7 @@ def test_the_limit_is_the_overlap(share: float, angle: float, tmp_path: Path) ->
 
 
 def test_no_boxes(tmp_path: Path) -> None:
-    """Whose number OpenVINO does not initialise."""
+    """Whose number OpenVINO does not initialize."""
     for shape in ((2, 0, 5), (0, 3, 5), (0, 0, 5)):
         inputs = np.zeros(shape, F), np.zeros((shape[0], 2, shape[1]), F)
         path = Case("", lambda b, s: ops(13).nms_rotated(b, s, np.array(9), F(0.5), F(0)), *inputs, dynamic=True,

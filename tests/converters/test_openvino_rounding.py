@@ -93,7 +93,7 @@ def test_columns_put_together(dtype: Any, core: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "build", "reason"),
     [
-        ("mvn", lambda x: ops(6).mvn(x, c([1]), True, 0.1, "inside_sqrt"), "of which OpenVINO rounds means or not"),
+        ("mvn", lambda x: ops(6).mvn(x, c([1]), True, 0.1, "inside_sqrt"), "OpenVINO rounds its means or not"),
         ("col2im", lambda x: ops(15).col2im(x, c([3, 4]), c([2, 3])), "whose sums floats do not hold"),
     ],
 )

@@ -226,7 +226,7 @@ class TestTablesOfFrozenGraphs:
             convert(frozen, outputs=FOUND, lookup_tables={name: (keys, held)})
 
     def test_other_sources_have_their_tables(self):
-        with pytest.raises(ConversionError, match="only those of a GraphDef are given"):
+        with pytest.raises(ConversionError, match="pass tables for a GraphDef only"):
             convert(looking_up(static_table(tf.string, tf.int64), tf.string), lookup_tables=CONTENTS)
 
     def test_files(self, frozen, tmp_path, capsys):

@@ -121,7 +121,7 @@ def test_verification_does_not_compare_random_values():
     records = {record.output: record for record in verify(noisy, convert(noisy))}
     assert records["plain"].ok
     assert records["noisy"].verdict == "random"
-    assert records["noisy"].note == "random values are not compared; their types and shapes are equal"
+    assert records["noisy"].note == "random values: only types and shapes are compared, and equal"
 
 
 def test_verification_compares_the_shapes_of_random_values():

@@ -56,7 +56,7 @@ def test_nan_differs_from_everything(agree, dtype):
     "dtype", [tf.int8, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.float16, tf.double], ids=by_name
 )
 def test_the_largest_elements(agree, dtype):
-    """Neighbours among the largest integers, which float32 does not tell apart; ties are in order of position."""
+    """Neighbors among the largest integers, which float32 does not tell apart; ties are in order of position."""
 
     @function(([None, None], dtype), ([], tf.int32))
     def largest(x, k):

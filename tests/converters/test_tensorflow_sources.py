@@ -422,7 +422,9 @@ def test_a_subclassed_model_of_which_keras_knows_one_argument():
 
     model = Sum(name="total")
     model(np.ones((2, 3), np.float32), np.ones((2, 3), np.float32))
-    with pytest.raises(ConversionError, match="total takes the arguments one, other, of which Keras does not know all"):
+    with pytest.raises(
+        ConversionError, match="total takes the arguments one, other, and Keras does not know all of them"
+    ):
         convert(model)
 
 

@@ -54,14 +54,14 @@ def _summary(results: Sequence[Examined]) -> str:
 def _heading() -> str:
     packages = ", ".join(f"{name} {version(name)}" for name in ("tensorflow", "onnxruntime"))
     return f"""\
-# TensorFlow models that were tried
+# TensorFlow models
 
 Written by `python tests/zoo/run.py --page` on {datetime.date.today()} with {packages} on {platform.machine()}.
 Each model is built with random weights, saved as a SavedModel, converted, and compared with TensorFlow on five batches:
 of several rows, of one row, of no rows, with rows whose features are all empty, and of extremes (one very long row,
-the smallest and largest ids). "=" is equal, "-" is a batch that TensorFlow itself refuses. `--verify`, which makes
-inputs of its own, says "ok" after as many batches with rows as stand in brackets. The times are medians of a run of a
-batch of 256 rows or nodes, in one process.
+the smallest and largest ids). "=" is equal, "-" is a batch that TensorFlow itself refuses. The column `--verify`
+has its verdict on inputs that it generates, and the number of compared batches with rows in parentheses. Times are
+medians of runs of a batch of 256 rows or nodes, in one process.
 """
 
 

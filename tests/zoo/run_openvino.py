@@ -51,22 +51,22 @@ def _summary(results: Sequence[Outcome]) -> str:
 def _heading() -> str:
     packages = ", ".join(f"{name} {version(name)}" for name in ("openvino", "onnxruntime"))
     return f"""\
-# OpenVINO models that were tried
+# OpenVINO models
 
 Written by `python tests/zoo/run_openvino.py --page` on {datetime.date.today()} with {packages} on {platform.machine()}.
 Each model of torch or Keras is built with random weights, converted by OpenVINO, saved as an IR, converted to ONNX, and
-compared with OpenVINO, computing in float32, on batches of two, one and five rows. "=" is equal, "-" is a batch that
-OpenVINO itself refuses, and "≈" one in which the two differ and ONNX Runtime is nearer to what torch computes in
-float64 than OpenVINO is. `--verify`, which makes inputs of its own, says "ok" after as many batches with rows as stand
-in brackets.
+compared with OpenVINO, computing in float32, on batches of two, one and five rows. "=" is equal, and "-" is a batch
+that OpenVINO itself refuses. "≈" is a batch in which the two differ, and ONNX Runtime is nearer than OpenVINO to torch
+in float64. The column `--verify` has its verdict on inputs that it generates, and the number of compared batches with
+rows in parentheses.
 
-What is known of those that are wrong: in nncf/Bert quantized, the first layer that differs is a FakeQuantize, of which
+These are the known reasons for wrong results. In nncf/Bert quantized, the first layer that differs is a FakeQuantize:
 one number of 2240 rounds to the other side of a step, while its inputs agree to the last places. In ssdlite, boxes
-whose scores agree to seven digits come in another order; torch itself has a third one. raft_small and, in the batch of
-`--verify`, crossvit differ by 2e-6 and less.
+whose scores agree to seven digits come in another order; torch itself has a third order. raft_small and, in the batch
+of `--verify`, crossvit differ by 2e-6 and less.
 
-Beside these models, OpenVINO's operators and ONNX's tests are run one by one: `tests/zoo/openvino_operator_suite.py`
-and `tests/zoo/onnx_backend_suite.py` say in their first lines how many are equal.
+Other tests run OpenVINO's operators and ONNX's tests one by one. The first lines of
+`tests/zoo/openvino_operator_suite.py` and `tests/zoo/onnx_backend_suite.py` have the numbers of equal results.
 """
 
 

@@ -67,31 +67,31 @@ def _summary(results: Sequence[ExaminedModule]) -> str:
         return ""
     faster = sum(ratio <= 1 for ratio in ratios)
     median = statistics.median(ratios)
-    return f"{faster} of {len(ratios)} run at least as fast as torch; the median takes {median:.2f} of torch's time."
+    return f"{faster} of {len(ratios)} run at least as fast as torch; the median takes {median:.2f}x the time of torch."
 
 
 def _heading() -> str:
     packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "onnxruntime"))
     return f"""\
-# Torch modules that were tried
+# Torch modules
 
 Written by `python tests/zoo/run_torch.py --page` on {datetime.date.today()} with {packages} on {platform.machine()}.
 Each module is built with random weights, exported with dynamic sizes, and compared with torch on five batches: of
 several rows, of one row, of no rows, with rows whose features are all empty (graphs without edges), and of extremes
-(one very long row, the smallest and largest ids, many times). "=" is equal, "-" is a batch that torch itself
-refuses, "guarded" one that the program of torch.export refuses, though the module does not, and "traced" one for which
-the module takes another branch than the one that torch.export has traced. "≈" differs, and ONNX Runtime is about as
-near to what torch computes in float64 as torch itself. `verify`, which makes inputs of its own, says "ok" after as many
-batches with rows as stand in brackets. The times are medians of runs of a batch of 256 rows or nodes with one thread
-each, in turn.
+(one very long row, the smallest and largest ids, many times). "=" is equal, and "-" is a batch that torch itself
+refuses. "guarded" is a batch that the program of torch.export refuses, but the module does not. "traced" is a batch for
+which the module takes another branch than the traced one. "≈" differs, but ONNX Runtime is about as near as torch
+itself to torch in float64. The column `verify` has its verdict on inputs that it generates, and the number of compared
+batches with rows in parentheses. Times are medians of runs of a batch of 256 rows or nodes with one thread each, in
+turn.
 
-"torch.export refuses" is a module that torch.export does not trace, in none of its ways, or cannot decompose. Most of
-these branch on values of their inputs.
+"torch.export refuses" is a module that torch.export cannot trace in any way, or cannot decompose. Most of these modules
+branch on values of their inputs.
 
-The slowest are of two kinds. Functions that take less than 0.05 ms (`degree`, `one_hot`, pooling, sizes of the data)
-take as long as the start of an ONNX Runtime run, 5 to 20 µs. And `nearest neighbours` computes distances from
-differences, which is more exact than torch's products of matrices; in SchNet, ONNX Runtime's Softplus takes half of the
-time; in SASRec, torch has a kernel for a whole encoder layer.
+The slowest modules are of two kinds. Functions that take less than 0.05 ms (`degree`, `one_hot`, pooling, sizes of the
+data) take as long as the start of an ONNX Runtime run, 5 to 20 µs. The others have special reasons: `nearest neighbors`
+computes distances from differences, which is more exact than torch's products of matrices; in SchNet, ONNX Runtime's
+Softplus takes half the time; in SASRec, torch has a kernel for a whole encoder layer.
 """
 
 

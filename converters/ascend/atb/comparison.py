@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 TOLERANCES = {"float16": 2.0**-8, "bfloat16": 2.0**-7, "float32": 2.0**-12, "float64": 2.0**-12}
 #: A sum of so many terms may be twice as far.
 _MANY_TERMS = 2048
-#: How far an element of a quantised result may be from the NPU's.
+#: How far an element of a quantized result may be from the NPU's.
 _STEP = 1.0
 #: The magnitude against which an element is measured is at most this, unless its own is larger.
 _UNIT = 1.0
@@ -80,7 +80,7 @@ def compare(
     """Compare a tensor with the NPU's. NaN and infinities must be at the same positions.
 
     An element may differ by the tolerance of its type times its magnitude, or times the largest magnitude of the
-    tensor, at most 1, if that is larger. An int8 of a quantisation may be 1 apart.
+    tensor, at most 1, if that is larger. An int8 of a quantization may be 1 apart.
 
     Args:
         operation: The operation that wrote it.

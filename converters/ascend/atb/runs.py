@@ -103,7 +103,7 @@ def find_runs(root: Path, wanted: str = "") -> Found:
     found = _Search(root, chosen)
     if not found.runs:
         raise ConversionError(
-            f"{root} has no tensors of {wanted or known}: there must be tensors/ or data/ beside the graphs, with "
+            f"{root} has no tensors of {wanted or known}: expected tensors/ or data/ next to the graphs, with "
             f"after/outtensor<i>.bin" + (f"; its graphs are {known}" if wanted else "")
         )
     return Found(tuple(found.runs), () if wanted else tuple(found.left_out))

@@ -190,7 +190,7 @@ def _check_weights(graph: GeGraph) -> None:
     if empty:
         raise ConversionError(
             f"{graph.name}: the data of {len(empty)} constants are not in the file ({', '.join(empty[:3])}): dumps of "
-            f"ge_onnx hold them only with DUMP_GE_GRAPH=1, those of ge_proto may leave them out; dump again with "
+            f"ge_onnx hold them only with DUMP_GE_GRAPH=1, and dumps of ge_proto may lack them; dump again with "
             f"DUMP_GE_GRAPH=1, or export an .air (torchair's dynamo_export)"
         )
 

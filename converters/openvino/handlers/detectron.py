@@ -28,7 +28,7 @@ _TOO_MANY = 2**16
 @handles(
     "ExperimentalDetectronTopKROIs-6",
     to="TopK, Gather",
-    notes="Of equal chances, the first comes first; the rows behind the last box are 0.",
+    notes="Of equal chances, the first comes first; the rows after the last box are 0.",
 )
 def top_k_rois(node: Node, emit: Emitter) -> Tensor:
     """ExperimentalDetectronTopKROIs-6: the `max_rois` most likely of boxes [boxes, 4] with chances [boxes]."""

@@ -1,4 +1,4 @@
-"""Normalisations and quantisation."""
+"""Normalizations and quantization."""
 
 from __future__ import annotations
 
@@ -58,21 +58,21 @@ _MOST_ONES = 2**14
 def _mvn(node: Node, emit: Emitter, axes: Tensor, *, inside: bool) -> Tensor:
     x = node[0]
     if x.dtype not in FLOATS:
-        raise Unsupported(f"{x}, of which OpenVINO rounds means or not, as the axes are")
-    centred = emit.op("Sub", x, emit.op("ReduceMean", x, axes))
+        raise Unsupported(f"{x}: OpenVINO rounds its means or not, depending on the axes")
+    centered = emit.op("Sub", x, emit.op("ReduceMean", x, axes))
     if not node.flag("normalize_variance", True):
-        return centred
+        return centered
     if inside and x.dtype in _LAYERS and (last := _last_dims(x, axes)):
-        # Older versions of ONNX Runtime lose the variance of numbers far from 0, so these are centred first.
+        # Older versions of ONNX Runtime lose the variance of numbers far from 0, so these are centered first.
         ones = emit.constant(np.ones(last), x.dtype)
-        return emit.op("LayerNormalization", centred, ones, axis=-len(last), epsilon=node.number("eps"))
-    variance = emit.op("ReduceMean", emit.op("Mul", centred, centred), axes)
+        return emit.op("LayerNormalization", centered, ones, axis=-len(last), epsilon=node.number("eps"))
+    variance = emit.op("ReduceMean", emit.op("Mul", centered, centered), axes)
     epsilon = emit.like(node.number("eps"), x)
     if inside:
         deviation = emit.op("Sqrt", emit.op("Add", variance, epsilon))
     else:
         deviation = emit.op("Add", emit.op("Sqrt", variance), epsilon)
-    return emit.op("Div", centred, deviation)
+    return emit.op("Div", centered, deviation)
 
 
 def _last_dims(x: Tensor, axes: Tensor) -> tuple[int, ...]:
@@ -113,10 +113,10 @@ def group_normalization(node: Node, emit: Emitter) -> Tensor:
     rank = x.rank
     grouped = emit.op("Reshape", x, emit.constant([0, groups, -1]))
     axes = emit.constant([2])
-    centred = emit.op("Sub", grouped, emit.op("ReduceMean", grouped, axes))
-    variance = emit.op("ReduceMean", emit.op("Mul", centred, centred), axes)
+    centered = emit.op("Sub", grouped, emit.op("ReduceMean", grouped, axes))
+    variance = emit.op("ReduceMean", emit.op("Mul", centered, centered), axes)
     root = emit.op("Sqrt", emit.op("Add", variance, emit.like(node.number("epsilon"), x)))
-    normal = emit.op("Reshape", emit.op("Div", centred, root), emit.shape_of(x))
+    normal = emit.op("Reshape", emit.op("Div", centered, root), emit.shape_of(x))
     column = emit.constant([-1] + [1] * (rank - 2))
     scale, shift = (emit.op("Reshape", t, column) for t in (node[1], node[2]))
     return emit.op("Add", emit.op("Mul", normal, scale), shift)

@@ -176,7 +176,7 @@ def _bags(graph: Graph, kind: str, found: dict[str, Expression]) -> _Bags | str:
     is_one_less = less is not None and count is not None and graph.integers(less.input[1]) == [1]
     if kind == "Sum" and is_one_less and count is not None and count.input[0] == bounds:
         return _Bags(kind, lookup, bounds, has_end=True)
-    return "it is not known that the bounds are those of all bags"
+    return "the bounds may not cover all bags"
 
 
 def _looped(graph: Graph, loop: NodeProto) -> _Bags | str:
@@ -193,7 +193,7 @@ def _looped(graph: Graph, loop: NodeProto) -> _Bags | str:
                 continue
             table, ids, bounds, ends = (_outer(found, name) for name in ("?table", "?ids", "?bounds", "?ends"))
             if not _are_ends(graph, ends, bounds) or sizes(graph, loop.input[0]) != shape_sizes(graph, ends):
-                return "it is not known that the bounds are those of all bags"
+                return "the bounds may not cover all bags"
             lookup = Lookup(table, ids, _outer(found, "?weights") if "?weights" in found else None)
             if graph.rank(ids) != 1 or (lookup.weights is not None and graph.rank(lookup.weights) != 1):
                 return "the ids are not a vector"
@@ -238,7 +238,7 @@ def _difference(graph: Graph, bags: _Bags) -> str | None:
     if dtype not in _FLOATS:
         return f"the table is {dtype_name(dtype)}"
     if graph.rank(bags.lookup.table) != 2 or graph.rank(bags.starts) != 1 or graph.dtype(bags.starts) not in INDEX:
-        return "the ranks are not those of a table and of bounds"
+        return "the ranks do not fit a table and bounds"
     if bags.kind != "Sum" and bags.lookup.weights is not None:
         return "the rows are weighted"
     return None

@@ -121,7 +121,7 @@ class ZeroRow(Rule[Graph]):
         if not is_zero(graph, node.input[1]):
             return "something other than 0 is selected for empty rows"
         if not _segments_are_of(graph, lookup, filled):
-            return "the empty rows are those of other rows than the lookup's"
+            return "the empty rows belong to other rows than the lookup's"
         return None
 
     def rewrite(self, graph: Graph, node: NodeProto, lookup: NodeProto, **_: object) -> None:

@@ -46,7 +46,7 @@ class KeepByMask(Rule[Graph]):
     def check(self, graph: Graph, node: NodeProto, flat: NodeProto, mask: str) -> str | None:
         """The positions must be all those of a vector of booleans."""
         if graph.dtype(mask) != TensorProto.BOOL or graph.rank(mask) != 1:
-            return "the positions are not those of a vector of booleans"
+            return "the positions do not come from a vector of booleans"
         if flat.op_type == "Reshape" and graph.integers(flat.input[1]) != [-1]:
             return "the positions are not reshaped to a vector"
         return None

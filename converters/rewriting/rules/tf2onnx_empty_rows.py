@@ -230,7 +230,7 @@ class ZeroOfEmptyRows(Rule[Graph]):
         found = column(graph, graph.without_casts(lookup.input[2]))
         is_size = sizes(graph, lookup.input[3]) == sizes(graph, empty.count) is not None
         if found is None or found.matrix != empty.coordinates or found.index != 0 or not is_size:
-            return "the empty rows are those of other rows than the lookup's"
+            return "the empty rows belong to other rows than the lookup's"
         return None
 
     def rewrite(self, graph: Graph, node: NodeProto, lookup: NodeProto, **_: object) -> None:

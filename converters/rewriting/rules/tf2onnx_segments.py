@@ -87,7 +87,7 @@ class PaddedSegments(Rule[Graph]):
         """Each row must be in the matrix once, and what fills the rest must not change the result."""
         found = _placed(graph, places)
         if found is None:
-            return "the rows are not put into the matrix by their number among those of their segment"
+            return "the rows are not put into the matrix by their number in their segment"
         if not _is_largest_count(graph, longest, found.unique):
             return "the matrix is not as wide as the longest segment"
         if axes_of(graph, node) != [1] or attribute(node, "keepdims", 1) != 0:

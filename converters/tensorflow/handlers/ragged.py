@@ -73,7 +73,7 @@ def _of_kinds(kinds: list[str], tensors: list[Tensor], values: Tensor, emit: Emi
             partitions.append(of_rowids(tensor, rows, emit))
             rows = emit.shape_of(tensor)
         else:
-            raise Unsupported(f"rows are given as {', '.join(kinds)}; ROW_SPLITS and VALUE_ROWIDS are converted")
+            raise Unsupported(f"row partitions of type {', '.join(kinds)}; supported are ROW_SPLITS and VALUE_ROWIDS")
     return partitions
 
 

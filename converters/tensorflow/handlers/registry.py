@@ -67,7 +67,7 @@ _OTHERS_ARE_CONVERTED = "tf.strings.to_hash_bucket_fast and _strong (Keras: Hash
 
 _NOT_PARSED = (
     "of serialized messages, only tf.Example and tf.SequenceExample are parsed in ONNX; convert a signature whose "
-    "inputs are the features, or of a frozen graph the part behind the parser, by the inputs that are given"
+    "inputs are the features: pass them, or for a frozen graph the tensors after the parser, as inputs"
 )
 _TOKENIZER = (
     "tensorflow_text's kernels are not converted; convert the graph from the tensors of ids on, by the inputs that are "

@@ -12,7 +12,7 @@ from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import Rows, rows_of_dense, rows_of_ragged, rows_of_sparse
 
 _COUNTED = ("int32", "int64", "float", "double")
-_TYPED = "the element types are those of the counts"
+_TYPED = "the element types are the counts' types"
 _DIFFERS = "negative values are not counted; TensorFlow raises"
 
 

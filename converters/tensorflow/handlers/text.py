@@ -37,7 +37,7 @@ def string_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         values, splits = _split(node["input"], _text(b"", emit), emit.constant(-1), emit, at="BYTES")
         return _sparse(values, splits, emit)
     if not delimiters.isascii():
-        raise Unsupported(f"the delimiter {delimiters!r} has bytes that are not ASCII, of which each is a delimiter")
+        raise Unsupported(f"the delimiter {delimiters!r} has bytes that are not ASCII; each of them is a delimiter")
     words, first = node["input"], delimiters[:1]
     if len(set(delimiters)) > 1:
         words = _replaced(words, [(byte, byte) for byte in delimiters], [first], "character", emit)

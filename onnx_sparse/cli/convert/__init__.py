@@ -1,11 +1,12 @@
 """Convert a model into an ONNX file with our operators, in canonical form: it runs on every backend.
 
-The source is a TensorFlow SavedModel, GraphDef, checkpoint or Keras model, a program that torch.export has
-saved, an Ascend ATB or GE graph, an OpenVINO IR (the .xml, with its .bin beside it), or an ONNX
-file, which is brought to canonical form; with --fuse, what tf2onnx and torch's exporters have
-written in it for our operators becomes these operators, with the same answers. The output file is
-written only when everything has succeeded, including verification; otherwise nothing is written,
-and an existing file stays as it was.
+The source is a TensorFlow SavedModel, GraphDef, checkpoint or Keras model, a program saved by
+torch.export, an Ascend ATB or GE graph, an OpenVINO IR (the .xml next to its .bin), or an ONNX
+file, which is brought to canonical form. With --fuse, patterns in an ONNX file of tf2onnx or of
+torch's exporters become our operators, with the same answers.
+
+The output file is written only if everything succeeds, including verification. Otherwise nothing
+is written, and an existing file is not changed.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--inputs",
         type=_names,
         metavar="A:0,B:0",
-        help="the inputs, in this order; in a GraphDef any tensors. Where the model does not say a shape, it may "
-        "follow: A:0[-1,3]",
+        help="the inputs, in this order; in a GraphDef any tensors. A shape that the model does not have may follow: "
+        "A:0[-1,3]",
     )
     parser.add_argument("--outputs", type=_names, metavar="C:0", help="the graph's outputs, for a GraphDef")
     lookup_tables.add_arguments(parser)
@@ -91,27 +92,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fuse",
         action="store_true",
-        help="in an ONNX file of tf2onnx or torch, replace the standard nodes that are one of our operators",
+        help="replace patterns of standard nodes in an ONNX file of tf2onnx or torch by our operators",
     )
     parser.add_argument(
         "--repair-scatter",
         action="append",
         default=[],
         metavar="REDUCTION|NODE=REDUCTION",
-        help="with --fuse: what scatters become that keep only the last of rows with equal ids where their source adds "
-        "or averages them: add, mean, mul, max or min; without it they stay, and a note names each",
+        help="with --fuse: repair scatters that keep only the last of rows with equal ids, although their source adds "
+        "or averages the rows. The reduction is add, mean, mul, max or min. Without this option, a note names each",
     )
     parser.add_argument(
         "--check-ids",
         action="store_true",
-        help="let all lookups refuse negative ids, which ONNX counts from the end; those that TensorFlow or torch let "
-        "refuse them do so anyway",
+        help="let all lookups refuse negative ids, which ONNX counts from the end. By default, lookups refuse them if "
+        "TensorFlow or torch does",
     )
     parser.add_argument(
         "--features",
         choices=("ragged",),
-        help="give each sparse feature one vector of values and one of row splits, where the positions of values in "
-        "their rows are not used; elsewhere a note says what uses them",
+        help="turn sparse features into values and row splits. If the model uses the positions of values in their "
+        "rows, a feature stays sparse, and a note names the node",
     )
     ascend_options.add_arguments(parser)
     explanation.add_arguments(parser)
@@ -119,12 +120,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument(
         "--portable",
         action="store_true",
-        help="add a body of standard ONNX for each of our operators: for runtimes that read functions, as ONNX "
-        "Runtime does; our kernels are used where they are registered",
+        help="add a body of standard ONNX for each of our operators, for runtimes that read functions, such as ONNX "
+        "Runtime; registered kernels replace the bodies",
     )
-    form.add_argument(
-        "--lower", action="store_true", help="standard ONNX only: our operators are replaced by their bodies"
-    )
+    form.add_argument("--lower", action="store_true", help="standard ONNX only: replace our operators by their bodies")
     parser.add_argument(
         "--opset",
         type=int,
@@ -144,18 +143,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tables",
         choices=("float16", "bfloat16", "int8", "int4"),
-        help="make the float32 tables of lookups smaller; with --verify, which compares the model before, the distance "
-        "that this makes is shown",
+        help="make the float32 tables of lookups smaller. --verify compares the model with float32 tables, then "
+        "reports the difference that smaller tables make",
     )
     parser.add_argument(
-        "--verify", action="store_true", help="run both models on generated inputs; write only when they agree"
+        "--verify", action="store_true", help="run both models on generated inputs; write only if they agree"
     )
     parser.add_argument(
         "--verify-with",
         action="append",
         default=[],
         metavar="FILE.npz|FILE.json|NAME=FILE|NAME=JSON",
-        help="verify on these inputs, given as for `run`",
+        help="verify on these inputs, in the forms that `run` takes",
     )
     parser.add_argument(
         "--report",
@@ -167,7 +166,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--write-inputs",
         type=Path,
         metavar="FILE.json|FILE.npz",
-        help="write inputs made for this model, to be edited and given to --verify-with or to `run`",
+        help="write generated inputs for this model, to edit and to pass to --verify-with or `run`",
     )
 
 

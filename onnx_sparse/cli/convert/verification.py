@@ -45,7 +45,7 @@ def failure(records: Sequence[Any], *, given: bool) -> str | None:
     if record := failed.get("not compared"):
         return f"nothing was compared, and nothing is written{way_out}: {record.output}: {record.note}"
     if record := failed.get("random"):
-        return f"nothing is written; leave verification out: {record.output}: {record.note}"
+        return f"nothing is written; convert without verification: {record.output}: {record.note}"
     return None
 
 

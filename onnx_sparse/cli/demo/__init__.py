@@ -1,6 +1,7 @@
-"""See it work: a TensorFlow model with sparse operators becomes ONNX, runs in ONNX Runtime, and
-gives the same answer. The conversion needs no TensorFlow. Where it is not installed, the model
-that is converted comes with this package, with the answers that TensorFlow gave to it.
+"""Convert a TensorFlow model with sparse operators to ONNX, run it in ONNX Runtime, and compare the answers.
+
+The conversion needs no TensorFlow. If TensorFlow is not installed, the demo uses a model and recorded answers of
+TensorFlow from this package.
 """
 
 from __future__ import annotations

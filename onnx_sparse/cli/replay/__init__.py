@@ -2,9 +2,9 @@
 
 DUMP_DIR is a folder that `msit llm dump` or msprobe wrote: graphs in layer/ or info/layer/, tensors in tensors/ or
 data/. Every layer, round and device in it is replayed. Each operation runs in ONNX Runtime on the tensors that the NPU
-gave it, so one that is wrong is named by itself, and its error does not spread. The worst tensors are listed first.
-Operations that cannot be run (plugins, communication between devices) are named, and their results are taken from the
-dump. With --chain, results are passed on instead: that shows how an error grows.
+passed to it, so the error of one operation does not spread to others. The worst tensors are listed first. Operations
+that cannot run (plugins, communication between devices) are listed, and their results are taken from the dump. With
+--chain, each operation reads the results computed here: that shows how an error grows.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def _show(replays: list[Replay], document: dict[str, Any]) -> None:
     for note in document["notes"]:
         output.write_line(f"note: {output.printable(note)}")
     for left in document["left_out"]:
-        output.write_line(f"left out: {output.printable(left)}")
+        output.write_line(f"skipped: {output.printable(left)}")
 
 
 def _show_summary(replays: list[Replay]) -> None:

@@ -1,12 +1,12 @@
-"""Run a model on files of rows: each becomes a Parquet file of scores in the folder OUT, or is the file OUT.parquet.
+"""Run a model on files of rows: each becomes a Parquet file of scores in the folder OUT, or the file OUT.parquet.
 
 The rows are in Parquet (.parquet), Arrow (.arrow, .feather), CSV (.csv, .tsv, with lists as JSON: [5, 7]),
-JSON lines (.jsonl, .ndjson) or TFRecord (.tfrecord) files, with a column for each feature of the model
-(inspect shows them). Folders are searched as readers of Parquet do: names that begin with "." or "_" are passed
-over, and the folder day=1 gives its rows a column day. Rows and scores may also be in a store: s3://bucket/key,
-gs://bucket/key, hdfs://host/path. A file of scores is there when it is whole, and not before.
+JSON lines (.jsonl, .ndjson) or TFRecord (.tfrecord) files, with a column for each feature of the model (see
+inspect). Folders are searched like Parquet data sets: names that begin with "." or "_" are skipped, and the
+folder day=1 adds a column day to its rows. Rows and scores may also be in a store: s3://bucket/key,
+gs://bucket/key, hdfs://host/path. Files of scores are written atomically.
 
-Exit status 3: more rows could not be scored than --max-bad-rows says.
+Exit status 3: more than --max-bad-rows rows could not be scored.
 """
 
 from __future__ import annotations
@@ -77,16 +77,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="COLUMN=TYPE",
-        help="the type of a kept column of CSV, JSON lines or folders, as int64; else CSV and folders keep their text",
+        help="the type of a kept column of CSV, JSON lines or folders, such as int64; CSV and folders default to text",
     )
-    parser.add_argument("--csv-delimiter", default=",", metavar="C", help="what separates the cells of CSV")
+    parser.add_argument("--csv-delimiter", default=",", metavar="C", help="the separator of cells in CSV")
     parser.add_argument("--outputs", action="append", metavar="NAME", help="an output; all when omitted; repeatable")
     parser.add_argument(
         "--partition-by",
         action="append",
         default=[],
         metavar="COLUMN",
-        help="write OUT/COLUMN=value/..., a folder for each value of a column that is kept; repeatable",
+        help="write OUT/COLUMN=value/..., a folder for each value of a kept column; repeatable",
     )
     parser.add_argument(
         "--engine", choices=("local", "ray", "spark"), default="local", help="what runs the workers (default: local)"
@@ -100,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("refuse", "alone", "batch"),
         default="refuse",
         help="for a model whose answers change with the other rows of a batch. alone: run it on each row by itself; "
-        "batch: on batches as they come (default: refuse)",
+        "batch: run it on the batches of the files (default: refuse)",
     )
     parser.add_argument(
         "--on-bad-row",
@@ -112,10 +112,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-bad-rows",
         type=_limit,
         metavar="N|P%",
-        help="skip bad rows, and exit with 3 if there are more than so many, or than so many of a hundred",
+        help="skip bad rows, and exit with status 3 if there are more than N of them, or more than P percent",
     )
     exists = parser.add_mutually_exclusive_group()
-    exists.add_argument("--resume", action="store_true", help="leave files of scores that were made from the same")
+    exists.add_argument("--resume", action="store_true", help="keep files of scores that are up to date")
     exists.add_argument("--overwrite", action="store_true", help="replace files of scores")
     parser.add_argument("--backend", choices=("auto", "native", "python"), default="auto", help="which kernels run")
     loud = parser.add_mutually_exclusive_group()
@@ -148,7 +148,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Score the files."""
     if arguments.max_bad_rows is not None:
         arguments.on_bad_row = "skip"
-    return watched(lambda doing: _score(arguments, doing), stays="what is whole stays, --resume goes on from there")
+    return watched(lambda doing: _score(arguments, doing), stays="complete files are kept; --resume continues")
 
 
 def _score(arguments: argparse.Namespace, doing: Tell) -> int:

@@ -22,7 +22,7 @@ from onnx_sparse.cli.termination import TerminatedError, interrupts_blocked, ter
 INTERVAL = 0.2
 #: How many files wait for each worker: with all of them, each look at those that are done would take longer.
 AHEAD = 4
-WORKER_ENDED = "a worker was ended (is there enough memory?); what is whole stays, --resume goes on from there"
+WORKER_ENDED = "a worker was ended (is there enough memory?); complete files are kept; --resume continues"
 
 #: What became of a file: one that cannot be read does not end the others.
 Outcome = Done | UnreadableError

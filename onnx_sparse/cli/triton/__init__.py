@@ -1,9 +1,9 @@
 """Write a model repository for NVIDIA Triton: the model with its data, our native library if it needs it, and the
 configuration.
 
-Triton joins the rows of requests that wait: of dense features and of ragged ones, whose row splits become lengths of
-rows, which Triton makes itself. So a client sends the values of a row only. Models with other features are served one
-request at a time; the command says why.
+Triton joins the rows of dense and ragged features of waiting requests. A client sends the values of a row only; Triton
+computes the lengths of rows, and the written model the row splits. Models with other features are served one request at
+a time, and the command gives the reason.
 """
 
 from __future__ import annotations
@@ -116,9 +116,7 @@ def _check_folder(folder: Path, source: Path) -> None:
     config = folder / _CONFIG
     is_ours = config.is_file() and config.read_bytes().startswith(MARK.encode())
     if folder.is_dir() and not is_ours and any(not entry.name.startswith(".") for entry in folder.iterdir()):
-        raise output.CommandError(
-            f"cannot write {folder}: this command has not written what is there; remove it, or give another --name"
-        )
+        raise output.CommandError(f"cannot write {folder}: it has other files; remove them, or choose another --name")
 
 
 def _features(model: ModelProto, source: Path) -> Features:

@@ -8,7 +8,7 @@ from typing import Any
 
 from onnx_sparse.cli.output import CommandError, printable
 
-#: The first line of a configuration, by which one of our own is recognised.
+#: The first line of a configuration, by which one of our own is recognized.
 MARK = "# Written by onnx-sparse triton."
 
 #: Triton's data types by the names of ONNX Runtime's; it has no others.

@@ -38,7 +38,7 @@ inline float to_float(Float16 half) {
   const uint32_t sign = static_cast<uint32_t>(half.bits & 0x8000u) << 16;
   const uint32_t magnitude = half.bits & 0x7fffu;
   if (magnitude >= 0x7c00u) return bits_as<float>(sign | 0x7f800000u | (magnitude << 13));  // infinity and NaN
-  // The exponents' biases differ by 112; the product is exact, and normalises subnormal numbers.
+  // The exponents' biases differ by 112; the product is exact, and normalizes subnormal numbers.
   const float scaled = bits_as<float>(magnitude << 13) * bits_as<float>(uint32_t{(127 + 112) << 23});
   return bits_as<float>(sign | bits_as<uint32_t>(scaled));
 #endif

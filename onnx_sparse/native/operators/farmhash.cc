@@ -1,4 +1,4 @@
-// Written after the definition of farmhashna::Hash64, which Fingerprint64 is, in Google's FarmHash (MIT licence,
+// Written after the definition of farmhashna::Hash64, which Fingerprint64 is, in Google's FarmHash (MIT license,
 // https://github.com/google/farmhash). The length of a string alone decides which of four mixtures it takes. Arithmetic
 // is on unsigned 64-bit integers, and words are little-endian on every machine.
 

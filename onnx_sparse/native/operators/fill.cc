@@ -14,13 +14,13 @@ size_t log2_of(size_t element_size) {
   return element_size == 1 ? 0 : element_size == 2 ? 1 : element_size == 4 ? 2 : 3;
 }
 
-// One dimension of x, and the distance in the mask between neighbours along it: 0 where the mask is broadcast.
+// One dimension of x, and the distance in the mask between neighbors along it: 0 where the mask is broadcast.
 struct Dimension {
   int64_t size;
   int64_t mask_stride;
 };
 
-// The dimensions of x, with neighbouring dimensions merged wherever the mask allows it.
+// The dimensions of x, with neighboring dimensions merged wherever the mask allows it.
 std::vector<Dimension> merged_dimensions(const Tensor& x, const Tensor& mask) {
   std::vector<Dimension> merged;
   int64_t stride = 1;

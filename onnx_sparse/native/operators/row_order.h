@@ -1,5 +1,5 @@
 // The entries of a sparse tensor in the order of their rows. Each becomes a word of 64 bits; the words are put into
-// buckets of neighbouring rows, each of which fits into the caches, and is sorted by itself.
+// buckets of neighboring rows, each of which fits into the caches, and is sorted by itself.
 
 #pragma once
 

@@ -138,7 +138,7 @@ std::vector<int64_t> inferred_shape(const std::vector<int64_t>& before, std::vec
     }
     return requested;
   }
-  if (product == 0) throw InvalidArgument{requested_text() + " has a -1 beside a zero, so the -1 cannot be inferred"};
+  if (product == 0) throw InvalidArgument{requested_text() + " has a -1 next to a zero, so the -1 cannot be inferred"};
   if (total % product != 0) {
     throw InvalidArgument{requested_text() + " does not divide the " + std::to_string(total) + " elements of " +
                           before_text()};
@@ -147,7 +147,7 @@ std::vector<int64_t> inferred_shape(const std::vector<int64_t>& before, std::vec
   return requested;
 }
 
-// How far apart neighbours along each dimension are in row-major order.
+// How far apart neighbors along each dimension are in row-major order.
 std::vector<int64_t> strides_of(const std::vector<int64_t>& shape) {
   std::vector<int64_t> strides(shape.size(), 1);
   for (size_t axis = shape.size(); axis > 1; --axis) strides[axis - 2] = strides[axis - 1] * shape[axis - 1];

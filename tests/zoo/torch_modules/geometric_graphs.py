@@ -231,11 +231,11 @@ def _schnet() -> Any:
 module("pyg/model SchNet", _schnet, _ATOMS, PLACES, GRAPHS, environment=ENVIRONMENT)
 
 
-def _neighbours(count: int) -> Any:
+def _neighbors(count: int) -> Any:
     import torch
 
     def call(_: Any, places: Any) -> Any:
-        """The graph of the nearest neighbours, without torch-cluster."""
+        """The graph of the nearest neighbors, without torch-cluster."""
         distances = torch.cdist(places, places)
         nearest = distances.topk(count + 1, largest=False).indices[:, 1:]
         targets = torch.arange(places.shape[0]).view(-1, 1).expand_as(nearest)
@@ -244,7 +244,7 @@ def _neighbours(count: int) -> Any:
     return calling(torch.nn.Identity(), call)
 
 
-module("pyg/nearest neighbours", lambda: _neighbours(3), PLACES, environment=ENVIRONMENT, nodes=4)
+module("pyg/nearest neighbors", lambda: _neighbors(3), PLACES, environment=ENVIRONMENT, nodes=4)
 module(
     "pyg/InnerProductDecoder",
     lambda: calling(_in_torch_geometric(lambda nn: nn.InnerProductDecoder()), lambda part, x, edges: part(x, edges)),

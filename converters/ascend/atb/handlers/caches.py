@@ -148,7 +148,7 @@ def _loaded(
 ) -> Tensor:
     """The rows of a cache [blocks, block size, ...] in the target's; rows behind the last sequence stay as they are."""
     if cache.rank < 3 or target.rank < 2 or math.prod(cache.dims[2:]) != math.prod(target.dims[1:]):
-        refuse("ERROR_INVALID_TENSOR_DIM", f"the rows of the cache {cache} are not those of {target}")
+        refuse("ERROR_INVALID_TENSOR_DIM", f"the rows of the cache {cache} do not fit {target}")
     check_types(out=(target, [cache.dtype]))
     (count, most), (blocks, block), rows = size, cache.dims[:2], target.dims[0]
     tokens = packed(emit, lengths, rows)

@@ -15,23 +15,23 @@ def exchange(node: Node, emit: Emitter) -> Results:
     """AllReduce and similar, of one rank: x."""
     _check_alone(node)
     if node.params.integer("quantType", 0) > 0:
-        raise Unsupported("quantType: quantised communication is not supported")
+        raise Unsupported("quantType: quantized communication is not supported")
     (x,) = node.take(1)
     if node.op_type.startswith("AllGather"):  # a new first axis for the ranks
         return (emit.reshape(x, [1, *x.dims]),)
     return (x,)
 
 
-@handles("LinearParallel", to="MatMul, Add", weights=(1,), sums=True, lacks=f"{_RANKS}; quantised")
+@handles("LinearParallel", to="MatMul, Add", weights=(1,), sums=True, lacks=f"{_RANKS}; quantized")
 def linear_parallel(node: Node, emit: Emitter) -> Results:
     """LinearParallelOperation of one rank: x @ weight, and a residual."""
     _check_alone(node)
     if node.params.integer("quantType", -1) not in (-1, 0):
-        raise Unsupported("quantType: quantised LinearParallel is not supported")
+        raise Unsupported("quantType: quantized LinearParallel is not supported")
     return (linear_of_one_rank(node, emit),)
 
 
 def _check_alone(node: Node) -> None:
     ranks = node.params.integer("rankSize", 0)
     if ranks != 1:
-        raise Unsupported(f"it exchanges tensors between {ranks} ranks, of which a dump has one")
+        raise Unsupported(f"it exchanges tensors between {ranks} ranks, and a dump has one")

@@ -154,8 +154,8 @@ def _quant_per_channel(node: Node, emit: Emitter) -> Results:
 def _dequant_per_channel(node: Node, emit: Emitter) -> Results:
     """Clip((y - offset) * scale) to float16."""
     y, scale, *offset = (emit.cast(tensor, TensorProto.FLOAT) for tensor in node.take(2, 3))
-    centred = emit.op("Sub", y, offset[0]) if offset and 0 not in (offset[0].shape or ()) else y
-    product = emit.op("Mul", centred, scale)
+    centered = emit.op("Sub", y, offset[0]) if offset and 0 not in (offset[0].shape or ()) else y
+    product = emit.op("Mul", centered, scale)
     return (emit.cast(_clip(emit, product, -_FLOAT16_MAX, _FLOAT16_MAX), TensorProto.FLOAT16),)
 
 

@@ -11,7 +11,7 @@ from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, c
 from onnx_sparse.converters.ascend.compositions import swapped
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import Emitter
-from onnx_sparse.converters.ascend.quantization import dequantisation_scale, integer_matmul
+from onnx_sparse.converters.ascend.quantization import dequantization_scale, integer_matmul
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import FLOATS, DType
@@ -32,7 +32,7 @@ _FRACTAL, _FRACTAL_INT8 = 16, 32
     to="Transpose, MatMul, Add, Mul",
     weights=(1, 2),
     sums=True,
-    notes="quantised: int8 weights with outDataType float16 or bfloat16; weights of format FRACTAL_NZ, too",
+    notes="quantized: int8 weights with outDataType float16 or bfloat16; weights of format FRACTAL_NZ, too",
 )
 def linear(node: Node, emit: Emitter) -> Results:
     """LinearOperation: op(x) @ op(weight) + bias, of floats, or of int8 with scales."""
@@ -51,7 +51,7 @@ def linear(node: Node, emit: Emitter) -> Results:
         return (y if accumulates else emit.cast(y, x.dtype),)
     if number not in _QUANTISED_RESULTS:
         raise Unsupported(f"outDataType {number} is neither float16 nor bfloat16")
-    return (emit.cast(_quantised(node, emit, has_bias=has_bias), ACL[number]),)
+    return (emit.cast(_quantized(node, emit, has_bias=has_bias), ACL[number]),)
 
 
 def linear_of_one_rank(node: Node, emit: Emitter) -> Tensor:
@@ -66,7 +66,7 @@ def linear_of_one_rank(node: Node, emit: Emitter) -> Tensor:
     return emit.cast(y, x.dtype)
 
 
-def _quantised(node: Node, emit: Emitter, *, has_bias: bool) -> Tensor:
+def _quantized(node: Node, emit: Emitter, *, has_bias: bool) -> Tensor:
     """(x @ weight + bias in int32) * deqScale * perTokenScale."""
     per_token = node.params.enum("quantMode", _QUANT_MODES, 0) == _QUANT_MODES["PER_TOKEN"]
     x, weight, *rest = node.take(3 + has_bias + per_token)
@@ -79,7 +79,7 @@ def _quantised(node: Node, emit: Emitter, *, has_bias: bool) -> Tensor:
         total = emit.op("Add", total, _by_batch(emit, x, weight, bias, total))
     stored = rest.pop(0)
     check_types(deqScale=(stored, _scale_types(node, per_token=per_token)))
-    scale = dequantisation_scale(emit, stored)
+    scale = dequantization_scale(emit, stored)
     if not per_token:  # in PER_TOKEN one row of scales is for all batches
         scale = _by_batch(emit, x, weight, scale, total)
     y = emit.op("Mul", emit.cast(total, TensorProto.FLOAT), scale)

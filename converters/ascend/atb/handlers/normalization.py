@@ -24,35 +24,35 @@ _PRECISIONS = {"HIGH_PRECISION_MODE": 0, "HIGH_PERFORMANCE_MODE": 1}
 
 
 @handles(
-    "RmsNorm", to="Mul, ReduceMean, Sqrt, Div, Round, Clip", weights=(1,), lacks="quantised to other types than int8"
+    "RmsNorm", to="Mul, ReduceMean, Sqrt, Div, Round, Clip", weights=(1,), lacks="quantized to other types than int8"
 )
 def rms_norm(node: Node, emit: Emitter) -> Results:
     """RmsNormOperation: x * gamma / sqrt(mean(x^2) + epsilon); PRENORM and POSTNORM add a residual first."""
     kind, params = _kind(node, _RMS_TYPES)
-    quantised = _is_quantised(params)
+    quantized = _is_quantized(params)
     if kind == _NORM:
-        return _rms_norm_alone(node, emit, params, quantised=quantised)
-    has_bias = params.flag("hasBias", False) and not quantised
+        return _rms_norm_alone(node, emit, params, quantized=quantized)
+    has_bias = params.flag("hasBias", False) and not quantized
     rest = 3 if kind == _PRENORM else 2  # beta, scale and offset; POSTNORM has no beta
-    x, residual, *others = node.take(3 + (rest if quantised else has_bias))
+    x, residual, *others = node.take(3 + (rest if quantized else has_bias))
     total = _summed(emit, x, [residual, *others[:has_bias]])
-    gamma, *quantisation = others[has_bias:]
+    gamma, *quantization = others[has_bias:]
     y = _rms(emit, total, gamma, params)
-    if quantised:
-        beta, (scale, offset) = (quantisation[0] if kind == _PRENORM else None), quantisation[-2:]
+    if quantized:
+        beta, (scale, offset) = (quantization[0] if kind == _PRENORM else None), quantization[-2:]
         result = _int8(emit, _plus(emit, y, beta), scale, offset)
     else:
         result = emit.cast(y, x.dtype)
     if kind == _PRENORM:
         return (result, emit.cast(total, x.dtype))
-    return (result, emit.cast(y, x.dtype)) if quantised else (result,)
+    return (result, emit.cast(y, x.dtype)) if quantized else (result,)
 
 
-def _rms_norm_alone(node: Node, emit: Emitter, params: Parameters, *, quantised: bool) -> Results:
+def _rms_norm_alone(node: Node, emit: Emitter, params: Parameters, *, quantized: bool) -> Results:
     dynamic = params.enum("dynamicQuantType", _DYNAMIC, 0)
-    x, gamma, *rest = node.take(2 + (1 if dynamic else 3) * quantised)
+    x, gamma, *rest = node.take(2 + (1 if dynamic else 3) * quantized)
     is_gemma = params.enum("modelType", _MODELS, 0) == _MODELS["GEMMA_MODEL"]
-    if not quantised and params.flag("rstd", False):
+    if not quantized and params.flag("rstd", False):
         scale = emit.cast(gamma, TensorProto.FLOAT)
         y, rstd = rms_normalized(
             emit, emit.cast(x, TensorProto.FLOAT), scale, params.number("epsilon", 1e-5), gamma.rank
@@ -62,14 +62,14 @@ def _rms_norm_alone(node: Node, emit: Emitter, params: Parameters, *, quantised:
         y = _rms_in_float16(emit, x, gamma, params)
     else:
         y = _rms(emit, emit.cast(x, TensorProto.FLOAT), gamma, params, is_gemma=is_gemma)
-    if not quantised:
+    if not quantized:
         return (emit.cast(y, x.dtype),)
     shifted = _plus(emit, y, rest[0])
     return _dynamic(emit, shifted, dynamic) if dynamic else (_int8(emit, shifted, rest[1], rest[2]),)
 
 
 def _rms(emit: Emitter, x: Tensor, gamma: Tensor, params: Parameters, *, is_gemma: bool = False) -> Tensor:
-    """The float32 x normalised over the axes that gamma has, and scaled; leading axes of size 1 do not count."""
+    """The float32 x normalized over the axes that gamma has, and scaled; leading axes of size 1 do not count."""
     dims = list(gamma.dims)
     while len(dims) > 1 and dims[0] == 1:
         del dims[0]
@@ -80,7 +80,7 @@ def _rms(emit: Emitter, x: Tensor, gamma: Tensor, params: Parameters, *, is_gemm
 
 
 def _rms_in_float16(emit: Emitter, x: Tensor, gamma: Tensor, params: Parameters) -> Tensor:
-    """HIGH_PERFORMANCE_MODE: x is normalised to float16, in which it is then scaled."""
+    """HIGH_PERFORMANCE_MODE: x is normalized to float16, in which it is then scaled."""
     wide = emit.cast(x, TensorProto.FLOAT)
     one = emit.constant(1.0, TensorProto.FLOAT)
     plain = rms_normalized(emit, wide, one, params.number("epsilon", 1e-5), 1)[0]
@@ -88,13 +88,13 @@ def _rms_in_float16(emit: Emitter, x: Tensor, gamma: Tensor, params: Parameters)
     return emit.op("Mul", narrow, emit.reshape(emit.cast(gamma, TensorProto.FLOAT), [x.dims[-1]]))
 
 
-@handles("LayerNorm", to="LayerNormalization, Round, Clip", weights=(1, 2), lacks="quantised PRENORM")
+@handles("LayerNorm", to="LayerNormalization, Round, Clip", weights=(1, 2), lacks="quantized PRENORM")
 def layer_norm(node: Node, emit: Emitter) -> Results:
     """LayerNormOperation; PRENORM and POSTNORM add zoomScaleValue * residual first."""
     kind, params = _kind(node, _LAYER_TYPES)
     epsilon = params.number("epsilon", 1e-5)
-    if _is_quantised(params):
-        return _layer_norm_quantised(node, emit, kind, params)
+    if _is_quantized(params):
+        return _layer_norm_quantized(node, emit, kind, params)
     if kind == _NORM:
         x, gamma, beta = node.take(3)
         axis = x.axis(params.integer("beginNormAxis", 0))
@@ -108,10 +108,10 @@ def layer_norm(node: Node, emit: Emitter) -> Results:
     return (result, emit.cast(total, x.dtype)) if kind == _PRENORM else (result,)
 
 
-def _layer_norm_quantised(node: Node, emit: Emitter, kind: int, params: Parameters) -> Results:
+def _layer_norm_quantized(node: Node, emit: Emitter, kind: int, params: Parameters) -> Results:
     """round(float16(layer norm) * scale + offset). The graph does not say dynamicQuantType, but has its results."""
     if kind == _PRENORM:
-        raise Unsupported("quantised PRENORM has no definition that is known")
+        raise Unsupported("quantized PRENORM has no definition that is known")
     dynamic = params.enum("dynamicQuantType", _DYNAMIC, 0 if kind == _POSTNORM else max(node.results - 1, 0))
     x, *rest = node.take(3 + (kind == _POSTNORM) + (0 if dynamic else 2))
     total = _summed(emit, x, [rest.pop(0)] if kind == _POSTNORM else [])
@@ -121,8 +121,8 @@ def _layer_norm_quantised(node: Node, emit: Emitter, kind: int, params: Paramete
     if dynamic:
         return _dynamic(emit, narrow, dynamic)
     scale, offset = (emit.cast(tensor, TensorProto.FLOAT) for tensor in rest[2:])
-    quantised = rounded_int8(emit, emit.op("Add", emit.op("Mul", narrow, scale), offset))
-    return (quantised,) if kind == _NORM else (half, quantised)
+    quantized = rounded_int8(emit, emit.op("Add", emit.op("Mul", narrow, scale), offset))
+    return (quantized,) if kind == _NORM else (half, quantized)
 
 
 @handles("CohereLayerNorm", to="ReduceMean, Sub, Mul, Div", weights=(1,))
@@ -131,16 +131,16 @@ def cohere_layer_norm(node: Node, emit: Emitter) -> Results:
     x, gamma = node.take(2)
     wide, scale = (emit.cast(tensor, TensorProto.FLOAT) for tensor in (x, gamma))
     last = [x.rank - 1]
-    centred = emit.op("Sub", wide, emit.reduce("ReduceMean", wide, last, keepdims=True))
-    variance = emit.reduce("ReduceMean", emit.op("Mul", centred, centred), last, keepdims=True)
+    centered = emit.op("Sub", wide, emit.reduce("ReduceMean", wide, last, keepdims=True))
+    variance = emit.reduce("ReduceMean", emit.op("Mul", centered, centered), last, keepdims=True)
     epsilon = emit.like(node.params.number("epsilon", 1e-5), wide)
     deviation = emit.op("Sqrt", emit.op("Add", variance, epsilon))
-    return (emit.cast(emit.op("Div", emit.op("Mul", scale, centred), deviation), x.dtype),)
+    return (emit.cast(emit.op("Div", emit.op("Mul", scale, centered), deviation), x.dtype),)
 
 
 @handles("GatherPreRmsNorm", to="Gather, Add, Mul, ReduceMean, Sqrt, Div")
 def gather_pre_rms_norm(node: Node, emit: Emitter) -> Results:
-    """GatherPreRmsNormOperation: x plus gathered rows of the residual, normalised, in float32; and the sum."""
+    """GatherPreRmsNormOperation: x plus gathered rows of the residual, normalized, in float32; and the sum."""
     x, residual, indices, gamma = node.take(4)
     rows = emit.op("Gather", residual, indices, shape=(*indices.dims, *residual.dims[1:]), axis=0)
     total = _summed(emit, x, [rows])
@@ -154,10 +154,10 @@ def _kind(node: Node, types: dict[str, int]) -> tuple[int, Parameters]:
     return kind, node.params.group(_GROUPS[kind])
 
 
-def _is_quantised(params: Parameters) -> bool:
+def _is_quantized(params: Parameters) -> bool:
     number = params.enum("quantType", _QUANTS, 0)
     if number not in (0, _INT8):
-        raise Unsupported(f"quantType {number} has no definition that is known; only int8 is quantised")
+        raise Unsupported(f"quantType {number} has no definition that is known; only int8 is quantized")
     return number == _INT8
 
 

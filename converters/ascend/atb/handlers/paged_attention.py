@@ -50,7 +50,7 @@ class _Paged:
     query_lengths: Tensor | None
     log_lengths: Tensor | None
     only_running: bool
-    quantisation: list[Tensor]
+    quantization: list[Tensor]
     mask_kind: int = 0
     width: int = 0
 
@@ -138,9 +138,9 @@ def _inputs(node: Node) -> _Paged:
     if params.flag("batchRunStatusEnable", False) and rest:
         rest.pop(0)  # sequences that do not run have a length of 0
     query_lengths = rest.pop(0) if speculative and rest else None
-    quantised = params.enum("quantType", _QUANTS, 0)
+    quantized = params.enum("quantType", _QUANTS, 0)
     # A dump does not say scaleType: the logarithms of the lengths are a last input.
-    log_lengths = rest.pop() if not quantised and rest else None
+    log_lengths = rest.pop() if not quantized and rest else None
     if log_lengths is not None and (log_lengths.dtype not in FLOATS or log_lengths.dims != lengths.dims):
         refuse("ERROR_INVALID_IN_TENSOR_NUM", f"its last input {log_lengths} has no meaning that is known")
     running = params.flag("batchRunStatusEnable", False) and query_lengths is None
@@ -215,19 +215,19 @@ def _gathered(
     layout = _layout(given.k_cache, groups, size)
     keys = _blocks(emit, given.k_cache, tables, groups, layout)
     values = keys if given.v_cache is None else _blocks(emit, given.v_cache, tables, groups, layout)
-    quantised = node.params.enum("quantType", _QUANTS, 0)
-    if quantised:
-        if quantised != _QUANTS["DEQUANT_FUSION"]:
+    quantized = node.params.enum("quantType", _QUANTS, 0)
+    if quantized:
+        if quantized != _QUANTS["DEQUANT_FUSION"]:
             raise Unsupported("quantType: int8 queries are not supported")
         count = 2 + 2 * node.params.flag("hasQuantOffset", False)
-        if len(given.quantisation) != count:
+        if len(given.quantization) != count:
             refuse("ERROR_INVALID_IN_TENSOR_NUM", f"{count} tensors of scales and offsets expected")
-        pairs = [given.quantisation[: count // 2], given.quantisation[count // 2 :]]
-        keys, values = (_dequantised(emit, t, *pair) for t, pair in zip((keys, values), pairs, strict=True))
+        pairs = [given.quantization[: count // 2], given.quantization[count // 2 :]]
+        keys, values = (_dequantized(emit, t, *pair) for t, pair in zip((keys, values), pairs, strict=True))
     return keys, emit.slice(values, [0], [given.width], [3]) if given.width else values
 
 
-def _dequantised(emit: Emitter, rows: Tensor, scale: Tensor, offset: Tensor | None = None) -> Tensor:
+def _dequantized(emit: Emitter, rows: Tensor, scale: Tensor, offset: Tensor | None = None) -> Tensor:
     """(int8 + offset) * scale for each channel."""
     dims = list(rows.dims[2:])
     if offset is not None:

@@ -15,7 +15,7 @@ from onnx_sparse.converters.tensor import Tensor
 
 
 @handles(
-    "Rope", to="Reshape, Split, Neg, Concat, Mul, Add", notes="seqlen, which says how tokens are packed, is unused"
+    "Rope", to="Reshape, Split, Neg, Concat, Mul, Add", notes="seqlen, which describes the packing of tokens, is unused"
 )
 def rope(node: Node, emit: Emitter) -> Results:
     """RopeOperation of q and k: x * cos + rotated(x) * sin on each head."""
@@ -27,7 +27,7 @@ def rope(node: Node, emit: Emitter) -> Results:
 def _rotated(emit: Emitter, x: Tensor, cos: Tensor, sin: Tensor, coefficient: int) -> Tensor:
     """The head is split into coefficient / 2 groups; in each, the second half, negated, is moved before the first.
 
-    So a coefficient of 2 rotates halves of the head, 4 does so in each half, and the head size swaps neighbours.
+    So a coefficient of 2 rotates halves of the head, 4 does so in each half, and the head size swaps neighbors.
     """
     if cos.rank != 2 or cos.dims != sin.dims:
         raise Unsupported(f"cos and sin are {cos} and {sin}; [tokens, head size] expected")
@@ -72,7 +72,7 @@ def rope_q_concat(node: Node, emit: Emitter) -> Results:
 
 @handles("NormRopeReshape", to="Mul, ReduceMean, Sqrt, Concat, ScatterND")
 def norm_rope_reshape(node: Node, emit: Emitter) -> Results:
-    """NormRopeReshapeOperation: x normalised, and a key rotated, are written together into slots of a cache."""
+    """NormRopeReshapeOperation: x normalized, and a key rotated, are written together into slots of a cache."""
     x, gamma, key, cos, sin, slots, cache = node.take(7)
     wide, scale = (emit.cast(tensor, TensorProto.FLOAT) for tensor in (x, gamma))
     y, _ = rms_normalized(emit, wide, scale, node.params.number("epsilon", 1e-5))

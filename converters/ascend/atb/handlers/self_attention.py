@@ -54,8 +54,8 @@ _COEFFICIENT = -3e38
 _MASKED: dict[DType, float] = {TensorProto.FLOAT16: -10000.0}
 #: What is refused, and why, if a parameter is not 0.
 _UNSUPPORTED = {
-    "quantType": "quantised attention",
-    "batchRunStatusEnable": "a batch of which only a part runs",
+    "quantType": "quantized attention",
+    "batchRunStatusEnable": "a batch that runs only in part",
     "scaleType": "scaling by the logarithm of the length",
     "cacheType": "a sliding-window cache",
 }
@@ -64,7 +64,7 @@ _UNSUPPORTED = {
 @handles(
     "SelfAttention",
     to="MatMul, Softmax, CumSum, Gather, Where",
-    lacks="quantised attention, ALiBi masks compressed by slopes, PREFIX_ENCODER, BNSD, LOGN",
+    lacks="quantized attention, ALiBi masks compressed by slopes, PREFIX_ENCODER, BNSD, LOGN",
 )
 def self_attention(node: Node, emit: Emitter) -> Results:
     """SelfAttentionOperation: softmax(q k^T * scale + mask) @ v for each sequence and head."""

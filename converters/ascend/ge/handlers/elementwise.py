@@ -10,7 +10,7 @@ from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.fill import constant_of
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles, handles_each
-from onnx_sparse.converters.ascend.quantization import dequantisation_scale
+from onnx_sparse.converters.ascend.quantization import dequantization_scale
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import FLOATS, numpy_dtype
@@ -274,5 +274,5 @@ def bitcast(node: Node, emit: Emitter) -> Results:
     if any({dtype, x.dtype} <= kinds for kinds in _SAME_BITS):
         return (emit.cast(x, dtype),)
     if dtype == TensorProto.FLOAT and x.dtype in (TensorProto.INT32, TensorProto.UINT32):
-        return (dequantisation_scale(emit, emit.cast(x, TensorProto.INT64)),)
+        return (dequantization_scale(emit, emit.cast(x, TensorProto.INT64)),)
     raise Unsupported(f"the bits of {x} as another type: standard ONNX of this opset has no operator for it")

@@ -1,4 +1,4 @@
-"""GE's reductions, matrix products, Softmax and normalisations; half floats are computed in float32."""
+"""GE's reductions, matrix products, Softmax and normalizations; half floats are computed in float32."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def log_softmax(node: Node, emit: Emitter) -> Results:
 def batch_norm(node: Node, emit: Emitter) -> Results:
     """BatchNormV3(x, weight, bias, mean, var | epsilon, is_training): y, mean, var, mean and 1 / deviation."""
     if node.flag("is_training", True):
-        raise Unsupported("is_training is true: the statistics are those of the batch")
+        raise Unsupported("is_training is true: the statistics come from the batch")
     x, *rest = node.take(5)
     wide = [emit.cast(tensor, TensorProto.FLOAT) for tensor in (x, *rest)]
     epsilon = node.number("epsilon", 1e-5)
@@ -107,8 +107,8 @@ def layer_norm(node: Node, emit: Emitter) -> Results:
     y = emit.cast(layer_normalized(emit, wide, gamma, beta, axis, epsilon), x.dtype)
     axes = [*range(axis, x.rank)]
     mean = emit.reduce("ReduceMean", wide, axes, keepdims=True)
-    centred = emit.op("Sub", wide, mean)
-    variance = emit.reduce("ReduceMean", emit.op("Mul", centred, centred), axes, keepdims=True)
+    centered = emit.op("Sub", wide, mean)
+    variance = emit.reduce("ReduceMean", emit.op("Mul", centered, centered), axes, keepdims=True)
     deviation = emit.op("Sqrt", emit.op("Add", variance, emit.like(epsilon, variance)))
     return (y, emit.cast(mean, x.dtype), emit.cast(emit.op("Reciprocal", deviation), x.dtype))
 

@@ -279,7 +279,7 @@ def flatten(node: Node, emit: Emitter) -> Results:
         return (emit.reshape(x, [1]),)
     first, last = x.axis(node.integer("axis", 1)), x.axis(node.integer("end_axis", -1))
     if first > last:
-        raise Unsupported(f"axis {first} is behind end_axis {last}")
+        raise Unsupported(f"axis {first} is after end_axis {last}")
     dims = x.dims
     return (emit.reshape(x, [*dims[:first], math.prod(dims[first : last + 1]), *dims[last + 1 :]]),)
 

@@ -1,4 +1,4 @@
-"""GE's fused operators of transformers: rotary embeddings, masked softmax, residual norms, quantised products."""
+"""GE's fused operators of transformers: rotary embeddings, masked softmax, residual norms, quantized products."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onnx_sparse.converters.ascend.compositions import rms_normalized, rotated_b
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
-from onnx_sparse.converters.ascend.quantization import dequantisation_scale, dynamic_symmetric, integer_matmul
+from onnx_sparse.converters.ascend.quantization import dequantization_scale, dynamic_symmetric, integer_matmul
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 
@@ -78,7 +78,7 @@ def quant_batch_matmul(node: Node, emit: Emitter) -> Results:
     if number == 3:
         return (total,)
     wide = emit.cast(scale, TensorProto.FLOAT) if scale.dtype == TensorProto.BFLOAT16 else scale
-    y = emit.op("Mul", emit.cast(total, TensorProto.FLOAT), dequantisation_scale(emit, wide))
+    y = emit.op("Mul", emit.cast(total, TensorProto.FLOAT), dequantization_scale(emit, wide))
     if per_token is not None:
         own = emit.cast(per_token, TensorProto.FLOAT)
         y = emit.op("Mul", y, emit.reshape(own, [*own.dims, 1]))

@@ -112,7 +112,7 @@ def _normalized_by_batch(
 
 @handles("LRN", inputs=("input",), to="LRN", dtypes=("float",))
 def local_response_normalization(node: Node, emit: Emitter) -> Tensor:
-    """Each divided by a power of the sum of the squares of its neighbours along the channels, which come last."""
+    """Each divided by a power of the sum of the squares of its neighbors along the channels, which come last."""
     x, attributes = node["input"], node.attributes
     size = 2 * int(attributes["depth_radius"]) + 1
     alpha, beta, bias = (float(attributes[name]) for name in ("alpha", "beta", "bias"))

@@ -26,7 +26,7 @@ class _Axis:
         self._emit, self.axis = emit, axis
         self._align, self.centers = (bool(node.attributes[name]) for name in ("align_corners", "half_pixel_centers"))
         if self._align and self.centers:
-            raise Unsupported("it has align_corners and half_pixel_centers, of which TensorFlow takes one")
+            raise Unsupported("it has both align_corners and half_pixel_centers; TensorFlow takes one of them")
         size = emit.int64(node["size"])
         self.before = emit.scalar(emit.op("Gather", emit.shape_of(images), emit.constant([axis])))
         self.after = emit.scalar(emit.op("Gather", size, emit.constant([axis - 1])))

@@ -1,4 +1,4 @@
-"""ATB's quantised operations against plain numpy: scales, offsets, int32 sums."""
+"""ATB's quantized operations against plain numpy: scales, offsets, int32 sums."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rounded(values: np.ndarray) -> np.ndarray:
 
 
 def one_apart(actual: np.ndarray, expected: np.ndarray) -> None:
-    """Quantised results may be one step apart: the NPU rounds before that step in its own ways."""
+    """Quantized results may be one step apart: the NPU rounds before that step in its own ways."""
     assert actual.dtype == expected.dtype == np.int8
     assert np.abs(actual.astype(int) - expected.astype(int)).max() <= 1
 
@@ -103,30 +103,30 @@ class TestNorms:
     def normed(self, x: np.ndarray) -> np.ndarray:
         return x * wide(self.GAMMA) / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5)
 
-    def quantised(self, y: np.ndarray) -> np.ndarray:
+    def quantized(self, y: np.ndarray) -> np.ndarray:
         return rounded(y / wide(self.SCALE) + self.OFFSET)
 
     def test_rms_norm(self, tmp_path):
         param = {"layerType": 1, "normParam": {"quantType": 2}}
         given = [self.X, self.GAMMA, self.BETA, self.SCALE, self.OFFSET]
         (y,) = evaluate(tmp_path, "RmsNormOperation", param, *given)
-        one_apart(y, self.quantised(self.normed(wide(self.X)) + wide(self.BETA)))
+        one_apart(y, self.quantized(self.normed(wide(self.X)) + wide(self.BETA)))
 
     def test_rms_norm_with_a_residual_before(self, tmp_path):
         param = {"layerType": 2, "preNormParam": {"quantType": 2}}
         given = [self.X, self.RESIDUAL, self.GAMMA, self.BETA, self.SCALE, self.OFFSET]
         y, total = evaluate(tmp_path, "RmsNormOperation", param, *given, results=2)
         both = wide(self.X) + wide(self.RESIDUAL)
-        one_apart(y, self.quantised(self.normed(both) + wide(self.BETA)))
+        one_apart(y, self.quantized(self.normed(both) + wide(self.BETA)))
         close(total, both, F16)
 
     def test_rms_norm_with_a_residual_after(self, tmp_path):
-        """The second result is the normalised tensor, not the sum; there is no beta."""
+        """The second result is the normalized tensor, not the sum; there is no beta."""
         param = {"layerType": 3, "postNormParam": {"quantType": 2}}
         given = [self.X, self.RESIDUAL, self.GAMMA, self.SCALE, self.OFFSET]
         y, normed = evaluate(tmp_path, "RmsNormOperation", param, *given, results=2)
         expected = self.normed(wide(self.X) + wide(self.RESIDUAL))
-        one_apart(y, self.quantised(expected))
+        one_apart(y, self.quantized(expected))
         close(normed, expected, F16)
 
     @pytest.mark.parametrize("kind", [1, 2])
@@ -148,7 +148,7 @@ class TestNorms:
         np.testing.assert_allclose(scale, own, rtol=2e-3)
 
     def test_high_performance(self, tmp_path):
-        """The normalised tensor is rounded to float16 before it is scaled."""
+        """The normalized tensor is rounded to float16 before it is scaled."""
         param = {"layerType": 1, "normParam": {"precisionMode": 1}}
         (y,) = evaluate(tmp_path, "RmsNormOperation", param, self.X, self.GAMMA)
         x = wide(self.X)
@@ -186,8 +186,8 @@ class TestNorms:
     def test_cohere_layer_norm(self, tmp_path):
         x, gamma = random(RNG, F16, (3, 2, 8)), random(RNG, F16, (2, 8))
         (y,) = evaluate(tmp_path, "CohereLayerNormOperation", {"epsilon": 1e-5}, x, gamma)
-        centred = wide(x) - wide(x).mean(-1, keepdims=True)
-        close(y, wide(gamma) * centred / np.sqrt(wide(x).var(-1, keepdims=True) + 1e-5), F16)
+        centered = wide(x) - wide(x).mean(-1, keepdims=True)
+        close(y, wide(gamma) * centered / np.sqrt(wide(x).var(-1, keepdims=True) + 1e-5), F16)
 
     def test_gather_pre_rms_norm(self, tmp_path):
         residual, places = random(RNG, F16, (5, 8)), np.array([4, 0, 4], np.int32)
