@@ -8,6 +8,7 @@ from onnx import NodeProto
 from onnx_sparse.converters.onnxruntime.examples import one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard
 from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.converters.windows import least_sizes
 from onnx_sparse.models.graphs import attributes
 
 
@@ -66,12 +67,4 @@ def _strides(node: NodeProto) -> list[int]:
 def _needed(node: NodeProto) -> list[int]:
     """How long each axis must be for a result."""
     given = attributes(node)
-    kernel = given["kernel_shape"]
-    dilations = given.get("dilations") or [1] * len(kernel)
-    pads = given.get("pads") or [0] * 2 * len(kernel)
-    if given.get("auto_pad", b"NOTSET") == b"VALID":
-        pads = [0] * 2 * len(kernel)
-    return [
-        dilation * (size - 1) + 1 - pads[k] - pads[k + len(kernel)]
-        for k, (size, dilation) in enumerate(zip(kernel, dilations, strict=True))
-    ]
+    return least_sizes(given, given["kernel_shape"])

@@ -21,7 +21,7 @@ from onnx_sparse.converters.openvino.compressed_weight import Weight
 from onnx_sparse.converters.openvino.element_types import CARRIED, MOVING, ONNX_TYPES
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers import Converted, Node, find_handler
-from onnx_sparse.converters.openvino.in_memory import saved
+from onnx_sparse.converters.openvino.in_memory import file_of
 from onnx_sparse.converters.openvino.ir import Layer, Network, Port, read_ir
 from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.openvino.model_ports import parameter, port_names, port_shape
@@ -64,28 +64,32 @@ def convert(
     """
     tell = progress or (lambda stage: None)
     tell("reading")
-    if not isinstance(source, str | os.PathLike):
-        with saved(source) as path:
-            return convert(path, check_ids=check_ids, progress=progress, explain=explain)
-    path = Path(source)
-    network = without_untrue_sizes(read_ir(path))
-    for layer in signed_quotients(network):
-        warnings.warn(
-            f"{layer.name!r} divides signed integers and, as its m_pythondiv says, rounds down; OpenVINO's CPU plugin, "
-            "and ONNX where the IR comes from there, round toward zero: they differ for negative numbers",
-            stacklevel=2,
-        )
-    constants = Weights(Path(weights) if weights is not None else path.with_suffix(".bin"))
-    if any(layer.type in ("Const", "Constant") for layer in network.layers.values()):
-        constants.content()  # to say once that it is missing, not once per constant
-    tell("converting")
-    model = convert_network(network, constants)
+    if weights is not None and not isinstance(source, str | os.PathLike):
+        raise ConversionError("weights are for the .xml of an IR: a model in memory has its own")
+    with file_of(source) as path:
+        model = _read(path, None if weights is None else Path(weights), tell)
     tell("checking")
     draft = Draft(model)
     made = pipeline.run(draft, passes(check_ids=check_ids))
     if explain is not None:
         explain(draft.rewriting())
     return made
+
+
+def _read(path: Path, weights: Path | None, tell: Callable[[str], None]) -> ModelProto:
+    """The model of an IR, before the passes."""
+    network = without_untrue_sizes(read_ir(path))
+    for layer in signed_quotients(network):
+        warnings.warn(
+            f"{layer.name!r} divides signed integers and, as its m_pythondiv says, rounds down; OpenVINO's CPU plugin, "
+            "and ONNX where the IR comes from there, round toward zero: they differ for negative numbers",
+            stacklevel=3,
+        )
+    constants = Weights(weights or path.with_suffix(".bin"))
+    if any(layer.type in ("Const", "Constant") for layer in network.layers.values()):
+        constants.content()  # to say once that it is missing, not once per constant
+    tell("converting")
+    return convert_network(network, constants)
 
 
 def convert_network(network: Network, weights: Weights) -> ModelProto:

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from ml_dtypes import bfloat16
 from onnx import ModelProto, TensorProto
 
 from onnx_sparse.converters.errors import ConversionError, require
-from onnx_sparse.converters.openvino.in_memory import saved
+from onnx_sparse.converters.openvino.in_memory import file_of
 from onnx_sparse.converters.openvino.ir import read_ir
 from onnx_sparse.converters.openvino.known_faults import faults_of
 from onnx_sparse.converters.openvino.steps import COUNT, Steps, of_outputs
@@ -71,18 +70,6 @@ def verify(
         ConversionError: OpenVINO cannot run the IR at all, or `feeds` lacks an input or has a state.
     """
     require("openvino", "openvino")  # before processes are forked
-    if not isinstance(source, str | os.PathLike):
-        with saved(source) as path:
-            return verify(
-                path,
-                model,
-                feeds=feeds,
-                seed=seed,
-                batch_count=batch_count,
-                described_by=described_by,
-                progress=progress,
-                input_lines=input_lines,
-            )
     states = states_of(model)
     pasts = {state.past for state in states}
     presents = {state.present for state in states}
@@ -97,32 +84,33 @@ def verify(
         compared = [f"{k} {name}" for k in range(steps.count) for name in compared]
         compared += [f"{steps.count - 1} {state.present}" for state in states]
     order = [state.name for state in states]
-    with Isolated(lambda: _compiled(source, names, is_text, order, checked=feeds is None)) as run:
-        try:
-            run([])
-        except Exception as error:  # whatever OpenVINO raises
-            raise ConversionError(f"OpenVINO cannot run {source}: {_last_line(error)}") from error
-        records = verification.verify(
-            _Running(run, steps),
-            verification.Description(
-                "OpenVINO",
-                names,
-                dict.fromkeys(compared, ""),
-                checks_sizes=False,
-                config=_IN_FLOAT32,
-                steps=steps.feeds if states else None,
-            ),
-            model,
-            feeds=feeds,
-            seed=seed,
-            batch_count=batch_count,
-            described_by=described_by,
-            progress=progress,
-            input_lines=input_lines,
-        )
-    records = of_outputs(records) if states else records
-    faults = faults_of(read_ir(Path(source)))
-    explained = f"; known faults of OpenVINO here: {'; '.join(faults)}" if faults else ""
+    with file_of(source) as path:
+        with Isolated(lambda: _compiled(path, names, is_text, order, checked=feeds is None)) as run:
+            try:
+                run([])
+            except Exception as error:  # whatever OpenVINO raises
+                raise ConversionError(f"OpenVINO cannot run {path}: {_last_line(error)}") from error
+            records = verification.verify(
+                _Running(run, steps),
+                verification.Description(
+                    "OpenVINO",
+                    names,
+                    dict.fromkeys(compared, ""),
+                    checks_sizes=False,
+                    config=_IN_FLOAT32,
+                    steps=steps.feeds if states else None,
+                ),
+                model,
+                feeds=feeds,
+                seed=seed,
+                batch_count=batch_count,
+                described_by=described_by,
+                progress=progress,
+                input_lines=input_lines,
+            )
+        records = of_outputs(records) if states else records
+        faults = faults_of(read_ir(path))
+        explained = f"; known faults of OpenVINO here: {'; '.join(faults)}" if faults else ""
     return [
         replace(record, note=record.note + explained) if record.verdict is Verdict.DIFFERENT else record
         for record in records

@@ -93,6 +93,7 @@ def verify(
                     [port.name for port in loaded.inputs],
                     {port.name: port.dtype for port in loaded.outputs},
                     loaded.specs,
+                    convolves_no_rows=False,
                 ),
                 model,
                 feeds=feeds,

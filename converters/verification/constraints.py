@@ -17,8 +17,9 @@ from onnx import ModelProto, NodeProto, TensorProto
 
 from onnx_sparse.converters.verification.dataflow import Dataflow, Origin
 from onnx_sparse.converters.verification.encoded_texts import encoded_texts
-from onnx_sparse.models.graphs import array_of
-from onnx_sparse.schemas import DOMAIN, OPS, embedding, embedding_bag, quantized_embedding
+from onnx_sparse.converters.windows import least_sizes
+from onnx_sparse.models.graphs import array_of, attributes
+from onnx_sparse.schemas import DOMAIN, OPS, embedding, embedding_bag, quantized_embedding, segment, unsorted_segment
 
 _COMPARISONS = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod"])
 
@@ -278,19 +279,13 @@ def _member(members: Any) -> str:
 
 def _windows(flow: Dataflow, node: NodeProto) -> list[int]:
     """The sizes from which on a window fits into its padded axis."""
-    attributes = {a.name: list(a.ints) for a in node.attribute}
-    kernel = attributes.get("kernel_shape")
+    given = attributes(node)
+    kernel = given.get("kernel_shape")
     if kernel is None:
-        weight = (
-            flow.shapes.get(node.input[3 if node.op_type == "QLinearConv" else 1], []) if len(node.input) > 1 else []
-        )
+        place = 3 if node.op_type == "QLinearConv" else 1
+        weight = flow.shapes.get(node.input[place], []) if len(node.input) > 1 else []
         kernel = [size or 1 for size in weight[2:]]
-    dilations = attributes.get("dilations") or [1] * len(kernel)
-    pads = attributes.get("pads") or [0] * 2 * len(kernel)
-    return [
-        dilation * (size - 1) + 1 - pads[k] - pads[k + len(kernel)]
-        for k, (size, dilation) in enumerate(zip(kernel, dilations, strict=False))
-    ]
+    return least_sizes(given, kernel)
 
 
 def _chained_windows(flow: Dataflow) -> list[int]:
@@ -299,9 +294,14 @@ def _chained_windows(flow: Dataflow) -> list[int]:
     for node in flow.nodes:
         if node.op_type in _WINDOWED:
             needed += stride * (max(_windows(flow, node), default=1) - 1)
-            strides = next((list(a.ints) for a in node.attribute if a.name == "strides"), [])
-            stride *= max(strides, default=1)
+            stride *= max(attributes(node).get("strides", ()), default=1)
     return [needed] if needed <= _LONGEST_CHAIN else []
+
+
+def _is_largest_of_rows(node: NodeProto) -> bool:
+    """Whether a node takes the maximum of each segment's rows."""
+    is_segment = node.op_type in segment.FAMILY.names | unsorted_segment.FAMILY.names
+    return node.domain == DOMAIN and is_segment and OPS[node.op_type].reduction == "max"
 
 
 def _row_sizes(flow: Dataflow, node: NodeProto) -> list[int]:
@@ -331,7 +331,7 @@ def _find_partitions(flow: Dataflow, found: Constraints) -> None:
             for origin in flow.origins(node.input[0]):
                 checks.setdefault(origin, [])
                 found.stated[origin] = "lengths"
-        elif node.domain == DOMAIN and node.op_type.endswith("SegmentMax") and flow.is_summed_up(node.output[0]):
+        elif _is_largest_of_rows(node) and flow.is_summed_up(node.output[0]):
             for origin, raised in flow.origins(node.input[0]).items():
                 if 1 in raised:
                     checks.setdefault(origin, [])

@@ -25,6 +25,7 @@ EXPLAINED = (
     "NaN propagates in Relu. TensorFlow's and OpenVINO's kernels that multiply and apply Relu in one step turn NaN "
     "into 0.",
     "A number that is halfway between two integers, except for its last digits, may be rounded to either.",
+    "A convolution of no rows has the shape of its result. TensorFlow's kernels of oneDNN return that of its input.",
     "The EmbeddingSegments operators drop entries of segments >= num_segments if segment_ids_order is sorted; "
     "TensorFlow raises.",
 )
@@ -64,7 +65,7 @@ class IntendedDifferences:
         activated: What it applies Relu to.
         rounded: The tensors that are rounded to make an output, by its name.
         drops_entries: Whether it looks up rows by segment and drops those of segments that do not exist.
-        convolves: Whether it has a convolution.
+        takes_shape_of_input: Whether the source gives a convolution of no rows the shape of its input.
         probe: Computes tensors of the model.
     """
 
@@ -72,12 +73,14 @@ class IntendedDifferences:
     activated: tuple[str, ...] = ()
     rounded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     drops_entries: bool = False
-    convolves: bool = False
+    takes_shape_of_input: bool = False
     probe: Probe | None = None
 
     @classmethod
-    def of(cls, model: ModelProto, probe: Probe | None = None) -> IntendedDifferences:
-        """The differences that a model's operators allow."""
+    def of(
+        cls, model: ModelProto, probe: Probe | None = None, *, convolves_no_rows: bool = True
+    ) -> IntendedDifferences:
+        """The differences that a model's operators allow, and its source's convolutions of no rows."""
         every = [node for graph in graphs(model.graph) for node in graph.node]
         used = [node for node in every if node.domain == DOMAIN]
         producers = {name: node for node in model.graph.node for name in node.output}
@@ -87,7 +90,7 @@ class IntendedDifferences:
             activated=tuple(n.input[0] for n in model.graph.node if n.op_type == "Relu"),
             rounded={value.name: _rounded(producers, value.name) for value in model.graph.output},
             drops_entries=any(node.op_type in embedding.FAMILY.names and not _takes_any(node) for node in used),
-            convolves=any(node.op_type == "Conv" for node in every),
+            takes_shape_of_input=not convolves_no_rows and any(node.op_type == "Conv" for node in every),
             probe=probe,
         )
 
@@ -95,7 +98,7 @@ class IntendedDifferences:
         """Both values of an output, made equal where a difference is explained."""
         same = Explained(want, got)
         is_of_no_rows = want.shape[:1] == got.shape[:1] == (0,) and want.ndim == got.ndim
-        if want.shape != got.shape and is_of_no_rows and self.convolves:
+        if want.shape != got.shape and is_of_no_rows and self.takes_shape_of_input:
             note = "by design: a convolution of no rows has the shape of its result; TensorFlow's has that of its input"
             return Explained(np.empty(got.shape, want.dtype), got, 0, note)
         if want.shape != got.shape or want.dtype != got.dtype or self.probe is None:

@@ -52,6 +52,8 @@ class Description:
         config: Entries of the configuration of ONNX Runtime's session, by which the model is run.
         steps: For a source with states, the inputs of the steps of a batch that it has run. `outputs` are then those of
             all steps, and the states after the last one.
+        convolves_no_rows: Whether its convolutions of no rows have the shape of their result; those of TensorFlow's
+            oneDNN have that of their input.
         guards: For a source that was traced before it was converted: why the trace refuses a batch that the source
             takes, or empty text. Such a batch is noted if ONNX Runtime refuses it, too.
     """
@@ -64,6 +66,7 @@ class Description:
     checks_sizes: bool = True
     config: Mapping[str, str] = field(default_factory=dict)
     steps: Callable[[Mapping[str, Array]], list[dict[str, Array]]] | None = None
+    convolves_no_rows: bool = True
     guards: Callable[[Mapping[str, Array]], str] | None = None
 
 
@@ -146,7 +149,7 @@ def verify(
             lambda batch: run_model(
                 (tuple(description.outputs), description.steps(batch) if description.steps else batch)
             ),
-            differences=IntendedDifferences.of(described, probe),
+            differences=IntendedDifferences.of(described, probe, convolves_no_rows=description.convolves_no_rows),
             computed=half_floats(described),
             random=random_outputs(described),
             source_checks=description.checks_sizes,

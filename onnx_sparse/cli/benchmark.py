@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_sparse.cli import output
+from onnx_sparse.cli.arguments import add_inputs, add_source
 from onnx_sparse.cli.watch import watched
 
 NAME = "benchmark"
@@ -32,17 +33,8 @@ onnx-sparse benchmark model.onnx --json | jq '.lines[] | [.rows, .threads, .p99]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
-    parser.add_argument("--source", type=Path, metavar="SRC", help="the source of MODEL, to compare with")
-    parser.add_argument("--signature", help="the signature of SRC, if it is a SavedModel (default: serving_default)")
-    parser.add_argument("--tag", help="the graph of SRC, if it is a SavedModel with several (default: serve)")
-    parser.add_argument(
-        "-i",
-        "--input",
-        action="append",
-        default=[],
-        metavar="FILE.npz|NAME=FILE|NAME=JSON",
-        help="rows to run on, in the forms that `run` takes (default: drawn)",
-    )
+    add_source(parser)
+    add_inputs(parser, "-i", "--input", help="rows to run on, in the forms that `run` takes (default: drawn)")
     parser.add_argument(
         "--batch-sizes",
         type=_numbers,

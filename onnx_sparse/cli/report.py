@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
+from onnx_sparse.cli.arguments import add_inputs, add_source
 from onnx_sparse.cli.watch import watched
 
 if TYPE_CHECKING:
@@ -31,18 +32,9 @@ onnx-sparse convert saved_model/ -o model.onnx --verify --report report.html
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
+    add_source(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.html", help="the page to write")
-    parser.add_argument("--source", type=Path, metavar="SRC", help="the source of MODEL, to compare with")
-    parser.add_argument(
-        "-i",
-        "--input",
-        action="append",
-        default=[],
-        metavar="FILE.npz|NAME=FILE|NAME=JSON",
-        help="rows to time, in the forms that `run` takes (default: drawn)",
-    )
-    parser.add_argument("--signature", help="the signature of SRC, if it is a SavedModel (default: serving_default)")
-    parser.add_argument("--tag", help="the graph of SRC, if it is a SavedModel with several (default: serve)")
+    add_inputs(parser, "-i", "--input", help="rows to time, in the forms that `run` takes (default: drawn)")
     parser.add_argument("--no-times", dest="times", action="store_false", help="do not run the model")
 
 

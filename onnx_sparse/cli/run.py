@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
+from onnx_sparse.cli.arguments import add_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,21 +55,8 @@ _PREVIEW_WIDTH = 60
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
-    parser.add_argument(
-        "-i",
-        "--input",
-        action="append",
-        default=[],
-        metavar="FILE.npz|NAME=FILE|NAME=JSON",
-        help="one or all inputs; repeatable",
-    )
-    parser.add_argument(
-        "--then",
-        action="append",
-        default=[],
-        metavar="FILE.npz|NAME=FILE|NAME=JSON",
-        help="for a model with states: one more step on these inputs; repeatable",
-    )
+    add_inputs(parser, "-i", "--input", help="one or all inputs; repeatable")
+    add_inputs(parser, "--then", help="for a model with states: one more step on these inputs; repeatable")
     parser.add_argument("-o", "--output", type=Path, metavar="OUT.npz", help="save the outputs")
     parser.add_argument(
         "--backend", choices=("auto", "native", "python"), default="auto", help="the kernels (default: %(default)s)"

@@ -126,6 +126,8 @@ def test_a_model_of_openvino_in_memory() -> None:
     assert told[0].nodes == len(converted.graph.node)
     (record,) = importlib.import_module("onnx_sparse.converters.openvino").verify(model, converted)
     assert record.ok
+    with pytest.raises(ConversionError, match=r"weights are for the \.xml of an IR"):
+        convert(model, weights="model.bin")
 
 
 @pytest.mark.parametrize("road", ["tensorflow", "torch", "openvino", "ascend", "onnx"])
