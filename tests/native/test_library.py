@@ -120,12 +120,14 @@ def test_sessions_leave_no_memory_behind(options: str) -> None:
     """Also where no session and no options are left, so that ONNX Runtime closes the library."""
     done = subprocess.run(
         [sys.executable, "-c", _MANY_SESSIONS, options],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent.parent), *sys.path])},
+        env=os.environ
+        | {"PYTHONPATH": str(Path(__file__).parent.parent)},  # without what other tests put into sys.path
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
         timeout=300,
     )
+    assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 500, "bytes per session; ONNX Runtime itself leaves some 50"
 
 
