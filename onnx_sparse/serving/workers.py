@@ -10,6 +10,8 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -27,6 +29,22 @@ _PATIENCE = 5
 _SHORT_LIFE = 5.0
 
 
+@dataclass(frozen=True)
+class _Worker:
+    """A process that serves.
+
+    Attributes:
+        process: The process.
+        reader: Where the process writes, once, why it cannot start, or nothing when it answers requests. A worker that
+            cannot write ends, so this stays open for as long as the worker lives.
+        born: When it was started.
+    """
+
+    process: SpawnProcess
+    reader: Connection
+    born: float = field(default_factory=time.monotonic)
+
+
 class Workers:
     """Processes that serve.
 
@@ -40,7 +58,7 @@ class Workers:
     def __init__(self, settings: Settings, sock: socket.socket, count: int, log: Callable[[str], None]) -> None:
         self._settings, self._sock, self._count, self._log = settings, sock, count, log
         self._context = multiprocessing.get_context("spawn")
-        self._workers: dict[int, tuple[SpawnProcess, float]] = {}
+        self._workers: dict[int, _Worker] = {}
         self._ending = False
 
     def serve(self, started: Callable[[], None]) -> None:
@@ -56,9 +74,8 @@ class Workers:
         os.environ[_METRICS_VARIABLE] = folder
         before = {number: signal.signal(number, self._signaled) for number in _signals()}
         try:
-            readers = [self._start() for _ in range(self._count)]
-            for reader in readers:
-                self._await_start(reader)
+            for worker in [self._start() for _ in range(self._count)]:
+                self._await_start(worker.reader)
             if not self._ending:
                 started()
             while not self._ending:
@@ -70,14 +87,14 @@ class Workers:
             del os.environ[_METRICS_VARIABLE]
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _start(self) -> Connection:
+    def _start(self) -> _Worker:
         reader, writer = self._context.Pipe(duplex=False)
         process = self._context.Process(target=_work, args=(self._settings, self._sock, writer))
         process.start()
         writer.close()
         assert process.pid is not None
-        self._workers[process.pid] = process, time.monotonic()
-        return reader
+        worker = self._workers[process.pid] = _Worker(process, reader)
+        return worker
 
     def _await_start(self, reader: Connection) -> None:
         try:
@@ -91,17 +108,17 @@ class Workers:
             raise StartError(problem)
 
     def _replace_ended(self) -> None:
-        sentinels = {process.sentinel: pid for pid, (process, _) in self._workers.items()}
+        sentinels = {worker.process.sentinel: pid for pid, worker in self._workers.items()}
         for sentinel in wait([*sentinels], timeout=0.5):
             pid = sentinels[sentinel]  # type: ignore[index]  # a sentinel is what was given
-            process, born = self._workers.pop(pid)
+            worker = self._workers.pop(pid)
             if self._ending:
                 return
-            code = process.exitcode or 0
+            code = worker.process.exitcode or 0
             ended = signal.Signals(-code).name if code < 0 else f"status {code}"
-            self._log(f"worker {pid} ended by {ended}; another one starts")
+            self._log(f"worker {pid} ended by {ended}{_told(worker.reader)}; another one starts")
             _forget(pid)
-            if time.monotonic() - born < _SHORT_LIFE:
+            if time.monotonic() - worker.born < _SHORT_LIFE:
                 time.sleep(1)
             self._start()
 
@@ -111,15 +128,15 @@ class Workers:
         self._pass_on(number)
 
     def _pass_on(self, number: int) -> None:
-        for process, _ in self._workers.values():
-            if process.is_alive() and process.pid is not None:
-                os.kill(process.pid, number)
+        for pid, worker in self._workers.items():
+            if worker.process.is_alive():
+                os.kill(pid, number)
 
     def _end(self) -> None:
         """End the workers: each answers its requests in flight."""
         self._pass_on(signal.SIGTERM)
         end = time.monotonic() + self._settings.drain_seconds + self._settings.stop_seconds + _PATIENCE
-        for process, _ in self._workers.values():
+        for process in [worker.process for worker in self._workers.values()]:
             process.join(max(end - time.monotonic(), 0))
             if process.is_alive():
                 process.kill()
@@ -128,6 +145,14 @@ class Workers:
 
 def _signals() -> list[signal.Signals]:
     return [getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)]
+
+
+def _told(reader: Connection) -> str:
+    """What an ended worker wrote of its start, as the end of a sentence."""
+    with reader, suppress(EOFError):
+        if reader.poll() and (problem := reader.recv()):
+            return f": {problem}"
+    return ""
 
 
 def _forget(pid: int) -> None:

@@ -66,6 +66,15 @@ def ask_all(server: Server, path: Path, count: int = 200) -> None:
         assert all(got == expected for got in threads.map(ask, range(count)))
 
 
+def kill(server: Server, pid: int) -> None:
+    """End a worker, and wait until another one has its place."""
+    os.kill(pid, signal.SIGKILL)
+    end = time.monotonic() + 30
+    while len(now := children(server.process.pid)) < 2 or pid in now:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
 def test_workers_share_tables_and_a_dead_one_is_replaced(tmp_path):
     path = tmp_path / "baskets.onnx"
     large_model(path, 4_000_000)
@@ -80,12 +89,11 @@ def test_workers_share_tables_and_a_dead_one_is_replaced(tmp_path):
         metrics = server.client().get("/metrics").body.decode()
         counted = [line for line in metrics.splitlines() if line.startswith("onnx_sparse_requests_total{")]
         assert sum(float(line.split()[-1]) for line in counted) == 200, "each worker knows the requests of all"
-        os.kill(workers[0], signal.SIGKILL)
-        end = time.monotonic() + 30
-        while len(now := children(server.process.pid)) < 2 or workers[0] in now:
-            assert time.monotonic() < end
-            time.sleep(0.1)
-        ask_all(server, path, 20)
+        for pid in workers:
+            kill(server, pid)  # the second time, the new worker is the only one that answers at once
+            now = children(server.process.pid)
+            ask_all(server, path, 20)
+            assert set(now) == set(children(server.process.pid)), "a new worker ended"
         assert server.stop() == 0
         assert not any(Path(f"/proc/{pid}").exists() for pid in now)
 
