@@ -46,6 +46,7 @@ from onnx_sparse.converters.onnxruntime.products import (
 )
 from onnx_sparse.converters.onnxruntime.recurrent import NoRows
 from onnx_sparse.converters.onnxruntime.scans import ScanAxes, ScanOfNoSteps
+from onnx_sparse.converters.onnxruntime.transforms import TransformOfAnyLength
 from onnx_sparse.converters.rewriting.engine import rewrite_once
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
@@ -76,6 +77,7 @@ _NUMBERS: tuple[type[Guard], ...] = (
     PlaceOfNaN,
     SignOfNaN,
     MeanOfNothing,
+    TransformOfAnyLength,
 )
 _SHAPES: tuple[type[Guard], ...] = (
     NegativeAxes,
