@@ -35,6 +35,7 @@ from onnx_sparse.converters.onnxruntime.integers import (
     WideExtreme,
 )
 from onnx_sparse.converters.onnxruntime.missing_kernels import MissingKernel, SumOfIntegers
+from onnx_sparse.converters.onnxruntime.normalization import VarianceOfGroups
 from onnx_sparse.converters.onnxruntime.not_a_number import ExtremeOfNaN, PlaceOfNaN, SignOfNaN
 from onnx_sparse.converters.onnxruntime.pooling import ShortInput
 from onnx_sparse.converters.onnxruntime.products import (
@@ -60,6 +61,7 @@ _FIRST: tuple[type[Guard], ...] = (
     OutputOfBranch,
     EmptyEinsum,
     ReducingScatter,
+    VarianceOfGroups,
     SumOfIntegers,
     ScanAxes,
     ScanOfNoSteps,
