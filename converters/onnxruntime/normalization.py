@@ -15,7 +15,7 @@ _OF_CHANNELS = 21
 
 
 class VarianceOfGroups(Guard):
-    """GroupNormalization loses digits where the mean is larger than the deviation; from 1000 times on it is noise or NaN.
+    """GroupNormalization loses digits where the mean exceeds the deviation; at 1000 times it is noise or NaN.
 
     The mean is taken off before the squares are added.
     """
