@@ -58,14 +58,14 @@ class Attempt:
     """What the source made of a batch: outputs, or a refusal.
 
     Attributes:
-        is_odd: Whether the batch has sizes of which nothing says that they are legal.
-        is_short: Whether one of these is less than the windows of the model need.
+        is_narrow: Whether a dimension has a size below the ordinary one, of which nothing says that it is legal.
+        is_short: Whether a size of an additional batch is less than the windows of the model need.
     """
 
     batch: Batch
     outputs: Sequence[Array] = ()
     refusal: Refused | None = None
-    is_odd: bool = False
+    is_narrow: bool = False
     is_short: bool = False
 
     @property
@@ -116,9 +116,10 @@ class Attempts:
                         break
         if count < len(KINDS):
             return attempts
-        more = map(self.of, _odd_batches(self._sampler, self._seed, self._layout, careful=self._careful))
+        odd = _odd_batches(self._sampler, self._seed, self._layout, careful=self._careful)
+        more = (replace(self.of(batch), is_narrow=is_narrow) for batch, is_narrow in odd)
         taken = (entry for entry in more if entry.refusal is None)
-        return attempts + [replace(entry, is_odd=True, is_short=self._is_short(entry.batch)) for entry in taken]
+        return attempts + [replace(entry, is_short=self._is_short(entry.batch)) for entry in taken]
 
     def of_rows(self, count: int | None) -> Attempt:
         """An ordinary batch of so many rows, or of a few if None, in the layout that was found so far.
@@ -208,8 +209,12 @@ def _complaint(attempt: Attempt) -> str:
     return re.sub(r"\d+", "0", str(attempt.refusal or ""))
 
 
-def _odd_batches(sampler: Sampler, seed: int, layout: Layout, *, careful: bool) -> Iterator[Batch]:
-    """Ordinary batches but for one dimension, of size 0, 1 or longer; of many dimensions, all of them together."""
+def _odd_batches(sampler: Sampler, seed: int, layout: Layout, *, careful: bool) -> Iterator[tuple[Batch, bool]]:
+    """Ordinary batches but for one dimension, of size 0, 1 or longer; of many dimensions, all of them together.
+
+    Returns:
+        Each batch, and whether that dimension is shorter than ordinary ones.
+    """
     ordinary = sampler.batch(KINDS[0], seed, layout, careful=careful)
     sizes = dict(ordinary.sizes or {})
     for axis in layout.sizes:  # what was found, but may be otherwise
@@ -234,7 +239,7 @@ def _odd_batches(sampler: Sampler, seed: int, layout: Layout, *, careful: bool) 
             batch = sampler.batch(KINDS[0], seed, changed, careful=careful)
             if sum(value.size for value in batch.feeds.values()) <= _MOST_ELEMENTS:
                 chosen = {**(batch.sizes or {}), **dict.fromkeys(group, size)}
-                yield replace(batch, kind=f"ordinary, {where} of size {size}", sizes=chosen)
+                yield replace(batch, kind=f"ordinary, {where} of size {size}", sizes=chosen), size < now
 
 
 def _compared(attempts: Sequence[Attempt]) -> int:
@@ -264,9 +269,9 @@ def compare_batches(
         computed: The names of the half-float types that the model computes with.
         random: The outputs whose values may be random: where another run gives others, only their types and shapes are
             compared.
-        source_checks: Whether the source refuses sizes that do not fit. Of one that computes something with them,
-            batches of odd sizes or no rows do not count that the model refuses, that have no elements, or of which it
-            makes outputs of other shapes.
+        source_checks: Whether the source refuses sizes that are too small. Of one that computes something with them,
+            batches of no rows, or of another dimension of size 0 or 1, do not count that the model refuses, that have
+            no elements, or of which it makes outputs of other shapes.
         guards: Why what was converted refuses a batch that the source takes, or empty text.
     """
     records: dict[str, Record] = {}
@@ -275,7 +280,8 @@ def compare_batches(
         if attempt.refusal is not None:
             continue
         batch, expected = attempt.batch, attempt.outputs
-        is_unchecked = not source_checks and (attempt.is_odd or batch.kind == NO_ROWS)
+        is_of_no_rows = batch.kind == NO_ROWS and not batch.has_rows
+        is_unchecked = not source_checks and (attempt.is_narrow or is_of_no_rows)
         try:
             actual = run_model(batch.feeds)
         except Exception as error:  # whatever ONNX Runtime raises
@@ -284,7 +290,7 @@ def compare_batches(
             if attempt.is_short and not ended and _IN_WINDOW.search(str(error)):
                 continue
             if is_unchecked and not ended:
-                notes.extend([] if attempt.is_odd else [note])
+                notes.extend([] if attempt.is_narrow else [note])
                 continue
             if batch.has_rows and not ended and not any(value.size for value in expected):
                 notes.append(f"{note}; the source's outputs are empty there")
