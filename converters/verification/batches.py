@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections import Counter
@@ -16,7 +17,7 @@ from onnx_sparse.converters.verification.comparison import Record, Verdict, comp
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
 from onnx_sparse.converters.verification.isolation import EndedError
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS, Axis, Layout
-from onnx_sparse.converters.verification.sample_inputs import KINDS, NO_ROWS, Batch, Sampler
+from onnx_sparse.converters.verification.sample_inputs import KINDS, NO_ROWS, OF_MANY_VALUES, Batch, Sampler
 from onnx_sparse.converters.verification.solving import solve
 
 Array = np.ndarray[Any, Any]
@@ -25,6 +26,9 @@ Array = np.ndarray[Any, Any]
 SourceRun = Callable[[str, Mapping[str, Array]], Sequence[Array]]
 #: The most dimensions that are narrowed one by one.
 _MOST_NARROWED = 8
+
+#: More rows, or more batches, are not drawn in order to have every value at which answers may change.
+_MOST_ROWS, _MOST_MORE = 64, 8
 
 #: The lengths that are tried where shorter inputs are refused, or have no output: windows, multiples of a stride.
 _LENGTHS = (2, 4, 8, 16, 32, 64, 96, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
@@ -96,11 +100,13 @@ class Attempts:
             return Attempt(batch, refusal=refusal)
 
     def some(self, count: int) -> list[Attempt]:
-        """As many generated batches as `count`, of `KINDS` in turn, and then narrow and wide ones.
+        """As many generated batches as `count`, of `KINDS` in turn, then larger ones, and then narrow and wide ones.
 
         What the source refuses is drawn again without values that are likely to be refused. Where there is nothing to
-        compare, longer inputs are tried, and then the sizes are solved for. In the end each dimension of no known size
-        is tried at 0, at 1 and longer; of these batches, those that the source refuses do not count.
+        compare, longer inputs are tried, and then the sizes are solved for. If the inputs are too short for all values
+        at which answers may change, there are batches of more rows, or more batches. In the end each dimension of no
+        known size is tried at 0, at 1 and longer. Of these additional batches, those that the source refuses do not
+        count.
         """
         kinds = [(self._seed + k, KINDS[k % len(KINDS)]) for k in range(count)]
         attempts = [self._attempt(kind, seed, self._layout) for seed, kind in kinds]
@@ -116,6 +122,7 @@ class Attempts:
                         break
         if count < len(KINDS):
             return attempts
+        attempts += [entry for entry in self._of_many_values() if entry.refusal is None]
         odd = _odd_batches(self._sampler, self._seed, self._layout, careful=self._careful)
         more = (replace(self.of(batch), is_narrow=is_narrow) for batch, is_narrow in odd)
         taken = (entry for entry in more if entry.refusal is None)
@@ -128,6 +135,19 @@ class Attempts:
         """
         layout = self._layout if count is None else self._layout.with_size(ROWS, count)
         return self._attempt(KINDS[0], self._seed, layout)
+
+    def _of_many_values(self) -> Iterator[Attempt]:
+        """Batches that together are large enough for all values at which answers may change."""
+        ordinary = self._sampler.batch(KINDS[0], self._seed, self._layout)
+        times = math.ceil(self._sampler.lacking_values(ordinary))
+        layout, rows = self._layout, (ordinary.sizes or {}).get(ROWS)
+        more = min(2 * (times - 1), _MOST_MORE)  # what is drawn in one of them may be drawn again
+        if more > 0 and rows:
+            most = max(rows, _MOST_ELEMENTS * rows // max(sum(value.size for value in ordinary.feeds.values()), 1))
+            layout = layout.with_size(ROWS, min(times * rows, _MOST_ROWS, most))
+            more = 1
+        for k in range(more):
+            yield self._attempt(OF_MANY_VALUES, self._seed + len(KINDS) + k, layout)
 
     def _attempt(self, kind: str, seed: int, layout: Layout) -> Attempt:
         """Run the source on a generated batch; if it is refused, on a more careful one."""

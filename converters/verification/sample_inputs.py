@@ -72,6 +72,9 @@ NO_ROWS = "of no rows"
 #: The kinds of batches, which take turns: each occurs in practice.
 KINDS = ("ordinary", "with empty rows", "without entries", "of one row", NO_ROWS)
 
+#: An ordinary batch in which inputs have everything that the model compares with, as far as they are long enough.
+OF_MANY_VALUES = "of many values"
+
 #: A batch from whose refusal sizes are learned: no two dimensions that may differ have the same size.
 PROBE = "probing"
 
@@ -191,6 +194,16 @@ class Sampler:
         """The name that the model gives to the size of a dimension; empty if it has none."""
         name, position = axis
         return str(self.values[name].type.tensor_type.shape.dim[position].dim_param)
+
+    def lacking_values(self, batch: Batch) -> float:
+        """How many times larger a batch must be for each input to have all values at which answers may change."""
+        edges: dict[str, int] = {}
+        known = self.values_of.constraints
+        for origin in {*known.words, *known.numbers, *known.keys, *known.bounds}:
+            if origin.input in batch.feeds:
+                edges[origin.input] = max(edges.get(origin.input, 0), self.values_of.edge_count(origin))
+        # At most every second value is one of these.
+        return max((2 * count / max(batch.feeds[name].size, 1) for name, count in edges.items()), default=0.0)
 
     def known_rows(self) -> Iterator[int | None]:
         """The numbers of rows of the batch that the inputs state."""

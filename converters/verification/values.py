@@ -30,6 +30,12 @@ class Values:
         self.words = list(words)
         self.number_texts: dict[Origin, list[str]] = {}
 
+    def edge_count(self, origin: Origin) -> int:
+        """How many values there are at which the model's answers may change, as far as it says."""
+        known = self.constraints
+        words, numbers, keys = known.words.get(origin, ()), known.numbers.get(origin, ()), known.keys.get(origin, ())
+        return len(words) + len(numbers) + len(keys) + 2 * (origin in known.bounds)
+
     def range_of(self, origin: Origin, bound: int | None, free: int) -> tuple[int, int]:
         """The least number, and that above the largest.
 
@@ -101,7 +107,7 @@ class Values:
 
 
 def _with(rng: np.random.Generator, drawn: Array, edges: Sequence[Any]) -> Array:
-    """The values, with edges in some places, at most every second one."""
+    """The values, with edges in some places, at most every second one; one value alone is one of the edges or not."""
     drawn = np.asarray(drawn)
     edges = list(dict.fromkeys(edges))
     if not edges or not drawn.size:
@@ -109,7 +115,7 @@ def _with(rng: np.random.Generator, drawn: Array, edges: Sequence[Any]) -> Array
     if drawn.ndim == 0:
         return np.asarray(edges[int(rng.integers(len(edges)))], drawn.dtype)
     rng.shuffle(edges)
-    edges = edges[: (drawn.size + 1) // 2]
+    edges = edges[: drawn.size // 2 + int(rng.integers(2)) * (drawn.size % 2)]
     drawn = drawn.copy()
     places = rng.choice(drawn.size, len(edges), replace=False)
     drawn.ravel()[places] = np.array(edges, drawn.dtype)

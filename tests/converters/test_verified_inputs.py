@@ -91,6 +91,35 @@ def test_a_wrong_model_is_found(make, changed):
     assert record.verdict is Verdict.DIFFERENT
 
 
+def one_of(constants, rows):
+    """Which of some constants each id is."""
+    nodes = [
+        helper.make_node("Unsqueeze", ["ids", "last"], ["column"]),
+        helper.make_node("Equal", ["column", "c"], ["y"]),
+    ]
+    return model(
+        nodes, {"ids": (INT64, [rows])}, {"y": (BOOL, None)}, last=np.array([1]), c=np.array(constants, np.int64)
+    )
+
+
+@pytest.mark.parametrize("rows", ["b", 7])
+@pytest.mark.parametrize("changed", range(12))
+def test_every_constant_is_tried(changed, rows):
+    """More constants than an ordinary batch has ids."""
+    constants = [100 * k for k in range(12)]
+    wrong = [constant + (k == changed) for k, constant in enumerate(constants)]
+    right = one_of(constants, rows)
+    (equal,), (different,) = verify(right, right), verify(right, one_of(wrong, rows))
+    assert equal.ok, equal
+    assert different.verdict is Verdict.DIFFERENT
+
+
+def test_one_id_is_now_a_constant_and_now_another_number():
+    drawn = {int(example_inputs(one_of([777], 1), seed=seed)["ids"].item()) for seed in range(20)}
+    assert 777 in drawn
+    assert drawn - {777}
+
+
 def test_ids_reach_both_ends_of_the_table():
     (ids,) = example_inputs(lookup(rows=90, raised=-5)).values()
     assert (ids.min(), ids.max(), ids.dtype) == (5, 94, np.float32)
