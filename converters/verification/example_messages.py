@@ -119,7 +119,8 @@ class Messages:
     def _of(self, feature: ParsedFeature, length: int) -> ListOfValues:
         """As many values as a feature has; of one with any number, that of a list of this length."""
         origin = Origin(self._name, feature.key)
-        size = feature.size if feature.size >= 0 else -feature.size * length
+        step = self._values.constraints.step_sizes.get(origin, 1)
+        size = feature.size if feature.size >= 0 else -feature.size * length * step
         partition = self._partitions.get(origin)
         if partition is not None and partition.kind != "values" and feature.dtype == TensorProto.INT64:
             return self._rows(partition, size // partition.unit)

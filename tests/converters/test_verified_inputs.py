@@ -206,6 +206,30 @@ def test_messages_whose_features_form_rows(kinds, tmp_path: Path):
     assert [verdict for verdict, _ in verdicts] == ["ok", "ok"], verdicts
 
 
+@pytest.mark.slow
+def test_sequences_of_one_length_with_several_values_a_step(tmp_path: Path):
+    """As the layer SequenceFeatures joins numbers of shape [2] and ids."""
+    tf = pytest.importorskip("tensorflow")
+    from onnx_sparse.converters.tensorflow import convert
+    from onnx_sparse.converters.tensorflow import verify as verify_with_tensorflow
+
+    spec = {"ids": tf.io.VarLenFeature(tf.int64), "pairs": tf.io.VarLenFeature(tf.float32)}
+    module = tf.Module()
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")], autograph=False)
+    def serve(examples):
+        parsed = tf.io.parse_example(examples, spec)
+        ids, pairs = tf.sparse.to_dense(parsed["ids"]), tf.sparse.to_dense(parsed["pairs"])
+        steps = tf.reshape(pairs, tf.concat([tf.shape(pairs)[:1], [-1], [2]], 0))
+        return {"y": tf.concat([tf.one_hot(ids, 3), steps], 2)}
+
+    module.serve = serve
+    tf.saved_model.save(module, str(tmp_path), {"serving_default": serve})
+    (record,) = verify_with_tensorflow(tmp_path, convert(tmp_path))
+    assert record.ok, record
+    assert record.batches >= 2
+
+
 @pytest.mark.skipif(not CAN_FORK, reason="processes are forked on Linux only")
 class TestAProgramOfItsOwn:
     """TensorFlow runs in another process where this one has not imported it."""
