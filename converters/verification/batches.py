@@ -17,6 +17,7 @@ from onnx_sparse.converters.verification.comparison import Record, Verdict, comp
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
 from onnx_sparse.converters.verification.isolation import EndedError
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS, Axis, Layout
+from onnx_sparse.converters.verification.number_ranges import find_ranges
 from onnx_sparse.converters.verification.sample_inputs import KINDS, NO_ROWS, OF_MANY_VALUES, Batch, Sampler
 from onnx_sparse.converters.verification.solving import solve
 
@@ -112,7 +113,8 @@ class Attempts:
         attempts = [self._attempt(kind, seed, self._layout) for seed, kind in kinds]
         is_short = any(map(self._is_short, (entry.batch for entry in attempts if entry.batch.has_rows)))
         if is_short or self._lacks(attempts):
-            for layout in (self._longer(), self._solved(self._layout), self._solved_when_longer()):
+            ways = (self._in_ranges(), self._longer(), self._solved(self._layout), self._solved_when_longer())
+            for layout in ways:
                 found = next(layout, None)
                 if found is not None:
                     tried = [self._attempt(kind, seed, found) for seed, kind in kinds]
@@ -197,6 +199,18 @@ class Attempts:
                     continue
                 if self.of(batch).is_compared:
                     yield layout
+
+    def _in_ranges(self) -> Iterator[Layout]:
+        """The layout with the ranges of floats that the source asserts."""
+
+        def refusal(layout: Layout) -> str | None:
+            refused = self.of(self._sampler.batch(KINDS[0], self._seed, layout)).refusal
+            return None if refused is None else str(refused)
+
+        origins = self._sampler.floats()
+        found = find_ranges(self._layout, origins, refusal) if origins else None
+        if found is not None and found != self._layout:
+            yield found
 
     def _solved(self, known: Layout) -> Iterator[Layout]:
         """The layout that the source's messages lead to."""

@@ -66,6 +66,7 @@ class Messages:
         features: The features that the model takes.
         partitions: Those that say what forms rows.
         careful: Whether to leave out values that are likely to be refused.
+        ranges: Between which numbers floats are.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class Messages:
         features: Sequence[ParsedFeature],
         partitions: Mapping[Origin, Partition],
         careful: bool,
+        ranges: Mapping[Origin, tuple[float, float]],
     ) -> None:
+        self._ranges = ranges
         self._values, self._rng, self._name, self._careful = values, rng, name, careful
         self._features, self._partitions = features, partitions
         self._multiple = math.lcm(*values.constraints.units) if values.constraints.units else 1
@@ -128,7 +131,7 @@ class Messages:
             words = self._values.texts(self._rng, origin, [size], careful=self._careful)
             return [word.encode("utf-8", "surrogateescape") for word in words]
         if feature.dtype == TensorProto.FLOAT:
-            return [float(value) for value in self._values.floats(self._rng, origin, [size])]
+            return [float(value) for value in self._values.floats(self._rng, origin, [size], self._ranges)]
         keys = [key for key in self._values.constraints.keys.get(origin, ()) if isinstance(key, int)]
         if keys:
             return [int(key) for key in self._rng.choice(keys if self._careful else [*keys, max(keys) + 1], size)]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto, TensorShapeProto, ValueInfoProto
 
+from onnx_sparse.converters.verification.comparison import TOLERANCES
 from onnx_sparse.converters.verification.constraints import find_constraints
 from onnx_sparse.converters.verification.dataflow import Origin
 from onnx_sparse.converters.verification.example_messages import Messages, Partition
@@ -194,6 +195,17 @@ class Sampler:
         """The name that the model gives to the size of a dimension; empty if it has none."""
         name, position = axis
         return str(self.values[name].type.tensor_type.shape.dim[position].dim_param)
+
+    def floats(self) -> list[Origin]:
+        """The inputs and the features of messages that are floats, and whose values are drawn freely."""
+        known = self.values_of.constraints.bounds
+        found = []
+        for name, value in self.values.items():
+            if features := self.roles.examples.get(name):
+                found += [Origin(name, each.key) for each in features if each.dtype == TensorProto.FLOAT]
+            elif numpy_dtype(value.type.tensor_type.elem_type).name in TOLERANCES:
+                found.append(Origin(name))
+        return [origin for origin in found if origin not in known and origin.input not in self.roles.bounds]
 
     def lacking_values(self, batch: Batch) -> float:
         """How many times larger a batch must be for each input to have all values at which answers may change."""
@@ -386,7 +398,7 @@ class _Drawing:
             legal = values.range_of(origin, bound, free)
             drawn = values.integers(self.rng, origin, shape, legal, numpy_dtype(dtype), careful=self.careful)
             return np.sort(drawn, axis=0) if drawn.ndim and origin in values.constraints.ascending else drawn
-        return values.floats(self.rng, origin, shape)
+        return values.floats(self.rng, origin, shape, self.layout.ranges)
 
     def _lengths_of_features(self, features: int) -> Array:
         """The lengths of the rows, each of which is divided among so many features, feature by feature."""
@@ -406,7 +418,13 @@ class _Drawing:
     def _examples(self, name: str, shape: list[int]) -> Array:
         lengths = np.diff(self.row_splits[0]) if shape else [self.longest * (self.kind != "without entries")]
         messages = Messages(
-            self.sampler.values_of, self.rng, name, self.roles.examples[name], self.sampler.partitions, self.careful
+            self.sampler.values_of,
+            self.rng,
+            name,
+            self.roles.examples[name],
+            self.sampler.partitions,
+            self.careful,
+            self.layout.ranges,
         )
         return messages.array(shape, lengths, with_gaps=self.kind == "with empty rows")
 

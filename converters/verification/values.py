@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -101,9 +102,19 @@ class Values:
             compared = [n for n in compared if low <= n < end]
         return _with(rng, drawn, compared)
 
-    def floats(self, rng: np.random.Generator, origin: Origin, shape: Sequence[int]) -> Array:
-        """Normally distributed numbers, among them what the model compares with."""
-        return _with(rng, rng.standard_normal(shape), self.constraints.numbers.get(origin, ()))
+    def floats(
+        self,
+        rng: np.random.Generator,
+        origin: Origin,
+        shape: Sequence[int],
+        ranges: Mapping[Origin, tuple[float, float]] = MappingProxyType({}),
+    ) -> Array:
+        """Normally distributed numbers, or numbers of a range, among them what the model compares with."""
+        compared = self.constraints.numbers.get(origin, ())
+        if origin not in ranges:
+            return _with(rng, rng.standard_normal(shape), compared)
+        low, high = ranges[origin]
+        return _with(rng, rng.uniform(low, high, shape), [number for number in compared if low < number < high])
 
 
 def _with(rng: np.random.Generator, drawn: Array, edges: Sequence[Any]) -> Array:

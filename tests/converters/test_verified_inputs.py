@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from onnx_sparse.converters.verification.constraints import find_constraints
 from onnx_sparse.converters.verification.dataflow import Origin
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
 from onnx_sparse.converters.verification.isolation import CAN_FORK, EndedError
+from onnx_sparse.converters.verification.layout import GUESSED
+from onnx_sparse.converters.verification.number_ranges import find_ranges
 from onnx_sparse.converters.verification.verify import example_inputs
 
 FLOAT, INT64, STRING, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING, TensorProto.BOOL
@@ -204,6 +207,66 @@ def test_messages_whose_features_form_rows(kinds, tmp_path: Path):
     pytest.importorskip("tensorflow")
     verdicts = [outcome(seed, tmp_path, kinds) for seed in range(3, 5)]
     assert [verdict for verdict, _ in verdicts] == ["ok", "ok"], verdicts
+
+
+class TestAssertedNumbers:
+    """What a source asserts of floats is found, although its converted model does not check it."""
+
+    LIMITS = (
+        ({"x": (0, 1)}),
+        ({"x": (18, 99)}),
+        ({"x": (0.2, 0.3)}),
+        ({"x": (-273.15, 60)}),
+        ({"x": (0, 1), "y": (-90, -10)}),
+        ({"x": (2, 3), "y": (5, 9)}),
+    )
+
+    @staticmethod
+    def refusal(limits, layout):
+        for name, (low, high) in limits.items():
+            known = layout.ranges.get(Origin(name), (-2.0, 2.0))
+            for number in known:
+                sign, limit = (">", low) if number < low else ("<", high)
+                if not low <= number <= high:
+                    return (
+                        f"assertion failed: [Condition x {sign}= y] [x ({name}:0) = ] [{number}] [y (c:0) = ] [{limit}]"
+                    )
+        return None
+
+    @pytest.mark.parametrize("limits", LIMITS)
+    def test_ranges_are_found(self, limits):
+        found = find_ranges(GUESSED, [Origin(name) for name in limits], partial(self.refusal, limits))
+        assert found is not None
+
+    def test_another_refusal_has_no_ranges(self):
+        calls = []
+        assert (
+            find_ranges(GUESSED, [Origin("x")], lambda layout: calls.append(layout) or "shapes [2,3] and [4]") is None
+        )
+        assert len(calls) == 1
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("in_messages", [False, True])
+    def test_with_tensorflow(self, in_messages, tmp_path: Path):
+        tf = pytest.importorskip("tensorflow")
+        from onnx_sparse.converters.tensorflow import convert
+        from onnx_sparse.converters.tensorflow import verify as verify_with_tensorflow
+
+        def logit(x):
+            tf.debugging.assert_less(x, 1.0)
+            tf.debugging.assert_positive(x)
+            return {"y": tf.math.log(x / (1 - x))}
+
+        def of_messages(examples):
+            return logit(tf.io.parse_example(examples, {"p": tf.io.FixedLenFeature([2], tf.float32)})["p"])
+
+        module = tf.Module()
+        spec = tf.TensorSpec([None], tf.string, "examples") if in_messages else tf.TensorSpec([None, 2], name="x")
+        module.serve = tf.function(of_messages if in_messages else logit, input_signature=[spec], autograph=False)
+        tf.saved_model.save(module, str(tmp_path), {"serving_default": module.serve})
+        (record,) = verify_with_tensorflow(tmp_path, convert(tmp_path))
+        assert record.ok, record
+        assert record.batches >= 2
 
 
 @pytest.mark.slow
