@@ -209,10 +209,16 @@ def _looked_up(flow: Dataflow, found: Constraints, node: NodeProto) -> None:
 
 def _bound(flow: Dataflow, found: Constraints, ids: str, rows: int | None) -> None:
     for origin, raised in flow.origins(ids).items() if rows else ():
-        low, high = found.bounds.get(origin, (-(2**62), 2**62))
-        if raised:
-            assert rows is not None
-            found.bounds[origin] = max(low, *(-by for by in raised)), min(high, *(rows - 1 - by for by in raised))
+        if not raised:
+            continue
+        assert rows is not None
+        starts, ends = [-by for by in raised], [rows - 1 - by for by in raised]
+        low, high = max(starts), min(ends)
+        if high - low + 1 < rows / 2:  # negative ids count from the end: some are raised, and others are not
+            low, high = min(starts), max(ends)
+        known = found.bounds.get(origin, (-(2**62), 2**62))
+        both = max(known[0], low), min(known[1], high)
+        found.bounds[origin] = both if both[0] <= both[1] else known
 
 
 def _size(flow: Dataflow, name: str, axis: int) -> int | None:

@@ -134,7 +134,9 @@ class Messages:
             return [float(value) for value in self._values.floats(self._rng, origin, [size], self._ranges)]
         keys = [key for key in self._values.constraints.keys.get(origin, ()) if isinstance(key, int)]
         if keys:
-            return [int(key) for key in self._rng.choice(keys if self._careful else [*keys, max(keys) + 1], size)]
+            stated = keys if self._careful else [*keys, max(keys) + 1]
+            drawn = self._values.keyed(self._rng, origin, stated, [size], careful=self._careful)
+            return [int(key) for key in drawn]
         legal = self._values.range_of(origin, None, _IDS)
         drawn = self._values.integers(self._rng, origin, [size], legal, np.int64, careful=self._careful)
         return [int(value) for value in drawn]

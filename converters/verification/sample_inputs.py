@@ -89,6 +89,8 @@ _PROBED_IDS = 97
 #: For a source without specs.
 NOTHING_SAID = CompositeSpecs()
 
+_EMPTY_COLUMNS = 4  # of a sparse tensor
+
 _DIMENSION = 3  # the size of an unknown dimension other than the first
 
 _IDS = 4  # ids without known bounds are below this
@@ -344,8 +346,8 @@ class _Drawing:
             if axis not in self._own:
                 self._own[axis] = next(self._primes)
             return self._own[axis]
-        if name in self.roles.shapes:
-            return self.longest
+        if name in self.roles.shapes:  # sometimes with empty columns at the end
+            return self.longest + _EMPTY_COLUMNS * (self.kind == "with empty rows")
         return max(TABLE_ROWS if position == 0 else _DIMENSION, self.roles.least_sizes.get(axis, 0))
 
     def _counts_entries(self, axis: Axis) -> bool:
@@ -390,7 +392,7 @@ class _Drawing:
         is_integer = np.issubdtype(numpy_dtype(dtype), np.integer)
         bound = self._bound(name) if is_integer or name in self.roles.bounds else None
         if bound is None and (stated := self._keys(name)):
-            return self.rng.choice(stated, shape)
+            return values.keyed(self.rng, origin, stated, shape, careful=self.careful)
         if bound == 0:  # there is no legal id
             shape = [known or 0 for known in self._known_sizes(name)]
         if is_integer or bound is not None or origin in values.constraints.bounds:

@@ -73,6 +73,17 @@ class Values:
         ]
         return [*words, *joined]
 
+    def keyed(
+        self, rng: np.random.Generator, origin: Origin, keys: Sequence[int], shape: Sequence[int], *, careful: bool
+    ) -> Array:
+        """Keys of a table; if not careful, also what the model compares with."""
+        drawn = rng.choice(np.asarray(keys), shape)
+        return drawn if careful else _with(rng, drawn, self._compared(origin))
+
+    def _compared(self, origin: Origin) -> list[int]:
+        """The integers that a model compares with."""
+        return [int(n) for n in self.constraints.numbers.get(origin, ()) if float(n).is_integer()]
+
     def integers(
         self,
         rng: np.random.Generator,
@@ -86,19 +97,21 @@ class Values:
         """Integers of a range, among them its ends and what the model compares with, as far as that is legal.
 
         Careful ones are of the range, also where the model's constraints do not state it, and those that the model
-        compares with are not negative and below the largest: a source may assert that.
+        compares with are not negative and below the largest: a source may assert that. Others may be negative where
+        the model takes negative numbers.
         """
         low, end = legal
         drawn = rng.integers(low, end, shape)
         kinds = np.iinfo(dtype) if np.issubdtype(dtype, np.integer) else None
-        compared = [int(n) for n in self.constraints.numbers.get(origin, ()) if float(n).is_integer()]
+        compared = self._compared(origin)
         if kinds is not None:
             compared = [n for n in compared if kinds.min <= n <= kinds.max]
         if careful and compared:  # for a number there are its neighbors, too
             compared = [n for n in compared if 0 <= n < max(compared) - 1]
         if origin in self.constraints.bounds:
-            compared = [low, end - 1, *compared]
-        if careful or origin in self.constraints.bounds:
+            least = low if careful else max(min(low, self.constraints.bounds[origin][0]), -(2**31))
+            compared = [n for n in (least, low, end - 1, *compared) if least <= n < end]
+        if careful:
             compared = [n for n in compared if low <= n < end]
         return _with(rng, drawn, compared)
 

@@ -72,7 +72,39 @@ def compared(operator="GreaterOrEqual", constant=12.5):
     )
 
 
-@pytest.mark.parametrize("make", [lookup, window, chosen, compared])
+def from_the_end(rows=9, by=9):
+    """A lookup of ids that count from the end if they are negative, as the layer Embedding of Keras 3 does."""
+    nodes = [
+        helper.make_node("Less", ["ids", "zero"], ["is_negative"]),
+        helper.make_node("Add", ["ids", "by"], ["raised"]),
+        helper.make_node("Where", ["is_negative", "raised", "ids"], ["places"]),
+        helper.make_node("Gather", ["table", "places"], ["y"]),
+    ]
+    table = np.arange(rows * 2, dtype=np.float32).reshape(rows, 2)
+    constants = {"table": table, "by": np.int64(by), "zero": np.int64(0)}
+    return model(nodes, {"ids": (INT64, ["b", 4])}, {"y": (FLOAT, None)}, **constants)
+
+
+def masked_table(masked=0):
+    """A table of keys, and another result for the id 0."""
+    nodes = [
+        helper.make_node("Equal", ["ids", "zero"], ["is_masked"]),
+        helper.make_node(
+            "LabelEncoder",
+            ["ids"],
+            ["found"],
+            domain="ai.onnx.ml",
+            keys_int64s=[5, 7],
+            values_int64s=[2, 3],
+            default_int64=1,
+        ),
+        helper.make_node("Where", ["is_masked", "masked", "found"], ["y"]),
+    ]
+    constants = {"zero": np.int64(0), "masked": np.int64(masked)}
+    return model(nodes, {"ids": (INT64, ["b", 4])}, {"y": (INT64, None)}, **constants)
+
+
+@pytest.mark.parametrize("make", [lookup, window, chosen, compared, from_the_end, masked_table])
 def test_a_right_model_is_compared_and_equal(make):
     (record,) = verify(make(), make())
     assert record.ok, record
@@ -87,6 +119,8 @@ def test_a_right_model_is_compared_and_equal(make):
         (chosen, {"constant": 778}),
         (compared, {"operator": "Greater"}),
         (compared, {"constant": 12.4}),
+        (from_the_end, {"by": 8}),
+        (masked_table, {"masked": 1}),
     ],
 )
 def test_a_wrong_model_is_found(make, changed):
@@ -127,6 +161,11 @@ def test_ids_reach_both_ends_of_the_table():
     (ids,) = example_inputs(lookup(rows=90, raised=-5)).values()
     assert (ids.min(), ids.max(), ids.dtype) == (5, 94, np.float32)
     assert (ids == np.rint(ids)).all()
+
+
+def test_ids_that_may_be_negative_are_of_the_whole_table():
+    drawn = np.concatenate([example_inputs(from_the_end(), seed=seed)["ids"].ravel() for seed in range(9)])
+    assert set(range(-1, 9)) | {-9} <= set(drawn.tolist()) <= set(range(-9, 9))
 
 
 def test_windows_are_read_from_the_model():
