@@ -18,7 +18,14 @@ from onnx_sparse.converters.verification.intended_differences import IntendedDif
 from onnx_sparse.converters.verification.isolation import EndedError
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS, Axis, Layout
 from onnx_sparse.converters.verification.number_ranges import find_ranges
-from onnx_sparse.converters.verification.sample_inputs import KINDS, NO_ROWS, OF_MANY_VALUES, Batch, Sampler
+from onnx_sparse.converters.verification.sample_inputs import (
+    BEYOND_TABLES,
+    KINDS,
+    NO_ROWS,
+    OF_MANY_VALUES,
+    Batch,
+    Sampler,
+)
 from onnx_sparse.converters.verification.solving import solve
 
 Array = np.ndarray[Any, Any]
@@ -148,6 +155,8 @@ class Attempts:
             most = max(rows, _MOST_ELEMENTS * rows // max(sum(value.size for value in ordinary.feeds.values()), 1))
             layout = layout.with_size(ROWS, min(times * rows, _MOST_ROWS, most))
             more = 1
+        if self._sampler.values_of.are_beyond_tables:
+            yield self.of(self._sampler.batch(BEYOND_TABLES, self._seed, self._layout))
         for k in range(more):
             yield self._attempt(OF_MANY_VALUES, self._seed + len(KINDS) + k, layout)
 
@@ -303,9 +312,9 @@ def compare_batches(
         computed: The names of the half-float types that the model computes with.
         random: The outputs whose values may be random: where another run gives others, only their types and shapes are
             compared.
-        source_checks: Whether the source refuses sizes that are too small. Of one that computes something with them,
-            batches of no rows, or of another dimension of size 0 or 1, do not count that the model refuses, that have
-            no elements, or of which it makes outputs of other shapes.
+        source_checks: Whether the source refuses sizes that are too small, and ids without a row. Of one that computes
+            something with them, batches of no rows, of another dimension of size 0 or 1, or of such ids do not count
+            that the model refuses, that have no elements, or of which it makes outputs of other shapes.
         guards: Why what was converted refuses a batch that the source takes, or empty text.
     """
     records: dict[str, Record] = {}
@@ -315,7 +324,7 @@ def compare_batches(
             continue
         batch, expected = attempt.batch, attempt.outputs
         is_of_no_rows = batch.kind == NO_ROWS and not batch.has_rows
-        is_unchecked = not source_checks and (attempt.is_narrow or is_of_no_rows)
+        is_unchecked = not source_checks and (attempt.is_narrow or is_of_no_rows or batch.kind == BEYOND_TABLES)
         try:
             actual = run_model(batch.feeds)
         except Exception as error:  # whatever ONNX Runtime raises

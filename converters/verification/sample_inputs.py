@@ -73,8 +73,8 @@ NO_ROWS = "of no rows"
 #: The kinds of batches, which take turns: each occurs in practice.
 KINDS = ("ordinary", "with empty rows", "without entries", "of one row", NO_ROWS)
 
-#: An ordinary batch in which inputs have everything that the model compares with, as far as they are long enough.
-OF_MANY_VALUES = "of many values"
+#: Ordinary batches in which inputs have everything that the model compares with, and numbers without a row in tables.
+OF_MANY_VALUES, BEYOND_TABLES = "of many values", "of ids beyond tables"
 
 #: A batch from whose refusal sizes are learned: no two dimensions that may differ have the same size.
 PROBE = "probing"
@@ -398,7 +398,8 @@ class _Drawing:
         if is_integer or bound is not None or origin in values.constraints.bounds:
             free = _PROBED_IDS if self.kind == PROBE else _IDS
             legal = values.range_of(origin, bound, free)
-            drawn = values.integers(self.rng, origin, shape, legal, numpy_dtype(dtype), careful=self.careful)
+            how = {"careful": self.careful, "beyond": self.kind == BEYOND_TABLES}
+            drawn = values.integers(self.rng, origin, shape, legal, numpy_dtype(dtype), **how)
             return np.sort(drawn, axis=0) if drawn.ndim and origin in values.constraints.ascending else drawn
         return values.floats(self.rng, origin, shape, self.layout.ranges)
 

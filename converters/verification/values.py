@@ -84,6 +84,12 @@ class Values:
         """The integers that a model compares with."""
         return [int(n) for n in self.constraints.numbers.get(origin, ()) if float(n).is_integer()]
 
+    @property
+    def are_beyond_tables(self) -> bool:
+        """Whether the model compares ids with numbers without a row in a table: it may replace or refuse them."""
+        bounds = self.constraints.bounds
+        return any(not low <= n <= high for origin, (low, high) in bounds.items() for n in self._compared(origin))
+
     def integers(
         self,
         rng: np.random.Generator,
@@ -93,26 +99,30 @@ class Values:
         dtype: Any,
         *,
         careful: bool,
+        beyond: bool = False,
     ) -> Array:
         """Integers of a range, among them its ends and what the model compares with, as far as that is legal.
 
         Careful ones are of the range, also where the model's constraints do not state it, and those that the model
         compares with are not negative and below the largest: a source may assert that. Others may be negative where
         the model takes negative numbers.
+
+        Args:
+            beyond: Whether numbers without a row in the table may be among those that the model compares with.
         """
         low, end = legal
         drawn = rng.integers(low, end, shape)
-        kinds = np.iinfo(dtype) if np.issubdtype(dtype, np.integer) else None
         compared = self._compared(origin)
-        if kinds is not None:
+        if np.issubdtype(dtype, np.integer):
+            kinds = np.iinfo(dtype)
             compared = [n for n in compared if kinds.min <= n <= kinds.max]
-        if careful and compared:  # for a number there are its neighbors, too
-            compared = [n for n in compared if 0 <= n < max(compared) - 1]
+        if careful:  # for a number there are its neighbors, too
+            compared = [n for n in compared if 0 <= n < max(compared) - 1 and low <= n < end]
         if origin in self.constraints.bounds:
             least = low if careful else max(min(low, self.constraints.bounds[origin][0]), -(2**31))
-            compared = [n for n in (least, low, end - 1, *compared) if least <= n < end]
-        if careful:
-            compared = [n for n in compared if low <= n < end]
+            if careful or not beyond:
+                compared = [n for n in compared if least <= n < end]
+            compared = [least, low, end - 1, *compared]
         return _with(rng, drawn, compared)
 
     def floats(

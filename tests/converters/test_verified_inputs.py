@@ -85,6 +85,18 @@ def from_the_end(rows=9, by=9):
     return model(nodes, {"ids": (INT64, ["b", 4])}, {"y": (FLOAT, None)}, **constants)
 
 
+def clipped(unknown=3, rows=9):
+    """A lookup of ids of which those beyond the table are replaced."""
+    nodes = [
+        helper.make_node("GreaterOrEqual", ["ids", "rows"], ["is_unknown"]),
+        helper.make_node("Where", ["is_unknown", "unknown", "ids"], ["places"]),
+        helper.make_node("Gather", ["table", "places"], ["y"]),
+    ]
+    table = np.arange(rows * 2, dtype=np.float32).reshape(rows, 2)
+    constants = {"table": table, "rows": np.int64(rows), "unknown": np.int64(unknown)}
+    return model(nodes, {"ids": (INT64, ["b", 4])}, {"y": (FLOAT, None)}, **constants)
+
+
 def masked_table(masked=0):
     """A table of keys, and another result for the id 0."""
     nodes = [
@@ -104,7 +116,7 @@ def masked_table(masked=0):
     return model(nodes, {"ids": (INT64, ["b", 4])}, {"y": (INT64, None)}, **constants)
 
 
-@pytest.mark.parametrize("make", [lookup, window, chosen, compared, from_the_end, masked_table])
+@pytest.mark.parametrize("make", [lookup, window, chosen, compared, from_the_end, clipped, masked_table])
 def test_a_right_model_is_compared_and_equal(make):
     (record,) = verify(make(), make())
     assert record.ok, record
@@ -120,6 +132,7 @@ def test_a_right_model_is_compared_and_equal(make):
         (compared, {"operator": "Greater"}),
         (compared, {"constant": 12.4}),
         (from_the_end, {"by": 8}),
+        (clipped, {"unknown": 2}),
         (masked_table, {"masked": 1}),
     ],
 )
