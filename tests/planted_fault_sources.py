@@ -21,6 +21,8 @@ from zoo.irs.torch_modules import MODULES
 from zoo.registry import EXTRAS, entries, irs
 
 from onnx_sparse.converters import ConversionError, openvino, tensorflow, torch
+from onnx_sparse.converters.tensorflow.verify import Running
+from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
 from onnx_sparse.converters.verification.verify import as_text
 
 Array = np.ndarray[Any, Any]
@@ -35,12 +37,14 @@ class Right:
         model: The model.
         verify: Compares a model with the source.
         batches: Inputs by name that were written by hand for this model; none for those of random messages.
+        source: Runs the source on inputs by name, if it refuses inputs that the model takes.
     """
 
     name: str
     model: ModelProto
     verify: Callable[[ModelProto], Sequence[Any]]
     batches: Sequence[Mapping[str, Array]] = ()
+    source: Callable[[Mapping[str, Array]], Sequence[Array]] | None = None
 
 
 def from_messages(seeds: Sequence[int]) -> Iterator[Right]:
@@ -84,6 +88,7 @@ def from_tensorflow(chosen: Callable[[str], bool]) -> Iterator[Right]:
                 tensorflow.convert(folder),
                 lambda m, s=loaded: tensorflow.verify(s, m),
                 batches,
+                Running(loaded.run, IntendedDifferences()).run,
             )
 
 

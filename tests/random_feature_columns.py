@@ -1,8 +1,8 @@
 """Random models of feature columns behind a parser of tf.Example messages, fed with random messages.
 
 `python tests/random_feature_columns.py --seed 0 --count 200` saves that many models, as Estimators and Keras export
-them, converts each, runs it in TensorFlow and in ONNX Runtime on 50 batches of messages, and prints every difference,
-failure and refusal. Some messages are malformed: both must refuse them.
+them, converts each, verifies it on inputs that are made for it, and runs it in TensorFlow and in ONNX Runtime on 50
+batches. It prints every difference, failure and refusal. Some messages are malformed: both must refuse them.
 """
 
 from __future__ import annotations
@@ -331,7 +331,7 @@ def _examine(seed: int, export: Export) -> tuple[Finding | None, int]:
 
     from onnx_sparse import InferenceSession, example_array
     from onnx_sparse.converters import ConversionError
-    from onnx_sparse.converters.tensorflow import convert
+    from onnx_sparse.converters.tensorflow import convert, verify
 
     def found(kind: str, what: object) -> tuple[Finding, int]:
         return Finding(seed, kind, tuple(export.steps), str(what).replace("\n", " ")[:500]), compared
@@ -347,6 +347,9 @@ def _examine(seed: int, export: Export) -> tuple[Finding | None, int]:
         return found("refused", error)
     except Exception as error:
         return found("failed", f"{type(error).__name__}: {error}")
+    unequal = [record for record in verify(path, model) if not record.ok]
+    if unequal:
+        return found("not verified", f"{unequal[0].output}: {unequal[0].verdict}: {unequal[0].note}")
     options = SessionOptions()
     # Threads that spin make each session end some 50 ms later.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")

@@ -47,6 +47,8 @@ def _type(number: int) -> str:
 
 def _attribute(attr: Any) -> str:
     if attr.type in ("type", "list(type)"):
+        if attr.default_value.WhichOneof("value") == "list" and not attr.default_value.list.type:
+            return f"{attr.name}=[]"
         return f"{attr.name}:{_type(attr.default_value.type)}" if attr.default_value.type else ""
     if not attr.HasField("default_value"):
         return "" if attr.type == "func" else str(attr.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections import Counter
@@ -16,7 +17,15 @@ from onnx_sparse.converters.verification.comparison import Record, Verdict, comp
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
 from onnx_sparse.converters.verification.isolation import EndedError
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS, Axis, Layout
-from onnx_sparse.converters.verification.sample_inputs import KINDS, NO_ROWS, Batch, Sampler
+from onnx_sparse.converters.verification.number_ranges import find_ranges
+from onnx_sparse.converters.verification.sample_inputs import (
+    BEYOND_TABLES,
+    KINDS,
+    NO_ROWS,
+    OF_MANY_VALUES,
+    Batch,
+    Sampler,
+)
 from onnx_sparse.converters.verification.solving import solve
 
 Array = np.ndarray[Any, Any]
@@ -25,6 +34,9 @@ Array = np.ndarray[Any, Any]
 SourceRun = Callable[[str, Mapping[str, Array]], Sequence[Array]]
 #: The most dimensions that are narrowed one by one.
 _MOST_NARROWED = 8
+
+#: More rows, or more batches, are not drawn in order to have every value at which answers may change.
+_MOST_ROWS, _MOST_MORE = 64, 8
 
 #: The lengths that are tried where shorter inputs are refused, or have no output: windows, multiples of a stride.
 _LENGTHS = (2, 4, 8, 16, 32, 64, 96, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
@@ -58,14 +70,14 @@ class Attempt:
     """What the source made of a batch: outputs, or a refusal.
 
     Attributes:
-        is_odd: Whether the batch has sizes of which nothing says that they are legal.
-        is_short: Whether one of these is less than the windows of the model need.
+        is_narrow: Whether a dimension has a size below the ordinary one, of which nothing says that it is legal.
+        is_short: Whether a size of an additional batch is less than the windows of the model need.
     """
 
     batch: Batch
     outputs: Sequence[Array] = ()
     refusal: Refused | None = None
-    is_odd: bool = False
+    is_narrow: bool = False
     is_short: bool = False
 
     @property
@@ -96,17 +108,20 @@ class Attempts:
             return Attempt(batch, refusal=refusal)
 
     def some(self, count: int) -> list[Attempt]:
-        """As many generated batches as `count`, of `KINDS` in turn, and then narrow and wide ones.
+        """As many generated batches as `count`, of `KINDS` in turn, then larger ones, and then narrow and wide ones.
 
         What the source refuses is drawn again without values that are likely to be refused. Where there is nothing to
-        compare, longer inputs are tried, and then the sizes are solved for. In the end each dimension of no known size
-        is tried at 0, at 1 and longer; of these batches, those that the source refuses do not count.
+        compare, longer inputs are tried, and then the sizes are solved for. If the inputs are too short for all values
+        at which answers may change, there are batches of more rows, or more batches. In the end each dimension of no
+        known size is tried at 0, at 1 and longer. Of these additional batches, those that the source refuses do not
+        count.
         """
         kinds = [(self._seed + k, KINDS[k % len(KINDS)]) for k in range(count)]
         attempts = [self._attempt(kind, seed, self._layout) for seed, kind in kinds]
         is_short = any(map(self._is_short, (entry.batch for entry in attempts if entry.batch.has_rows)))
         if is_short or self._lacks(attempts):
-            for layout in (self._longer(), self._solved(self._layout), self._solved_when_longer()):
+            ways = (self._in_ranges(), self._longer(), self._solved(self._layout), self._solved_when_longer())
+            for layout in ways:
                 found = next(layout, None)
                 if found is not None:
                     tried = [self._attempt(kind, seed, found) for seed, kind in kinds]
@@ -116,9 +131,11 @@ class Attempts:
                         break
         if count < len(KINDS):
             return attempts
-        more = map(self.of, _odd_batches(self._sampler, self._seed, self._layout, careful=self._careful))
+        attempts += [entry for entry in self._of_many_values() if entry.refusal is None]
+        odd = _odd_batches(self._sampler, self._seed, self._layout, careful=self._careful)
+        more = (replace(self.of(batch), is_narrow=is_narrow) for batch, is_narrow in odd)
         taken = (entry for entry in more if entry.refusal is None)
-        return attempts + [replace(entry, is_odd=True, is_short=self._is_short(entry.batch)) for entry in taken]
+        return attempts + [replace(entry, is_short=self._is_short(entry.batch)) for entry in taken]
 
     def of_rows(self, count: int | None) -> Attempt:
         """An ordinary batch of so many rows, or of a few if None, in the layout that was found so far.
@@ -127,6 +144,21 @@ class Attempts:
         """
         layout = self._layout if count is None else self._layout.with_size(ROWS, count)
         return self._attempt(KINDS[0], self._seed, layout)
+
+    def _of_many_values(self) -> Iterator[Attempt]:
+        """Batches that together are large enough for all values at which answers may change."""
+        ordinary = self._sampler.batch(KINDS[0], self._seed, self._layout)
+        times = math.ceil(self._sampler.lacking_values(ordinary))
+        layout, rows = self._layout, (ordinary.sizes or {}).get(ROWS)
+        more = min(2 * (times - 1), _MOST_MORE)  # what is drawn in one of them may be drawn again
+        if more > 0 and rows:
+            most = max(rows, _MOST_ELEMENTS * rows // max(sum(value.size for value in ordinary.feeds.values()), 1))
+            layout = layout.with_size(ROWS, min(times * rows, _MOST_ROWS, most))
+            more = 1
+        if self._sampler.values_of.are_beyond_tables:
+            yield self.of(self._sampler.batch(BEYOND_TABLES, self._seed, self._layout))
+        for k in range(more):
+            yield self._attempt(OF_MANY_VALUES, self._seed + len(KINDS) + k, layout)
 
     def _attempt(self, kind: str, seed: int, layout: Layout) -> Attempt:
         """Run the source on a generated batch; if it is refused, on a more careful one."""
@@ -177,6 +209,18 @@ class Attempts:
                 if self.of(batch).is_compared:
                     yield layout
 
+    def _in_ranges(self) -> Iterator[Layout]:
+        """The layout with the ranges of floats that the source asserts."""
+
+        def refusal(layout: Layout) -> str | None:
+            refused = self.of(self._sampler.batch(KINDS[0], self._seed, layout)).refusal
+            return None if refused is None else str(refused)
+
+        origins = self._sampler.floats()
+        found = find_ranges(self._layout, origins, refusal) if origins else None
+        if found is not None and found != self._layout:
+            yield found
+
     def _solved(self, known: Layout) -> Iterator[Layout]:
         """The layout that the source's messages lead to."""
 
@@ -208,8 +252,12 @@ def _complaint(attempt: Attempt) -> str:
     return re.sub(r"\d+", "0", str(attempt.refusal or ""))
 
 
-def _odd_batches(sampler: Sampler, seed: int, layout: Layout, *, careful: bool) -> Iterator[Batch]:
-    """Ordinary batches but for one dimension, of size 0, 1 or longer; of many dimensions, all of them together."""
+def _odd_batches(sampler: Sampler, seed: int, layout: Layout, *, careful: bool) -> Iterator[tuple[Batch, bool]]:
+    """Ordinary batches but for one dimension, of size 0, 1 or longer; of many dimensions, all of them together.
+
+    Returns:
+        Each batch, and whether that dimension is shorter than ordinary ones.
+    """
     ordinary = sampler.batch(KINDS[0], seed, layout, careful=careful)
     sizes = dict(ordinary.sizes or {})
     for axis in layout.sizes:  # what was found, but may be otherwise
@@ -234,7 +282,7 @@ def _odd_batches(sampler: Sampler, seed: int, layout: Layout, *, careful: bool) 
             batch = sampler.batch(KINDS[0], seed, changed, careful=careful)
             if sum(value.size for value in batch.feeds.values()) <= _MOST_ELEMENTS:
                 chosen = {**(batch.sizes or {}), **dict.fromkeys(group, size)}
-                yield replace(batch, kind=f"ordinary, {where} of size {size}", sizes=chosen)
+                yield replace(batch, kind=f"ordinary, {where} of size {size}", sizes=chosen), size < now
 
 
 def _compared(attempts: Sequence[Attempt]) -> int:
@@ -264,9 +312,9 @@ def compare_batches(
         computed: The names of the half-float types that the model computes with.
         random: The outputs whose values may be random: where another run gives others, only their types and shapes are
             compared.
-        source_checks: Whether the source refuses sizes that do not fit. Of one that computes something with them,
-            batches of odd sizes or no rows do not count that the model refuses, that have no elements, or of which it
-            makes outputs of other shapes.
+        source_checks: Whether the source refuses sizes that are too small, and ids without a row. Of one that computes
+            something with them, batches of no rows, of another dimension of size 0 or 1, or of such ids do not count
+            that the model refuses, that have no elements, or of which it makes outputs of other shapes.
         guards: Why what was converted refuses a batch that the source takes, or empty text.
     """
     records: dict[str, Record] = {}
@@ -275,7 +323,8 @@ def compare_batches(
         if attempt.refusal is not None:
             continue
         batch, expected = attempt.batch, attempt.outputs
-        is_unchecked = not source_checks and (attempt.is_odd or batch.kind == NO_ROWS)
+        is_of_no_rows = batch.kind == NO_ROWS and not batch.has_rows
+        is_unchecked = not source_checks and (attempt.is_narrow or is_of_no_rows or batch.kind == BEYOND_TABLES)
         try:
             actual = run_model(batch.feeds)
         except Exception as error:  # whatever ONNX Runtime raises
@@ -284,7 +333,7 @@ def compare_batches(
             if attempt.is_short and not ended and _IN_WINDOW.search(str(error)):
                 continue
             if is_unchecked and not ended:
-                notes.extend([] if attempt.is_odd else [note])
+                notes.extend([] if attempt.is_narrow else [note])
                 continue
             if batch.has_rows and not ended and not any(value.size for value in expected):
                 notes.append(f"{note}; the source's outputs are empty there")

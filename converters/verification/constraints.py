@@ -68,6 +68,7 @@ class Constraints:
         separators: What text is split at.
         least_sizes: Sizes that windows need, the largest last.
         units: Numbers of values that form a row: by which row splits are divided, or to which values are reshaped.
+        step_sizes: How many values of a feature form one step of a sequence, if its rows are reshaped to such steps.
         stated: What some features are of which the operators tell: what is summed up as it is, lengths; what is summed
             up by the largest in each row and one more, ids of rows.
         encoded: The texts for inputs that are decoded; others are refused.
@@ -85,6 +86,7 @@ class Constraints:
     separators: dict[Origin, list[str]] = field(default_factory=lambda: defaultdict(list))
     least_sizes: list[int] = field(default_factory=list)
     units: list[int] = field(default_factory=list)
+    step_sizes: dict[Origin, int] = field(default_factory=dict)
     stated: dict[Origin, str] = field(default_factory=dict)
     encoded: dict[Origin, list[str]] = field(default_factory=dict)
     partitions: dict[Origin, list[str]] = field(default_factory=dict)
@@ -132,6 +134,7 @@ def find_constraints(model: ModelProto) -> Constraints:
                 found.units.append(int(divisor.item()))
         elif node.op_type == "Reshape":
             found.units += _row_sizes(flow, node)
+            _sequence(flow, found, node)
     found.least_sizes += _chained_windows(flow)
     found.least_sizes = sorted({size for size in found.least_sizes if size > 1})
     found.units = sorted(set(found.units))
@@ -206,10 +209,16 @@ def _looked_up(flow: Dataflow, found: Constraints, node: NodeProto) -> None:
 
 def _bound(flow: Dataflow, found: Constraints, ids: str, rows: int | None) -> None:
     for origin, raised in flow.origins(ids).items() if rows else ():
-        low, high = found.bounds.get(origin, (-(2**62), 2**62))
-        if raised:
-            assert rows is not None
-            found.bounds[origin] = max(low, *(-by for by in raised)), min(high, *(rows - 1 - by for by in raised))
+        if not raised:
+            continue
+        assert rows is not None
+        starts, ends = [-by for by in raised], [rows - 1 - by for by in raised]
+        low, high = max(starts), min(ends)
+        if high - low + 1 < rows / 2:  # negative ids count from the end: some are raised, and others are not
+            low, high = min(starts), max(ends)
+        known = found.bounds.get(origin, (-(2**62), 2**62))
+        both = max(known[0], low), min(known[1], high)
+        found.bounds[origin] = both if both[0] <= both[1] else known
 
 
 def _size(flow: Dataflow, name: str, axis: int) -> int | None:
@@ -314,6 +323,22 @@ def _row_sizes(flow: Dataflow, node: NodeProto) -> list[int]:
         return []
     size = int(-np.prod(shape))
     return [size] if 1 < size <= _LARGEST_UNIT else []
+
+
+def _sequence(flow: Dataflow, found: Constraints, node: NodeProto) -> None:
+    """The size of the steps to which rows of values of a feature are reshaped: the shape is [rows, -1, size]."""
+    name = node.input[1]
+    while (maker := flow.producer(name)) is not None and maker.op_type in ("Cast", "Where"):
+        name = maker.input[0 if maker.op_type == "Cast" else 2]
+    if maker is None or maker.op_type != "Concat":
+        return
+    parts = [flow.constant(part) for part in maker.input]
+    open_at = next((k for k, part in enumerate(parts) if part is not None and part.tolist() == [-1]), None)
+    inner = [part for part in parts[open_at + 1 :] if part is not None] if open_at else []
+    if open_at and len(inner) == len(parts) - open_at - 1:
+        size = math.prod(int(dim) for part in inner for dim in part.ravel())
+        if 1 < size <= _LARGEST_UNIT:
+            found.step_sizes |= dict.fromkeys(flow.uncounted.intersection(flow.origins(node.input[0])), size)
 
 
 def _find_partitions(flow: Dataflow, found: Constraints) -> None:

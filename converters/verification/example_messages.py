@@ -66,6 +66,7 @@ class Messages:
         features: The features that the model takes.
         partitions: Those that say what forms rows.
         careful: Whether to leave out values that are likely to be refused.
+        ranges: Between which numbers floats are.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class Messages:
         features: Sequence[ParsedFeature],
         partitions: Mapping[Origin, Partition],
         careful: bool,
+        ranges: Mapping[Origin, tuple[float, float]],
     ) -> None:
+        self._ranges = ranges
         self._values, self._rng, self._name, self._careful = values, rng, name, careful
         self._features, self._partitions = features, partitions
         self._multiple = math.lcm(*values.constraints.units) if values.constraints.units else 1
@@ -119,7 +122,8 @@ class Messages:
     def _of(self, feature: ParsedFeature, length: int) -> ListOfValues:
         """As many values as a feature has; of one with any number, that of a list of this length."""
         origin = Origin(self._name, feature.key)
-        size = feature.size if feature.size >= 0 else -feature.size * length
+        step = self._values.constraints.step_sizes.get(origin, 1)
+        size = feature.size if feature.size >= 0 else -feature.size * length * step
         partition = self._partitions.get(origin)
         if partition is not None and partition.kind != "values" and feature.dtype == TensorProto.INT64:
             return self._rows(partition, size // partition.unit)
@@ -127,10 +131,12 @@ class Messages:
             words = self._values.texts(self._rng, origin, [size], careful=self._careful)
             return [word.encode("utf-8", "surrogateescape") for word in words]
         if feature.dtype == TensorProto.FLOAT:
-            return [float(value) for value in self._values.floats(self._rng, origin, [size])]
+            return [float(value) for value in self._values.floats(self._rng, origin, [size], self._ranges)]
         keys = [key for key in self._values.constraints.keys.get(origin, ()) if isinstance(key, int)]
         if keys:
-            return [int(key) for key in self._rng.choice(keys if self._careful else [*keys, max(keys) + 1], size)]
+            stated = keys if self._careful else [*keys, max(keys) + 1]
+            drawn = self._values.keyed(self._rng, origin, stated, [size], careful=self._careful)
+            return [int(key) for key in drawn]
         legal = self._values.range_of(origin, None, _IDS)
         drawn = self._values.integers(self._rng, origin, [size], legal, np.int64, careful=self._careful)
         return [int(value) for value in drawn]

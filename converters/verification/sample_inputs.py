@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto, TensorShapeProto, ValueInfoProto
 
+from onnx_sparse.converters.verification.comparison import TOLERANCES
 from onnx_sparse.converters.verification.constraints import find_constraints
 from onnx_sparse.converters.verification.dataflow import Origin
 from onnx_sparse.converters.verification.example_messages import Messages, Partition
@@ -72,6 +73,9 @@ NO_ROWS = "of no rows"
 #: The kinds of batches, which take turns: each occurs in practice.
 KINDS = ("ordinary", "with empty rows", "without entries", "of one row", NO_ROWS)
 
+#: Ordinary batches in which inputs have everything that the model compares with, and numbers without a row in tables.
+OF_MANY_VALUES, BEYOND_TABLES = "of many values", "of ids beyond tables"
+
 #: A batch from whose refusal sizes are learned: no two dimensions that may differ have the same size.
 PROBE = "probing"
 
@@ -84,6 +88,8 @@ _PROBED_IDS = 97
 
 #: For a source without specs.
 NOTHING_SAID = CompositeSpecs()
+
+_EMPTY_COLUMNS = 4  # of a sparse tensor
 
 _DIMENSION = 3  # the size of an unknown dimension other than the first
 
@@ -191,6 +197,27 @@ class Sampler:
         """The name that the model gives to the size of a dimension; empty if it has none."""
         name, position = axis
         return str(self.values[name].type.tensor_type.shape.dim[position].dim_param)
+
+    def floats(self) -> list[Origin]:
+        """The inputs and the features of messages that are floats, and whose values are drawn freely."""
+        known = self.values_of.constraints.bounds
+        found = []
+        for name, value in self.values.items():
+            if features := self.roles.examples.get(name):
+                found += [Origin(name, each.key) for each in features if each.dtype == TensorProto.FLOAT]
+            elif numpy_dtype(value.type.tensor_type.elem_type).name in TOLERANCES:
+                found.append(Origin(name))
+        return [origin for origin in found if origin not in known and origin.input not in self.roles.bounds]
+
+    def lacking_values(self, batch: Batch) -> float:
+        """How many times larger a batch must be for each input to have all values at which answers may change."""
+        edges: dict[str, int] = {}
+        known = self.values_of.constraints
+        for origin in {*known.words, *known.numbers, *known.keys, *known.bounds}:
+            if origin.input in batch.feeds:
+                edges[origin.input] = max(edges.get(origin.input, 0), self.values_of.edge_count(origin))
+        # At most every second value is one of these.
+        return max((2 * count / max(batch.feeds[name].size, 1) for name, count in edges.items()), default=0.0)
 
     def known_rows(self) -> Iterator[int | None]:
         """The numbers of rows of the batch that the inputs state."""
@@ -319,8 +346,8 @@ class _Drawing:
             if axis not in self._own:
                 self._own[axis] = next(self._primes)
             return self._own[axis]
-        if name in self.roles.shapes:
-            return self.longest
+        if name in self.roles.shapes:  # sometimes with empty columns at the end
+            return self.longest + _EMPTY_COLUMNS * (self.kind == "with empty rows")
         return max(TABLE_ROWS if position == 0 else _DIMENSION, self.roles.least_sizes.get(axis, 0))
 
     def _counts_entries(self, axis: Axis) -> bool:
@@ -365,15 +392,16 @@ class _Drawing:
         is_integer = np.issubdtype(numpy_dtype(dtype), np.integer)
         bound = self._bound(name) if is_integer or name in self.roles.bounds else None
         if bound is None and (stated := self._keys(name)):
-            return self.rng.choice(stated, shape)
+            return values.keyed(self.rng, origin, stated, shape, careful=self.careful)
         if bound == 0:  # there is no legal id
             shape = [known or 0 for known in self._known_sizes(name)]
         if is_integer or bound is not None or origin in values.constraints.bounds:
             free = _PROBED_IDS if self.kind == PROBE else _IDS
             legal = values.range_of(origin, bound, free)
-            drawn = values.integers(self.rng, origin, shape, legal, numpy_dtype(dtype), careful=self.careful)
+            how = {"careful": self.careful, "beyond": self.kind == BEYOND_TABLES}
+            drawn = values.integers(self.rng, origin, shape, legal, numpy_dtype(dtype), **how)
             return np.sort(drawn, axis=0) if drawn.ndim and origin in values.constraints.ascending else drawn
-        return values.floats(self.rng, origin, shape)
+        return values.floats(self.rng, origin, shape, self.layout.ranges)
 
     def _lengths_of_features(self, features: int) -> Array:
         """The lengths of the rows, each of which is divided among so many features, feature by feature."""
@@ -393,7 +421,13 @@ class _Drawing:
     def _examples(self, name: str, shape: list[int]) -> Array:
         lengths = np.diff(self.row_splits[0]) if shape else [self.longest * (self.kind != "without entries")]
         messages = Messages(
-            self.sampler.values_of, self.rng, name, self.roles.examples[name], self.sampler.partitions, self.careful
+            self.sampler.values_of,
+            self.rng,
+            name,
+            self.roles.examples[name],
+            self.sampler.partitions,
+            self.careful,
+            self.layout.ranges,
         )
         return messages.array(shape, lengths, with_gaps=self.kind == "with empty rows")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,12 @@ class Values:
         self.constraints = constraints
         self.words = list(words)
         self.number_texts: dict[Origin, list[str]] = {}
+
+    def edge_count(self, origin: Origin) -> int:
+        """How many values there are at which the model's answers may change, as far as it says."""
+        known = self.constraints
+        words, numbers, keys = known.words.get(origin, ()), known.numbers.get(origin, ()), known.keys.get(origin, ())
+        return len(words) + len(numbers) + len(keys) + 2 * (origin in known.bounds)
 
     def range_of(self, origin: Origin, bound: int | None, free: int) -> tuple[int, int]:
         """The least number, and that above the largest.
@@ -66,6 +73,23 @@ class Values:
         ]
         return [*words, *joined]
 
+    def keyed(
+        self, rng: np.random.Generator, origin: Origin, keys: Sequence[int], shape: Sequence[int], *, careful: bool
+    ) -> Array:
+        """Keys of a table; if not careful, also what the model compares with."""
+        drawn = rng.choice(np.asarray(keys), shape)
+        return drawn if careful else _with(rng, drawn, self._compared(origin))
+
+    def _compared(self, origin: Origin) -> list[int]:
+        """The integers that a model compares with."""
+        return [int(n) for n in self.constraints.numbers.get(origin, ()) if float(n).is_integer()]
+
+    @property
+    def are_beyond_tables(self) -> bool:
+        """Whether the model compares ids with numbers without a row in a table: it may replace or refuse them."""
+        bounds = self.constraints.bounds
+        return any(not low <= n <= high for origin, (low, high) in bounds.items() for n in self._compared(origin))
+
     def integers(
         self,
         rng: np.random.Generator,
@@ -75,33 +99,49 @@ class Values:
         dtype: Any,
         *,
         careful: bool,
+        beyond: bool = False,
     ) -> Array:
         """Integers of a range, among them its ends and what the model compares with, as far as that is legal.
 
         Careful ones are of the range, also where the model's constraints do not state it, and those that the model
-        compares with are not negative and below the largest: a source may assert that.
+        compares with are not negative and below the largest: a source may assert that. Others may be negative where
+        the model takes negative numbers.
+
+        Args:
+            beyond: Whether numbers without a row in the table may be among those that the model compares with.
         """
         low, end = legal
         drawn = rng.integers(low, end, shape)
-        kinds = np.iinfo(dtype) if np.issubdtype(dtype, np.integer) else None
-        compared = [int(n) for n in self.constraints.numbers.get(origin, ()) if float(n).is_integer()]
-        if kinds is not None:
+        compared = self._compared(origin)
+        if np.issubdtype(dtype, np.integer):
+            kinds = np.iinfo(dtype)
             compared = [n for n in compared if kinds.min <= n <= kinds.max]
-        if careful and compared:  # for a number there are its neighbors, too
-            compared = [n for n in compared if 0 <= n < max(compared) - 1]
+        if careful:  # for a number there are its neighbors, too
+            compared = [n for n in compared if 0 <= n < max(compared) - 1 and low <= n < end]
         if origin in self.constraints.bounds:
-            compared = [low, end - 1, *compared]
-        if careful or origin in self.constraints.bounds:
-            compared = [n for n in compared if low <= n < end]
+            least = low if careful else max(min(low, self.constraints.bounds[origin][0]), -(2**31))
+            if careful or not beyond:
+                compared = [n for n in compared if least <= n < end]
+            compared = [least, low, end - 1, *compared]
         return _with(rng, drawn, compared)
 
-    def floats(self, rng: np.random.Generator, origin: Origin, shape: Sequence[int]) -> Array:
-        """Normally distributed numbers, among them what the model compares with."""
-        return _with(rng, rng.standard_normal(shape), self.constraints.numbers.get(origin, ()))
+    def floats(
+        self,
+        rng: np.random.Generator,
+        origin: Origin,
+        shape: Sequence[int],
+        ranges: Mapping[Origin, tuple[float, float]] = MappingProxyType({}),
+    ) -> Array:
+        """Normally distributed numbers, or numbers of a range, among them what the model compares with."""
+        compared = self.constraints.numbers.get(origin, ())
+        if origin not in ranges:
+            return _with(rng, rng.standard_normal(shape), compared)
+        low, high = ranges[origin]
+        return _with(rng, rng.uniform(low, high, shape), [number for number in compared if low < number < high])
 
 
 def _with(rng: np.random.Generator, drawn: Array, edges: Sequence[Any]) -> Array:
-    """The values, with edges in some places, at most every second one."""
+    """The values, with edges in some places, at most every second one; one value alone is one of the edges or not."""
     drawn = np.asarray(drawn)
     edges = list(dict.fromkeys(edges))
     if not edges or not drawn.size:
@@ -109,7 +149,7 @@ def _with(rng: np.random.Generator, drawn: Array, edges: Sequence[Any]) -> Array
     if drawn.ndim == 0:
         return np.asarray(edges[int(rng.integers(len(edges)))], drawn.dtype)
     rng.shuffle(edges)
-    edges = edges[: (drawn.size + 1) // 2]
+    edges = edges[: drawn.size // 2 + int(rng.integers(2)) * (drawn.size % 2)]
     drawn = drawn.copy()
     places = rng.choice(drawn.size, len(edges), replace=False)
     drawn.ravel()[places] = np.array(edges, drawn.dtype)

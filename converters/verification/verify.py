@@ -48,7 +48,7 @@ class Description:
         outputs: The names of its outputs, in order, with their element types as far as they are known.
         specs: Its sparse and ragged tensors and bags.
         layout: Its sizes.
-        checks_sizes: Whether it refuses sizes that do not fit.
+        checks_sizes: Whether it refuses sizes that are too small, and ids without a row.
         config: Entries of the configuration of ONNX Runtime's session, by which the model is run.
         steps: For a source with states, the inputs of the steps of a batch that it has run. `outputs` are then those of
             all steps, and the states after the last one.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 from openvino_irs import IrBuilder
 from openvino_models import Case, c, ops
 from openvino_weights import CompressedWeight
@@ -15,6 +16,7 @@ from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.openvino import convert, verify
 from onnx_sparse.converters.openvino.ir import read_ir
 from onnx_sparse.converters.openvino.known_faults import faults_of
+from onnx_sparse.converters.verification.comparison import Verdict
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*divides signed integers")
 
@@ -124,6 +126,19 @@ def test_sizes_that_only_the_operators_say(build: Any, ranks: list[int], tmp_pat
     path = Case("", build, *(np.zeros([1] * rank, F) for rank in ranks), dynamic=True).save(tmp_path)
     for record in verify(path, convert(path)):
         assert record.ok, record
+
+
+def test_a_size_that_the_model_fixes_is_found(tmp_path: Path) -> None:
+    """OpenVINO computes with sizes that do not fit; a model that takes only one size is wrong all the same."""
+    pytest.importorskip("openvino")
+    path = Case("", lambda x: ops(1).relu(x), np.zeros([1, 1], F), dynamic=True).save(tmp_path)
+    model = convert(path)
+    (relu,) = model.graph.node
+    model.graph.node.insert(0, helper.make_node("Add", [relu.input[0], "zeros"], ["fixed"]))
+    model.graph.initializer.append(numpy_helper.from_array(np.zeros(3, F), "zeros"))
+    relu.input[0] = "fixed"
+    (record,) = verify(path, model)
+    assert record.verdict is Verdict.DIFFERENT
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])

@@ -20,6 +20,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_imports import answers
 from torture.mutations import mutate_message, mutated_bytes
 
+from onnx_sparse import InferenceSession
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow import convert
 from onnx_sparse.converters.tensorflow.reading.checksum import crc32c
@@ -282,6 +283,48 @@ def test_constant_that_claims_much_memory(tmp_path):
     (tmp_path / "graph.pb").write_bytes(graph.SerializeToString())
     with pytest.raises(ConversionError, match="is too large"):
         convert(tmp_path / "graph.pb", outputs=["a"])
+
+
+class TestAssetsOfTensorFlow1:
+    """They are named in a collection."""
+
+    @pytest.fixture
+    def lookup(self, tmp_path):
+        vocabulary = tmp_path / "words.txt"
+        vocabulary.write_text("red\ngreen\nblue\n")
+
+        def build() -> tuple[Any, Any]:
+            words = V1.placeholder(tf.string, [None], name="words")
+            table = tf.lookup.StaticHashTable(
+                tf.lookup.TextFileInitializer(
+                    str(vocabulary), tf.string, tf.lookup.TextFileIndex.WHOLE_LINE,
+                    tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER,
+                ),
+                -1,
+            )  # fmt: skip
+            return words, table.lookup(words)
+
+        def save(made: Any) -> None:
+            session, (words, ids) = made
+            V1.saved_model.simple_save(
+                session, str(tmp_path / "saved"), {"words": words}, {"ids": ids}, V1.tables_initializer()
+            )
+
+        train(build, tmp_path / "training", save)
+        vocabulary.unlink()  # the model has its own
+        return tmp_path / "saved"
+
+    def test_table_from_a_file(self, lookup):
+        session = InferenceSession(convert(lookup))
+        (ids,) = session.run(None, {"words": np.array(["blue", "red", "no"], object)})
+        assert ids.tolist() == [2, 0, -1]
+
+    def test_damaged_collection(self, lookup, tmp_path):
+        def change(meta_graph: Any) -> None:
+            meta_graph.collection_def["saved_model_assets"].any_list.value[0].value = b"\xff\xff"
+
+        with pytest.raises(ConversionError, match="assets cannot be read"):
+            convert(rewritten(lookup, tmp_path, change))
 
 
 def test_asset_outside_of_the_folder(saved, tmp_path):

@@ -146,6 +146,21 @@ def test_verification_draws_messages(is_batch):
         assert record.batches
 
 
+@pytest.mark.parametrize("keys", [["age"], ["tags"], ["path"], []], ids=" ".join)
+@pytest.mark.parametrize("list_keys", [["points"], ["words", "ids"], ["more"]], ids=" ".join)
+def test_saved_models_leave_empty_lists_of_types_out(keys, list_keys, tmp_path):
+    context, lists = {key: CONTEXT[key] for key in keys}, {key: LISTS[key] for key in list_keys}
+    module = tf.Module()
+    module.serve = parser((None,), lambda *of: tf.io.parse_sequence_example(*of)[:2], context, lists)
+    signature = tf.function(
+        lambda serialized: {f"y{k}": y for k, y in enumerate(module.serve(serialized))},
+        input_signature=[tf.TensorSpec((None,), tf.string, "serialized")],
+    )
+    tf.saved_model.save(module, str(tmp_path), {"serving_default": signature})
+    for record in verify(tmp_path, convert(tmp_path)):
+        assert record.ok, record
+
+
 def test_one_message_by_the_older_parser():
     context = {key: told for key, told in CONTEXT.items() if key != "path"}
     lists = {key: told for key, told in LISTS.items() if key != "more"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from onnx_sparse.converters.verification.constraints import find_constraints
 from onnx_sparse.converters.verification.dataflow import Origin
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
 from onnx_sparse.converters.verification.isolation import CAN_FORK, EndedError
+from onnx_sparse.converters.verification.layout import GUESSED
+from onnx_sparse.converters.verification.number_ranges import find_ranges
 from onnx_sparse.converters.verification.verify import example_inputs
 
 FLOAT, INT64, STRING, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING, TensorProto.BOOL
@@ -69,7 +72,51 @@ def compared(operator="GreaterOrEqual", constant=12.5):
     )
 
 
-@pytest.mark.parametrize("make", [lookup, window, chosen, compared])
+def from_the_end(rows=9, by=9):
+    """A lookup of ids that count from the end if they are negative, as the layer Embedding of Keras 3 does."""
+    nodes = [
+        helper.make_node("Less", ["ids", "zero"], ["is_negative"]),
+        helper.make_node("Add", ["ids", "by"], ["raised"]),
+        helper.make_node("Where", ["is_negative", "raised", "ids"], ["places"]),
+        helper.make_node("Gather", ["table", "places"], ["y"]),
+    ]
+    table = np.arange(rows * 2, dtype=np.float32).reshape(rows, 2)
+    constants = {"table": table, "by": np.int64(by), "zero": np.int64(0)}
+    return model(nodes, {"ids": (INT64, ["b", 4])}, {"y": (FLOAT, None)}, **constants)
+
+
+def clipped(unknown=3, rows=9):
+    """A lookup of ids of which those beyond the table are replaced."""
+    nodes = [
+        helper.make_node("GreaterOrEqual", ["ids", "rows"], ["is_unknown"]),
+        helper.make_node("Where", ["is_unknown", "unknown", "ids"], ["places"]),
+        helper.make_node("Gather", ["table", "places"], ["y"]),
+    ]
+    table = np.arange(rows * 2, dtype=np.float32).reshape(rows, 2)
+    constants = {"table": table, "rows": np.int64(rows), "unknown": np.int64(unknown)}
+    return model(nodes, {"ids": (INT64, ["b", 4])}, {"y": (FLOAT, None)}, **constants)
+
+
+def masked_table(masked=0):
+    """A table of keys, and another result for the id 0."""
+    nodes = [
+        helper.make_node("Equal", ["ids", "zero"], ["is_masked"]),
+        helper.make_node(
+            "LabelEncoder",
+            ["ids"],
+            ["found"],
+            domain="ai.onnx.ml",
+            keys_int64s=[5, 7],
+            values_int64s=[2, 3],
+            default_int64=1,
+        ),
+        helper.make_node("Where", ["is_masked", "masked", "found"], ["y"]),
+    ]
+    constants = {"zero": np.int64(0), "masked": np.int64(masked)}
+    return model(nodes, {"ids": (INT64, ["b", 4])}, {"y": (INT64, None)}, **constants)
+
+
+@pytest.mark.parametrize("make", [lookup, window, chosen, compared, from_the_end, clipped, masked_table])
 def test_a_right_model_is_compared_and_equal(make):
     (record,) = verify(make(), make())
     assert record.ok, record
@@ -84,6 +131,9 @@ def test_a_right_model_is_compared_and_equal(make):
         (chosen, {"constant": 778}),
         (compared, {"operator": "Greater"}),
         (compared, {"constant": 12.4}),
+        (from_the_end, {"by": 8}),
+        (clipped, {"unknown": 2}),
+        (masked_table, {"masked": 1}),
     ],
 )
 def test_a_wrong_model_is_found(make, changed):
@@ -91,10 +141,44 @@ def test_a_wrong_model_is_found(make, changed):
     assert record.verdict is Verdict.DIFFERENT
 
 
+def one_of(constants, rows):
+    """Which of some constants each id is."""
+    nodes = [
+        helper.make_node("Unsqueeze", ["ids", "last"], ["column"]),
+        helper.make_node("Equal", ["column", "c"], ["y"]),
+    ]
+    return model(
+        nodes, {"ids": (INT64, [rows])}, {"y": (BOOL, None)}, last=np.array([1]), c=np.array(constants, np.int64)
+    )
+
+
+@pytest.mark.parametrize("rows", ["b", 7])
+@pytest.mark.parametrize("changed", range(12))
+def test_every_constant_is_tried(changed, rows):
+    """More constants than an ordinary batch has ids."""
+    constants = [100 * k for k in range(12)]
+    wrong = [constant + (k == changed) for k, constant in enumerate(constants)]
+    right = one_of(constants, rows)
+    (equal,), (different,) = verify(right, right), verify(right, one_of(wrong, rows))
+    assert equal.ok, equal
+    assert different.verdict is Verdict.DIFFERENT
+
+
+def test_one_id_is_now_a_constant_and_now_another_number():
+    drawn = {int(example_inputs(one_of([777], 1), seed=seed)["ids"].item()) for seed in range(20)}
+    assert 777 in drawn
+    assert drawn - {777}
+
+
 def test_ids_reach_both_ends_of_the_table():
     (ids,) = example_inputs(lookup(rows=90, raised=-5)).values()
     assert (ids.min(), ids.max(), ids.dtype) == (5, 94, np.float32)
     assert (ids == np.rint(ids)).all()
+
+
+def test_ids_that_may_be_negative_are_of_the_whole_table():
+    drawn = np.concatenate([example_inputs(from_the_end(), seed=seed)["ids"].ravel() for seed in range(9)])
+    assert set(range(-1, 9)) | {-9} <= set(drawn.tolist()) <= set(range(-9, 9))
 
 
 def test_windows_are_read_from_the_model():
@@ -175,6 +259,90 @@ def test_messages_whose_features_form_rows(kinds, tmp_path: Path):
     pytest.importorskip("tensorflow")
     verdicts = [outcome(seed, tmp_path, kinds) for seed in range(3, 5)]
     assert [verdict for verdict, _ in verdicts] == ["ok", "ok"], verdicts
+
+
+class TestAssertedNumbers:
+    """What a source asserts of floats is found, although its converted model does not check it."""
+
+    LIMITS = (
+        ({"x": (0, 1)}),
+        ({"x": (18, 99)}),
+        ({"x": (0.2, 0.3)}),
+        ({"x": (-273.15, 60)}),
+        ({"x": (0, 1), "y": (-90, -10)}),
+        ({"x": (2, 3), "y": (5, 9)}),
+    )
+
+    @staticmethod
+    def refusal(limits, layout):
+        for name, (low, high) in limits.items():
+            known = layout.ranges.get(Origin(name), (-2.0, 2.0))
+            for number in known:
+                sign, limit = (">", low) if number < low else ("<", high)
+                if not low <= number <= high:
+                    return (
+                        f"assertion failed: [Condition x {sign}= y] [x ({name}:0) = ] [{number}] [y (c:0) = ] [{limit}]"
+                    )
+        return None
+
+    @pytest.mark.parametrize("limits", LIMITS)
+    def test_ranges_are_found(self, limits):
+        found = find_ranges(GUESSED, [Origin(name) for name in limits], partial(self.refusal, limits))
+        assert found is not None
+
+    def test_another_refusal_has_no_ranges(self):
+        calls = []
+        assert (
+            find_ranges(GUESSED, [Origin("x")], lambda layout: calls.append(layout) or "shapes [2,3] and [4]") is None
+        )
+        assert len(calls) == 1
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("in_messages", [False, True])
+    def test_with_tensorflow(self, in_messages, tmp_path: Path):
+        tf = pytest.importorskip("tensorflow")
+        from onnx_sparse.converters.tensorflow import convert
+        from onnx_sparse.converters.tensorflow import verify as verify_with_tensorflow
+
+        def logit(x):
+            tf.debugging.assert_less(x, 1.0)
+            tf.debugging.assert_positive(x)
+            return {"y": tf.math.log(x / (1 - x))}
+
+        def of_messages(examples):
+            return logit(tf.io.parse_example(examples, {"p": tf.io.FixedLenFeature([2], tf.float32)})["p"])
+
+        module = tf.Module()
+        spec = tf.TensorSpec([None], tf.string, "examples") if in_messages else tf.TensorSpec([None, 2], name="x")
+        module.serve = tf.function(of_messages if in_messages else logit, input_signature=[spec], autograph=False)
+        tf.saved_model.save(module, str(tmp_path), {"serving_default": module.serve})
+        (record,) = verify_with_tensorflow(tmp_path, convert(tmp_path))
+        assert record.ok, record
+        assert record.batches >= 2
+
+
+@pytest.mark.slow
+def test_sequences_of_one_length_with_several_values_a_step(tmp_path: Path):
+    """As the layer SequenceFeatures joins numbers of shape [2] and ids."""
+    tf = pytest.importorskip("tensorflow")
+    from onnx_sparse.converters.tensorflow import convert
+    from onnx_sparse.converters.tensorflow import verify as verify_with_tensorflow
+
+    spec = {"ids": tf.io.VarLenFeature(tf.int64), "pairs": tf.io.VarLenFeature(tf.float32)}
+    module = tf.Module()
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")], autograph=False)
+    def serve(examples):
+        parsed = tf.io.parse_example(examples, spec)
+        ids, pairs = tf.sparse.to_dense(parsed["ids"]), tf.sparse.to_dense(parsed["pairs"])
+        steps = tf.reshape(pairs, tf.concat([tf.shape(pairs)[:1], [-1], [2]], 0))
+        return {"y": tf.concat([tf.one_hot(ids, 3), steps], 2)}
+
+    module.serve = serve
+    tf.saved_model.save(module, str(tmp_path), {"serving_default": serve})
+    (record,) = verify_with_tensorflow(tmp_path, convert(tmp_path))
+    assert record.ok, record
+    assert record.batches >= 2
 
 
 @pytest.mark.skipif(not CAN_FORK, reason="processes are forked on Linux only")

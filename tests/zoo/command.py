@@ -259,8 +259,8 @@ def _python(environment: str, folder: Path) -> str:
     _tell(f"installing {requirements.relative_to(ROOT)} into {home}")
     venv.create(home, clear=True, with_pip=True)
     packages = home / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    # What this environment has, TensorFlow above all, need not be installed again.
-    (packages / "shared.pth").write_text(f"{sysconfig.get_path('purelib')}\n", "utf-8")
+    # What this environment has, TensorFlow above all, need not be installed again: also what its .pth files add.
+    (packages / "shared.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n", "utf-8")
     subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", requirements], check=True)
     made_from.write_text(requirements.read_text("utf-8"), "utf-8")
     return str(python)

@@ -41,8 +41,11 @@ GradientDef function_name=1:string gradient_func=2:string
 VersionDef producer=1:int32 min_consumer=2:int32 bad_consumers=3:int32*
 GraphDef node=1:NodeDef* library=2:FunctionDefLibrary version=3:int32 versions=4:VersionDef
 SavedModel saved_model_schema_version=1:int64 meta_graphs=2:MetaGraphDef*
-MetaGraphDef meta_info_def=1:MetaInfoDef graph_def=2:GraphDef saver_def=3:SaverDef signature_def=5:{SignatureDef}
-  asset_file_def=6:AssetFileDef* object_graph_def=7:SavedObjectGraph
+MetaGraphDef meta_info_def=1:MetaInfoDef graph_def=2:GraphDef saver_def=3:SaverDef collection_def=4:{CollectionDef}
+  signature_def=5:{SignatureDef} asset_file_def=6:AssetFileDef* object_graph_def=7:SavedObjectGraph
+CollectionDef any_list=5:AnyList
+AnyList value=1:Any*
+Any type_url=1:string value=2:bytes
 MetaInfoDef tags=4:string* tensorflow_version=5:string
 SaverDef filename_tensor_name=1:string save_tensor_name=2:string restore_op_name=3:string
 SignatureDef inputs=1:{TensorInfo} outputs=2:{TensorInfo} method_name=3:string defaults=4:{TensorProto}
@@ -92,6 +95,7 @@ message = declare_messages(
 
 SavedModel = message("SavedModel")
 MetaGraphDef = message("MetaGraphDef")
+AssetFileDef = message("AssetFileDef")
 GraphDef = message("GraphDef")
 NodeDef = message("NodeDef")
 TensorProto = message("TensorProto")

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError, Message  # type: ignore[import-
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensorflow.reading.checkpoint import Checkpoint
 from onnx_sparse.converters.tensorflow.reading.element_types import type_name
-from onnx_sparse.converters.tensorflow.reading.messages import SavedModel
+from onnx_sparse.converters.tensorflow.reading.messages import AssetFileDef, SavedModel
 from onnx_sparse.converters.tensorflow.reading.model import Model, graph_of
 from onnx_sparse.converters.tensorflow.reading.ports import Port, distinct, select
 from onnx_sparse.converters.tensorflow.reading.specs import composite_specs
@@ -23,6 +23,9 @@ from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs, Sp
 
 #: The tag of the graph that is converted unless another is chosen.
 SERVE = "serve"
+
+#: The collection in which TensorFlow 1 names assets.
+_ASSETS = "saved_model_assets"
 
 
 def read_saved_model(
@@ -174,7 +177,14 @@ def _ports(name: str, info: Any) -> list[Port]:
 def _assets(meta_graph: Any, path: Path) -> Iterator[tuple[str, Path]]:
     """The files of assets, by the node that names each; only files within the model's folder."""
     folder = path / "assets"
-    for asset in meta_graph.asset_file_def:
+    assets = list(meta_graph.asset_file_def)
+    if not assets:  # TensorFlow 1 names them in a collection
+        named = meta_graph.collection_def[_ASSETS].any_list.value if _ASSETS in meta_graph.collection_def else ()
+        try:
+            assets = [AssetFileDef.FromString(each.value) for each in named]
+        except DecodeError as error:
+            raise ConversionError(f"{path}: its assets cannot be read: {first_line(error)}") from error
+    for asset in assets:
         file = folder / asset.filename
         if ".." in Path(asset.filename).parts or Path(asset.filename).is_absolute():
             raise ConversionError(f"{path} names an asset outside of its folder: {asset.filename!r}")
