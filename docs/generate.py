@@ -1,7 +1,7 @@
 """Write what is generated from the declarations and registries: `python docs/generate.py`. A test checks it.
 
-These are pages of the documentation, the README's table of operators, the site's navigation, and the C++ table of
-declarations.
+These are pages of the documentation, the README's picture and table of operators, the site's navigation, and the C++
+table of declarations.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from onnx_sparse.schemas.pages import index, overview, page, table
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))  # which are no package
+sys.path[:0] = [str(FOLDER), str(ROOT / "benchmarks")]  # which are no packages
 
 import record_page  # noqa: E402
+from demo_picture import demo_picture  # noqa: E402
 
 from onnx_sparse.converters.openvino.conversion import passes as openvino_passes  # noqa: E402
 from onnx_sparse.converters.tensorflow.passes import passes as tensorflow_passes  # noqa: E402
@@ -52,6 +53,7 @@ def files() -> dict[Path, str]:
         FOLDER / "tensorflow_differences.md": _tensorflow_differences(),
         FOLDER / "measurements.md": record_page.page(),
         FOLDER / "passes.md": _passes(),
+        FOLDER / "demo.svg": demo_picture(),
         FOLDER / "onnxruntime_faults.md": _onnxruntime_faults(),
         ROOT / "README.md": _readme(),
         ROOT / "mkdocs.yml": _site(),
