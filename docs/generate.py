@@ -1,7 +1,6 @@
 """Write what is generated from the declarations and registries: `python docs/generate.py`. A test checks it.
 
-These are pages of the documentation, the README's picture and table of operators, the site's navigation, and the C++
-table of declarations.
+These are pages of the documentation, the README's picture, the site's navigation, and the C++ table of declarations.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS
 from onnx_sparse.converters.tensorflow.importing.handlers import differences, structure_coverage
 from onnx_sparse.converters.verification.intended_differences import EXPLAINED
 from onnx_sparse.schemas import FAMILIES, OPS, cpp_table
-from onnx_sparse.schemas.pages import index, overview, page, table
+from onnx_sparse.schemas.pages import index, page, table
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent
@@ -46,7 +45,7 @@ PASSES = {
 
 
 def files() -> dict[Path, str]:
-    """Every generated file by its path, and the README with its generated part renewed."""
+    """Every generated file by its path, and the site's settings with their generated part renewed."""
     return {
         **pages(),
         FOLDER / "malformed_input.md": _malformed_input(),
@@ -55,7 +54,6 @@ def files() -> dict[Path, str]:
         FOLDER / "passes.md": _passes(),
         FOLDER / "demo.svg": demo_picture(),
         FOLDER / "onnxruntime_faults.md": _onnxruntime_faults(),
-        ROOT / "README.md": _readme(),
         ROOT / "mkdocs.yml": _site(),
         ROOT / "onnx_sparse" / "native" / "abi" / "declarations.inc": cpp_table.table(),
         ROOT / "onnx_sparse" / "native" / "abi" / "limits.inc": cpp_table.limits(),
@@ -73,12 +71,6 @@ def pages() -> dict[Path, str]:
         FOLDER / "coverage" / "torch.md": _torch_coverage(),
         FOLDER / "coverage" / "openvino.md": _openvino_coverage(),
     }
-
-
-def _readme() -> str:
-    text = (ROOT / "README.md").read_text("utf-8")
-    begin, end = "<!-- operators: written by docs/generate.py -->\n", "<!-- end of operators -->\n"
-    return re.sub(f"{begin}.*{end}", f"{begin}\n{overview(FAMILIES, 'docs/operators')}\n\n{end}", text, flags=re.DOTALL)
 
 
 def _site() -> str:

@@ -13,6 +13,7 @@ page.
 from __future__ import annotations
 
 import argparse
+import glob
 import os
 import re
 import tempfile
@@ -333,12 +334,15 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
 
 def _refuse_other_files(source: Path) -> None:
     """Refuse what does not exist, and the files of a checkpoint of TensorFlow that have no graph."""
+    missing = output.CommandError(f"{source}: no such file or directory")
+    if not source.exists() and not any(source.parent.glob(f"{glob.escape(source.name)}.*")):  # a checkpoint's prefix
+        raise missing
     from onnx_sparse.converters.errors import ConversionError
     from onnx_sparse.converters.tensorflow.source_files import is_checkpoint_file, refuse_other_files
 
     if not is_checkpoint_file(source):
         if not source.exists():
-            raise output.CommandError(f"{source}: no such file or directory")
+            raise missing
         return
     try:
         refuse_other_files(source)
