@@ -156,6 +156,9 @@ def test_convert_writes_a_report_with_the_rules(cli, tmp_path, monkeypatch):
     labels = [node["label"] for node in read.pictures["before"]["nodes"]]
     assert {"SparseFillEmptyRows", "SparseSegmentSum"} <= set(labels)
     assert labels[-2:] == ["totals", "was_empty"]
+    assert not {"VarHandleOp", "ReadVariableOp"} & set(labels)
+    (lookup,) = (node for node in read.pictures["before"]["nodes"] if node["label"] == "SparseSegmentSum")
+    assert ["constant", "Variable"] in lookup["details"]
 
 
 @pytest.mark.parametrize(
