@@ -1,7 +1,6 @@
 """Write what is generated from the declarations and registries: `python docs/generate.py`. A test checks it.
 
-These are pages of the documentation, the README's table of operators, the site's navigation, and the C++ table of
-declarations.
+These are pages of the documentation, the README's picture, the site's navigation, and the C++ table of declarations.
 """
 
 from __future__ import annotations
@@ -22,13 +21,14 @@ from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS
 from onnx_sparse.converters.tensorflow.importing.handlers import differences, structure_coverage
 from onnx_sparse.converters.verification.intended_differences import EXPLAINED
 from onnx_sparse.schemas import FAMILIES, OPS, cpp_table
-from onnx_sparse.schemas.pages import index, overview, page, table
+from onnx_sparse.schemas.pages import index, page, table
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))  # which are no package
+sys.path[:0] = [str(FOLDER), str(ROOT / "benchmarks")]  # which are no packages
 
 import record_page  # noqa: E402
+from demo_picture import demo_picture  # noqa: E402
 
 from onnx_sparse.converters.openvino.conversion import passes as openvino_passes  # noqa: E402
 from onnx_sparse.converters.tensorflow.passes import passes as tensorflow_passes  # noqa: E402
@@ -45,15 +45,15 @@ PASSES = {
 
 
 def files() -> dict[Path, str]:
-    """Every generated file by its path, and the README with its generated part renewed."""
+    """Every generated file by its path, and the site's settings with their generated part renewed."""
     return {
         **pages(),
         FOLDER / "malformed_input.md": _malformed_input(),
         FOLDER / "tensorflow_differences.md": _tensorflow_differences(),
         FOLDER / "measurements.md": record_page.page(),
         FOLDER / "passes.md": _passes(),
+        FOLDER / "demo.svg": demo_picture(),
         FOLDER / "onnxruntime_faults.md": _onnxruntime_faults(),
-        ROOT / "README.md": _readme(),
         ROOT / "mkdocs.yml": _site(),
         ROOT / "onnx_sparse" / "native" / "abi" / "declarations.inc": cpp_table.table(),
         ROOT / "onnx_sparse" / "native" / "abi" / "limits.inc": cpp_table.limits(),
@@ -71,12 +71,6 @@ def pages() -> dict[Path, str]:
         FOLDER / "coverage" / "torch.md": _torch_coverage(),
         FOLDER / "coverage" / "openvino.md": _openvino_coverage(),
     }
-
-
-def _readme() -> str:
-    text = (ROOT / "README.md").read_text("utf-8")
-    begin, end = "<!-- operators: written by docs/generate.py -->\n", "<!-- end of operators -->\n"
-    return re.sub(f"{begin}.*{end}", f"{begin}\n{overview(FAMILIES, 'docs/operators')}\n\n{end}", text, flags=re.DOTALL)
 
 
 def _site() -> str:

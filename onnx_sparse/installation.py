@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -15,7 +17,10 @@ def install_command(extra: str) -> str:
     """The command that installs what an extra brings.
 
     An installer records where a distribution came from if that was no index (PEP 610): then an index may not have it.
+    For a checkout, the command names what the extra needs, because pip would compile the checkout once more.
     """
+    if "dir_info" in _origin() and (needed := _requirements(extra)):
+        return f"pip install {' '.join(needed)}"
     return f"pip install {_source(extra)}"
 
 
@@ -24,15 +29,34 @@ def reinstall_command() -> str:
     return f"pip install --force-reinstall --no-deps --no-cache-dir {_source()}"
 
 
-def _source(extra: str = "") -> str:
-    bracket = f"[{extra}]" if extra else ""
-    named = f"{_NAME}{bracket}"
+def _origin() -> dict[str, Any]:
+    """Where this distribution came from; empty for an index, and for a source tree that is not installed."""
     try:
         text = metadata.distribution(_NAME).read_text("direct_url.json")
         origin = json.loads(text) if text else {}
-        url = str(origin.get("url", ""))
-    except (metadata.PackageNotFoundError, ValueError, AttributeError):  # a source tree that is not installed
-        return f'"{named}"'
+    except (metadata.PackageNotFoundError, ValueError):
+        return {}
+    return origin if isinstance(origin, dict) else {}
+
+
+def _requirements(extra: str) -> list[str]:
+    """What an extra needs, each in quotes."""
+    needed: list[str] = []
+    for line in metadata.distribution(_NAME).requires or ():
+        requirement, _, marker = line.partition(";")
+        if re.search(rf"""extra == ['"]{re.escape(extra)}['"]""", marker) is None:
+            continue
+        own = re.match(rf"{_NAME}\[(.+)\]", requirement.strip().replace("-", "_"))
+        more = [found for name in own[1].split(",") for found in _requirements(name.strip())] if own else []
+        needed += more or [f'"{requirement.strip()}"']
+    return list(dict.fromkeys(needed))
+
+
+def _source(extra: str = "") -> str:
+    bracket = f"[{extra}]" if extra else ""
+    named = f"{_NAME}{bracket}"
+    origin = _origin()
+    url = str(origin.get("url", ""))
     if version_control := origin.get("vcs_info"):
         return f'"{named} @ {version_control["vcs"]}+{url}@{version_control.get("commit_id", "main")}"'
     if not url.startswith("file:"):

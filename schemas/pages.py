@@ -38,22 +38,25 @@ def page(op: Op) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def index(families: Iterable[Family]) -> str:
-    """The page that lists the operators."""
-    rows = [(f"[{op.name}]({op.name}.md)", op.summary) for family in families for op in family.ops]
+def index(families: Sequence[Family]) -> str:
+    """The page that lists the operators, first by family."""
+    origins = [(", ".join(f"[{op.name}]({op.name}.md)" for op in f.ops), f.origin) for f in families]
+    summaries = [(f"[{op.name}]({op.name}.md)", op.summary) for family in families for op in family.ops]
     intro = (
-        "# Operators\n\nDomain `onnx_sparse`, opset 1. The pages are generated from the declarations in `schemas/`.\n\n"
+        "# Operators\n\nDomain `onnx_sparse`, opset 1. The pages are generated from the declarations in `schemas/`. "
+        "Each page states the operator's semantics: empty segments, zero rows, NaN, duplicates, and which inputs are "
+        "errors.\n\n"
         "For every operator: integer sums and products wrap. float16 and bfloat16 are computed in float32 and rounded "
         "once. A scalar input has shape []; shape [1] is an error. Inputs of size zero are legal. An error names the "
         "operator, input, position and value; function bodies cannot report errors and assume legal input.\n\n"
     )
-    return intro + table(("operator", "what it does"), rows) + "\n"
-
-
-def overview(families: Iterable[Family], folder: str) -> str:
-    """A table of the families, with links to the operators' pages in a folder."""
-    rows = [(", ".join(f"[{op.name}]({folder}/{op.name}.md)" for op in f.ops), f.origin) for f in families]
-    return table(("operators", "from"), rows)
+    return (
+        intro
+        + table(("operators", "from"), origins)
+        + "\n\n## What each operator does\n\n"
+        + table(("operator", "what it does"), summaries)
+        + "\n"
+    )
 
 
 def signature(op: Op) -> str:

@@ -60,7 +60,7 @@ def test_a_model_in_memory_is_verified_with_itself(converted):
 def test_nothing_is_written_when_the_answers_differ(converted, tmp_path, monkeypatch):
     from onnx_sparse.cli.convert import verification
 
-    monkeypatch.setattr(verification, "failure", lambda records, given: "verification fails, nothing is written: x")
+    monkeypatch.setattr(verification, "failure", lambda records, given: "verification fails, no model is written: x")
     with pytest.raises(ConversionError, match="verification fails"):
         onnx_sparse.convert(converted.model, tmp_path / "model.onnx", verify=True)
     assert list(tmp_path.iterdir()) == []

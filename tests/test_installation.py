@@ -17,10 +17,11 @@ from onnx_sparse.installation import install_command
 def origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Installs a distribution of the package's name that says where it came from."""
 
-    def install(record: object) -> None:
+    def install(record: object, *requirements: str) -> None:
         folder = tmp_path / "site" / "onnx_sparse-9.dist-info"
         folder.mkdir(parents=True)
-        (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: onnx_sparse\nVersion: 9\n")
+        required = "".join(f"Requires-Dist: {requirement}\n" for requirement in requirements)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: onnx_sparse\nVersion: 9\n{required}")
         if record is not None:
             (folder / "direct_url.json").write_text(record if isinstance(record, str) else json.dumps(record))
         monkeypatch.setattr(metadata, "distribution", lambda name: metadata.Distribution.at(folder))
@@ -39,6 +40,21 @@ def test_a_checkout(origin, tmp_path, is_editable):
     checkout.mkdir()
     origin({"url": checkout.as_uri(), "dir_info": {"editable": is_editable}})
     assert install_command("score") == f'pip install {"-e " * is_editable}"{checkout}[score]"'
+
+
+def test_a_checkout_is_not_compiled_again(origin, tmp_path):
+    """The command names what the extra needs, also what it needs by another one, and nothing of others."""
+    origin(
+        {"url": tmp_path.as_uri(), "dir_info": {"editable": True}},
+        "numpy>=1.26",
+        'pyarrow>=16; extra == "score"',
+        'onnx_sparse[score]; extra == "ray"',
+        "ray[data]>=2.60; extra == 'ray'",
+        'pyspark>=4.0; python_version > "3" and extra == "spark"',
+    )
+    assert install_command("score") == 'pip install "pyarrow>=16"'
+    assert install_command("ray") == 'pip install "pyarrow>=16" "ray[data]>=2.60"'
+    assert install_command("spark") == 'pip install "pyspark>=4.0"'
 
 
 @pytest.mark.parametrize("is_there", [False, True])

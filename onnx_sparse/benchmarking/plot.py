@@ -13,6 +13,9 @@ _WIDTH, _HEIGHT, _LEFT, _GAP, _TOP, _BOTTOM = 320, 220, 64, 24, 62, 44
 _COLORS = ("#0072b2", "#d55e00", "#009e73")
 #: One for each number of threads, from the most on.
 _DASHES = ("", "6 4", "2 3", "8 3 2 3")
+#: Round numbers between two powers of ten, finer and finer, and how many an axis has.
+_STEPS = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8), tuple(tenths / 10 for tenths in range(10, 100)))
+_FEWEST_TICKS, _MOST_TICKS = 3, 10
 _STYLE = (
     ".onnx-sparse-plot{color:#222;background:#fff;max-width:100%;height:auto}"
     "@media(prefers-color-scheme:dark){.onnx-sparse-plot{color:#ddd;background:#181a1b}}"
@@ -109,11 +112,15 @@ class _Axis:
         return self._start + share * (self._end - self._start)
 
     def ticks(self) -> list[float]:
-        """Round numbers on the axis: powers of ten; within few of these, also twice and five times."""
-        steps = (1,) if self._high - self._low > 3 else (1, 2, 5)
+        """Round numbers on the axis: powers of ten; within few of these, so much finer ones that there are some."""
         decades = range(math.floor(self._low), math.ceil(self._high) + 1)
-        found = [step * 10.0**decade for decade in decades for step in steps]
-        return [tick for tick in found if self._low <= math.log10(tick) <= self._high]
+        found: list[float] = []
+        for steps in _STEPS[0 if self._high - self._low > 3 else 1 :]:
+            every = [step * 10.0**decade for decade in decades for step in steps]
+            found = [tick for tick in every if self._low <= math.log10(tick) <= self._high]
+            if len(found) >= _FEWEST_TICKS:
+                break
+        return found[:: -(-len(found) // _MOST_TICKS)]
 
 
 def _number(value: float) -> str:

@@ -31,8 +31,10 @@ _SHORT, _LEAST = 16, 10
 _LONG_WORD = 24
 #: Names that are shortened keep this many characters.
 _SHORTENED = 18
-#: A stage that takes more seconds than this has a line in a log.
-_LONG_STAGE = 10
+#: A command of so many seconds writes lines into a log. Quicker ones write none: their output may be mailed.
+_QUIET_SECONDS = 5.0
+#: A log has at most one line in so many seconds: stages may be short and many.
+_LINE_SECONDS = 1.0
 #: Prose is never wider than this.
 PROSE_WIDTH = 100
 
@@ -265,7 +267,7 @@ def _shorten(cells: list[list[str]], position: int, columns: Sequence[str], widt
 def progress(first: str, *, quiet: bool = False) -> Iterator[Progress]:
     """Show on stderr what is being done; the yielded function changes the text.
 
-    On a terminal with its seconds; elsewhere, as in a log, a line for each stage that takes longer than others.
+    On a terminal with its seconds; elsewhere, as in a log, a line for each stage of a command that takes some seconds.
     """
     if quiet:
         yield lambda _stage: None
@@ -292,18 +294,24 @@ class _Stage:
 
 
 class _StageLines:
-    """A line for each stage once it has taken some seconds."""
+    """A line for each stage, once the command has taken some seconds."""
 
     def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._next_line = self._begun + _QUIET_SECONDS
         self._timer: threading.Timer | None = None
 
     def begin(self, stage: str) -> None:
         """A stage begins, and the one before it ends."""
         self.end()
-        text = f"onnx-sparse: {printable(stage)} ... (takes longer than {_LONG_STAGE} s)"
-        self._timer = threading.Timer(_LONG_STAGE, write_error, [text])
+        self._timer = threading.Timer(max(self._next_line - time.monotonic(), 0), self._write, [printable(stage)])
         self._timer.daemon = True
         self._timer.start()
+
+    def _write(self, stage: str) -> None:
+        now = time.monotonic()
+        self._next_line = now + _LINE_SECONDS
+        write_error(f"onnx-sparse: {stage} ... (after {now - self._begun:.0f} s)")
 
     def end(self) -> None:
         """The last stage ends."""

@@ -152,8 +152,8 @@ def named_models(given: Sequence[str]) -> dict[str, Path]:
         if name in models:
             raise output.UsageError(f"two models have the name {name}: {models[name]} and {path}; NAME=MODEL names one")
         if not Path(path).is_file():
-            problem = "is a folder; an ONNX file is expected" if Path(path).is_dir() else "does not exist"
-            raise output.CommandError(f"{path} {problem}")
+            problem = " is a directory, not an ONNX file" if Path(path).is_dir() else ": no such file"
+            raise output.CommandError(f"{path}{problem}")
         models[name] = Path(path)
     return models
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
@@ -166,12 +167,17 @@ def _tools(contents: Contents) -> str:
     ]
     refused = _table(("not for", "why, and what to do"), list(form["not_for"].items()))
     findings = _table(("", "where", "what"), [[f["level"], f["where"], f["message"]] for f in contents.findings])
-    return (
+    return _with_code(
         f"<p>{text(said)}</p>"
         + (_table(("backend", "runs", ""), backends) if inspected["nodes"] else "")
         + (f"<h3>Tools that do not take this form</h3>{refused}" if refused else "")
         + (f"<h3>Findings of <code>check</code></h3>{findings}" if findings else "")
     )
+
+
+def _with_code(html: str) -> str:
+    """HTML whose text between backticks is shown as code."""
+    return re.sub(r"`([^`<>]+)`", r"<code>\1</code>", html)
 
 
 def _times(contents: Contents) -> str:
@@ -181,7 +187,8 @@ def _times(contents: Contents) -> str:
         most = max(row.share for row in operators)
         rows = "".join(
             f"<tr><td>{text(row.operator)}</td><td>{row.count}</td><td>{1e6 * row.seconds:.3g}</td>"
-            f'<td><span class="share" style="width:{100 * row.share / most:.0f}px"></span> {row.share:.0%}</td></tr>'
+            f'<td class="times"><span class="share" style="width:{100 * row.share / most:.0f}px"></span> '
+            f"{row.share:.0%}</td></tr>"
             for row in operators
         )
         shown += (

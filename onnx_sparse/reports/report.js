@@ -3,7 +3,7 @@
 // Every text of a model goes through textContent: it is never parsed as HTML.
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
-  const PADDING = 10, CHARACTER = 7, LONGEST = 34;
+  const PADDING = 10, CHARACTER = 7.5, LONGEST = 34;
 
   function element(tag, attributes, text) {
     const made = document.createElementNS(SVG, tag);
@@ -89,19 +89,24 @@
       const arrow = element("marker", { id: this.root.id + "-arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" });
       arrow.append(element("path", { d: "M0 0L8 4L0 8z", fill: "currentColor" }));
       svg.append(arrow);
+      const labels = []; // above the edges
       for (const group of [...opened].sort((a, b) => a - b)) {
         const box = graph.node("g" + group);
         const made = element("g", { class: "scope", tabindex: 0, role: "button" });
         const left = box.x - box.width / 2, top = box.y - box.height / 2;
         made.append(element("rect", { x: left, y: top, width: box.width, height: box.height, rx: 8 }));
-        made.append(element("text", { x: left + 8, y: top + 13, class: "small" }, "▾ " + shortened(this.within(this.data.groups[group].label, this.data.groups[group].parent))));
         this.pressed(made, () => this.fold(group, false));
         svg.append(made);
+        const label = element("g", { class: "scope" });
+        label.append(element("text", { x: left + 8, y: top + 13, class: "small" }, "▾ " + shortened(this.within(this.data.groups[group].label, this.data.groups[group].parent))));
+        label.addEventListener("click", () => this.fold(group, false));
+        labels.push(label);
       }
       for (const edge of graph.edges()) {
         const points = graph.edge(edge).points.map((point) => `${point.x} ${point.y}`);
         svg.append(element("path", { class: "edge", d: "M" + points.join("L"), "marker-end": `url(#${this.root.id}-arrow)` }));
       }
+      svg.append(...labels);
       for (const [key, item] of visible) svg.append(this.box(key, item, graph.node(key)));
       this.canvas.replaceChildren(svg);
       this.svg = svg;

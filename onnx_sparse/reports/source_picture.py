@@ -9,6 +9,8 @@ from onnx_sparse.reports.pictures import Picture, PictureNode
 
 #: No more nodes of a source are drawn: a page would take too long.
 MOST_NODES = 5_000
+#: TensorFlow's nodes that compute nothing: what they hold becomes an initializer.
+_CONSTANTS = ("Const", "ReadVariableOp", "VarHandleOp", "VariableV2")
 
 
 def source_picture(origin: str, source: Any, title: str) -> Picture | None:
@@ -62,7 +64,9 @@ def _tensorflow(source: Any, picture: Picture) -> None:
         scope, node = found[key]
         whole = "/".join(filter(None, (scope.name.strip("/"), node.name)))
         parts = tuple(part for part in whole.split("/") if part)
-        kind = "constant" if node.op == "Const" else "other"
+        kind = "constant" if node.op in _CONSTANTS else "other"
+        if node.op == "ReadVariableOp" and (read := [places[held] for held in reads[key] if held in places]):
+            whole = picture.nodes[read[0]].name  # the variable's
         label = node.op
         if scope is graph and node.name in fed:
             kind, label, parts = "input", fed[node.name], parts[-1:]

@@ -39,7 +39,7 @@ class Result:
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Call the command line. How long a machine takes changes nothing of what it writes."""
-    monkeypatch.setattr(output, "_LONG_STAGE", 600)
+    monkeypatch.setattr(output, "_QUIET_SECONDS", 600)
 
     def call(*arguments: object) -> Result:
         code = main([str(argument) for argument in arguments])

@@ -61,7 +61,7 @@ def test_answers_that_differ_are_not_written(cli, tmp_path, out):
     net.result(net.layer("Divide", "opset1", [x, y], [("i32", [1])], {"m_pythondiv": "true"}))
     result = cli("convert", net.save(tmp_path), "-o", out, "--verify-with", "x=[-7]", "--verify-with", "y=[2]")
     assert result.code == 1
-    assert "verification fails, nothing is written" in result.error
+    assert "verification fails, no model is written" in result.error
     assert "integers are divided toward zero" in result.error
     assert not out.exists()
 

@@ -179,7 +179,7 @@ class TestFromTensorflow:
         result = cli("convert", saved_model, "-o", out, "--verify", "--portable")
         assert result.code == 1
         assert "DIFFERS" in result.out
-        assert result.error.startswith("verification fails, nothing is written: filled: values differ")
+        assert result.error.startswith("verification fails, no model is written: filled: values differ")
         assert not out.exists()
 
     def test_inputs_that_tensorflow_refuses_are_an_outcome_of_their_own(self, cli, saved_model, tmp_path):
@@ -188,7 +188,7 @@ class TestFromTensorflow:
         assert result.code == 1
         assert " REFUSED " in result.out
         assert result.error.startswith(
-            "all generated inputs are refused, so nothing was compared and nothing is written; "
+            "all generated inputs are refused, so nothing was compared and no model is written; "
             "give inputs of your own with --verify-with (--write-inputs makes some): "
             "TensorFlow refuses the batches 'ordinary', "
         )
@@ -199,14 +199,14 @@ class TestFromTensorflow:
         assert not (tmp_path / "out.onnx").exists()
         assert cli(*arguments, "--verify-with", "x=[41, 1]").code == 0
         refused = cli(*arguments, "--verify-with", "x=[1]").error
-        assert refused.startswith("the given inputs are refused, so nothing was compared and nothing is written: ")
+        assert refused.startswith("the given inputs are refused, so nothing was compared and no model is written: ")
 
     def test_inputs_without_rows_prove_nothing(self, cli, saved_model, tmp_path):
         np.save(tmp_path / "data.npy", np.zeros((0, 2), np.float32))
         feeds = ("--verify-with", f"data={tmp_path / 'data.npy'}", "--verify-with", "ids=[]")
         result = cli("convert", saved_model, "-o", tmp_path / "out.onnx", "--signature", "highest", *feeds, "--json")
         assert result.code == 1
-        assert result.error.startswith("nothing was compared, and nothing is written: highest: the output is empty")
+        assert result.error.startswith("nothing was compared, and no model is written: highest: the output is empty")
         assert result.json["verification"][0]["verdict"] == "not compared"
         assert not (tmp_path / "out.onnx").exists()
 
@@ -216,7 +216,7 @@ class TestFromTensorflow:
             Record("noise", "float32", (2,), verdict=Verdict.RANDOM, note="random values"),
         ]
         assert failure(records[:1], given=False) is None
-        message = "nothing is written; convert without verification: noise: random values"
+        message = "no model is written; convert without verification: noise: random values"
         assert failure(records, given=False) == message
 
     @pytest.mark.parametrize("registered", [True, False])

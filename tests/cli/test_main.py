@@ -408,19 +408,31 @@ def test_tables_fit_into_a_terminal(capsys, monkeypatch, note):
     assert sum(len(line.split(" ")[0]) for line in lines if line.startswith("tt")) == 40
 
 
-def test_a_log_has_a_line_for_each_long_stage(capsys, monkeypatch):
-    monkeypatch.setattr(output, "_LONG_STAGE", 0.1)
+def test_a_log_has_a_line_for_each_stage_of_a_slow_command(capsys, monkeypatch):
+    monkeypatch.setattr(output, "_QUIET_SECONDS", 0.3)
+    monkeypatch.setattr(output, "_LINE_SECONDS", 0.1)
     with output.progress("reading a") as tell:
-        time.sleep(0.3)
         tell("quick")
         tell("converting b\x1b")
+        time.sleep(0.6)
+        tell("verifying")
         time.sleep(0.3)
+        tell("the last stage, which is over at once")
     with output.progress("quiet", quiet=True):
-        time.sleep(0.2)
-    assert [line.partition(" ... ")[0] for line in capsys.readouterr().err.splitlines()] == [
-        "onnx-sparse: reading a",
+        time.sleep(0.4)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(" ... ")[0] for line in lines[:2]] == [
         "onnx-sparse: converting b\\x1b",
+        "onnx-sparse: verifying",
     ]
+    assert all(line.endswith("s)") for line in lines)
+    assert "quick" not in " ".join(lines)
+
+
+def test_a_log_has_no_line_of_a_quick_command(capsys):
+    with output.progress("reading a") as tell:
+        tell("converting")
+    assert capsys.readouterr().err == ""
 
 
 def test_a_terminal_shows_the_seconds_of_a_stage():

@@ -124,6 +124,26 @@ def test_a_source_is_drawn_verified_and_timed(report, segment_max, tmp_path):
     assert "the ONNX file" in page.text
 
 
+def test_convert_writes_a_report_of_what_verification_refuses(cli, segment_max, tmp_path, monkeypatch):
+    def wrong(model):
+        changed = onnx.ModelProto.FromString(model.SerializeToString())
+        changed.graph.node[-1].attribute[0].s = b"LOWEST"  # not ZERO
+        return changed
+
+    monkeypatch.setattr("onnx_sparse.models.canonical.canonicalize", wrong)
+    out, page = tmp_path / "out.onnx", tmp_path / "report.html"
+    result = cli("convert", segment_max, "-o", out, "--verify", "--report", page)
+    assert result.code == 1
+    assert result.error.startswith("verification fails, no model is written")
+    assert str(page) in result.out
+    assert not out.exists()
+    read = Page(page.read_text("utf-8"))
+    assert list(read.pictures) == ["before", "after"]
+    assert "0 of 1 outputs that agree" in " ".join(read.text.split())
+    assert "verification fails, no model is written" in read.text
+    assert "p99 ms" not in read.text
+
+
 def test_convert_writes_a_report_with_the_rules(cli, tmp_path, monkeypatch):
     monkeypatch.setattr(model_report, "is_there", lambda origin: False)  # TensorFlow takes seconds to load
     saved_model = next(Path(demo.__file__).parent.rglob("saved_model.pb")).parent
@@ -136,6 +156,9 @@ def test_convert_writes_a_report_with_the_rules(cli, tmp_path, monkeypatch):
     labels = [node["label"] for node in read.pictures["before"]["nodes"]]
     assert {"SparseFillEmptyRows", "SparseSegmentSum"} <= set(labels)
     assert labels[-2:] == ["totals", "was_empty"]
+    assert not {"VarHandleOp", "ReadVariableOp"} & set(labels)
+    (lookup,) = (node for node in read.pictures["before"]["nodes"] if node["label"] == "SparseSegmentSum")
+    assert ["constant", "Variable"] in lookup["details"]
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ import pytest
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["missing.onnx"], 1, "missing.onnx does not exist"),
+        (["missing.onnx"], 1, "missing.onnx: no such file"),
         (["."], 2, "'' cannot be the name of a model; NAME=. gives another"),
-        (["x=."], 1, ". is a folder; an ONNX file is expected"),
+        (["x=."], 1, ". is a directory, not an ONNX file"),
         (["MODEL", "MODEL"], 2, "two models have the name model"),
         (["a/b=MODEL"], 2, "'a/b' cannot be the name of a model"),
         (["MODEL", "--workers", "0"], 2, "--workers 0: it is from 1 on"),

@@ -40,9 +40,9 @@ PLACES: dict[str, Callable[[str], bool]] = {
         [*changes(OPS[name]), *illegal_attributes(OPS[name])]
     ),
     "a worked example": lambda name: bool(OPS[name].examples),
-    "its page, its row in the README and its entry in the C++ table (python docs/generate.py)": lambda name: (
+    "its page, its row in the list and its entry in the C++ table (python docs/generate.py)": lambda name: (
         (ROOT / "docs" / "operators" / f"{name}.md").exists()
-        and f"operators/{name}.md" in (ROOT / "README.md").read_text("utf-8")
+        and f"[{name}]({name}.md)" in (ROOT / "docs" / "operators" / "README.md").read_text("utf-8")
         and f"X({name}, " in (NATIVE / "abi" / "declarations.inc").read_text("utf-8")
     ),
 }

@@ -110,7 +110,7 @@ def test_every_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_what_the_reader_has(tmp_path)
     names: dict[str, Any] = {}
-    section = README[README.index("## Use it") : README.index("## The operators")]
+    section = README[README.index("## Use it") : README.index("## Speed")]
     found = blocks(section, *map(guide, GUIDES))
     assert len(found) > 8
     for position, (language, text) in enumerate(found):

@@ -6,14 +6,17 @@ file, which is brought to canonical form. With --fuse, patterns in an ONNX file 
 torch's exporters become our operators, with the same answers.
 
 The output file is written only if everything succeeds, including verification. Otherwise nothing
-is written, and an existing file is not changed.
+is written, and an existing file is not changed. If verification fails, --report still writes its
+page.
 """
 
 from __future__ import annotations
 
 import argparse
+import glob
 import os
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -228,8 +231,8 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
             summary["size"] = save_model(
                 model, arguments.output, conversion.tables, external=arguments.external, made_from=made_from
             )
-            if arguments.report is not None:
-                _write_report(conversion, records, arguments, progress)
+        if arguments.report is not None:
+            _write_report(conversion, records, arguments, progress, refused=None if agrees else model, why=failure)
     document = {
         "source": str(arguments.source),
         "from": conversion.origin,
@@ -240,7 +243,7 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
         "verified_inputs": conversion.input_lines or None,
         "tables": None if smaller is None else smaller.document(),
         **({"notes": conversion.notes} if conversion.notes else {}),
-        **({"report": str(arguments.report)} if arguments.report is not None and agrees else {}),
+        **({"report": str(arguments.report)} if arguments.report is not None else {}),
     }
     if not arguments.json:
         if arguments.explain:
@@ -256,9 +259,16 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
 
 
 def _write_report(
-    conversion: Conversion, records: Sequence[Any] | None, arguments: argparse.Namespace, progress: output.Progress
+    conversion: Conversion,
+    records: Sequence[Any] | None,
+    arguments: argparse.Namespace,
+    progress: output.Progress,
+    *,
+    refused: ModelProto | None,
+    why: str | None,
 ) -> None:
-    """Write the report about the model that has been written."""
+    """Write the report about the model that has been written, or about one that verification refused."""
+    from onnx_sparse.cli.files.model_file import save_model
     from onnx_sparse.cli.model_report import Origin, gather, picture_of_source, write
 
     made = Origin(arguments.source, conversion.origin, notes=list(conversion.notes))
@@ -269,7 +279,14 @@ def _write_report(
     made.options, made.is_timed = conversion.load_options
     if not made.is_timed:
         made.notes.append("the source is not timed: it needs the modules of --import")
-    write(gather(arguments.output, made, progress=progress), arguments.report)
+    if refused is None:
+        write(gather(arguments.output, made, progress=progress), arguments.report)
+        return
+    made.notes.insert(0, str(why))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / arguments.output.name
+        save_model(refused, path, conversion.tables, external=arguments.external)
+        write(gather(path, made, times=False, progress=progress), arguments.report)
 
 
 def _is_verified(arguments: argparse.Namespace) -> bool:
@@ -317,12 +334,15 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
 
 def _refuse_other_files(source: Path) -> None:
     """Refuse what does not exist, and the files of a checkpoint of TensorFlow that have no graph."""
+    missing = output.CommandError(f"{source}: no such file or directory")
+    if not source.exists() and not any(source.parent.glob(f"{glob.escape(source.name)}.*")):  # a checkpoint's prefix
+        raise missing
     from onnx_sparse.converters.errors import ConversionError
     from onnx_sparse.converters.tensorflow.source_files import is_checkpoint_file, refuse_other_files
 
     if not is_checkpoint_file(source):
         if not source.exists():
-            raise output.CommandError(f"{source}: no such file or directory")
+            raise missing
         return
     try:
         refuse_other_files(source)
@@ -419,6 +439,8 @@ def _show(document: dict[str, Any], *, agrees: bool) -> None:
         verification.show_inputs(document["verified_inputs"] or {})
         output.write_line()
     if not agrees:
+        if "report" in document:
+            output.labeled("report", document["report"])
         return
     ours = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in document["our_nodes"].items())
     none = f"none: {who_runs(document['other_domains'])}"

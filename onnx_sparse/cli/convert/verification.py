@@ -29,7 +29,7 @@ def document(record: Any) -> dict[str, Any]:
 
 
 def failure(records: Sequence[Any], *, given: bool) -> str | None:
-    """Why nothing is written, in one line; None if every output was compared and equal.
+    """Why no model is written, in one line; None if every output was compared and equal.
 
     Args:
         records: What the converter says about each output.
@@ -37,15 +37,15 @@ def failure(records: Sequence[Any], *, given: bool) -> str | None:
     """
     failed = {record.verdict.value: record for record in reversed(records) if not record.ok}
     if record := failed.get("differs"):
-        return f"verification fails, nothing is written: {record.output}: {record.note or 'values differ'}"
+        return f"verification fails, no model is written: {record.output}: {record.note or 'values differ'}"
     way_out = "" if given else "; give inputs of your own with --verify-with (--write-inputs makes some)"
     if record := failed.get("refused"):
         inputs = "the given" if given else "all generated"
-        return f"{inputs} inputs are refused, so nothing was compared and nothing is written{way_out}: {record.note}"
+        return f"{inputs} inputs are refused, so nothing was compared and no model is written{way_out}: {record.note}"
     if record := failed.get("not compared"):
-        return f"nothing was compared, and nothing is written{way_out}: {record.output}: {record.note}"
+        return f"nothing was compared, and no model is written{way_out}: {record.output}: {record.note}"
     if record := failed.get("random"):
-        return f"nothing is written; convert without verification: {record.output}: {record.note}"
+        return f"no model is written; convert without verification: {record.output}: {record.note}"
     return None
 
 
