@@ -18,7 +18,7 @@ from onnx import (
     numpy_helper,
 )
 
-from onnx_sparse.models.graphs import Names, array_of, element_types, graphs, subgraphs
+from onnx_sparse.models.graphs import Names, array_of, element_types, every_node, graphs, subgraphs
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType, Op
 from onnx_sparse.schemas.function_body import Known
@@ -136,6 +136,11 @@ def domain_nodes(model: ModelProto) -> Iterator[DomainNode]:
     """
     refuse_later_opset(model.opset_import)
     yield from _walk(model.graph, _Visible())
+
+
+def uses_domain(model: ModelProto) -> bool:
+    """Whether a node of the model calls an operator of the domain, also in subgraphs and functions."""
+    return any(node.domain == DOMAIN for node in every_node(model))
 
 
 #: The version of a registered domain that ONNX Runtime writes into a model it saves, where the model did not import it.

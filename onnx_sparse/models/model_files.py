@@ -16,6 +16,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import FunctionProto, ModelProto, OperatorSetIdProto, TensorProto
 from onnx.serialization import registry
 
+from onnx_sparse.schemas import OPS
+
 if TYPE_CHECKING:
     import onnx_ir
 
@@ -40,7 +42,8 @@ def read_model(path: str | os.PathLike[str]) -> ModelProto:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # onnx calls its own text form experimental
-            model = onnx.load(os.fspath(path), load_external_data=False)
+            form = "protobuf" if _is_binary(path) else None  # None: as the suffix says
+            model = onnx.load(os.fspath(path), form, load_external_data=False)
     except OSError:
         raise
     except Exception as error:  # each parser, protobuf's and those of the text forms, has its own exception
@@ -157,6 +160,15 @@ def is_ort_format(content: bytes) -> bool:
     return content[4:8] == b"ORTM"
 
 
+def names_domain_in_ort_format(content: bytes) -> bool:
+    """Whether a model in ONNX Runtime's own format calls operators of the domain.
+
+    Its strings have their length before them and a zero after them.
+    """
+    names = (op.encode() for op in OPS)
+    return is_ort_format(content) and any(len(n).to_bytes(4, "little") + n + b"\0" in content for n in names)
+
+
 def imported_opsets(file: BinaryIO) -> Iterator[OperatorSetIdProto]:
     """The opsets that a model in binary form imports; what is in its graph is skipped, not read.
 
@@ -212,7 +224,15 @@ def is_read_by_libraries(path: str | os.PathLike[str]) -> bool:
         os.fspath(path).encode()
     except UnicodeEncodeError:
         return False
-    return registry.get_format_from_file_extension(Path(path).suffix) in (None, "protobuf")
+    return registry.get_format_from_file_extension(Path(path).suffix) in (None, "protobuf") or _is_binary(path)
+
+
+def _is_binary(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as every model does in binary form, and no text; ONNX Runtime ignores suffixes."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(1) == b"\x08"  # the version of its format
 
 
 def _parser_message(error: Exception) -> str:

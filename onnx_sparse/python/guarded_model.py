@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from onnx_sparse.models.canonical import canonicalize
-from onnx_sparse.models.domain_nodes import DomainNode, domain_nodes
+from onnx_sparse.models.domain_nodes import DomainNode, domain_nodes, uses_domain
 from onnx_sparse.models.graphs import Names, graphs, names_of
 from onnx_sparse.models.inlining import without_calls_of_functions
 from onnx_sparse.models.onnx_tools import with_inferred_types
@@ -24,17 +24,17 @@ def guarded_model(model: ModelProto) -> tuple[ModelProto, str]:
         model: Any model; it is not changed.
 
     Returns:
-        The guarded model, and the name of its last input, an int64 scalar to which every run feeds its number; "" when
-        the model has no nodes of the domain, and no such input.
+        The guarded model, and the name of its last input, an int64 scalar to which every run feeds its number. A model
+        without nodes of the domain is returned itself, and "", because it has no such input.
 
     Raises:
         ValueError: As `onnx_sparse.canonicalize`; or an operator has no Python kernels.
         KernelError: A constant of an operator has strings that cannot be passed on.
     """
+    if not uses_domain(model):
+        return model, ""
     result = with_inferred_types(canonicalize(without_calls_of_functions(model)))
     moved = list(domain_nodes(result))
-    if not moved:
-        return result, ""
     result.opset_import.append(helper.make_opsetid(GUARDED_DOMAIN, OPSET_VERSION))
     _require_text(result, moved)
     names = names_of(result)

@@ -38,18 +38,21 @@ CARRIED_ATTRIBUTE = "carried_type"
 
 Array = np.ndarray[Any, Any]
 
-_declared = False
+_declared: set[str] = set()
 _lock = threading.Lock()
 
 
-def declare() -> None:
-    """Declare all kernels to onnxruntime-extensions, once in the process.
+def declare(domain: str) -> None:
+    """Declare all kernels of a domain to onnxruntime-extensions, once in the process.
 
     All at once, because declaring another kernel of a domain moves the memory that sessions with the domain point to.
+
+    Args:
+        domain: The public domain or the guarded one.
     """
-    global _declared
+    make = _public_kernel if domain == DOMAIN else _guarded_kernel
     with _lock:
-        if _declared:
+        if domain in _declared:
             return
         for op in OPS.values():
             if op.no_python_kernels:
@@ -57,9 +60,8 @@ def declare() -> None:
             for binding in op.type_bindings():
                 # onnxruntime-extensions ends the process on a half float; without a kernel the model fails to load.
                 if not any(t in HALF_FLOATS for t in binding.values()):
-                    _declare_kernel(DOMAIN, op, binding, _public_kernel(op, binding))
-                    _declare_kernel(GUARDED_DOMAIN, op, binding, _guarded_kernel(op, binding))
-        _declared = True
+                    _declare_kernel(domain, op, binding, make(op, binding))
+        _declared.add(domain)
 
 
 class _ArrayResult:

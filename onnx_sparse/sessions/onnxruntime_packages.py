@@ -7,6 +7,8 @@ device. pip does not know that they install the same module.
 from __future__ import annotations
 
 import itertools
+import warnings
+from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,3 +48,20 @@ def installation_problem() -> str | None:
             f"that one. Repair it: `pip install --force-reinstall --no-deps {names}`"
         )
     return None
+
+
+@cache
+def require_whole_installation() -> None:
+    """Warn, once, of what is wrong with the files of ONNX Runtime.
+
+    Raises:
+        ImportError: So many are missing that it has no sessions.
+    """
+    problem = installation_problem()
+    if problem is None:
+        return
+    import onnxruntime
+
+    if not hasattr(onnxruntime, "InferenceSession"):
+        raise ImportError(problem)
+    warnings.warn(problem, stacklevel=3)

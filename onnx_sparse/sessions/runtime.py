@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import io
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -15,37 +13,23 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 import numpy as np
 import onnxruntime as ort
 from onnx import ModelProto, TensorProto
-from onnx.external_data_helper import uses_external_data
 
 from onnx_sparse.installation import reinstall_command
-from onnx_sparse.models.domain_nodes import refuse_illegal_attributes, refuse_later_opset
-from onnx_sparse.models.graphs import all_tensors
-from onnx_sparse.models.inlining import calls_domain_in_functions, has_renamed_bodies, without_calls_of_functions
+from onnx_sparse.models.domain_nodes import refuse_illegal_attributes
+from onnx_sparse.models.inlining import has_renamed_bodies, without_calls_of_functions
 from onnx_sparse.models.large_models import detach_large_tensors
-from onnx_sparse.models.model_files import (
-    imported_opsets,
-    is_ort_format,
-    is_read_by_libraries,
-    local_functions,
-    model_of,
-    parsed_model,
-    read_model,
-)
+from onnx_sparse.models.model_files import model_of
 from onnx_sparse.native.errors import kernel_error_message, raise_kernel_error
 from onnx_sparse.native.location import library_path
 from onnx_sparse.python.guard import Run
 from onnx_sparse.python.passed_text import require_text
+from onnx_sparse.schemas import DOMAIN
+from onnx_sparse.schemas.validation import KernelError
 from onnx_sparse.sessions import bfloat16, display, pending_callbacks, string_values
-from onnx_sparse.sessions.onnxruntime_packages import installation_problem
+from onnx_sparse.sessions.binding import Binding
+from onnx_sparse.sessions.model_sources import data_folder, session_source, without_functions
 from onnx_sparse.sessions.random_access import data_files, expect_random_reads
-from onnx_sparse.sessions.start_errors import FOLDER_ENTRY, NO_FOLDER, config_entry, errors_explained
-
-if _problem := installation_problem():
-    if not hasattr(ort, "InferenceSession"):
-        raise ImportError(_problem)
-    warnings.warn(_problem, stacklevel=2)
-
-from onnxruntime.capi.onnxruntime_pybind11_state import NoSuchFile  # not of half an installation
+from onnx_sparse.sessions.start_errors import config_entry, errors_explained
 
 if TYPE_CHECKING:
     import onnx_ir
@@ -67,8 +51,6 @@ SLOW_KERNELS = (
 _BACKEND_ENTRY = "onnx_sparse.backend"
 #: The entry that says that they hold the tensors of a large model, which ONNX Runtime then requires of every model.
 _TENSORS_ENTRY = "onnx_sparse.tensors"
-#: The entry that says that the folder of external data is of this class, not of the caller.
-_OUR_FOLDER_ENTRY = "onnx_sparse.folder"
 
 
 def get_library_path() -> str:
@@ -109,22 +91,36 @@ def register(session_options: ort.SessionOptions, backend: str = "auto") -> None
         ValueError: `backend` is none of these, or the options already hold another backend.
         FileNotFoundError: The native backend is asked for and not installed.
     """
+    if _resolve(backend) == "python" and not config_entry(session_options, _BACKEND_ENTRY):
+        from onnx_sparse.python.kernels import declare
+
+        declare(DOMAIN)
+    _register(session_options, backend)
+
+
+def _register(options: ort.SessionOptions, backend: str) -> None:
+    """As `register`; Python kernels then serve sessions of this class alone, unless others were declared before.
+
+    Kernels that are declared for the domain itself come with onnxruntime-extensions, wherever else in the process its
+    library is registered. ONNX Runtime refuses them next to the native ones.
+    """
     wanted = _resolve(backend)
-    held = config_entry(session_options, _BACKEND_ENTRY)
+    held = config_entry(options, _BACKEND_ENTRY)
     if held == wanted or (held and backend == "auto"):
         return
     if held:
         raise ValueError(f"these session options already hold the {held} backend; use new ones for {wanted}")
     if wanted == "native":
-        session_options.register_custom_ops_library(get_library_path())
+        options.register_custom_ops_library(get_library_path())
     else:
         from onnxruntime_extensions import get_library_path as extensions_library_path
 
-        from onnx_sparse.python.kernels import declare
+        from onnx_sparse.python.kernels import GUARDED_DOMAIN, declare
 
-        declare()
-        session_options.register_custom_ops_library(extensions_library_path())
-    session_options.add_session_config_entry(_BACKEND_ENTRY, wanted)
+        declare(GUARDED_DOMAIN)
+        options.register_custom_ops_library(extensions_library_path())
+    if not config_entry(options, _BACKEND_ENTRY):  # which the native library sets
+        options.add_session_config_entry(_BACKEND_ENTRY, wanted)
 
 
 def session_options(backend: str = "auto") -> ort.SessionOptions:
@@ -151,10 +147,6 @@ def _raises_kernel_errors(run: Callable[_P, _T]) -> Callable[_P, _T]:
     return raising
 
 
-class NoModelFileError(FileNotFoundError, NoSuchFile):  # type: ignore[misc]  # ONNX Runtime has no types
-    """There is no such model file. Also the error of ONNX Runtime, which is no FileNotFoundError."""
-
-
 class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runtime has no types
     """An `onnxruntime.InferenceSession` that runs the domain's operators and raises their errors.
 
@@ -166,43 +158,54 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
     from the same path or bytes.
 
     Args:
-        model: A path, the bytes of a model, a ModelProto, or an onnx_ir.Model.
+        path_or_bytes: The path of a model, its bytes, a ModelProto, or an onnx_ir.Model.
         sess_options: Session options; the backend is registered with them.
         providers: As ONNX Runtime's.
         provider_options: As ONNX Runtime's.
-        path_or_bytes: The model, by ONNX Runtime's name of the argument.
+        model: Another name of the first argument.
         backend: "auto", "native" or "python"; see `onnx_sparse.register`.
         random_access: For a model file with external tables that are larger than memory: each row is read alone,
             without its neighborhood. Has an effect on Linux only.
         kwargs: As ONNX Runtime's.
 
+    Results and errors are ONNX Runtime's, with these exceptions:
+
+    - An error of a kernel is a `KernelError`.
+    - The error about a missing file is also a FileNotFoundError.
+    - Data of a model in memory are not taken from the current directory. The error is also a ValueError.
+    - bfloat16 arrays of ml_dtypes, and strings of any bytes, are taken and returned in every version.
+    - A file of onnx's text forms, such as `.onnxtxt`, is read, too.
+    - With the Python backend, a model with the domain's operators cannot be saved by the session option
+      `optimized_model_filepath`, and its inputs are bound with `io_binding()`: a missing input of an
+      `onnxruntime.IOBinding` of your own ends the process.
+
     Raises:
         ValueError: There is no such backend, or the options hold another backend or another session's tensors; the
             model is of a later opset of the domain, or in memory without its external data; `random_access` is set
-            for a model without external tables. With the Python backend also: it is not an ONNX model, its
-            nodes cannot be brought to canonical form, or one of its operators has no Python kernels.
+            for a model without external tables. With the Python backend also: nodes of the domain cannot be brought to
+            canonical form, or an operator has no Python kernels.
+        TypeError: The model or the session options have another type.
         FileNotFoundError: No such model file, or the native backend is not installed.
         onnxruntime.capi.onnxruntime_pybind11_state.InvalidGraph: ONNX Runtime refuses the model.
     """
 
     def __init__(
         self,
-        model: str | os.PathLike[str] | bytes | ModelProto | onnx_ir.Model | None = None,
+        path_or_bytes: str | os.PathLike[str] | bytes | ModelProto | onnx_ir.Model | None = None,
         sess_options: ort.SessionOptions | None = None,
         providers: Sequence[Any] | None = None,
         provider_options: Sequence[dict[Any, Any]] | None = None,
         *,
-        path_or_bytes: str | os.PathLike[str] | bytes | None = None,
+        model: str | os.PathLike[str] | bytes | ModelProto | onnx_ir.Model | None = None,
         backend: str = "auto",
         random_access: bool = False,
         **kwargs: Any,
     ) -> None:
         if model is not None and path_or_bytes is not None:
             raise TypeError("InferenceSession takes one model; both model and path_or_bytes are given")
-        model = path_or_bytes if model is None else model
         kwargs |= {} if provider_options is None else {"provider_options": provider_options}
         self._opened_with: tuple[Any, ...] | None = None
-        given: Any = model if isinstance(model, (str, os.PathLike, bytes)) else model_of(cast(Any, model))
+        given = _given_model(path_or_bytes if model is None else model)
         if sess_options is None and not isinstance(given, ModelProto):
             origin = given if isinstance(given, bytes) else os.path.abspath(given)
             self._opened_with = (origin, providers, {"backend": backend, "random_access": random_access, **kwargs})
@@ -214,15 +217,41 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         options = ort.SessionOptions() if sess_options is None else sess_options
         if config_entry(options, _TENSORS_ENTRY):
             raise ValueError("these session options hold the tensors of a large model; another session needs new ones")
-        register(options, backend)
+        _register(options, backend)
         self._backend = config_entry(options, _BACKEND_ENTRY)
         is_native = self._backend == "native"
-        source = _source(given, options, is_native=is_native)
-        tensors: dict[str, Any] = {}
-        if isinstance(source, ModelProto):
-            source, tensors = detach_large_tensors(source)
-            if is_native and has_renamed_bodies(source.functions):
-                source = without_calls_of_functions(source)
+        source = session_source(given, is_native=is_native)
+        self._folder, self._shares_options = source.folder, sess_options is not None
+        ready = self._prepared(source.model, options)
+        with errors_explained(options):
+            try:
+                with data_folder(options, self._folder, is_shared=self._shares_options):
+                    super().__init__(ready, options, providers, **kwargs)
+            except Exception as error:
+                raise_kernel_error(error)
+                flat = without_functions(source) if is_native else None
+                if flat is None:
+                    raise
+                self._folder = flat.folder
+                with data_folder(options, self._folder, is_shared=self._shares_options):
+                    super().__init__(cast(ModelProto, flat.model).SerializeToString(), options, providers, **kwargs)
+        self._has_bfloat16 = bfloat16.needs_conversion(self)
+        self._string_inputs = string_values.string_inputs(self)
+        #: The inputs that a run with Python kernels needs; onnxruntime-extensions ends the process without a value.
+        self._needed = [i.name for i in self.get_inputs() if not i.type.startswith("optional")]
+        self._converts = self._has_bfloat16 or bool(self._string_inputs) or string_values.has_string_outputs(self)
+        expect_random_reads(files)
+
+    def _prepared(self, model: str | bytes | ModelProto, options: ort.SessionOptions) -> str | bytes:
+        """The model as ONNX Runtime loads it, whose large tensors are put into the options."""
+        self._run_input = ""
+        self._initializers: dict[str, ort.OrtValue] = {}
+        if not isinstance(model, ModelProto):
+            return model
+        is_native = self._backend == "native"
+        model, tensors = detach_large_tensors(model)
+        if is_native and has_renamed_bodies(model.functions):
+            model = without_calls_of_functions(model)
         self._initializers = {name: bfloat16.to_ort_value(array) for name, array in tensors.items()}
         if tensors:
             # The first is what the optimizer reads and ONNX Runtime copies, the second saves the session from the copy.
@@ -230,29 +259,23 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
             for name, value in self._initializers.items():
                 options.add_initializer(name, value)
             options.add_session_config_entry(_TENSORS_ENTRY, "held")
-        self._run_input = ""
-        serialized = source
-        if isinstance(source, ModelProto):
-            if is_native:
-                refuse_illegal_attributes(source)
-            else:
-                from onnx_sparse.python.guarded_model import guarded_model
+        if is_native:
+            refuse_illegal_attributes(model)
+        else:
+            from onnx_sparse.python.guarded_model import guarded_model
 
-                source, self._run_input = guarded_model(source)
-            serialized = source.SerializeToString()
-        with errors_explained(options):
-            try:
-                super().__init__(serialized, options, providers, **kwargs)
-            except Exception as error:
-                raise_kernel_error(error)
-                flat = _without_functions(source, options) if is_native else None
-                if flat is None:
-                    raise
-                super().__init__(flat.SerializeToString(), options, providers, **kwargs)
-        self._has_bfloat16 = bfloat16.needs_conversion(self)
-        self._string_inputs = string_values.string_inputs(self)
-        self._converts = self._has_bfloat16 or bool(self._string_inputs) or string_values.has_string_outputs(self)
-        expect_random_reads(files)
+            model, self._run_input = guarded_model(model)
+            if self._run_input and options.optimized_model_filepath:
+                raise ValueError(
+                    f"{options.optimized_model_filepath} would hold the model as it is rewritten for Python kernels, "
+                    "which no other session runs: use the native backend to save an optimized model"
+                )
+        return bytes(model.SerializeToString())
+
+    def set_providers(self, providers: Any = None, provider_options: Any = None) -> None:
+        """As ONNX Runtime's."""
+        with data_folder(self._sess_options_initial, self._folder, is_shared=self._shares_options):
+            super().set_providers(providers, provider_options)
 
     def __repr__(self) -> str:
         return display.session_text(self, self._backend)
@@ -296,8 +319,21 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
     def _run_arrays(self, output_names: Sequence[str] | None, input_feed: Any, run_options: Any) -> Any:
         if self._run_input:
             with self._run(run_options) as (options, number):
-                return super().run(output_names, {**input_feed, self._run_input: number}, options)
+                return super().run(output_names, self._fed(input_feed, number), options)
         return super().run(output_names, input_feed, run_options)
+
+    def _fed(self, feed: Any, number: Any) -> dict[str, Any]:
+        """The feed of a run with Python kernels."""
+        values = dict(zip(feed.keys(), feed.values(), strict=True))
+        self._require_inputs(list(values))
+        for name, value in values.items():
+            _require_value(name, value)
+        return values | {self._run_input: number}
+
+    def _require_inputs(self, names: Sequence[str]) -> None:
+        missing = [name for name in self._needed if name not in names]
+        if missing:
+            raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(names)}).")
 
     def _with_text(self, input_feed: Any) -> dict[str, Any]:
         """The feed with bytes as text, where they are UTF-8."""
@@ -324,14 +360,20 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         """As ONNX Runtime's; raises as `run`."""
         if self._run_input:
             with self._run(run_options) as (options, number):
-                feed = {**input_dict_ort_values, self._run_input: bfloat16.to_ort_value(number)}
+                feed = self._fed(input_dict_ort_values, bfloat16.to_ort_value(number))
                 return super().run_with_ort_values(output_names, feed, options)
         return super().run_with_ort_values(output_names, input_dict_ort_values, run_options)
+
+    def io_binding(self) -> ort.IOBinding:
+        """As ONNX Runtime's."""
+        return Binding(self) if self._run_input else super().io_binding()
 
     @_raises_kernel_errors
     def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> None:
         """As ONNX Runtime's; raises as `run`."""
         if self._run_input:
+            if isinstance(iobinding, Binding):
+                self._require_inputs(iobinding.bound_inputs())
             with self._run(run_options) as (options, number):
                 value = bfloat16.to_ort_value(number)
                 iobinding.bind_ortvalue_input(self._run_input, value)
@@ -345,6 +387,9 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
     ) -> None:
         """As ONNX Runtime's; raises as `run`."""
         if self._run_input:
+            self._require_inputs(list(feed_names))
+            for name, feed in zip(feed_names, feeds, strict=False):
+                _require_value(name, feed)
             with self._run(run_options) as (options, number):
                 value = bfloat16.to_ort_value(number)
                 names, every_feed = [*feed_names, self._run_input], type(feeds)()
@@ -367,11 +412,10 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         Python ends only after the callbacks of all runs.
         """
         run = Run(run_options) if self._run_input else None
-        number = {self._run_input: np.array(run.number)} if run else {}
         given = self._with_text(input_feed) if self._string_inputs else input_feed
         if self._string_inputs:
             string_values.require_takeable(given)
-        feed = [{**given, **number}]  # ONNX Runtime 1.21 does not keep the arrays that it reads
+        feed = [self._fed(given, np.array(run.number)) if run else given]  # ONNX Runtime 1.21 does not keep the arrays
 
         def finish(results: Any, data: Any, error: str) -> None:
             feed.clear()
@@ -388,7 +432,8 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         try:
             if run:
                 run.begin()
-            super().run_async(output_names, feed[0], finish, user_data, run.options if run else run_options)
+            called = finish if callback is None or callable(callback) else callback  # which ONNX Runtime refuses
+            super().run_async(output_names, feed[0], called, user_data, run.options if run else run_options)
         except BaseException:
             pending_callbacks.remove()
             if run:
@@ -408,6 +453,26 @@ def array_of_value(value: ort.OrtValue) -> Any:
     if value.element_type() == TensorProto.BFLOAT16:
         return bfloat16.to_numpy(value)
     return string_values.to_numpy(value, partial(InferenceSession, backend="native"))
+
+
+def _given_model(source: Any) -> str | os.PathLike[str] | bytes | ModelProto:
+    """The model that a session is given, parsed unless it is a path or bytes."""
+    if isinstance(source, (str, os.PathLike, bytes)):
+        return source
+    try:
+        return model_of(source)
+    except TypeError as error:
+        raise TypeError(f"Unable to load from type '{type(source)}': {error}") from None
+
+
+def _require_value(name: str, value: Any) -> None:
+    """Refuse what is no value before a Python kernel reads it.
+
+    Raises:
+        KernelError: It is None, or an OrtValue that holds nothing.
+    """
+    if value is None or (hasattr(value, "has_value") and not value.has_value()):
+        raise KernelError(f"input {name} has no value")
 
 
 def _opened_again(
@@ -431,78 +496,3 @@ def _resolve(backend: str) -> str:
 def _warn_of_slow_kernels() -> None:
     """Warn, once in a process; who asks for the Python kernels by name knows."""
     warnings.warn(SLOW_KERNELS, RuntimeWarning, stacklevel=4)
-
-
-def _source(
-    model: str | os.PathLike[str] | bytes | ModelProto, options: ort.SessionOptions, *, is_native: bool
-) -> str | bytes | ModelProto:
-    """The model in a form that ONNX Runtime loads, after rewriting for Python kernels.
-
-    External data are taken from the folder of the model's file, or from one that the options name.
-
-    Raises:
-        ValueError: It is of a later opset of the domain, or in memory without its external data.
-    """
-    if isinstance(model, (str, os.PathLike)):
-        if not os.path.exists(model):
-            raise NoModelFileError(errno.ENOENT, os.strerror(errno.ENOENT), str(model))
-        if is_native and is_read_by_libraries(model):
-            if not os.path.isfile(model):  # a pipe can be read only once
-                return os.fspath(model)
-            with open(model, "rb") as file:
-                refuse_later_opset(imported_opsets(file))
-                file.seek(0)
-                is_ready = not has_renamed_bodies(local_functions(file))
-            if is_ready:
-                return os.fspath(model)
-        proto = read_model(model)
-        refuse_later_opset(proto.opset_import)
-        if any(map(uses_external_data, all_tensors(proto))):
-            _take_external_data_from(Path(model).absolute().parent, options)
-        return proto
-    if is_native and isinstance(model, bytes):
-        refuse_later_opset(imported_opsets(io.BytesIO(model)))
-        is_ready = b"location" not in model and not has_renamed_bodies(local_functions(io.BytesIO(model)))
-        if is_ready or is_ort_format(model):
-            return model  # no need to parse it
-    proto = parsed_model(model) if isinstance(model, bytes) else model
-    refuse_later_opset(proto.opset_import)
-    external = next(filter(uses_external_data, all_tensors(proto)), None)
-    if external is not None and not _callers_folder(options):
-        # The options may hold the data, which they do not tell. ONNX Runtime would take what lies in the current
-        # directory.
-        for entry in (FOLDER_ENTRY, _OUR_FOLDER_ENTRY):
-            options.add_session_config_entry(entry, NO_FOLDER)
-    return model if is_native and not has_renamed_bodies(proto.functions) else proto
-
-
-def _callers_folder(options: ort.SessionOptions) -> str:
-    """The folder of external data that the caller has named, "" when none."""
-    folder = config_entry(options, FOLDER_ENTRY)
-    return "" if folder == config_entry(options, _OUR_FOLDER_ENTRY) else folder
-
-
-def _take_external_data_from(folder: Path, options: ort.SessionOptions) -> None:
-    """Tell ONNX Runtime the folder, which it does not know from a model in memory, unless the caller has."""
-    if _callers_folder(options) or config_entry(options, FOLDER_ENTRY) == str(folder):
-        return  # it complains on stderr about an entry that is set again
-    try:
-        str(folder).encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{folder}: ONNX Runtime finds external data only in folders whose names are UTF-8") from None
-    for entry in (FOLDER_ENTRY, _OUR_FOLDER_ENTRY):
-        options.add_session_config_entry(entry, str(folder))
-
-
-def _without_functions(source: str | bytes | ModelProto, options: ort.SessionOptions) -> ModelProto | None:
-    """The model with the functions inlined that call the domain's operators; None where it has none.
-
-    ONNX Runtime infers no types through calls of such functions: it refuses a call whose outputs have no declared type.
-    """
-    try:
-        model = source if isinstance(source, ModelProto) else _source(source, options, is_native=False)
-    except (OSError, ValueError):
-        return None
-    if not isinstance(model, ModelProto) or not calls_domain_in_functions(model):
-        return None
-    return without_calls_of_functions(model)

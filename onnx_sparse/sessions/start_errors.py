@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import onnxruntime as ort
 
 from onnx_sparse.native.errors import raise_kernel_error
+from onnx_sparse.sessions.model_errors import NoModelFolderError
 
 #: The entry with the folder of a model's external data.
 FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
@@ -19,13 +20,12 @@ NO_FOLDER = os.path.join(os.path.abspath(__file__), "no_folder")
 
 def config_entry(options: ort.SessionOptions, key: str) -> str:
     """The entry of session options; "" where there is none."""
+    if not isinstance(options, ort.SessionOptions):
+        raise TypeError(f"session options are an onnxruntime.SessionOptions, not {type(options).__name__}")
     try:
         return str(options.get_session_config_entry(key))
     except RuntimeError:  # there is no such entry
         return ""
-    except AttributeError:
-        kind = type(options).__name__
-        raise TypeError(f"session options are an onnxruntime.SessionOptions, not {kind}") from None
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def errors_explained(options: ort.SessionOptions) -> Iterator[None]:
     except Exception as error:
         raise_kernel_error(error)
         if config_entry(options, FOLDER_ENTRY) == NO_FOLDER and NO_FOLDER in str(error):
-            raise ValueError(
+            raise NoModelFolderError(
                 "tensors of this model have their data in another file, and a model in memory has no folder: give the "
                 "model's path, load the data into it (onnx.load_external_data_for_model), add them to the session "
                 f"options (add_external_initializers), or name their folder in the session option {FOLDER_ENTRY}"
@@ -48,9 +48,10 @@ def errors_explained(options: ort.SessionOptions) -> Iterator[None]:
             if symptom in str(error):
                 if "onnx_sparse.python.kernels" in sys.modules and "Domain" in symptom:
                     raise ValueError(
-                        "these session options had a library with the domain's kernels registered already; the Python "
-                        "backend was used in this process, so that the library of onnxruntime-extensions is one, too: "
-                        'use backend="python", or register onnxruntime-extensions in a process without that backend'
+                        "these session options had a library with the domain's kernels registered already. Python "
+                        "kernels were registered in this process for plain sessions, so the library of "
+                        'onnxruntime-extensions is one, too: use backend="python", or register onnxruntime-extensions '
+                        "in another process"
                     ) from error
                 raise ValueError(
                     f"these session options had {library} registered already; onnx_sparse registers it itself"

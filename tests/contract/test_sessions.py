@@ -193,7 +193,8 @@ class TestWaysIn:
         assert session.run(None, feeds())[0].tolist() == SUMS
         assert opened(SEGMENT_SUM, None, ["CPUExecutionProvider"], [{}]).get_inputs()
         with pytest.raises(TypeError, match="takes one model"):
-            opened(SEGMENT_SUM, path_or_bytes=b"")
+            opened(SEGMENT_SUM, model=b"")
+        assert opened(model=SEGMENT_SUM).get_inputs()
 
     def test_functions_that_call_the_domain(self, opened: Open) -> None:
         inputs = {"x": np.array([1, 2], np.float32), "z": np.array([3, 4], np.int32), "ids": np.array([1, 1])}
@@ -330,28 +331,6 @@ class TestWaysIn:
         options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
         with pytest.raises(ValueError, match="the library of onnxruntime-extensions registered already"):
             onnx_sparse.InferenceSession(SEGMENT_SUM, options, backend="python")
-
-    def test_options_with_the_native_library_already_registered_say_what_to_do(self) -> None:
-        if "native" not in available_backends():
-            pytest.skip("no native library")
-        options = ort.SessionOptions()
-        options.register_custom_ops_library(onnx_sparse.get_library_path())
-        with pytest.raises(ValueError, match="a library with the domain's kernels registered already"):
-            onnx_sparse.InferenceSession(SEGMENT_SUM, options, backend="native")
-
-    @pytest.mark.parametrize(
-        ("content", "message"),
-        [
-            (b"\x1c\0\0\0ORTM and so on", "is in ONNX Runtime's own format, which only the native backend runs"),
-            (b"no model", "is not an ONNX model"),
-        ],
-    )
-    def test_what_the_python_backend_cannot_read(self, content: bytes, message: str, tmp_path: Path) -> None:
-        (tmp_path / "file").write_bytes(content)
-        with pytest.raises(ValueError, match=f"the model {message}"):
-            onnx_sparse.InferenceSession(content, backend="python")
-        with pytest.raises(ValueError, match=f"file {message}"):
-            onnx_sparse.InferenceSession(tmp_path / "file", backend="python")
 
     @pytest.mark.parametrize("model", [None, 5, [], onnx.GraphProto()])
     def test_what_is_no_model(self, model: Any) -> None:

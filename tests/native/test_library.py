@@ -224,6 +224,39 @@ def test_a_version_of_onnx_runtime_that_is_too_old_is_refused() -> None:
     assert messages == ["onnx_sparse needs ONNX Runtime 1.18 or later"]
 
 
+@pytest.mark.parametrize("version", ["1.18.0", "1.21.1", "1.24.0", "1.32.0", "2.0.0"])
+def test_it_asks_for_no_table_that_onnx_runtime_lacks(version: str) -> None:
+    """ONNX Runtime would write a message to stderr for each session."""
+    asked: list[int] = []
+    entries: list[tuple[bytes, bytes]] = []
+    succeeds = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(lambda *_: None)
+
+    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
+    def add_entry(options: int, key: bytes, value: bytes) -> None:
+        entries.append((key, value))
+
+    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)
+    def get_api(number: int) -> int:
+        asked.append(number)
+        return ctypes.addressof(table)
+
+    get_version = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: ctypes.addressof(text))
+    text = ctypes.create_string_buffer(version.encode())
+    # HasSessionConfigEntry leaves its answer at 0; the others register the operators.
+    table = (ctypes.c_void_p * 500)(*[ctypes.cast(succeeds, ctypes.c_void_p)] * 500)
+    table[130] = ctypes.cast(add_entry, ctypes.c_void_p)
+    base = (ctypes.c_void_p * 2)(ctypes.cast(get_api, ctypes.c_void_p), ctypes.cast(get_version, ctypes.c_void_p))
+    register = ctypes.CDLL(onnx_sparse.get_library_path()).RegisterCustomOps
+    register.restype = ctypes.c_void_p
+    assert register(None, ctypes.byref(base)) is None
+    assert asked == [18]
+    assert entries == [(b"onnx_sparse.backend", b"native")]
+    _KEPT.extend((table, succeeds, add_entry))  # the library keeps the table's address
+
+
+_KEPT: list[Any] = []
+
+
 def test_a_library_that_the_environment_names_must_be_there() -> None:
     program = "import onnx_sparse; onnx_sparse.get_library_path()"
     done = subprocess.run(

@@ -59,7 +59,11 @@ void Call::read_input(const Runtime& runtime, size_t index, const Input& declare
   if (value == nullptr) return;
   Tensor& tensor = inputs_[index];
   std::vector<int64_t> dims;
-  tensor = tensor_of(runtime, value, &dims);
+  try {
+    tensor = tensor_of(runtime, value, &dims);
+  } catch (const OrtFailure&) {  // a caller may feed a value without a tensor, as Python's None
+    throw InvalidArgument{"input " + std::string(declared.name) + " has no value"};
+  }
   if (!dims.empty()) dims_.push_back(std::move(dims));  // which are where they were
   // Kernels index integers as an array. Values, of which there may be gigabytes, are read wherever they are.
   const bool is_array = (tensor.type == ORT_INT32 || tensor.type == ORT_INT64) && declared.type != "T";

@@ -107,7 +107,13 @@ struct OrtApi {
   void(ORT_CALL* ReleaseTensorTypeAndShapeInfo)(OrtTensorTypeAndShapeInfo* info);
   void* unused_100[1];
   void(ORT_CALL* ReleaseCustomOpDomain)(OrtCustomOpDomain* domain);
-  void* unused_102[147];
+  void* unused_102[28];
+  OrtStatus*(ORT_CALL* AddSessionConfigEntry)(OrtSessionOptions* options, const char* key, const char* value);
+  void* unused_131[106];
+  OrtStatus*(ORT_CALL* HasSessionConfigEntry)(const OrtSessionOptions* options, const char* key, int* out);
+  OrtStatus*(ORT_CALL* GetSessionConfigEntry)(const OrtSessionOptions* options, const char* key, char* out,
+                                              size_t* size);
+  void* unused_239[10];
   OrtStatus*(ORT_CALL* KernelInfoGetConstantInput_tensor)(const OrtKernelInfo* info, size_t index, int* is_constant,
                                                           const OrtValue** out);
   void* unused_250[2];
@@ -193,6 +199,9 @@ ORT_SLOT(KernelContext_GetOutput, 91);
 ORT_SLOT(ReleaseStatus, 93);
 ORT_SLOT(ReleaseTensorTypeAndShapeInfo, 99);
 ORT_SLOT(ReleaseCustomOpDomain, 101);
+ORT_SLOT(AddSessionConfigEntry, 130);
+ORT_SLOT(HasSessionConfigEntry, 237);
+ORT_SLOT(GetSessionConfigEntry, 238);
 ORT_SLOT(KernelInfoGetConstantInput_tensor, 249);
 ORT_SLOT(GetResizedStringTensorElementBuffer, 252);
 ORT_SLOT(KernelContext_ParallelFor, 274);

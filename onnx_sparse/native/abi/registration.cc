@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <limits>
 #include <memory>
@@ -255,6 +256,32 @@ OrtCustomOpDomain* domain_of(const OrtApi& api, bool has_shape_references) {
   return created;
 }
 
+// The entry of session options that holds their backend. ONNX Runtime refuses options with two libraries of one domain,
+// so the second registration of this one does nothing.
+constexpr const char* kBackendEntry = "onnx_sparse.backend";
+constexpr const char* kBackend = "native";
+
+// An entry of session options; empty where there is none.
+std::string config_entry(const OrtApi& api, const OrtSessionOptions* options, const char* key) {
+  int is_there = 0;
+  check_status(api, api.HasSessionConfigEntry(options, key, &is_there));
+  if (is_there == 0) return "";
+  size_t size = 0;  // with the terminating zero
+  check_status(api, api.GetSessionConfigEntry(options, key, nullptr, &size));
+  std::string value(size, '\0');
+  check_status(api, api.GetSessionConfigEntry(options, key, value.data(), &size));
+  value.resize(size - 1);
+  return value;
+}
+
+// Whether the version is that of shape references or a later one. ONNX Runtime writes to stderr when it is asked for a
+// table that it does not have.
+bool has_shape_references(const OrtApiBase& base) {
+  const std::string version = base.GetVersionString();
+  const size_t minor = version.find('.') + 1;
+  return version.rfind("1.", 0) != 0 || std::strtoul(version.c_str() + minor, nullptr, 10) >= kShapeReferenceVersion;
+}
+
 }  // namespace
 }  // namespace onnx_sparse
 
@@ -267,8 +294,9 @@ ONNX_SPARSE_EXPORT OrtStatus* ORT_CALL RegisterCustomOps(OrtSessionOptions* opti
     return oldest->CreateStatus(ORT_FAIL, "onnx_sparse needs ONNX Runtime 1.18 or later");
   }
   try {
-    const bool has_shape_references = base->GetApi(kShapeReferenceVersion) != nullptr;
-    return api->AddCustomOpDomain(options, domain_of(*api, has_shape_references));
+    if (config_entry(*api, options, kBackendEntry) == kBackend) return nullptr;
+    check_status(*api, api->AddCustomOpDomain(options, domain_of(*api, has_shape_references(*base))));
+    return api->AddSessionConfigEntry(options, kBackendEntry, kBackend);
   } catch (OrtFailure& failure) {
     return failure.status.release();
   } catch (...) {
