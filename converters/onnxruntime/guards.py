@@ -34,7 +34,13 @@ from onnx_sparse.converters.onnxruntime.integers import (
     WideComparison,
     WideExtreme,
 )
-from onnx_sparse.converters.onnxruntime.missing_kernels import MissingKernel, SumOfIntegers
+from onnx_sparse.converters.onnxruntime.missing_kernels import (
+    GemmOfIntegers,
+    MissingKernel,
+    OneHotTypes,
+    RearrangedTypes,
+    SumOfIntegers,
+)
 from onnx_sparse.converters.onnxruntime.not_a_number import ExtremeOfNaN, PlaceOfNaN, SignOfNaN
 from onnx_sparse.converters.onnxruntime.pooling import ShortInput
 from onnx_sparse.converters.onnxruntime.products import (
@@ -44,7 +50,9 @@ from onnx_sparse.converters.onnxruntime.products import (
     TransposedProduct,
     moved_transpositions,
 )
+from onnx_sparse.converters.onnxruntime.ranks import BatchFirst, RankOfImage
 from onnx_sparse.converters.onnxruntime.recurrent import NoRows
+from onnx_sparse.converters.onnxruntime.resizing import NearestOfOtherTypes, ResizedAxes
 from onnx_sparse.converters.onnxruntime.scans import ScanAxes, ScanOfNoSteps
 from onnx_sparse.converters.rewriting.engine import rewrite_once
 from onnx_sparse.converters.rewriting.explanation import Attempt
@@ -62,6 +70,13 @@ _FIRST: tuple[type[Guard], ...] = (
     SumOfIntegers,
     ScanAxes,
     ScanOfNoSteps,
+    BatchFirst,
+    RankOfImage,
+    NearestOfOtherTypes,
+    ResizedAxes,
+    RearrangedTypes,
+    OneHotTypes,
+    GemmOfIntegers,
     MissingKernel,
 )
 
