@@ -41,6 +41,7 @@ from onnx_sparse.converters.onnxruntime.missing_kernels import (
     RearrangedTypes,
     SumOfIntegers,
 )
+from onnx_sparse.converters.onnxruntime.normalization import VarianceOfGroups
 from onnx_sparse.converters.onnxruntime.not_a_number import ExtremeOfNaN, PlaceOfNaN, SignOfNaN
 from onnx_sparse.converters.onnxruntime.pooling import ShortInput
 from onnx_sparse.converters.onnxruntime.products import (
@@ -54,6 +55,7 @@ from onnx_sparse.converters.onnxruntime.ranks import BatchFirst, RankOfImage
 from onnx_sparse.converters.onnxruntime.recurrent import NoRows
 from onnx_sparse.converters.onnxruntime.resizing import NearestOfOtherTypes, ResizedAxes
 from onnx_sparse.converters.onnxruntime.scans import ScanAxes, ScanOfNoSteps
+from onnx_sparse.converters.onnxruntime.transforms import TransformOfAnyLength
 from onnx_sparse.converters.rewriting.engine import rewrite_once
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
@@ -67,6 +69,7 @@ _FIRST: tuple[type[Guard], ...] = (
     OutputOfBranch,
     EmptyEinsum,
     ReducingScatter,
+    VarianceOfGroups,
     SumOfIntegers,
     ScanAxes,
     ScanOfNoSteps,
@@ -91,6 +94,7 @@ _NUMBERS: tuple[type[Guard], ...] = (
     PlaceOfNaN,
     SignOfNaN,
     MeanOfNothing,
+    TransformOfAnyLength,
 )
 _SHAPES: tuple[type[Guard], ...] = (
     NegativeAxes,

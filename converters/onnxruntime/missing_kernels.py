@@ -12,6 +12,7 @@ from onnx_sparse.converters.kernels.element_types import has_kernel, limited_ope
 from onnx_sparse.converters.onnxruntime.examples import one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard
 from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.models.graphs import attribute, attributes
 from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS
 
@@ -33,7 +34,7 @@ class MissingKernel(Guard):
         """An operator on a type that is known to lack a kernel, which a wider type has."""
         if any(name and not graph.dtype(name) for name in node.output):
             return False
-        inputs = [graph.tensor(name) if name else None for name in node.input]
+        inputs = [Tensor(name, graph.dtype(name)) if name else None for name in node.input]  # constants are not read
         return bool(graph.emitter(node).wider(node.op_type, inputs, [graph.dtype(name) for name in node.output]))
 
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
