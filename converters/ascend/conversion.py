@@ -43,7 +43,8 @@ def _where_typed(step: Pass) -> Pass:
 def passes(*, check_ids: bool = False) -> tuple[Pass, ...]:
     """What is done with a model once its operations are converted."""
     checks = [pipeline.REFUSE_NEGATIVE_IDS] if check_ids else []
-    return (*map(_where_typed, (*checks, pipeline.guard_against(omitted=UNSPECIFIED))),)
+    typed = map(_where_typed, (*checks, pipeline.guard_against(omitted=UNSPECIFIED)))
+    return (*typed, pipeline.REFUSE_UNSUPPORTED)
 
 
 def convert(

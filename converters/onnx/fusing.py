@@ -10,9 +10,10 @@ from onnx import ModelProto
 from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.onnx.phases import PHASES
 from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED
+from onnx_sparse.converters.onnxruntime.unsupported import unsupported_nodes
 from onnx_sparse.converters.pipeline import Draft, Pass
 from onnx_sparse.converters.rewriting import Rewriting
-from onnx_sparse.converters.rewriting.explanation import count_nodes
+from onnx_sparse.converters.rewriting.explanation import Attempt, count_nodes
 from onnx_sparse.converters.rewriting.rules.lost_rows import LostRows, Repairs
 from onnx_sparse.models.function_bodies import embed_functions
 from onnx_sparse.models.inlining import with_inlined, without_calls_of_functions
@@ -24,6 +25,9 @@ from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 #: The lowest opset in which a scatter can be repaired.
 _REPAIRED_OPSET = 14
 
+#: The name in explanations of what finds nodes that no kernel takes.
+_UNSUPPORTED = "no kernel"
+
 #: The lowest IR version in which a constant need not be an input of the graph.
 _INNER_CONSTANTS_IR_VERSION = 4
 
@@ -31,6 +35,14 @@ _INNER_CONSTANTS_IR_VERSION = 4
 def _infer_again(draft: Draft) -> None:
     if any(attempt.fired for attempt in draft.attempts):
         draft.model = with_inferred_types(draft.model, data_prop=True)
+
+
+def _note_unsupported(draft: Draft) -> None:
+    """Note what the model's nodes ask of other execution providers, which a model of the user's own may be for."""
+    draft.attempts += [
+        Attempt(_UNSUPPORTED, f"{node.node} ({node.op_type})", False, node.reason)
+        for node in unsupported_nodes(draft.model)
+    ]
 
 
 def passes(repairs: Repairs | None = None, producer: str = "", *, check_ids: bool = False) -> tuple[Pass, ...]:
@@ -41,6 +53,7 @@ def passes(repairs: Repairs | None = None, producer: str = "", *, check_ids: boo
         Pass("infer", "infers types and shapes of what rules wrote, which guards ask for", _infer_again),
         *([pipeline.REFUSE_NEGATIVE_IDS] if check_ids else []),
         pipeline.guard_against(omitted=UNSPECIFIED),
+        Pass("kernels", "warns of nodes that no kernel of ONNX Runtime takes", _note_unsupported),
     )
 
 
@@ -96,6 +109,9 @@ def fuse(
 
     result = fused(model)
     _report_lost_rows(explanations[0], repairs)
+    for attempt in explanations[0].attempts:
+        if attempt.rule == _UNSUPPORTED:
+            warnings.warn(f"node {attempt.node}: {attempt.reason}", stacklevel=2)
     if explain is not None:
         explain(explanations[0])
     return result

@@ -68,7 +68,7 @@ class GatherOfStrings(Guard):
         emit = graph.emitter(node)
         given, places = map(graph.tensor, node.input)
         numbers = emit.op("Range", emit.constant(0), emit.op("Size", given, shape=()), emit.constant(1))
-        numbers = emit.op("Reshape", numbers, emit.shape_of(given), allowzero=1)
+        numbers = emit.reshaped(numbers, emit.shape_of(given))
         chosen = emit.op("Gather", numbers, places, axis=attribute(node, "axis", 0))
         graph.replace(node, "Gather", [emit.op("Reshape", given, emit.constant([-1]), shape=(None,)), chosen])
 

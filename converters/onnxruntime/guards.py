@@ -34,7 +34,13 @@ from onnx_sparse.converters.onnxruntime.integers import (
     WideComparison,
     WideExtreme,
 )
-from onnx_sparse.converters.onnxruntime.missing_kernels import MissingKernel, SumOfIntegers
+from onnx_sparse.converters.onnxruntime.missing_kernels import (
+    GemmOfIntegers,
+    MissingKernel,
+    OneHotTypes,
+    RearrangedTypes,
+    SumOfIntegers,
+)
 from onnx_sparse.converters.onnxruntime.normalization import VarianceOfGroups
 from onnx_sparse.converters.onnxruntime.not_a_number import ExtremeOfNaN, PlaceOfNaN, SignOfNaN
 from onnx_sparse.converters.onnxruntime.pooling import ShortInput
@@ -45,7 +51,9 @@ from onnx_sparse.converters.onnxruntime.products import (
     TransposedProduct,
     moved_transpositions,
 )
+from onnx_sparse.converters.onnxruntime.ranks import BatchFirst, RankOfImage
 from onnx_sparse.converters.onnxruntime.recurrent import NoRows
+from onnx_sparse.converters.onnxruntime.resizing import NearestOfOtherTypes, ResizedAxes
 from onnx_sparse.converters.onnxruntime.scans import ScanAxes, ScanOfNoSteps
 from onnx_sparse.converters.onnxruntime.transforms import TransformOfAnyLength
 from onnx_sparse.converters.rewriting.engine import rewrite_once
@@ -65,6 +73,13 @@ _FIRST: tuple[type[Guard], ...] = (
     SumOfIntegers,
     ScanAxes,
     ScanOfNoSteps,
+    BatchFirst,
+    RankOfImage,
+    NearestOfOtherTypes,
+    ResizedAxes,
+    RearrangedTypes,
+    OneHotTypes,
+    GemmOfIntegers,
     MissingKernel,
 )
 

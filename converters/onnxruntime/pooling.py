@@ -48,7 +48,8 @@ class ShortInput(Guard):
         dtypes = [graph.dtype(name) for name in node.output]
         pooled = emit.node(node.op_type, [data], dtypes, **attributes(node))
         strides, axes = _strides(node), [2 + axis for axis in range(len(_strides(node)))]
-        sizes = emit.op("Shape", data, start=2, shape=(len(axes),))
+        whole = emit.op("Shape", data, shape=(2 + len(axes),))
+        sizes = emit.op("Slice", whole, emit.constant([2]), emit.constant([2 + len(axes)]), shape=(len(axes),))
         beyond = emit.constant([stride - needed for needed, stride in zip(_needed(node), strides, strict=True)])
         windows = emit.op("Add", sizes, beyond, shape=sizes.shape)
         counts = emit.op("Div", windows, emit.constant(strides), shape=sizes.shape)

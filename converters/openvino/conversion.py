@@ -282,6 +282,7 @@ def passes(*, check_ids: bool = False) -> tuple[Pass, ...]:
         *([pipeline.REFUSE_NEGATIVE_IDS] if check_ids else []),
         pipeline.guard_against(omitted=(*UNSPECIFIED, PlacesInScalar)),
         pipeline.INFER_WITH_TYPES,
+        pipeline.REFUSE_UNSUPPORTED,
         Pass("ranks", "refuses inputs and outputs of unknown rank", in_place(_check_ranks)),
         pipeline.CHECK,
     )

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from onnx_sparse.converters.pipeline.passes import (
     CHECK,
-    COMPUTE_BFLOAT16,
     INFER,
     INFER_STRICTLY,
     INFER_WITH_TYPES,
     LAYOUTS,
     RECORD_PRODUCER,
     REFUSE_NEGATIVE_IDS,
+    REFUSE_UNSUPPORTED,
     SIMPLIFY,
     guard_against,
     refuse_ids,
@@ -24,13 +24,13 @@ from onnx_sparse.converters.rewriting import Rewriting
 
 __all__ = [
     "CHECK",
-    "COMPUTE_BFLOAT16",
     "INFER",
     "INFER_STRICTLY",
     "INFER_WITH_TYPES",
     "LAYOUTS",
     "RECORD_PRODUCER",
     "REFUSE_NEGATIVE_IDS",
+    "REFUSE_UNSUPPORTED",
     "SIMPLIFY",
     "Draft",
     "Pass",

@@ -8,10 +8,10 @@ import onnx
 from onnx import ModelProto, NodeProto
 
 from onnx_sparse.converters.errors import ConversionError, first_line
-from onnx_sparse.converters.onnxruntime.bfloat16 import compute_in_float
 from onnx_sparse.converters.onnxruntime.guard import Guard
 from onnx_sparse.converters.onnxruntime.guards import guard
 from onnx_sparse.converters.onnxruntime.layouts import carry_transpositions
+from onnx_sparse.converters.onnxruntime.unsupported import unsupported_nodes
 from onnx_sparse.converters.pipeline.run import Draft, Pass
 from onnx_sparse.converters.rewriting.checked_ids import is_lookup, refuse_negative_ids
 from onnx_sparse.converters.rewriting.engine import Phase, rewrite
@@ -76,6 +76,12 @@ def _record_producer(model: ModelProto) -> None:
     model.graph.doc_string = ""
 
 
+def _refuse_unsupported(model: ModelProto) -> None:
+    unsupported = unsupported_nodes(model)
+    if unsupported:
+        raise ConversionError(unsupported=unsupported)
+
+
 def _check(model: ModelProto) -> None:
     if model.ByteSize() >= LARGEST_PROTO:
         return
@@ -100,8 +106,8 @@ INFER_WITH_TYPES = Pass(
 INFER_STRICTLY = Pass("infer strictly", "infers them; what does not fit is an error", _infer(strict=True))
 SIMPLIFY = Pass("simplify", "folds constants, merges equal nodes, drops copies and dead nodes", in_place(simplify))
 LAYOUTS = Pass("layouts", "carries transpositions through to where they cancel out", in_place(carry_transpositions))
-COMPUTE_BFLOAT16 = Pass(
-    "bfloat16", "computes in float32 where ONNX Runtime has no kernel of bfloat16", in_place(compute_in_float)
+REFUSE_UNSUPPORTED = Pass(
+    "kernels", "refuses nodes that no kernel of ONNX Runtime takes", in_place(_refuse_unsupported)
 )
 REFUSE_NEGATIVE_IDS = refuse_ids(does="lets all lookups refuse negative ids")
 RECORD_PRODUCER = Pass("producer", "records this package and its version as the producer", in_place(_record_producer))

@@ -237,6 +237,15 @@ class Graph:
         node.CopyFrom(helper.make_node(op_type, names, list(node.output), node.name, domain=domain, **written))
         self._note_reads(node)
 
+    def replace_by(self, node: NodeProto, results: Sequence[Tensor]) -> None:
+        """Replace the outputs of a node by other tensors."""
+        if len(node.output) == 1:
+            self.replace(node, "Identity", results)
+            return
+        for k, result in enumerate(results):
+            if node.output[k]:
+                self.bypass(node, result.name, k)
+
     def set_input(self, node: NodeProto, position: int, name: str) -> None:
         """Let a node read another tensor. A rule that changed the node itself would hide that from others."""
         node.input[position] = name
@@ -382,6 +391,7 @@ class _Emitter(Emitter):
     def __init__(self, graph: Graph, before: NodeProto) -> None:
         self._graph = graph
         self._before = before
+        self.kernels_of = graph.opset
 
     def node(
         self,

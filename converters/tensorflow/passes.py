@@ -107,7 +107,7 @@ def passes(*, check_ids: bool = False) -> tuple[Pass, ...]:
         pipeline.guard_against(omitted=(PlaceOfNaN,)),
         replace(pipeline.INFER_STRICTLY, stage="checking"),
         Pass("opset of Equal", "raises the opset where Equal takes strings", in_place(_admit_equal_strings)),
-        pipeline.COMPUTE_BFLOAT16,
         Pass("operators", "refuses operators that ONNX does not have, and complex tensors", in_place(_refuse_unknown)),
+        pipeline.REFUSE_UNSUPPORTED,
         pipeline.CHECK,
     )

@@ -155,6 +155,7 @@ def passes(*, check_ids: bool = False) -> tuple[Pass, ...]:
         Pass("traces", "drops traces of the stack, which have the paths of whoever exported", in_place(_drop_traces)),
         pipeline.rewrite_by(((StackByReshape(),),), does="writes stacks in the way in which ONNX Runtime is fast"),
         pipeline.guard_against(omitted=(ShortInput,)),
+        pipeline.REFUSE_UNSUPPORTED,
         replace(pipeline.CHECK, stage="checking"),
     )
 

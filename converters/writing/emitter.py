@@ -10,14 +10,25 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.kernels.element_types import (
+    attribute_names,
+    computed_in,
+    input_variable,
+    is_mixed,
+    output_variable,
+)
 from onnx_sparse.converters.operator_types import bound_types, domain_shapes, result_type
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
-from onnx_sparse.converters.writing.kernel_types import computed_in, operands
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import FLOATS, DType, dtype_name, element_type, numpy_dtype
 
 #: Operators whose results depend on the order of numbers.
-_EXTREMES = ("ReduceMax", "ReduceMin", "ArgMax", "ArgMin")
+_EXTREMES = ("ReduceMax", "ReduceMin", "ArgMax", "ArgMin", "TopK", "Unique")
+
+#: The first operator set in which a Reshape takes a size of 0 as it is.
+_WITH_ALLOWZERO = 14
+#: The attributes by which an operator is told the type of its result.
+_TYPE_OF_RESULT = ("dtype", "output_datatype")
 
 #: The most elements of a constant whose value is still known after a Cast.
 _SMALL = 4096
@@ -27,10 +38,12 @@ class Emitter(ABC):
     """Writes nodes to the graph under construction, which a subclass knows.
 
     Attributes:
-        opset: The default opset of the model.
+        opset: The operator set in which nodes are written.
+        kernels_of: The operator set of the model, whose kernels run them.
     """
 
     opset: ClassVar[int] = 18
+    kernels_of: int = opset
 
     @abstractmethod
     def node(
@@ -88,39 +101,93 @@ class Emitter(ABC):
     ) -> Tensor:
         """Add a standard node with one result, by default of the element type that the operator's schema says.
 
-        If ONNX Runtime has no kernel for the element type of the operands, these go through a wider one.
+        If ONNX Runtime has no kernel for the element types of the operands, these go through wider ones.
         """
-        span = operands(op_type)
-        if not any(t is not None for t in inputs[span]):
+        if not any(t is not None for t in inputs):
             raise Unsupported(f"it has no inputs for {op_type}")
         if dtype is None:
             dtype = result_type(op_type, self.opset, [None if t is None else t.dtype for t in inputs], attrs)
-        first = next(t for t in inputs[span] if t is not None).dtype
-        wide = computed_in(op_type, first)
-        if wide == first:
-            return self.node(op_type, inputs, [dtype], [shape], **attrs)[0]
-        if op_type == "Relu" and first not in FLOATS:  # floats do not hold all integers
-            (x,) = (t for t in inputs if t is not None)
-            return self.extreme("Max", x, self.like(0, x), shape)
-        if op_type in _EXTREMES and first == TensorProto.UINT64:
-            return self._extreme_of_uint64(op_type, inputs, shape, attrs)
-        given = list(inputs)
-        given[span] = [self.cast(t, wide) if t is not None and t.dtype == first else t for t in inputs[span]]
-        made = result_type(op_type, self.opset, [None if t is None else t.dtype for t in given], attrs)
-        return self.narrowed(op_type, self.node(op_type, given, [made], [shape], **attrs)[0], dtype)
+        return self.ops(op_type, inputs, [dtype], [shape], **attrs)[0]
 
-    def _extreme_of_uint64(
-        self, op_type: str, inputs: Sequence[Tensor | None], shape: Shape | None, attrs: Mapping[str, Any]
-    ) -> Tensor:
-        """The extreme of uint64, or its place, in the order of int64, which begins with the upper half."""
-        data, *axes = inputs
+    def ops(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        dtypes: Sequence[DType],
+        shapes: Sequence[Shape | None] = (),
+        **attrs: Any,
+    ) -> tuple[Tensor, ...]:
+        """Add a standard node with any number of results, also where ONNX Runtime computes it in wider types only.
+
+        Args:
+            op_type: The operator.
+            inputs: Its inputs; None is one that is omitted.
+            dtypes: The element types of its results; 0 of those that nothing reads.
+            shapes: Their shapes; all unknown when omitted.
+            attrs: Its attributes; None is one that is omitted.
+        """
+        wide = self.wider(op_type, inputs, dtypes)
+        if not wide:
+            return self.node(op_type, inputs, dtypes, shapes, **attrs)
+        first = next(t for t in inputs if t is not None)
+        shape = shapes[0] if shapes else None
+        if op_type == "Relu" and first.dtype not in FLOATS:  # floats do not hold all integers
+            return (self.extreme("Max", first, self.like(0, first), shape),)
+        if op_type in _EXTREMES and first.dtype == TensorProto.UINT64:
+            return self._extremes_of_uint64(op_type, inputs, dtypes, shapes, attrs)
+        variables = [input_variable(op_type, k, self.kernels_of) for k in range(len(inputs))]
+        given = [
+            None if t is None else self.cast(t, wide.get(variable, t.dtype))
+            for t, variable in zip(inputs, variables, strict=True)
+        ]
+        made = [wide.get(output_variable(op_type, k, self.kernels_of), dtype) for k, dtype in enumerate(dtypes)]
+        if named := next((name for name in _TYPE_OF_RESULT if name in attribute_names(op_type, self.kernels_of)), None):
+            attrs[named] = made[0]
+        results = self.node(op_type, given, made, shapes, **attrs)
+        return tuple(self.narrowed(op_type, t, dtype) if dtype else t for t, dtype in zip(results, dtypes, strict=True))
+
+    def wider(self, op_type: str, inputs: Sequence[Tensor | None], dtypes: Sequence[DType] = ()) -> dict[str, DType]:
+        """The types in which an operator is computed, by the type variables whose types have no kernel.
+
+        Args:
+            op_type: The operator.
+            inputs: Its inputs.
+            dtypes: The element types of its results, which attributes may say.
+        """
+        opset = self.kernels_of
+        types = [(output_variable(op_type, k, opset), dtype) for k, dtype in enumerate(dtypes)]
+        types += [(input_variable(op_type, k, opset), t.dtype) for k, t in enumerate(inputs) if t is not None]
+        bound = {variable: dtype for variable, dtype in types if dtype and variable}
+        wide = {
+            variable: computed_in(
+                op_type, variable, dtype, opset, mixed=len(bound) > 1 and is_mixed(op_type, bound, variable, opset)
+            )
+            for variable, dtype in bound.items()
+        }
+        return {variable: dtype for variable, dtype in wide.items() if dtype != bound[variable]}
+
+    def _extremes_of_uint64(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        dtypes: Sequence[DType],
+        shapes: Sequence[Shape | None],
+        attrs: Mapping[str, Any],
+    ) -> tuple[Tensor, ...]:
+        """What depends on the order of uint64s, in that of int64s, which begins with the upper half."""
+        data, *others = inputs
         assert data is not None
         half = self.constant(np.iinfo(np.int64).min)
-        flipped = self.op("BitwiseXor", self.cast(data, TensorProto.INT64), half, shape=data.shape)
-        extreme = self.op(op_type, flipped, *axes, shape=shape, **attrs)
-        if op_type.startswith("Arg"):
-            return extreme
-        return self.cast(self.op("BitwiseXor", extreme, half, shape=shape), TensorProto.UINT64)
+
+        def flipped(tensor: Tensor) -> Tensor:
+            return self.op("BitwiseXor", tensor, half, shape=tensor.shape)
+
+        wide = [TensorProto.INT64 if dtype == TensorProto.UINT64 else dtype for dtype in dtypes]
+        results = self.node(op_type, [flipped(self.cast(data, TensorProto.INT64)), *others], wide, shapes, **attrs)
+        return tuple(
+            self.cast(flipped(t), dtype) if dtype == TensorProto.UINT64 else t
+            for t, dtype in zip(results, dtypes, strict=True)
+        )
 
     def narrowed(self, op_type: str, tensor: Tensor, dtype: DType) -> Tensor:
         """What an operator computed in a wider type, in its own: a float as an integer is cut off."""
@@ -164,6 +231,17 @@ class Emitter(ABC):
     def shape_of(self, tensor: Tensor) -> Tensor:
         """The shape of a tensor, as int64."""
         return self.op("Shape", tensor, shape=None if tensor.shape is None else (len(tensor.shape),))
+
+    def reshaped(self, tensor: Tensor, sizes: Tensor, shape: Shape | None = None) -> Tensor:
+        """A tensor in another shape, of which sizes may be 0 where the operator set allows it.
+
+        Args:
+            tensor: The tensor.
+            sizes: The shape.
+            shape: What is known of it.
+        """
+        allowzero = 1 if self.kernels_of >= _WITH_ALLOWZERO else None
+        return self.op("Reshape", tensor, sizes, allowzero=allowzero, shape=shape)
 
     def size(self, tensor: Tensor, axis: int) -> Tensor:
         """The size of one dimension, as a vector of one element."""

@@ -8,10 +8,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnx_sparse.converters.errors import ConversionError, UnknownShape, Unsupported, UnsupportedNodes
+from onnx_sparse.converters.kernels.element_types import input_variable, limited_operators
 from onnx_sparse.converters.operator_types import result_type
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import GraphEmitter, value_info
-from onnx_sparse.converters.writing.kernel_types import KERNELS, operands
 from onnx_sparse.converters.writing.registry import Handler, Registry
 from onnx_sparse.models.graphs import Names
 from onnx_sparse.schemas import DOMAIN, OPS
@@ -50,25 +50,34 @@ def test_results_of_the_domain_are_typed_and_shaped_as_its_schema_infers(name: s
             assert tensor.shape is None if shape is None else [*tensor.shape] == shape
 
 
-@pytest.mark.parametrize("op_type", sorted(KERNELS))
+def is_typed_by_inputs(op_type: str) -> bool:
+    """Whether no attribute says the type of the result."""
+    return not {"to", "dtype", "output_datatype"}.intersection(onnx.defs.get_schema(op_type, 18).attributes)
+
+
+@pytest.mark.parametrize(
+    "op_type", [name for name in limited_operators() if onnx.defs.has(name, 18) and is_typed_by_inputs(name)]
+)
 def test_results_of_standard_operators_are_typed_as_onnx_infers(op_type: str) -> None:
     declared = onnx.defs.get_schema(op_type, 18)
     for dtype in (FLOAT, TensorProto.INT32, TensorProto.BOOL):
         types: list[int] = []
         for position in range(max(declared.min_input, 1)):
-            computed = range(declared.min_input)[operands(op_type)]
-            fixed = declared.inputs[position].types
-            types.append(dtype if position in computed else INT64 if "tensor(int64)" in fixed else TensorProto.BOOL)
+            variable = input_variable(op_type, position, 18)
+            fixed = declared.inputs[position].types if position < len(declared.inputs) else ()
+            other = INT64 if "tensor(int64)" in fixed else TensorProto.BOOL
+            types.append(dtype if variable == input_variable(op_type, 0, 18) else other)
         if not all(
             f"tensor({TensorProto.DataType.Name(t).lower()})" in declared.inputs[k].types for k, t in enumerate(types)
         ):
             continue
         inputs = [helper.make_tensor_value_info(f"x{k}", t, None) for k, t in enumerate(types)]
-        node = helper.make_node(op_type, [value.name for value in inputs], ["y"])
-        graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name="y")])
+        outputs = [f"y{k}" for k in range(max(declared.min_output, 1))]
+        node = helper.make_node(op_type, [value.name for value in inputs], outputs)
+        graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name="y0")])
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
         inferred = onnx.shape_inference.infer_shapes(model).graph.output[0].type.tensor_type.elem_type
-        assert result_type(op_type, 18, types, {}) == inferred or not inferred
+        assert not inferred or result_type(op_type, 18, types, {}) == inferred
 
 
 def test_types_without_a_kernel_are_computed_in_a_wider_one() -> None:

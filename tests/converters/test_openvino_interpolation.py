@@ -112,11 +112,13 @@ def test_refused(dtype: Any, options: dict[str, Any], reason: str, tmp_path: Pat
         convert(path)
 
 
-def test_ranks_that_are_refused(tmp_path: Path) -> None:
-    path = Case("", lambda x: ops(11).interpolate(x, c([3, 4]), "bicubic_pillow", "sizes", axes=c([1, 2])),
-                np.zeros((2, 7, 8), F)).save(tmp_path)  # fmt: skip
-    with pytest.raises(ConversionError, match="ONNX Runtime has it for the ranks 2 and 4"):
-        convert(path)
+@pytest.mark.parametrize("mode", ["bilinear_pillow", "bicubic_pillow"])
+def test_modes_of_pillow_of_other_ranks(mode: str, core: Any, tmp_path: Path) -> None:
+    """ONNX Runtime's kernels take matrices and images, of which the last two axes change."""
+    image = RNG.normal(size=(2, 7, 8)).astype(F)
+    builds = {f"{size}": lambda x, s=size: ops(11).interpolate(x, c(s), mode, "sizes", axes=c([1, 2]))
+              for size in ((3, 4), (14, 5))}  # fmt: skip
+    assert check_all(builds, [image], core, tmp_path / "model.xml") == {}
 
 
 @pytest.mark.parametrize("coordinates", ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"])

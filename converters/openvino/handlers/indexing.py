@@ -10,7 +10,6 @@ from onnx_sparse.converters.openvino.handlers.arithmetic import quotient
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.model_ports import element_type
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing.kernel_types import computed_in
 from onnx_sparse.converters.writing.segment_reductions import scattered
 from onnx_sparse.schemas.segment_body import highest, lowest
 
@@ -189,25 +188,12 @@ def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     x, k = node[0], emit.vector(node[1])
     axis, largest = node.integer("axis"), int(node.choice("mode", ("max", "min")) == "max")
     by_index = node.choice("sort", ("value", "index", "none")) == "index"
-    keys = _sortable("TopK", x, emit)
-    values, indices = emit.node("TopK", [keys, k], [keys.dtype, TensorProto.INT64], axis=axis, largest=largest,
-                                sorted=1)  # fmt: skip
-    if keys.dtype != x.dtype:
-        values = emit.op("GatherElements", x, indices, axis=axis)
+    values, indices = emit.ops("TopK", [x, k], [x.dtype, TensorProto.INT64], axis=axis, largest=largest, sorted=1)
     if by_index:
         descending = emit.node("TopK", [indices, k], [TensorProto.INT64] * 2, axis=axis, largest=0, sorted=1)
         indices = descending[0]
         values = emit.op("GatherElements", values, descending[1], axis=axis)
-    return emit.cast(values, x.dtype), indices
-
-
-def _sortable(op_type: str, x: Tensor, emit: Emitter) -> Tensor:
-    """Numbers in the order of those of x, in a type for which ONNX Runtime has a kernel of TopK or Unique."""
-    if (
-        x.dtype == TensorProto.UINT64
-    ):  # with the highest bit flipped, the order of signed numbers is that of unsigned ones
-        return emit.op("BitwiseXor", emit.cast(x, TensorProto.INT64), emit.constant(-(2**63)))
-    return emit.cast(x, computed_in(op_type, x.dtype))
+    return values, indices
 
 
 @handles("Bucketize-3", to="Less, ReduceSum")
@@ -268,15 +254,8 @@ def eye(node: Node, emit: Emitter) -> Tensor:
 def unique(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Unique-10."""
     axis = None if node.optional(1) is None else _axis(node, 1)
-    i64 = TensorProto.INT64
-    x = node[0]
-    keys = _sortable("Unique", x, emit)
-    values, *places = emit.node("Unique", [keys], [keys.dtype, i64, i64, i64], axis=axis,
-                                sorted=int(node.flag("sorted", True)))  # fmt: skip
-    if keys.dtype != x.dtype:  # the first of each, of the elements of all axes or along one
-        elements = emit.op("Reshape", x, emit.constant([-1])) if axis is None else x
-        values = emit.op("Gather", elements, places[0], axis=axis or 0)
-    return (values, *places)
+    dtypes = [node[0].dtype, *[TensorProto.INT64] * 3]
+    return emit.ops("Unique", [node[0]], dtypes, axis=axis, sorted=int(node.flag("sorted", True)))
 
 
 @handles("Roll-7", to="Gather, Mod", notes="The axes must be a constant.")

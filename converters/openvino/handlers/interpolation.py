@@ -8,7 +8,6 @@ from typing import Any
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.onnxruntime.kernel_limits import has_kernel
 from onnx_sparse.converters.openvino.emitter import FLOATS, Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
@@ -92,9 +91,6 @@ def _resized(
         return _simple(node, emit, axes, attributes, sizes=sizes, scales=scales)
     # Of integers, ONNX Runtime cuts off what is rounded here, or does not take them.
     image = node[0] if mode == "nearest" else emit.floats(node[0])
-    if not _has_kernel(image, mode, axes, sizes, scales):
-        made = _axis_by_axis(image, emit, attributes, sizes=sizes, scales=scales)
-        return emit.narrowed("Resize", made, node[0].dtype)
     if sizes is not None:
         made = emit.op("Resize", image, None, None, emit.vector(sizes), **attributes)
     else:
@@ -103,59 +99,12 @@ def _resized(
     return emit.narrowed("Resize", made, node[0].dtype)
 
 
-def _has_kernel(
-    image: Tensor, mode: str, axes: Sequence[int] | None, sizes: Tensor | None, scales: Tensor | None
-) -> bool:
-    """Whether ONNX Runtime's Resize takes the axes together, as far as it is known which ones change."""
-    if mode == "nearest":
-        return True
-    chosen = [*range(image.rank)] if axes is None else [image.axis(axis) for axis in axes]
-    given = scales if sizes is None else sizes
-    if given is not None and given.value is not None and given.value.size == len(chosen):
-        same = [1] * len(chosen) if sizes is None else [image.dim(axis) for axis in chosen]
-        chosen = [axis for axis, was, is_ in zip(chosen, same, given.value.ravel(), strict=True) if was != is_]
-    elif len(chosen) == image.rank == 4 and mode == "linear":
-        return True  # sizes of all axes, of which those of batch and channels are hardly ever others
-    return has_kernel("Resize", image.rank, mode, chosen)
-
-
-def _axis_by_axis(
-    image: Tensor, emit: Emitter, attributes: Mapping[str, Any], *, sizes: Tensor | None, scales: Tensor | None
-) -> Tensor:
-    """A Resize of one axis after the other, each as the last one of a matrix: the weights are products."""
-    rank, axes = image.rank, attributes["axes"]
-    chosen = [*range(rank)] if axes is None else [image.axis(axis) for axis in axes]
-    numbers = emit.vector(sizes) if sizes is not None else None
-    factors = emit.cast(scales, TensorProto.FLOAT) if scales is not None and sizes is None else None
-    for place, axis in enumerate(chosen):
-        order = [*(k for k in range(rank) if k != axis), axis]
-        moved = emit.op("Transpose", image, perm=order, shape=None if axis != rank - 1 else image.shape)
-        shape = emit.op("Shape", moved, shape=(rank,))
-        outer, own = (emit.op("Slice", shape, emit.constant([b]), emit.constant([e])) for b, e in ((0, -1), (-1, rank)))
-        rows = emit.op("ReduceProd", outer, emit.constant([0]), keepdims=1)
-        matrix = emit.op("Reshape", moved, emit.op("Concat", rows, own, axis=0), allowzero=1, shape=(None, None))
-        part = {**attributes, "axes": [1]}
-        picked = emit.constant([place])
-        if numbers is not None:
-            wanted = emit.op("Gather", numbers, picked, axis=0)
-            made = emit.op("Resize", matrix, None, None, wanted, **part)
-        else:
-            assert factors is not None
-            made = emit.op("Resize", matrix, None, emit.op("Gather", factors, picked, axis=0), **part)
-        length = emit.op("Slice", emit.op("Shape", made, shape=(2,)), emit.constant([1]), emit.constant([2]))
-        whole = emit.op("Reshape", made, emit.op("Concat", outer, length, axis=0), allowzero=1, shape=(None,) * rank)
-        image = emit.op("Transpose", whole, perm=[order.index(k) for k in range(rank)], shape=(None,) * rank)
-    return image
-
-
 def _averaged(
     node: Node, emit: Emitter, attributes: Mapping[str, Any], *, sizes: Tensor | None, scales: Tensor | None
 ) -> Tensor:
     """A mode of Pillow, which heeds no other attribute, and takes scales only to compute the sizes."""
     if node[0].dtype not in FLOATS:
         raise Unsupported(f"mode = {node.text('mode')!r} of {node[0]}, whose means OpenVINO rounds otherwise")
-    if attributes["mode"] == "cubic" and node[0].rank not in (2, 4):
-        raise Unsupported(f"mode = {node.text('mode')!r} of {node[0]}; ONNX Runtime has it for the ranks 2 and 4")
     if sizes is None:
         assert scales is not None
         shape = emit.shape_of(node[0])

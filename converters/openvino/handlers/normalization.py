@@ -9,7 +9,6 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.onnxruntime.kernel_limits import has_kernel
 from onnx_sparse.converters.openvino.emitter import FLOATS, Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
@@ -124,7 +123,7 @@ def group_normalization(node: Node, emit: Emitter) -> Tensor:
 
 @handles("LRN-1", to="LRN", notes="Over one axis only.")
 def lrn(node: Node, emit: Emitter) -> Tensor:
-    """LRN-1. ONNX's LRN is over axis 1, and ONNX Runtime's of four dimensions."""
+    """LRN-1. ONNX's LRN is over axis 1."""
     axes = [node[0].axis(axis) for axis in node[1].integers("the axes")]
     if len(axes) != 1:
         raise Unsupported(f"{len(axes)} axes; one is converted")
@@ -133,17 +132,11 @@ def lrn(node: Node, emit: Emitter) -> Tensor:
     order = [*(k for k in range(rank) if k != axes[0])]
     order.insert(min(1, rank - 1), axes[0])
     data = node[0] if order == [*range(rank)] else emit.op("Transpose", node[0], perm=order)
-    shape = emit.op("Shape", data)
-    if not has_kernel("LRN", rank):
-        first, rest = (emit.op("ReduceProd", emit.op("Slice", shape, emit.constant([b]), emit.constant([e])),
-                               emit.constant([0]), keepdims=1)
-                       for b, e in ((0, min(1, rank - 1)), (2, rank)))  # fmt: skip
-        own = emit.op("Slice", shape, emit.constant([order.index(axes[0])]), emit.constant([order.index(axes[0]) + 1]))
-        four = emit.op("Concat", first, own, rest, emit.constant([1]), axis=0)
-        data = emit.op("Reshape", data, four, allowzero=1, shape=(None, None, None, 1))
+    if rank == 1:
+        data = emit.op("Unsqueeze", data, emit.constant([0]))
     made = emit.op("LRN", data, size=node.integer("size"), **numbers)
-    if not has_kernel("LRN", rank):
-        made = emit.op("Reshape", made, shape, allowzero=1, shape=(None,) * rank)
+    if rank == 1:
+        return emit.op("Squeeze", made, emit.constant([0]))
     if order == [*range(rank)]:
         return made
     return emit.op("Transpose", made, perm=[order.index(k) for k in range(rank)])

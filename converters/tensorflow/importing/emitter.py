@@ -15,7 +15,6 @@ from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.inference import computed_value, is_small
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
-from onnx_sparse.converters.writing.kernel_types import computed_in, operands
 from onnx_sparse.models.graphs import Names
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
@@ -91,8 +90,8 @@ class Emitter(InferringEmitter):
         self, op_type: str, *inputs: Tensor | None, dtype: DType | None = None, shape: Shape | None = None, **attrs: Any
     ) -> Tensor:
         """Add a standard node with one result; see `Emitter`. Doubles are not computed in float."""
-        first = next((tensor.dtype for tensor in inputs[operands(op_type)] if tensor is not None), None)
-        if op_type != "ReduceProd" and first == TensorProto.DOUBLE and computed_in(op_type, first) == TensorProto.FLOAT:
+        has_double = any(tensor is not None and tensor.dtype == TensorProto.DOUBLE for tensor in inputs)
+        if has_double and TensorProto.FLOAT in self.wider(op_type, inputs).values():
             raise Unsupported(f"ONNX Runtime has no {op_type} of double")
         made = super().op(op_type, *inputs, dtype=dtype, shape=shape, **attrs)
         return self._with_known_sizes(op_type, inputs, attrs, made) if made.value is None else made

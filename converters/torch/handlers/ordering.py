@@ -9,7 +9,6 @@ from onnx import TensorProto
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
-from onnx_sparse.converters.writing.kernel_types import computed_in
 from onnx_sparse.schemas.declaration import FLOATS, DType
 
 if TYPE_CHECKING:
@@ -101,16 +100,9 @@ def _places(emit: TorchEmitter, sequence: Tensor, values: Tensor, *, is_right: b
 
 
 def _sorted(emit: TorchEmitter, x: Tensor, axis: int, *, descending: bool) -> tuple[Tensor, Tensor]:
-    wide = computed_in("TopK", x.dtype)
-    values, places = emit.node(
-        "TopK",
-        [emit.cast(x, wide), emit.size(x, axis)],
-        [wide, TensorProto.INT64],
-        [x.shape, x.shape],
-        axis=axis,
-        largest=int(descending),
-    )
-    return emit.cast(values, x.dtype), places
+    dtypes, shapes = [x.dtype, TensorProto.INT64], [x.shape, x.shape]
+    values, places = emit.ops("TopK", [x, emit.size(x, axis)], dtypes, shapes, axis=axis, largest=int(descending))
+    return values, places
 
 
 def _common(one: DType, other: DType) -> DType:

@@ -303,8 +303,6 @@ def arg_extreme(node: Node, emit: Emitter) -> Tensor:
     """The first place of the largest or smallest element along an axis."""
     axis = node["dimension"].integer("dimension")
     x = node["input"]
-    if x.dtype == TensorProto.UINT64:  # in the order of int64, which begins with the upper half
-        x = emit.op("BitwiseXor", emit.int64(x), emit.constant(np.iinfo(np.int64).min))
     x = emit.cast(x, _ORDERED_AS.get(x.dtype, x.dtype))
     return emit.cast(emit.op(node.op_type, x, axis=axis, keepdims=0), node.dtypes[0])
 
