@@ -66,7 +66,8 @@ def fuse(
 ) -> ModelProto:
     """Replace the subgraphs of standard operators that are operators of the domain, with the same answers.
 
-    Nodes for which ONNX Runtime gives wrong results or ends the process are also replaced.
+    Nodes for which ONNX Runtime gives wrong results, ends the process or has no kernel are also replaced. A warning
+    names each node without a kernel that has no replacement: another execution provider may run it.
 
     Args:
         model: A model that tf2onnx, torch's exporters or others have made; it is not changed.

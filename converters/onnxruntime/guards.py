@@ -53,7 +53,7 @@ from onnx_sparse.converters.onnxruntime.products import (
 )
 from onnx_sparse.converters.onnxruntime.ranks import BatchFirst, RankOfImage
 from onnx_sparse.converters.onnxruntime.recurrent import NoRows
-from onnx_sparse.converters.onnxruntime.resizing import NearestOfOtherTypes, ResizedAxes
+from onnx_sparse.converters.onnxruntime.resizing import NearestOfOtherTypes, NegativeResizedAxes, ResizedAxes
 from onnx_sparse.converters.onnxruntime.scans import ScanAxes, ScanOfNoSteps
 from onnx_sparse.converters.onnxruntime.transforms import TransformOfAnyLength
 from onnx_sparse.converters.rewriting.engine import rewrite_once
@@ -75,6 +75,7 @@ _FIRST: tuple[type[Guard], ...] = (
     ScanOfNoSteps,
     BatchFirst,
     RankOfImage,
+    NegativeResizedAxes,
     NearestOfOtherTypes,
     ResizedAxes,
     RearrangedTypes,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto, TensorProto
+from onnx import NodeProto, TensorProto, helper
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.kernels import element_types, forms
-from onnx_sparse.converters.onnxruntime.examples import one_node
+from onnx_sparse.converters.onnxruntime.examples import of_nodes, one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard
 from onnx_sparse.converters.onnxruntime.node_forms import form_of, given_axes, resized_axes
 from onnx_sparse.converters.rewriting.graph import Graph
@@ -28,6 +28,33 @@ _IMAGE = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
 
 def _halves(*scales: float) -> dict[str, Any]:
     return {"": None, "scales": np.array(scales, np.float32)}
+
+
+class NegativeResizedAxes(Guard):
+    """A Resize whose axes are negative writes beyond its memory.
+
+    Axes are counted from the front.
+    """
+
+    name = "negative axes of a Resize"
+    anchors = ("Resize",)
+    seen, effect = ("1.21", "1.26"), "process death"
+    example = of_nodes(
+        [helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], axes=[-1])],
+        {"x": np.ones((2, 4), np.float32)},
+        np.ones((2, 3), np.float32),
+        constants={"sizes": np.array([3])},
+    )
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """A negative axis of a tensor of known rank."""
+        axes = attributes(node).get("axes", ())
+        return min(axes, default=0) < 0 and graph.rank(node.input[0]) is not None
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Count from the front."""
+        written = attributes(node) | {"axes": given_axes(graph, node)}
+        graph.replace(node, "Resize", list(node.input), **written)
 
 
 class ResizedAxes(Guard):
