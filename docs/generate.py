@@ -201,7 +201,9 @@ def _onnxruntime_faults() -> str:
         "smaller models. The smallest model that shows the fault was run in the listed versions; 1.21 is the oldest "
         "supported one. Generated from the guards in `converters/onnxruntime`.\n\n"
         + table(("operators", "fault", "effect", "versions", "replacement"), rows)
-        + "\nNot guarded: division by 0 ends the process up to ONNX Runtime 1.24; later versions raise an error.\n"
+        + "\nNot guarded: division by 0 ends the process up to ONNX Runtime 1.24; later versions raise an error. Up to "
+        "1.26, LayerNormalization, and the nodes that ONNX Runtime fuses into it, lose digits where the mean is 100 "
+        "times the deviation or more, and give NaN from 1000 times on.\n"
     )
 
 

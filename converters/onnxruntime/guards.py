@@ -35,6 +35,7 @@ from onnx_sparse.converters.onnxruntime.integers import (
     WideExtreme,
 )
 from onnx_sparse.converters.onnxruntime.missing_kernels import MissingKernel, SumOfIntegers
+from onnx_sparse.converters.onnxruntime.normalization import VarianceOfGroups
 from onnx_sparse.converters.onnxruntime.not_a_number import ExtremeOfNaN, PlaceOfNaN, SignOfNaN
 from onnx_sparse.converters.onnxruntime.pooling import ShortInput
 from onnx_sparse.converters.onnxruntime.products import (
@@ -46,6 +47,7 @@ from onnx_sparse.converters.onnxruntime.products import (
 )
 from onnx_sparse.converters.onnxruntime.recurrent import NoRows
 from onnx_sparse.converters.onnxruntime.scans import ScanAxes, ScanOfNoSteps
+from onnx_sparse.converters.onnxruntime.transforms import TransformOfAnyLength
 from onnx_sparse.converters.rewriting.engine import rewrite_once
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
@@ -59,6 +61,7 @@ _FIRST: tuple[type[Guard], ...] = (
     OutputOfBranch,
     EmptyEinsum,
     ReducingScatter,
+    VarianceOfGroups,
     SumOfIntegers,
     ScanAxes,
     ScanOfNoSteps,
@@ -76,6 +79,7 @@ _NUMBERS: tuple[type[Guard], ...] = (
     PlaceOfNaN,
     SignOfNaN,
     MeanOfNothing,
+    TransformOfAnyLength,
 )
 _SHAPES: tuple[type[Guard], ...] = (
     NegativeAxes,

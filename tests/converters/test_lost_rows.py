@@ -111,6 +111,32 @@ def test_sum(scatter: str):
     assert result(new, **feeds)[:, 0].tolist() == [1, 0, 2]
 
 
+@pytest.mark.parametrize("producer", ["pytorch", "tf2onnx"])
+@pytest.mark.parametrize("start", ["start", "zeros"])
+@pytest.mark.parametrize("is_added", [True, False])
+def test_equal_rows(is_added: bool, start: str, producer: str):
+    """They count where they are summed; where they are assigned, the last one is any one."""
+    model = parser.parse_model(
+        f"""
+        <ir_version: 8, opset_import: ["" : 13], producer_name: "{producer}">
+        g (float[s, 1] start, int64[k, 1] ids) => (float[s, 1] output)
+        <float one = {{1}}>
+        {{
+          sizes = Shape (start)
+          zeros = ConstantOfShape (sizes)
+          shape = Shape (ids)
+          ones = Expand (one, shape)
+          placed = ScatterND ({start}, ids, ones)
+          output = {"Add (start, placed)" if is_added else "Identity (placed)"}
+        }}"""
+    )
+    is_sum = start == "zeros" and (is_added or producer == "tf2onnx")
+    assert [node for node, _ in lost_rows(model)] == (["ScatterND_placed"] if is_sum else [])
+    if is_sum:
+        feeds = {"start": np.zeros((3, 1), np.float32), "ids": np.array([[2], [2], [0], [-1]])}
+        assert result(repaired(model, "add"), **feeds)[:, 0].tolist() == [1, 0, 3]
+
+
 def test_an_id_out_of_range_stays_an_error():
     model = repaired(parser.parse_model(added()), "add")
     feeds = {"x": np.zeros((3, 3), np.float32), "rows": np.ones((1, 3), np.float32)}
@@ -209,6 +235,17 @@ _WRONG = {
     "index_add": (lambda x, ids: x.index_add(0, ids, 2 * x), "add", [9, 13, 18]),
     "index_put": (lambda x, ids: x.index_put((ids,), 2 * x, accumulate=True), "add", [11, 13, 18]),
     "index_put_of_elements": (lambda x, ids: x.index_put((ids, ids % 3), x[:, 0], accumulate=True), "add", [11, 16]),
+    "counts_by_index_add": (lambda x, ids: x[:, 0].index_add(0, ids, x.new_ones(ids.shape[0])), "add", [9, 13, 18]),
+    "counts_by_scatter_add": (
+        lambda x, ids: x.new_zeros(x.shape[0]).scatter_add(0, ids, x.new_ones(ids.shape[0])),
+        "add",
+        [9, 15],
+    ),
+    "counts_by_index_put": (
+        lambda x, ids: x.new_zeros(x.shape[0]).index_put((ids,), x.new_ones(()), accumulate=True),
+        "add",
+        [11, 13, 18],
+    ),
     "mean": (_reduced("mean"), "mean", [None]),
     "mean_with_self": (
         lambda x, ids: x.scatter_reduce(0, _column(ids, x), 2 * x, "mean"),

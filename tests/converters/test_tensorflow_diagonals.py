@@ -134,3 +134,18 @@ def test_what_is_outside_of_a_band_is_zero(agree, shape):
     for below, above in ((0, 0), (-1, 0), (0, -1), (-1, -1), (1, 0)):
         if below <= shape[1]:
             agree(every_band, matrices, np.int32(below), np.int64(above))
+
+
+@pytest.mark.parametrize("shape", [s for s in SIZES if all(s[1:])], ids=str)
+@pytest.mark.parametrize("align", ALIGNMENTS)
+def test_bands_that_are_fed(agree, align, shape):
+    """One diagonal has a dimension less than several."""
+
+    @function(([None, None, None], tf.float32), ([2], tf.int32), ([], tf.float32))
+    def parts_and_matrices(matrices, band, padding):
+        parts = tf.linalg.diag_part(matrices, k=band, padding_value=padding, align=align)
+        return parts, tf.linalg.diag(parts, k=band, padding_value=padding, align=align)
+
+    matrices = values(tf.float32, int(np.prod(shape))).reshape(shape)
+    for band in bands(*shape[1:]):
+        agree(parts_and_matrices, matrices, np.int32(band), np.float32(7))

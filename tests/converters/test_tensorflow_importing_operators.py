@@ -394,8 +394,6 @@ def test_table_of_operators_is_that_of_tensorflow():
 REFUSED: list[tuple[str, Callable[..., Any], Sequence[Any], str]] = [
     ("Cast truncates", lambda x: RAW.Cast(x=x, DstT=tf.float16, Truncate=True), [X], "Truncate = True"),
     ("double", lambda x: RAW.Erf(x=x), [np.float64([1])], "no Erf of double"),
-    ("diagonals of an unknown number", lambda x, k: RAW.MatrixDiagPartV3(input=x, k=k, padding_value=0.0),
-     [X, np.int32([0, 1])], "k is not a constant"),
     ("complex", lambda x: tf.math.angle(tf.cast(x, tf.complex64)), [X], "complex"),
     ("unknown", lambda x: RAW.Cholesky(input=x), [np.float32(np.eye(2))], "no converter for this operator"),
 ]  # fmt: skip

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
-from onnx_sparse.converters.tensor import Array, Tensor
+from onnx_sparse.converters.tensor import Tensor
 
 _NOTES = "The axes must be constants."
 
@@ -29,7 +27,7 @@ def idft(node: Node, emit: Emitter) -> Tensor:
 def _complex(node: Node, emit: Emitter, *, inverse: bool) -> Tensor:
     made = node[0]
     for axis, length in _axes(node, emit, node.ranked(0, 2).rank - 1):
-        made = _transformed(node, emit, made, axis, length, inverse=int(inverse))
+        made = emit.op("DFT", made, length, axis=axis, inverse=int(inverse))
     return made
 
 
@@ -38,9 +36,9 @@ def rdft(node: Node, emit: Emitter) -> Tensor:
     """RDFT-9: of real numbers; the result has the first half of the last transformed axis."""
     *others, (axis, length) = _axes(node, emit, node.ranked(0, 1).rank)
     real = emit.op("Unsqueeze", node[0], emit.constant([-1]))
-    made = _transformed(node, emit, real, axis, length, onesided=1)
+    made = emit.op("DFT", real, length, axis=axis, onesided=1)
     for other, size in others:
-        made = _transformed(node, emit, made, other, size)
+        made = emit.op("DFT", made, size, axis=other)
     return made
 
 
@@ -51,7 +49,7 @@ def irdft(node: Node, emit: Emitter) -> Tensor:
     *others, (axis, length) = _axes(node, emit, rank - 1)
     made = node[0]
     for other, size in others:
-        made = _transformed(node, emit, made, other, size, inverse=1)
+        made = emit.op("DFT", made, size, axis=other, inverse=1)
     first, one, two, along = emit.constant([0]), emit.constant(1), emit.constant(2), emit.constant([axis])
     if length is None:  # the half is of an even number
         half = emit.op("Squeeze", emit.shape_of(made, axis, axis + 1), first)
@@ -65,7 +63,7 @@ def irdft(node: Node, emit: Emitter) -> Tensor:
     last = emit.op("Unsqueeze", emit.op("Div", emit.op("Sub", length, one), two), first)
     mirrored = emit.op("Slice", made, last, first, along, emit.constant([-1]))
     whole = emit.op("Concat", made, emit.op("Mul", mirrored, emit.constant([1, -1], made.dtype)), axis=axis)
-    made = _transformed(node, emit, whole, axis, length, inverse=1)
+    made = emit.op("DFT", whole, length, axis=axis, inverse=1)
     return emit.op("Gather", made, emit.constant(0), axis=rank - 1)
 
 
@@ -82,9 +80,7 @@ def stft(node: Node, emit: Emitter) -> Tensor:
     missing = emit.op("Sub", emit.op("Unsqueeze", size, first), emit.shape_of(window))
     before = emit.op("Div", missing, emit.constant([2]))
     pads = emit.op("Concat", before, emit.op("Sub", missing, before), axis=0)
-    to = signal.dtype if _is_exact(size.value) else TensorProto.DOUBLE
-    column, framed = (emit.cast(t, to) for t in (column, emit.op("Pad", window, pads)))
-    made = emit.cast(emit.op("STFT", column, step, framed, size, onesided=1), signal.dtype)
+    made = emit.op("STFT", column, step, emit.op("Pad", window, pads), size, onesided=1)
     if node.flag("transpose_frames", False):
         made = emit.op("Transpose", made, perm=[0, 2, 1, 3])
     return made if is_batch else emit.op("Squeeze", made, first)
@@ -135,9 +131,7 @@ def _real(emit: Emitter, halves: Tensor, size: Tensor) -> Tensor:
     last = emit.op("Div", emit.op("Sub", size, one), two)
     mirrored = emit.op("Slice", halves, last, zero, along, emit.constant([-1]))
     whole = emit.op("Concat", halves, emit.op("Mul", mirrored, emit.constant([1, -1], halves.dtype)), axis=2)
-    to = halves.dtype if _is_exact(None if size.value is None else int(size.value[0])) else TensorProto.DOUBLE
-    made = emit.op("DFT", emit.cast(whole, to), axis=2, inverse=1)
-    return emit.cast(emit.op("Gather", made, emit.constant(0), axis=3), halves.dtype)
+    return emit.op("Gather", emit.op("DFT", whole, axis=2, inverse=1), emit.constant(0), axis=3)
 
 
 def _added(emit: Emitter, pieces: Tensor, places: Tensor, whole: Tensor) -> Tensor:
@@ -150,18 +144,6 @@ def _added(emit: Emitter, pieces: Tensor, places: Tensor, whole: Tensor) -> Tens
 
 def _range(emit: Emitter, end: Tensor) -> Tensor:
     return emit.op("Range", emit.constant(0), emit.op("Squeeze", end, emit.constant([0])), emit.constant(1))
-
-
-def _transformed(node: Node, emit: Emitter, x: Tensor, axis: int, length: Tensor | None, **attributes: Any) -> Tensor:
-    """x transformed along one axis of the node's data."""
-    size = node[0].shape[axis] if length is None and node[0].shape is not None else None
-    to = x.dtype if _is_exact(size if length is None else length.value) else TensorProto.DOUBLE
-    return emit.cast(emit.op("DFT", emit.cast(x, to), length, axis=axis, **attributes), x.dtype)
-
-
-def _is_exact(size: Array | int | None) -> bool:
-    """Whether ONNX Runtime transforms this size well in float32: of others than powers of two it loses digits."""
-    return size is not None and int(size).bit_count() == 1
 
 
 def _axes(node: Node, emit: Emitter, rank: int) -> list[tuple[int, Tensor | None]]:

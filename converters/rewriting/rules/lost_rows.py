@@ -44,6 +44,9 @@ _SOURCES = {
     ),
 }
 
+#: What a scatter may stand for in which equal rows count, too: rows of ones are how rows are counted.
+_SUMS = ("sum", "scatter_nd")
+
 #: What scatters with these reductions begin with, where the rows that are there shall take no part.
 _IDENTITIES = {"max": -np.inf, "min": np.inf}
 
@@ -106,7 +109,7 @@ class LostRows(Rule[Graph]):
         self._producer = producer
 
     def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
-        """A scatter without a reduction, unless its ids are known to differ or all its rows are equal."""
+        """A scatter without a reduction, unless its ids are known to differ, or its rows to be equal and not summed."""
         if len(node.input) != 3:
             return None
         start, ids, rows = node.input
@@ -116,12 +119,13 @@ class LostRows(Rule[Graph]):
             return {"stands_for": "assignment"}
         if self._producer == "onnx_sparse":  # what this project converts and lowers is right
             return None
-        if graph.uniform(rows) is not None or graph.rank(rows) == 0 or are_distinct(graph, node):
+        if graph.rank(rows) == 0 or are_distinct(graph, node):
             return None
         before = graph.producer(start, "ScatterElements")
-        if before is not None and before.input[1] == ids and graph.uniform(before.input[2]) == 0:
-            return {"stands_for": "mean"}
-        stands_for = self._assigned(graph, node)
+        is_mean = before is not None and before.input[1] == ids and graph.uniform(before.input[2]) == 0
+        stands_for = "mean" if is_mean else self._assigned(graph, node)
+        if stands_for not in _SUMS and graph.uniform(rows) is not None:  # the last row is any row
+            return None
         return {"stands_for": stands_for} if stands_for else None
 
     def _assigned(self, graph: Graph, node: NodeProto) -> str | None:
@@ -130,7 +134,7 @@ class LostRows(Rule[Graph]):
         if not graph.is_zeros(node.input[0]):
             return "assignment" if self._producer == "pytorch" and not is_nd else None
         users = graph.users(node.output[0])
-        if len(users) == 1 and users[0].op_type == "Add" and node.output[0] not in graph.outputs:
+        if users and all(user.op_type == "Add" for user in users) and node.output[0] not in graph.outputs:
             return "sum"
         if self._producer == "tf2onnx" and is_nd:
             return "scatter_nd"

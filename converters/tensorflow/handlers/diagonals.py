@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
@@ -68,7 +67,12 @@ def matrix_diag_part(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     flat = emit.op("Reshape", matrices, emit.op("Concat", batch, emit.op("Mul", rows, columns), axis=0), allowzero=1)
     padding = node["padding_value"] if "padding_value" in node.inputs else emit.like(0, matrices)
     parts = emit.op("Where", in_matrix, emit.op("Gather", flat, taken, axis=matrices.rank - 2), padding)
-    return (emit.op("Squeeze", parts, emit.constant([matrices.rank - 2])) if is_one else parts,)
+    if is_one is not None:
+        return (emit.op("Squeeze", parts, emit.constant([matrices.rank - 2])) if is_one else parts,)
+    # Several diagonals have a dimension of their own.
+    count = emit.op("Add", emit.op("Sub", upper, lower), emit.constant([1]))
+    kept = emit.op("Compress", count, emit.op("Less", lower, upper))
+    return (emit.op("Reshape", parts, emit.op("Concat", batch, kept, longest, axis=0), allowzero=1),)
 
 
 @handles("MatrixDiag", inputs=("diagonal",), to="Where", dtypes=_TYPES)
@@ -82,14 +86,19 @@ def matrix_diag_part(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 def matrix_diag(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Matrices of the padding with these diagonals: square ones, unless a number of rows or columns is given."""
     diagonals, (lower, upper, is_one) = node["diagonal"], _band(node, emit)
-    longest, zero = emit.size(diagonals, diagonals.rank - 1), emit.constant([0])
+    longest, zero = _last_size(diagonals, emit), emit.constant([0])
     least = [emit.op("Add", longest, emit.op("Max", more, zero)) for more in (emit.op("Neg", upper), lower)]
     sizes = _matrix_sizes(node, least, emit)
-    batch_rank = diagonals.rank - (1 if is_one else 2)
-    batch = emit.op("Slice", emit.shape_of(diagonals), emit.constant([0]), emit.constant([batch_rank]))
+    rank = None if is_one is None or diagonals.shape is None else diagonals.rank - (1 if is_one else 2)
+    if rank is None:
+        own = emit.op("Add", emit.constant([1]), emit.cast(emit.op("Less", lower, upper), TensorProto.INT64))
+        end = emit.op("Sub", emit.shape_of(emit.shape_of(diagonals)), own)
+    else:
+        end = emit.constant([rank])
+    batch = emit.op("Slice", emit.shape_of(diagonals), emit.constant([0]), end)
     padding = node["padding_value"] if "padding_value" in node.inputs else emit.like(0, diagonals)
     shape = emit.op("Concat", batch, *sizes, axis=0)
-    matrices = emit.op("Expand", padding, shape, shape=(None,) * (batch_rank + 2))
+    matrices = emit.op("Expand", padding, shape, shape=None if rank is None else (None,) * (rank + 2))
     return (_with_diagonals(node, matrices, diagonals, emit),)
 
 
@@ -110,7 +119,7 @@ def _with_diagonals(node: Node, matrices: Tensor, diagonals: Tensor, emit: Emitt
     i, j = _places(rows, columns, emit)
     number = emit.op("Sub", j, i)
     in_band = emit.op("And", emit.op("LessOrEqual", lower, number), emit.op("LessOrEqual", number, upper))
-    longest = emit.size(diagonals, diagonals.rank - 1)
+    longest = _last_size(diagonals, emit)
     place = emit.op("Add", emit.op("Min", i, j), _moved(node, number, rows, columns, longest, emit))
     place = emit.op("Add", place, emit.op("Mul", emit.op("Sub", upper, number), longest))
     batch = emit.op("Slice", emit.shape_of(matrices), zero, emit.constant([-2]))
@@ -118,14 +127,25 @@ def _with_diagonals(node: Node, matrices: Tensor, diagonals: Tensor, emit: Emitt
     flat = emit.op("Reshape", diagonals, emit.op("Concat", batch, band, axis=0), allowzero=1)
     # Outside of the band something is taken, too: there may be no diagonals.
     nothing = emit.op("Expand", emit.like(0, diagonals), emit.op("Concat", batch, one, axis=0))
-    flat = emit.op("Concat", flat, nothing, axis=matrices.rank - 2)
-    taken = emit.op("Gather", flat, emit.op("Where", in_band, place, band), axis=matrices.rank - 2)
+    flat = emit.op("Concat", flat, nothing, axis=-1)
+    taken = emit.op("Gather", flat, emit.op("Where", in_band, place, band), axis=-1)
     return emit.op("Where", in_band, taken, matrices)
 
 
 def _sizes(matrices: Tensor, emit: Emitter) -> tuple[Tensor, Tensor]:
     """The numbers of rows and columns, each int64 [1]."""
-    return emit.size(matrices, matrices.rank - 2), emit.size(matrices, matrices.rank - 1)
+    if matrices.shape is not None:
+        return emit.size(matrices, matrices.rank - 2), emit.size(matrices, matrices.rank - 1)
+    return emit.op("Slice", emit.shape_of(matrices), emit.constant([-2]), emit.constant([-1])), _last_size(
+        matrices, emit
+    )
+
+
+def _last_size(tensor: Tensor, emit: Emitter) -> Tensor:
+    """The size of the last dimension, int64 [1]."""
+    if tensor.shape is not None:
+        return emit.size(tensor, tensor.rank - 1)
+    return emit.op("Slice", emit.shape_of(tensor), emit.constant([-1]), emit.constant([np.iinfo(np.int64).max]))
 
 
 def _places(rows: Tensor, columns: Tensor, emit: Emitter) -> tuple[Tensor, Tensor]:
@@ -162,11 +182,10 @@ def _moved(node: Node, number: Tensor, rows: Tensor, columns: Tensor, longest: T
     return emit.op("Where", is_moved, missing, zero)
 
 
-def _band(node: Node, emit: Emitter) -> tuple[Tensor, Tensor, bool]:
-    """The numbers of the lowest and the highest diagonal, each int64 [1], and whether they are known to be one.
+def _band(node: Node, emit: Emitter) -> tuple[Tensor, Tensor, bool | None]:
+    """The numbers of the lowest and the highest diagonal, each int64 [1], and whether they are one if that is known.
 
-    Raises:
-        Unsupported: It is not known whether they are one, on which the rank of the diagonals depends.
+    The rank of the diagonals depends on it.
     """
     if "k" not in node.inputs:
         return emit.constant([0]), emit.constant([0]), True
@@ -174,10 +193,11 @@ def _band(node: Node, emit: Emitter) -> tuple[Tensor, Tensor, bool]:
     if k.value is not None:
         numbers = np.ravel(k.value).astype(np.int64)
         return emit.constant(numbers[:1]), emit.constant(numbers[-1:]), bool(numbers[0] == numbers[-1])
-    if k.shape not in ((), (1,)):
-        raise Unsupported("k is not a constant and may be two numbers, on which the rank of the result depends")
-    number = emit.op("Reshape", emit.cast(k, TensorProto.INT64), emit.constant([-1]))
-    return number, number, True
+    given = emit.op("Reshape", emit.cast(k, TensorProto.INT64), emit.constant([-1]))
+    if k.shape in ((), (1,)):
+        return given, given, True
+    lower, upper = (emit.op("Gather", given, emit.constant([at])) for at in (0, -1))
+    return lower, upper, None
 
 
 def _matrix_sizes(node: Node, least: list[Tensor], emit: Emitter) -> list[Tensor]:

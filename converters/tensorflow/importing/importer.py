@@ -15,6 +15,7 @@ from onnx_sparse.converters.tensorflow.importing.derived_tables import DerivedTa
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers import STRUCTURE, find_handler
 from onnx_sparse.converters.tensorflow.importing.handlers.indexing import gathered
+from onnx_sparse.converters.tensorflow.importing.handlers.ragged_rows import is_shape_of_variants, shape_of_variants
 from onnx_sparse.converters.tensorflow.importing.handlers.spectra import complex_cast, is_complex_cast
 from onnx_sparse.converters.tensorflow.importing.nodes import (
     converted_by,
@@ -25,7 +26,9 @@ from onnx_sparse.converters.tensorflow.importing.nodes import (
 )
 from onnx_sparse.converters.tensorflow.importing.values import (
     ComplexTensor,
+    ListOfRows,
     ListOfTensors,
+    RaggedRows,
     Resource,
     SparseMatrix,
     Value,
@@ -44,6 +47,8 @@ _NOT_COUNTED = frozenset({"Const", "Placeholder", "VarHandleOp", "VariableV2", "
 #: What values are that are no tensors of numbers.
 _KINDS = {
     ListOfTensors: "a list of tensors",
+    RaggedRows: "a variant of a ragged tensor",
+    ListOfRows: "a list of ragged tensors",
     Resource: "a resource",
     ComplexTensor: "complex numbers",
     SparseMatrix: "a sparse matrix",
@@ -194,6 +199,9 @@ class Importer(Context):
         if node.op in STRUCTURE:
             refuse_inputs(node)
             return STRUCTURE[node.op].convert(self, scope, node)
+        if is_shape_of_variants(node):
+            (value,) = self.values(scope.origins(node))
+            return (shape_of_variants(value, node, emit),)
         if is_complex_cast(node):
             (value,) = self.values(scope.origins(node))
             return (complex_cast(value, node, emit),)

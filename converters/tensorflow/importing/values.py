@@ -41,6 +41,34 @@ class ListOfTensors:
 
 
 @dataclass(frozen=True)
+class RaggedRows:
+    """A ragged tensor as one variant, or as a vector of variants, one for each of its rows.
+
+    Attributes:
+        splits: The row splits, int64, the outermost first; none of one variant that is a dense tensor.
+        values: The flat values.
+        is_vector: Whether it is a vector of variants.
+    """
+
+    splits: tuple[Tensor, ...]
+    values: Tensor
+    is_vector: bool
+
+
+@dataclass(frozen=True)
+class ListOfRows:
+    """A list of variants, each of which is a ragged or dense tensor.
+
+    Attributes:
+        rows: The elements, a vector; None where the list has been reserved only.
+        size: The number of elements, an int64 scalar.
+    """
+
+    rows: RaggedRows | None
+    size: Tensor
+
+
+@dataclass(frozen=True)
 class ComplexTensor:
     """A tensor of complex numbers.
 
@@ -67,7 +95,7 @@ class SparseMatrix:
 
 
 #: What a tensor of TensorFlow is.
-Value = Tensor | Resource | ListOfTensors | ComplexTensor | SparseMatrix
+Value = Tensor | Resource | ListOfTensors | RaggedRows | ListOfRows | ComplexTensor | SparseMatrix
 
 #: Keys and values of a lookup table.
 Table = tuple[Array, Array]

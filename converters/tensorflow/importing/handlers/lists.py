@@ -13,8 +13,9 @@ from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.tensorflow.importing.handlers.ragged_rows import VARIANT, of_rows
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
-from onnx_sparse.converters.tensorflow.importing.values import ListOfTensors, Resource, Value
+from onnx_sparse.converters.tensorflow.importing.values import ListOfRows, ListOfTensors, RaggedRows, Resource, Value
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
@@ -33,6 +34,8 @@ def _list(op_type: str) -> Callable[[_Convert], _Convert]:
             emit = scope.frame.emit
             emit.begin(f"{scope.name}{node.name}")
             attributes = Attributes(operators()[node.op], node.attr)
+            if node.attr["element_dtype"].type == VARIANT:
+                return (of_rows(node.op, values, emit),)
             dtype = onnx_type(node.attr["element_dtype"].type)
             made = function(values, attributes, dtype, emit)
             attributes.refuse_unread(frozenset())
@@ -47,8 +50,11 @@ def _list(op_type: str) -> Callable[[_Convert], _Convert]:
 def _inputs(context: Context, scope: Scope, node: Any) -> list[Any]:
     """The inputs of a node: lists and handles where its operator takes these, and tensors elsewhere."""
     values = context.values(scope.origins(node))
+    kinds: dict[str, Any] = {"input_handle": ListOfTensors, "flow_in": ListOfTensors, "handle": Resource}
+    if "element_dtype" in node.attr and node.attr["element_dtype"].type == VARIANT:
+        kinds = {"input_handle": ListOfRows, "tensor": RaggedRows, "item": RaggedRows}
     for name, value in zip(operators()[node.op].inputs, values, strict=True):
-        kind = {"input_handle": ListOfTensors, "flow_in": ListOfTensors, "handle": Resource}.get(name, Tensor)
+        kind = kinds.get(name, Tensor)
         if not isinstance(value, kind):
             raise Unsupported(f"its input {name} is not what the operator takes")
     return values

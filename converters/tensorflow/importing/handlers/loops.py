@@ -16,8 +16,9 @@ from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.branches import common_shape, truth
 from onnx_sparse.converters.tensorflow.importing.handlers.lists import WRITES, known_shape, rows_of, written, zeros
+from onnx_sparse.converters.tensorflow.importing.handlers.ragged_rows import Appended
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
-from onnx_sparse.converters.tensorflow.importing.values import ListOfTensors, Value
+from onnx_sparse.converters.tensorflow.importing.values import ListOfRows, ListOfTensors, Value
 from onnx_sparse.converters.tensorflow.reading.effects import changes
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of, shape_of
@@ -54,12 +55,14 @@ class _Body:
         results: The origins of the variables after a round.
         constants: The variables that no round changes.
         scanned: The lists of which each round writes one element, by variable.
+        appended: The lists of ragged tensors to which each round appends one.
     """
 
     variables: list[_Variable]
     results: list[Any]
     constants: frozenset[int] = frozenset()
     scanned: Mapping[int, _Scan] = field(default_factory=dict)
+    appended: Sequence[int] = ()
 
 
 class Source(ABC):
@@ -141,7 +144,8 @@ def converted_loop(
     """
     emit: Emitter = source.scope.frame.emit
     examined = _examined(context, source, initial)
-    changing = [k for k in range(len(initial)) if k not in examined.constants and k not in examined.scanned]
+    written_only = {*examined.constants, *examined.scanned, *examined.appended}
+    changing = [k for k in range(len(initial)) if k not in written_only]
     initial = _with_element_shapes(context, source, initial, changing)
     starts: list[Tensor] = []
     emit.begin(source.name)
@@ -166,6 +170,9 @@ def converted_loop(
     condition = _condition(context, source, "first", initial, source.scope.frame)
     emit.begin(source.name)
     scans = [made.elements[k] for k in examined.scanned]
+    for appended in made.appended.values():
+        starts += appended.starts(emit)
+        shapes += [shape for _, shape in appended.states]
     dtypes = [*(tensor.dtype for tensor in starts), *(tensor.dtype for tensor in scans)]
     known = [*shapes, *(None if tensor.shape is None else (None, *tensor.shape) for tensor in scans)]
     if not dtypes:
@@ -175,6 +182,10 @@ def converted_loop(
     after: list[Value] = list(initial)
     for k in changing:
         after[k] = _whole(initial[k], results, emit)
+    for k, appended in made.appended.items():
+        reserved = initial[k]
+        assert isinstance(reserved, ListOfRows)
+        after[k] = appended.whole(reserved, results)
     for (k, scan), rows in zip(examined.scanned.items(), results, strict=True):
         value = initial[k]
         assert isinstance(value, ListOfTensors)
@@ -249,6 +260,7 @@ class _Round:
         self.elements: dict[int, Tensor] = {}
         for k in examined.scanned:
             (self.elements[k],) = context.tensors([written(results[k])[2]])
+        self.appended = {k: Appended(*context.values([written(results[k])[2]])) for k in examined.appended}
         made = dict(zip(changing, context.values([results[k] for k in changing]), strict=True))
         self.emit.begin(self._name)
         following = list(initial)
@@ -258,12 +270,17 @@ class _Round:
             self.parts += _parts(made[k], self.emit)
         if [part.dtype for part in self.parts] != [start.dtype for start in starts]:
             raise Unsupported("its variables change their types")
+        self._grown: list[Tensor] = []
+        for appended in self.appended.values():
+            states = [Tensor(names.fresh(f"{self._name}/rows"), *state) for state in appended.states]
+            self._inputs += states
+            self._grown += appended.after(states, self.emit)
         self._goes_on = _condition(context, source, "next", following, frame)
 
     def graph(self) -> Any:
         """The body's graph."""
         self.emit.begin(self._name)
-        results = [self._goes_on, *self.parts, *self.elements.values()]
+        results = [self._goes_on, *self.parts, *self._grown, *self.elements.values()]
         names = [self.emit.names.fresh(f"{self._name}/result_{k}") for k in range(len(results))]
         outputs = self.emit.name_outputs(results, names, start=0)
         return self.emit.graph(self._name, [*map(value_info, self._inputs)], [*map(value_info, outputs)])
@@ -345,7 +362,8 @@ def _examined(context: Context, source: Source, initial: Sequence[Value]) -> _Bo
                 scanned[k] = _Scan(None, grows)
             elif not grows and (place := _constant(found, index, initial, context)) is not None:
                 scanned[k] = _Scan(place, grows)
-    found.scanned = scanned
+    found.scanned = {k: scan for k, scan in scanned.items() if not isinstance(initial[k], ListOfRows)}
+    found.appended = [k for k, scan in scanned.items() if isinstance(initial[k], ListOfRows) and scan.place is None]
     return found
 
 
@@ -353,7 +371,7 @@ def _is_written_once(body: _Body, k: int, initial: Sequence[Value], readers: Map
     """Whether a variable is a list of which each round writes one element, and reads none."""
     value, result = initial[k], body.results[k]
     write = result.scope.nodes[result.node]
-    if not isinstance(value, ListOfTensors) or value.rows is not None or write.op not in WRITES:
+    if not isinstance(value, ListOfTensors | ListOfRows) or value.rows is not None or write.op not in WRITES:
         return False
     given = written(result)[0]
     if given is not body.variables[k] or len(readers.get(id(given), [])) != 1:
