@@ -69,7 +69,7 @@ class Group:
 Regex = Characters | Assertion | Chain | Choice | Repeat | Group
 
 _MOST_REPEATS = 1000
-_MOST_NESTED = 200
+_MOST_NESTED = 100
 _NAMED = {
     "alnum": "09AZaz", "alpha": "AZaz", "ascii": "\0\x7f", "blank": "\t\t  ", "cntrl": "\0\x1f\x7f\x7f", "digit": "09",
     "graph": "!~", "lower": "az", "print": " ~", "punct": "!/:@[`{~", "space": "\t\r  ", "upper": "AZ",

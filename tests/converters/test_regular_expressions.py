@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 
 import numpy as np
@@ -53,3 +54,27 @@ def test_a_repeat_of_a_repeat_is_no_exponential_search() -> None:
         if backend in BACKENDS:
             (got,) = BACKENDS[backend](Call.of(OP, {}, {"matches": "ALL"}, inputs), inputs)
             assert got.tolist() == strings.tolist()
+
+
+def test_damaged_patterns_are_refused_by_name() -> None:
+    """Cut, mixed and nested ones: no error but that of a pattern that is refused."""
+    draw = random.Random(3)
+    signs = r"\\()[]{}*+?|^$.-:,<>PpQEx0179aA" + "\n\0日"
+    for _ in range(3000):
+        pattern = expression(draw, 3)
+        place = draw.randint(0, len(pattern))
+        pattern = pattern[:place] + "".join(draw.choice(signs) for _ in range(draw.randint(0, 4))) + pattern[place:]
+        try:
+            program_of(pattern.encode()[draw.choice([0, 0, 1]) : draw.choice([None, None, -1])])
+        except Unsupported as error:
+            assert str(error).startswith("the pattern")
+    for pattern in (
+        "(" * 5000 + ")" * 5000,
+        "(" * 99 + "a" + ")*" * 99,
+        "(a{30}){34}",
+        "(?:a|b|c){1000}" * 30,
+        "\\",
+        "[",
+    ):
+        with contextlib.suppress(Unsupported):
+            program_of(pattern.encode())
