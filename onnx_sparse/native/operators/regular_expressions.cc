@@ -72,9 +72,9 @@ class Rewrite {
   size_t kept_ = 1;
 };
 
-// Calls visit(text) for the pieces of a text with its matches replaced, as RE2 does.
+// Calls visit(text) for the pieces of a text with its matches replaced, as RE2 does; whether there are any.
 template <class Visit>
-void for_replaced(std::string_view text, Search& search, const Rewrite& rewrite, bool once, const Visit& visit) {
+bool for_replaced(std::string_view text, Search& search, const Rewrite& rewrite, bool once, const Visit& visit) {
   constexpr auto kNone = std::string_view::npos;
   size_t at = 0;
   size_t last_end = kNone;
@@ -83,7 +83,7 @@ void for_replaced(std::string_view text, Search& search, const Rewrite& rewrite,
     const size_t end = search.end();
     visit(text.substr(at, begin - at));
     if (begin == end && begin == last_end) {
-      if (at == text.size()) return;
+      if (at == text.size()) return true;
       const size_t size = rewrite.size_of_first(text.substr(at));
       visit(text.substr(at, size));
       at += size;
@@ -94,6 +94,7 @@ void for_replaced(std::string_view text, Search& search, const Rewrite& rewrite,
     if (once) break;
   }
   if (at < text.size()) visit(text.substr(at));
+  return last_end != kNone;
 }
 
 // Calls visit(start, end) for the tokens of a text; false where a delimiter is empty, whose position `at` then has.
@@ -129,7 +130,9 @@ void regex_replace(const Call& call) {
     Search& search = searches[part];
     const std::string_view text = texts[i];
     size_t size = 0;
-    for_replaced(text, search, rewrite, once, [&](std::string_view piece) { size += piece.size(); });
+    if (!for_replaced(text, search, rewrite, once, [&](std::string_view piece) { size += piece.size(); })) {
+      return output.put(i, text);
+    }
     char* at = output.resize(i, size);
     if (at == nullptr) return;
     for_replaced(text, search, rewrite, once, [&](std::string_view piece) {
