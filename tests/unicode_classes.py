@@ -39,10 +39,16 @@ _CHARACTERS = [chr(number).encode("utf-8", "surrogatepass") for number in range(
 
 def lines() -> list[str]:
     """The lines of the table: properties with their ranges, then the characters that differ in case only."""
-    named = {name: _matched(rf"\p{{{name}}}") for name in (*CATEGORIES.split(), *SCRIPTS.split())}
-    written = [f"{name} {_ranges(found)}" for name, found in named.items() if found is not None]
-    cased = np.sort(np.concatenate([found for name in _CASED if (found := named[name]) is not None]))
-    return [*written, *(" ".join(f"{number:x}" for number in orbit) for orbit in _orbits(cased))]
+    written = lines_of([*CATEGORIES.split(), *SCRIPTS.split()])
+    cased = [_matched(rf"\p{{{name}}}") for name in _CASED]
+    numbers = np.sort(np.concatenate([found for found in cased if found is not None]))
+    return [*written, *(" ".join(f"{number:x}" for number in orbit) for orbit in _orbits(numbers))]
+
+
+def lines_of(names: Iterable[str]) -> list[str]:
+    """The lines of some properties."""
+    named = {name: _matched(rf"\p{{{name}}}") for name in names}
+    return [f"{name} {_ranges(found)}" for name, found in named.items() if found is not None]
 
 
 def _matched(pattern: str) -> np.ndarray | None:
