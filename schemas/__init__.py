@@ -17,6 +17,7 @@ from onnx_sparse.schemas import (
     hashing,
     invariants,
     quantized_embedding,
+    regular_expressions,
     segment,
     sparse,
     strings,
@@ -56,6 +57,7 @@ FAMILIES: tuple[Family, ...] = tuple(
         fill,
         hashing,
         strings,
+        regular_expressions,
         formatting,
         example_parsing,
         csv_parsing,
@@ -65,7 +67,8 @@ FAMILIES: tuple[Family, ...] = tuple(
 
 #: The families whose operators look at the bytes of strings, which neither standard ONNX nor OpenVINO can.
 STRING_FAMILIES: tuple[Family, ...] = tuple(
-    module.FAMILY for module in (hashing, strings, formatting, example_parsing, csv_parsing, encodings)
+    module.FAMILY
+    for module in (hashing, strings, regular_expressions, formatting, example_parsing, csv_parsing, encodings)
 )
 
 #: The family of each operator, by its name.

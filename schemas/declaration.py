@@ -96,6 +96,8 @@ class Values:
     - ``raw``: strings of the same number of bytes, of which numbers are made.
     - ``compressed``: compressed strings.
     - ``tensor_message``: a serialized TensorProto of TensorFlow.
+    - ``program``: instructions of regular expressions, whose classes have the row splits `of`.
+    - ``group``: numbers of groups of a regular expression.
     - ``increasing``: integers >= 0, each greater than the one before.
     - ``default``: values for messages without a feature, and lines with an empty field.
     - ``row_splits``: integers that begin with 0, do not decrease and end with `of`, a dimension or a scalar input.

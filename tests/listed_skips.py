@@ -25,6 +25,11 @@ LISTED: tuple[tuple[str, str, str], ...] = (
         "could not import '(fbgemm_gpu|torchrec)'",
         "by hand: needs CUDA's packages",
     ),
+    (
+        "tests/converters/test_tensorflow_text_kernels.py",
+        "could not import 'tensorflow_text",
+        "by hand: its releases lag",
+    ),
     ("tests/native/test_limits.py*", "takes 20 GB", "by hand: machines of CI have less memory"),
     ("tests/native/test_huge_pages.py*", "does not make huge pages at once", "where the system does"),
     ("tests/contract/test_sessions.py*", "this installation has it", "where there is no native library"),

@@ -11,7 +11,7 @@ from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.importing.conversion import inferred_shape
 from onnx_sparse.converters.tensorflow.importing.input_shapes import with_shapes, without_shapes
-from onnx_sparse.converters.tensorflow.lazy_imports import require
+from onnx_sparse.converters.tensorflow.lazy_imports import require, with_tensorflow_text
 from onnx_sparse.converters.tensorflow.reading.given_tables import Contents
 from onnx_sparse.converters.tensorflow.reading.graph_file import (
     PLACEHOLDERS,
@@ -53,6 +53,9 @@ class GraphSource(Source):
 
     def _opened(self, tf: Any) -> Any:
         """A session in which variables and tables have their values."""
+        return with_tensorflow_text(tf, lambda: self._imported(tf))
+
+    def _imported(self, tf: Any) -> Any:
         graph, saver = tf.Graph(), None
         try:
             with graph.as_default():

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
+import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from onnx_sparse.converters import errors
+
+_Loaded = TypeVar("_Loaded")
+_UNKNOWN = re.compile(r"Op type not registered '([^']+)'")
 
 
 def require(module: str) -> Any:
@@ -21,6 +26,33 @@ def require(module: str) -> Any:
     """
     with _first_import_of_tensorflow():
         return errors.require(module, "tensorflow")
+
+
+def with_tensorflow_text(tf: Any, load: Callable[[], _Loaded]) -> _Loaded:
+    """What `load` returns; if it meets an operator that TensorFlow does not have, tensorflow_text is imported first.
+
+    Raises:
+        ConversionError: tensorflow_text would be needed, but is not installed or cannot be imported.
+    """
+    try:
+        return load()
+    except Exception as error:  # which is NotFoundError, FileNotFoundError, ValueError, ...
+        found = _UNKNOWN.search(str(error))
+        if found is None:
+            raise
+        needed = f"TensorFlow itself has no operator {found[1]}"
+        if importlib.util.find_spec("tensorflow_text") is None:
+            series = ".".join(tf.__version__.split(".")[:2])
+            raise errors.ConversionError(
+                f"{needed}; if it is one of tensorflow_text, run: pip install 'tensorflow-text=={series}.*'"
+            ) from error
+        try:
+            importlib.import_module("tensorflow_text")
+        except Exception as broken:  # a release for another TensorFlow lacks symbols
+            raise errors.ConversionError(
+                f"{needed}, and tensorflow_text cannot be imported: {errors.first_line(broken)}"
+            ) from broken
+        return load()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.importing.input_shapes import with_shapes, without_shapes
-from onnx_sparse.converters.tensorflow.lazy_imports import require
+from onnx_sparse.converters.tensorflow.lazy_imports import require, with_tensorflow_text
 from onnx_sparse.converters.tensorflow.reading.ports import select
 from onnx_sparse.converters.tensorflow.reading.saved_model import read_saved_model
 from onnx_sparse.converters.tensorflow.source import Source, as_array
@@ -58,8 +58,11 @@ class SavedModelSource(Source):
     def _loaded(self, tf: Any) -> Any:
         """The signature as TensorFlow loads it."""
         try:
-            loaded = tf.saved_model.load(str(self._path), tags=list(self.model.tags) or None)
+            tags = list(self.model.tags) or None
+            loaded = with_tensorflow_text(tf, lambda: tf.saved_model.load(str(self._path), tags=tags))
             return _Kept(loaded, loaded.signatures[self.model.signature])
+        except ConversionError:
+            raise
         except Exception as error:  # TensorFlow raises OSError, ValueError, AttributeError, ... for damaged files
             raise ConversionError(f"{self._path} cannot be loaded by TensorFlow: {first_line(error)}") from error
 

@@ -12,6 +12,7 @@ import numpy as np
 from contract.csv_records import legal_csv_inputs
 from contract.encoded_strings import legal_base64, legal_compressed, legal_raw, legal_tensor
 from contract.example_messages import legal_inputs, legal_sequence_inputs
+from contract.regular_expressions import legal_replace, legal_split
 from hypothesis import strategies as st
 
 from onnx_sparse.schemas import Input, Op
@@ -30,6 +31,8 @@ OPTIONAL = ("absent", "sentinel", "given")
 DRAWN: dict[str, Callable[[np.random.Generator, Mapping[str, str], Mapping[str, int]], Arguments]] = {
     "ParseExample": lambda random, attributes, types: legal_inputs(random),
     "ParseSequenceExample": lambda random, attributes, types: legal_sequence_inputs(random),
+    "RegexReplace": lambda random, attributes, types: legal_replace(random),
+    "RegexSplit": lambda random, attributes, types: legal_split(random),
     "DecodeCSV": lambda random, attributes, types: legal_csv_inputs(random, attributes["quoting"]),
     "DecodeBase64": lambda random, attributes, types: legal_base64(random),
     "DecodeRaw": lambda random, attributes, types: legal_raw(random, numpy_dtype(types["T"])),

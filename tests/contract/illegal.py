@@ -435,6 +435,67 @@ def _outside_the_string(op: Op, declared: Input, values: Values) -> Iterator[Cha
     yield Change(f"{name} before the beginning", lambda draw, inputs: outside(draw, inputs, -1))
 
 
+def _damaged_program(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name, splits = declared.name, values.of
+
+    def another(draw: st.DrawFn, inputs: Arguments, column: int, code: int | None, low: int, high: int) -> str:
+        program = inputs[name]
+        number = draw(st.integers(0, len(program) - 2))  # the last one is kept, which needs no next
+        program[number] = [program[number][0], 0, 0] if code is None else [code, max(low, 0), 0]
+        program[number][column] = value = draw(st.sampled_from([low - 1, -HUGE, high, HUGE]))
+        return f"{name}[{number},{column}] = {value} is out of range [{low}, {high})"
+
+    def in_program(column: int, code: int | None, low: int, high: int) -> Callable[[st.DrawFn, Arguments], str]:
+        return lambda draw, inputs: another(draw, inputs, column, code, low, high)
+
+    def classes(draw: st.DrawFn, inputs: Arguments) -> str:
+        return another(draw, inputs, 1, 1, 0, len(inputs[splits]) - 1)
+
+    def ways(draw: st.DrawFn, inputs: Arguments) -> str:
+        return another(draw, inputs, draw(st.sampled_from([1, 2])), 2, 0, len(inputs[name]))
+
+    def no_next(draw: st.DrawFn, inputs: Arguments) -> str:
+        code, x = draw(st.sampled_from([(1, 0), (3, 2), (4, 0)]))
+        last = len(inputs[name]) - 1
+        inputs[name][last] = [code, x, 0]
+        return f"{name}[{last},0] = {code} continues at the next instruction, but there is none"
+
+    def columns(draw: st.DrawFn, inputs: Arguments) -> str:
+        inputs[name] = inputs[name][:, : draw(st.sampled_from([0, 2]))]
+        return f"dimension 1 of {name} is {inputs[name].shape[1]}; expected 3"
+
+    def empty(draw: st.DrawFn, inputs: Arguments) -> str:
+        inputs[name] = inputs[name][:0]
+        return f"{name} has 0 instructions; 1 to 65536 expected"
+
+    yield Change(f"{name} with another code", in_program(0, None, 0, 5))
+    yield Change(f"{name} with another class", classes)
+    yield Change(f"{name} with another way", ways)
+    yield Change(f"{name} with another position", in_program(1, 3, 2, 20))
+    yield Change(f"{name} with another condition", in_program(1, 4, 0, 6))
+    yield Change(f"{name} that continues after its end", no_next)
+    yield Change(f"{name} with other columns", columns)
+    yield Change(f"{name} without instructions", empty)
+
+
+def _no_group(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def outside(draw: st.DrawFn, inputs: Arguments) -> str:
+        at = _position(draw, inputs[name])
+        inputs[name][at] = value = draw(st.sampled_from([-1, 10, HUGE]))
+        return f"{_element(name, at)} = {value} is out of range [0, 10)"
+
+    def fewer(draw: st.DrawFn, inputs: Arguments) -> str:
+        count = len(inputs[name])
+        inputs["rewrite"] = np.array(["-"] * draw(st.sampled_from([0, count, count + 2])), object)
+        assume(len(inputs["rewrite"]) != count + 1)
+        return f"rewrite has {len(inputs['rewrite'])} elements; {count + 1}, one more than groups, expected"
+
+    yield Change(f"{name} that are none", outside)
+    yield Change(f"{name} of another number", fewer)
+
+
 _VALUE_CHANGES: dict[str, Callable[[Op, Input, Values], Iterator[Change]]] = {
     "any": _nothing,
     "index": _outside_a_range,
@@ -457,6 +518,8 @@ _VALUE_CHANGES: dict[str, Callable[[Op, Input, Values], Iterator[Change]]] = {
     "compressed": _damaged_stream,
     "default": _too_many,
     "row_splits": _damaged_splits,
+    "program": _damaged_program,
+    "group": _no_group,
     "position": _outside_the_string,
 }
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from contract import csv_records, encoded_strings, message_oracles, text_oracles
+from contract import csv_records, encoded_strings, message_oracles, regular_expressions, text_oracles
 from contract.expected import Array, Expected, Inputs, Oracle, elements, python_value
 
 
@@ -387,6 +387,8 @@ ORACLES: dict[str, Oracle] = {
     "StringCase": text_oracles.string_case,
     "UnicodeDecode": text_oracles.unicode_decode,
     "UnicodeEncode": text_oracles.unicode_encode,
+    "RegexReplace": regular_expressions.regex_replace,
+    "RegexSplit": regular_expressions.regex_split,
     "AsString": text_oracles.as_string,
     "SummarizeTensor": text_oracles.summarize_tensor,
     "DecodeCSV": csv_records.decode_csv,

@@ -16,6 +16,7 @@ import onnx_sparse  # noqa: E402
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert  # noqa: E402
 from onnx_sparse.converters.tensorflow.patterns import CharacterPattern, pattern_of  # noqa: E402
+from onnx_sparse.schemas import DOMAIN  # noqa: E402
 
 WORDS = np.array(["to  see,or\tnot", "", " ", "日本 \u3000 語\v,x\0y", "a,,b-c, (d)", "2 + 2 = four!"], object)
 BATCHES = (WORDS, WORDS[:1], WORDS[:0])
@@ -146,18 +147,56 @@ def test_the_first_text_replaced(agree):
     agree(of_words(lambda words: tf.strings.regex_replace(words, "2 ", "two ", replace_global=False)), WORDS)
 
 
-@pytest.mark.parametrize(
-    "pattern", ["a|b", "(a)", "^a", "a$", "a*", "ab+", "a.c", r"\ba", r"\b", "[a-z]{2}", "[a", "x?"]
+EXPRESSIONS = (
+    "a|see",
+    "(a)",
+    "^a",
+    "a$",
+    "a*",
+    "ab+",
+    "o.s",
+    r"\ba",
+    r"\b",
+    "[a-z]{2}",
+    "x?",
+    r"(?i)TO\s+(\w)",
+    r"\p{Han}+|\pP",
 )
-def test_other_patterns_are_refused(pattern):
-    message = refusal(lambda words: tf.strings.regex_replace(words, pattern, ""))
-    assert "regular expressions are not replaced in ONNX" in message
-    assert "[^a-z]" in message
 
 
-def test_rewrites_and_limits_that_are_refused():
-    assert "groups" in refusal(lambda words: tf.strings.regex_replace(words, "[ab]", r"\1"))
-    assert "only the first" in refusal(lambda words: tf.strings.regex_replace(words, "[ab]", "", replace_global=False))
+@pytest.mark.parametrize("pattern", EXPRESSIONS)
+@pytest.mark.parametrize("replace_global", [True, False])
+def test_expressions_replaced(agree, pattern, replace_global):
+    rewrite = r"<\1\\\0>" if "(" in pattern.replace("(?", "") else r"<\0>"
+    replacing = of_words(
+        lambda words: tf.strings.regex_replace(words, pattern, rewrite, replace_global=replace_global), [None, 2]
+    )
+    model = agree(replacing, WORDS.reshape(3, 2))
+    agree(replacing, WORDS[:0].reshape(0, 2))
+    assert [node.op_type for node in model.graph.node if node.domain == DOMAIN] == ["RegexReplace"]
+
+
+def test_the_first_character_of_a_class_replaced(agree):
+    agree(of_words(lambda words: tf.strings.regex_replace(words, "[ab]", r"<\0>", replace_global=False)), WORDS)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("[a", "a ] is missing"),
+        ("(a", "a ) is missing"),
+        (r"\C", "single bytes"),
+        (r"\p{Foo}", "no property"),
+        ("a**", "**"),
+    ],
+)
+def test_other_patterns_are_refused(pattern, reason):
+    assert reason in refusal(lambda words: tf.strings.regex_replace(words, pattern, ""))
+
+
+def test_rewrites_that_are_refused():
+    assert "has the group 1" in refusal(lambda words: tf.strings.regex_replace(words, "[ab]", r"\1"))
+    assert "a backslash" in refusal(lambda words: tf.strings.regex_replace(words, "[ab]", r"\n"))
 
 
 @pytest.mark.parametrize(

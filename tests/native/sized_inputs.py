@@ -17,6 +17,7 @@ from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.csv_parsing import FAMILY as CSV
 from onnx_sparse.schemas.encodings import FAMILY as ENCODINGS
 from onnx_sparse.schemas.formatting import FAMILY as FORMATTING
+from onnx_sparse.schemas.regular_expressions import FAMILY as REGULAR_EXPRESSIONS
 from onnx_sparse.schemas.strings import FAMILY as TEXT
 
 Inputs = dict[str, Array]
@@ -202,6 +203,16 @@ def sequences(messages: int, steps: int, length: int) -> Inputs:
     }
 
 
+def searched(op: str, count: int, length: int) -> Inputs:
+    """Of the expression `a+|b`, of which matches are kept."""
+    program = np.array([[2, 1, 4], [1, 0, 0], [2, 1, 3], [0, 0, 0], [1, 1, 0], [0, 0, 0]])
+    classes = {"ranges": np.array([[97, 97], [98, 98]]), "class_splits": np.array([0, 1, 2])}
+    inputs = {"input": np.array(["ab c" * (length // 4 + 1)] * count, object), "program": program} | classes
+    if op == "RegexReplace":
+        return inputs | {"rewrite": np.array(["<", ">"], object), "groups": np.zeros(1, np.int64)}
+    return inputs | {"kept_program": program} | {f"kept_{name}": value for name, value in classes.items()}
+
+
 def filled(rows: int, columns: int) -> Inputs:
     return {"dims": np.array([rows, columns]), "value": np.array(2, np.int8)}
 
@@ -237,6 +248,8 @@ def cases() -> Iterator[Any]:
             made.append(("", 2, functools.partial(strings, op)))
         elif any(op == declared.name for declared in (*TEXT.ops, *FORMATTING.ops)):
             made.append(("", 2, functools.partial(text, op)))
+        elif any(op == declared.name for declared in REGULAR_EXPRESSIONS.ops):
+            made.append(("", 2, functools.partial(searched, op)))
         elif any(op == declared.name for declared in (*CSV.ops, *ENCODINGS.ops)):
             made.append(("", 2, functools.partial(encoded, op)))
         elif op == "ParseExample":

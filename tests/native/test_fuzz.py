@@ -41,6 +41,9 @@ class Fuzzer:
         binding = {variable: self._choose(types) for variable, types in op.types.items()}
         self.sizes = {letter: int(self._choose((0, 1, 2, 3, 7, 40))) for letter in "KNRVQBFXYZLCWE"} | {"D": 2}
         self.sizes |= {"G": int(self._choose((1, 1, 2, 3, 0))), "A": int(self._choose((1, 2, 2, 2, 3, 0)))}
+        if op.name.startswith("Regex"):
+            self.sizes |= {"P": self.sizes["E"], "F": 3, "H": 3, "J": 2}
+            self.sizes["W"] = self.sizes["G"] + int(self.random.random() < 0.9)
         self.sizes["R"] = min(self.sizes["R"], 3)
         self.sizes["Q"] = min(self.sizes["Q"], 3)
         self.inner = tuple(int(d) for d in self.random.integers(0, 5, self.random.integers(0, 3)))
@@ -49,7 +52,7 @@ class Fuzzer:
         self.wrong = self.random.random() < 0.4
         attributes = {a.name: str(self._choose(a.choices)) for a in op.attributes}
         # A part of a character is no text, which sessions in Python cannot return.
-        self.words = ["", "a", "(" if op.name == "Substr" else "ß", "long " * 20]
+        self.words = ["", "a", "(" if op.name in ("Substr", "RegexReplace", "RegexSplit") else "ß", "long " * 20]
         inputs = {}
         for declared in op.inputs:
             if declared.optional and self.random.random() < 0.4:
@@ -87,6 +90,8 @@ class Fuzzer:
             return np.array(self.random.choice(self.words, shape), object)
         if dtype.kind == "b":
             return np.asarray(self.random.random(shape) < 0.5)
+        if kind == "program" and len(shape) == 2 and shape[1] == 3:
+            return self._program(shape[0], self.sizes["L" if declared.name == "program" else "A"] - 1)
         if kind in ("any", "default"):
             if dtype.kind in "iu":
                 return self.random.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype, endpoint=True)
@@ -95,6 +100,8 @@ class Fuzzer:
         low = least if self.random.random() < 0.1 else 0
         high = 2 if kind == "flags" else self.bound
         values = np.asarray(self.random.integers(low, max(high, low + 1), shape))
+        if kind == "group":
+            values = np.asarray(self.random.integers(0, 10, shape))
         if kind == "size":
             values = np.asarray(self.random.integers(0, 2, shape) + self.bound)
         if kind == "sorted_segment":
@@ -116,6 +123,18 @@ class Fuzzer:
             edges = [n for n in _INTEGERS if limits.min <= n <= limits.max]
             values.reshape(-1)[self.random.integers(values.size)] = edges[int(self.random.integers(len(edges)))]
         return np.asarray(values.astype(dtype))
+
+    def _program(self, count: int, classes: int) -> Array:
+        """Instructions of a regular expression, of which some may not be legal."""
+        codes = self.random.integers(0, 5, count)
+        ways = self.random.integers(0, max(count, 1), (count, 2))
+        highs = np.array([1, max(classes, 1), max(count, 1), 20, 6])[codes]
+        program = np.column_stack([codes, np.where(codes == 2, ways[:, 0], self.random.integers(0, highs)), ways[:, 1]])
+        program[codes == 3, 1] = np.maximum(program[codes == 3, 1], 2)
+        program[-1:, 0] = 0
+        if self.wrong and count and self.random.random() < 0.3:
+            program[self.random.integers(count), self.random.integers(3)] = self._choose(_INTEGERS)
+        return program.astype(np.int64)
 
 
 def check(op: Op, inputs: dict[str, Array], attributes: dict[str, str]) -> str:

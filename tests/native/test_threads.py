@@ -147,6 +147,11 @@ def strings_of(random: Any) -> Iterator[tuple[str, dict[str, Array]]]:
     yield "RaggedReduceJoin", {"values": words, "row_splits": splits, "separator": by}
     ranges = np.array([[32, 32], [200, 2**40]])
     yield "ReplaceCharacters", {"input": words, "ranges": ranges, "rewrite": np.array(["<", ">"], object)}
+    program = np.array([[2, 1, 4], [1, 0, 0], [2, 1, 3], [0, 0, 0], [1, 1, 0], [0, 0, 0]])
+    expression = {"program": program, "ranges": ranges, "class_splits": np.array([0, 1, 2])}
+    around = {"rewrite": np.array(["<", ">"], object), "groups": np.array([0])}
+    yield "RegexReplace", {"input": words} | expression | around
+    yield "RegexSplit", {"input": words} | expression | {f"kept_{name}": value for name, value in expression.items()}
     ngrams = {"data": words, "data_splits": splits, "ngram_widths": np.array([1, 2]), "separator": by, "left_pad": by}
     more = {"right_pad": by, "pad_width": np.array(1), "preserve_short_sequences": np.array(True)}
     yield "StringNGrams", ngrams | more

@@ -70,8 +70,9 @@ _NOT_PARSED = (
     "inputs are the features: pass them, or for a frozen graph the tensors after the parser, as inputs"
 )
 _TOKENIZER = (
-    "tensorflow_text's kernels are not converted; convert the graph from the tensors of ids on, by the inputs that are "
-    "given, and run the tokenizer before the model (onnxruntime-extensions has kernels of BERT's and SentencePiece's)"
+    "this kernel of tensorflow_text is not converted; convert the graph from the tensors of ids on, by the inputs that "
+    "are given, and run the tokenizer before the model (onnxruntime-extensions has kernels of BERT's and "
+    "SentencePiece's)"
 )
 _JSON = "JSON is not parsed in ONNX; convert a signature that takes serialized tf.Example messages"
 _PICTURE = "pictures are not decoded in ONNX; convert the graph from the pixels on, by the inputs that are given"
@@ -86,11 +87,11 @@ REFUSALS: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            *("WhitespaceTokenizeWithOffsets", "WhitespaceTokenizeWithOffsetsV2", "WordpieceTokenizeWithOffsets"),
-            *("TFText>WhitespaceTokenizeWithOffsetsV2", "TFText>FastWordpieceTokenizeWithOffsets"),
+            *("WhitespaceTokenizeWithOffsets", "WordpieceTokenizeWithOffsets"),
+            "TFText>FastWordpieceTokenizeWithOffsets",
             *("TFText>FastBertNormalize", "FastWordpieceTokenizeWithOffsets", "SentencepieceOp"),
             *("SentencepieceTokenizeOp", "SentencepieceTokenizeWithOffsetsOp", "SentencepieceDetokenizeOp"),
-            *("RegexSplitWithOffsets", "CaseFoldUTF8", "NormalizeUTF8", "UnicodeScriptTokenizeWithOffsets"),
+            *("CaseFoldUTF8", "NormalizeUTF8", "UnicodeScriptTokenizeWithOffsets"),
         ),
         _TOKENIZER,
     ),

@@ -11,6 +11,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.tensorflow.patterns import CharacterPattern, LiteralPattern, pattern_of, rewrite_of
+from onnx_sparse.converters.tensorflow.regex_program import program_of
 from onnx_sparse.converters.writing.coordinates import one_for_each
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import coordinates_of, dense_shape_of, of_rowids, of_splits
@@ -32,7 +33,10 @@ def string_split_v2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 @handles("StringSplit", inputs=("input", "delimiter"), to="RaggedStringSplit", dtypes=("string",))
 def string_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Splits at each byte of the delimiter; empty pieces are left out afterwards."""
-    delimiters, skips_empty = _bytes(node["delimiter"], "the delimiter"), node.attributes.get("skip_empty", 1)
+    delimiters, skips_empty = (
+        bytes_of_constant(node["delimiter"], "the delimiter"),
+        node.attributes.get("skip_empty", 1),
+    )
     if not delimiters:  # tf.strings.bytes_split, of which no piece is empty
         values, splits = _split(node["input"], _text(b"", emit), emit.constant(-1), emit, at="BYTES")
         return _sparse(values, splits, emit)
@@ -164,37 +168,45 @@ def string_n_grams(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return ngrams, emit.cast(splits, node["data_splits"].dtype)
 
 
-_PATTERNS = (
-    "patterns that are a literal text, a class of characters (`[.,]`, `[^a-z]`, `\\s`), or a run of these (`\\s+`)"
-)
+_PATTERNS = "every pattern of RE2 but `\\C`"
 
 
-@handles("StaticRegexReplace", inputs=("input",), to="ReplaceCharacters", dtypes=("string",), notes=_PATTERNS)
+@handles("StaticRegexReplace", inputs=("input",), to="RegexReplace", dtypes=("string",), notes=_PATTERNS)
 @handles(
     "RegexReplace",
     inputs=("input", "pattern", "rewrite"),
-    to="ReplaceCharacters",
     dtypes=("string",),
     notes=_PATTERNS,
 )
 def regex_replace(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """Characters are replaced; a text is replaced by splitting at it and joining the pieces."""
+    """Matches are replaced; classes of characters and literal texts by faster operators than programs."""
     words, once = node["input"], not node.attributes.get("replace_global", 1)
     if node.op_type == "RegexReplace":
-        given, rewrite = _bytes(node["pattern"], "the pattern"), _bytes(node["rewrite"], "the rewrite")
+        given, rewrite = (
+            bytes_of_constant(node["pattern"], "the pattern"),
+            bytes_of_constant(node["rewrite"], "the rewrite"),
+        )
     else:
         given, rewrite = node.attributes["pattern"], node.attributes["rewrite"]
-    pattern, pieces = pattern_of(given), rewrite_of(rewrite)
-    if pattern is None:
-        raise Unsupported(f"regular expressions are not replaced in ONNX ({given!r}); converted are {_PATTERNS}")
-    if pieces is None:
-        raise Unsupported(f"the rewrite {rewrite!r} has groups that the pattern does not have")
-    if isinstance(pattern, CharacterPattern):
-        if once:
-            raise Unsupported("only the first match is replaced (replace_global=False); a text can be replaced so")
-        matches = "run" if pattern.is_run else "character"
-        return (_replaced(words, pattern.ranges, pieces, matches, emit),)
-    assert isinstance(pattern, LiteralPattern)
+    program, pattern, replacement = program_of(given), pattern_of(given), rewrite_of(rewrite)
+    if replacement is None:
+        raise Unsupported(f"the rewrite {rewrite!r} has a backslash that is neither before a digit nor a backslash")
+    pieces, groups = replacement
+    if missing := [group for group in groups if group > program.groups]:
+        raise Unsupported(f"the rewrite {rewrite!r} has the group {missing[0]}, which the pattern does not have")
+    if isinstance(pattern, CharacterPattern) and not once:
+        return (_replaced(words, pattern.ranges, pieces, "run" if pattern.is_run else "character", emit),)
+    if not isinstance(pattern, LiteralPattern):
+        return emit.domain_op(
+            "RegexReplace",
+            {"input": words}
+            | {name: emit.constant(array) for name, array in program.inputs.items()}
+            | {
+                "rewrite": emit.constant(np.array(pieces, object), _STRING),
+                "groups": emit.constant(np.array(groups, np.int64)),
+            },
+            {"matches": "FIRST" if once else "ALL"},
+        )
     flat = emit.op("Reshape", words, emit.constant([-1]))
     parts, splits = _split(flat, _text(pattern.text, emit), emit.constant(1 if once else -1), emit)
     joined = _joined_rows(parts, splits, pattern.text.join(pieces), emit)
@@ -205,7 +217,11 @@ def regex_replace(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 @handles("RegexFullMatch", inputs=("input", "pattern"), dtypes=("string",), notes=_OPSET_20)
 def regex_full_match(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator, of the same library (RE2)."""
-    pattern = node.attributes["pattern"] if "pattern" not in node.inputs else _bytes(node["pattern"], "the pattern")
+    pattern = (
+        node.attributes["pattern"]
+        if "pattern" not in node.inputs
+        else bytes_of_constant(node["pattern"], "the pattern")
+    )
     return emit.node("RegexFullMatch", [node["input"]], [TensorProto.BOOL], [node["input"].shape], pattern=pattern)
 
 
@@ -348,6 +364,7 @@ def _text(text: bytes, emit: Emitter) -> Tensor:
     return emit.constant(np.array(text, object), _STRING)
 
 
-def _bytes(tensor: Tensor, what: str) -> bytes:
+def bytes_of_constant(tensor: Tensor, what: str) -> bytes:
+    """The bytes of a string that must be known."""
     text = tensor.constant(what).reshape(-1)[0]
     return text if isinstance(text, bytes) else str(text).encode()

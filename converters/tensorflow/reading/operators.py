@@ -24,7 +24,7 @@ from typing import Any
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS
 
-_LINE = re.compile(r"(\w+)\((.*?)\) ->(?: ([^|]+?))?(?: \| (.*))?")
+_LINE = re.compile(r"([\w>]+)\((.*?)\) ->(?: ([^|]+?))?(?: \| (.*))?")
 _OUTPUT = re.compile(r"(\w+):(\w*)(\*{0,2})(\w*)")
 #: The most outputs of a node; a damaged file may claim any number.
 _MOST_OUTPUTS = 1 << 16

@@ -1,13 +1,13 @@
 // RaggedStringSplit, RaggedReduceJoin, ReplaceCharacters, StringNGrams, StringLength, Substr, StringStrip, StringCase.
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstring>
 #include <limits>
 
 #include "abi/call.h"
 #include "abi/string_tensor.h"
+#include "operators/character_class.h"
 #include "operators/requirements.h"
 
 namespace onnx_sparse {
@@ -16,9 +16,6 @@ namespace {
 constexpr size_t kNone = std::numeric_limits<size_t>::max();
 
 bool is_space(char byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
-
-// Whether a byte continues a character of UTF-8.
-bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 char* append(char* to, std::string_view text) {
   if (!text.empty()) std::memcpy(to, text.data(), text.size());
@@ -74,65 +71,6 @@ void for_pieces(std::string_view text, std::string_view separator, bool bytes, i
   }
   visit(text);
 }
-
-// The characters that are matched.
-class CharacterClass {
- public:
-  explicit CharacterClass(const Tensor& ranges) {
-    const auto* bounds = ranges.as<int64_t>();
-    for (int64_t c = 0; c < ranges.dims[0]; ++c) {
-      const int64_t first = bounds[2 * c];
-      const int64_t last = bounds[2 * c + 1];
-      for (int64_t byte = std::max(first, int64_t{0}); byte <= std::min(last, kLastByte); ++byte) {
-        ascii_[static_cast<size_t>(byte)] = 1;
-      }
-      if (first <= last && last > kLastByte) ranges_.push_back({first, last});
-      has_all_ |= first <= kLastByte + 1 && last >= kLastCharacter;
-    }
-    // Of the ranges that end at or behind a number, the first in order then begins where any of them begins first.
-    std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) { return a.last < b.last; });
-    for (size_t c = ranges_.size(); c > 1; --c) {
-      ranges_[c - 2].first = std::min(ranges_[c - 2].first, ranges_[c - 1].first);
-    }
-  }
-
-  // How many bytes the character of the class has that begins a text which is not empty; 0 where none does.
-  size_t match(const char* text, size_t size) const {
-    const auto lead = static_cast<unsigned char>(text[0]);
-    if (lead <= kLastByte) return ascii_[lead];
-    if (ranges_.empty() || lead < 0xC2 || lead > 0xF4) return 0;
-    const size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    if (size < length) return 0;
-    int64_t number = lead & (0x7F >> length);
-    for (size_t k = 1; k < length; ++k) {
-      if (!is_continuation(text[k])) return 0;
-      number = number << 6 | (text[k] & 0x3F);
-    }
-    if (has_all_) return length;
-    if (number < kLeast[length] || number > kLastCharacter) return 0;
-    return contains(number) ? length : 0;
-  }
-
- private:
-  struct Range {
-    int64_t first;
-    int64_t last;
-  };
-  static constexpr int64_t kLastByte = 0x7F;
-  static constexpr int64_t kLastCharacter = 0x10FFFF;
-  // The least character that takes so many bytes.
-  static constexpr int64_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-
-  bool contains(int64_t number) const {
-    const auto found = std::lower_bound(ranges_.begin(), ranges_.end(), number,
-                                        [](const Range& range, int64_t value) { return range.last < value; });
-    return found != ranges_.end() && found->first <= number;
-  }
-
-  std::array<uint8_t, 128> ascii_{};
-  std::vector<Range> ranges_;  // with characters of several bytes
-  bool has_all_ = false;       // of those
-};
 
 // Calls visit(text, is_match) for the matches and for what is between them.
 template <class Visit>
@@ -378,7 +316,7 @@ void replace_characters(const Call& call) {
   }
   const Strings texts(call, input);
   const Strings rewrite(call, call.input(2));
-  const CharacterClass characters(ranges);
+  const CharacterClass characters(ranges.as<int64_t>(), ranges.dims[0]);
   const bool runs = call.choice(0) == 1;
   const size_t copies = rewrite.size() == 0 ? 0 : rewrite.size() - 1;
   StringWriter output(call, call.allocate_value(0, shape_of(input), size_of(ORT_STRING), cause_of(input)));
