@@ -244,6 +244,12 @@ class TestOrtFormat:
 
 
 class TestExternalData:
+    def require_alike(self, do: Callable[[Open], Any], ours: Open) -> None:
+        """As `require_same`, but errors may name the folder in another way."""
+        expected, found = outcome(do, theirs), outcome(do, ours)
+        assert isinstance(found, type(expected)), repr(found)
+        assert isinstance(found, Exception) or found == expected
+
     @pytest.mark.parametrize("name", ["plain", "lookup"])
     @pytest.mark.parametrize("way", ["path", "path_of_folder", "link_to_file", "link_to_folder"])
     def test_links_as_caches_of_downloads_have_them(self, ours: Open, name: str, way: str, folder: Path) -> None:
@@ -266,18 +272,14 @@ class TestExternalData:
     def test_data_outside_the_folder_are_refused(self, ours: Open, folder: Path) -> None:
         os.replace(folder / "lookup" / "data.bin", folder / "elsewhere.bin")
         os.symlink("../elsewhere.bin", folder / "lookup" / "data.bin")
-        expected = outcome(lambda s: s("lookup/m.onnx", quiet()), theirs)
-        if not isinstance(expected, Exception):
-            pytest.skip("this version of ONNX Runtime follows such links")
-        with pytest.raises(Fail, match="External data path"):
-            ours("lookup/m.onnx", quiet())
+        self.require_alike(lambda s: s("lookup/m.onnx", quiet()).run(None, FEEDS), ours)
 
     def test_data_that_are_missing_or_short(self, ours: Open, folder: Path) -> None:
         for content in (b"123", None):
             (folder / "lookup" / "data.bin").unlink()
             if content is not None:
                 (folder / "lookup" / "data.bin").write_bytes(content)
-            assert isinstance(outcome(lambda s: s("lookup/m.onnx", quiet()), ours), Fail)
+            self.require_alike(lambda s: s("lookup/m.onnx", quiet()).run(None, FEEDS), ours)
 
     def test_a_model_in_memory_is_refused_with_either_error(self, ours: Open, folder: Path) -> None:
         for name in ("plain", "lookup"):
