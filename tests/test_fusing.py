@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from fused_models import SCATTERED_ROWS, Pair
 from onnx import ModelProto, parser
+from support.fused_models import SCATTERED_ROWS, Pair
 
 import onnx_sparse
 from onnx_sparse.models.function_bodies import embed_functions

@@ -1,4 +1,4 @@
-"""A few planted faults; `python tests/planted_faults.py` plants as many as you like."""
+"""A few planted faults; `python -m support.planted_faults` plants as many as you like."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("openvino")
 pytest.importorskip("torch")
 
-from planted_fault_sources import from_openvino, from_torch
-from planted_faults import examine
+from support.planted_fault_sources import from_openvino, from_torch
+from support.planted_faults import examine
 
 _CHOSEN = ("torch/EmbeddingBag mean", "torch/bucketize")
 

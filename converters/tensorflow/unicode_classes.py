@@ -1,8 +1,8 @@
 """The characters of Unicode's properties, and which differ in case only, as RE2 knows them.
 
 `unicode_classes.txt` has a line for each property: its name, and its ranges of characters in hexadecimal. Lines without
-a name have characters that match each other where case is ignored. `python -m tests.unicode_classes` writes the file
-from the RE2 of an installed TensorFlow.
+a name have characters that match each other where case is ignored. `python -m tests.support.unicode_classes` writes
+the file from the RE2 of an installed TensorFlow.
 """
 
 from __future__ import annotations

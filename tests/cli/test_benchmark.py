@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from openvino_irs import IrBuilder
+from support.openvino_irs import IrBuilder
 
 import onnx_sparse
 from onnx_sparse.benchmarking.benchmark import benchmark

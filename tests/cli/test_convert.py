@@ -7,8 +7,8 @@ import sys
 
 import onnx
 import pytest
-from fused_models import LOST_ROWS, SCATTERED_ROWS
 from onnx import TensorProto
+from support.fused_models import LOST_ROWS, SCATTERED_ROWS
 
 from onnx_sparse.cli.files import model_file
 from onnx_sparse.converters import tensorflow

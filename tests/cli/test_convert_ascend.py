@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from ascend_graphs import layer, operation, write, write_tensors
+from support.ascend_graphs import layer, operation, write, write_tensors
 
 SAMPLES = Path(__file__).parent.parent / "data" / "ascend"
 FILL = ["--input-spec", "FillAdd_0_input_0:float16:2,3"]

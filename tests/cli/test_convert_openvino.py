@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import onnx
 import pytest
-from openvino_irs import IrBuilder
+from support.openvino_irs import IrBuilder
 
 from onnx_sparse.installation import install_command
 

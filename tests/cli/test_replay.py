@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ascend_graphs import BFLOAT16, bin_bytes, layer, operation, write, write_tensors
+from support.ascend_graphs import BFLOAT16, bin_bytes, layer, operation, write, write_tensors
 
 F16 = np.float16
 

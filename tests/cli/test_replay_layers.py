@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ascend_graphs import BFLOAT16, bin_bytes
-from ascend_layers import HIDDEN, Layer, attend, llama, wide
+from support.ascend_graphs import BFLOAT16, bin_bytes
+from support.ascend_layers import HIDDEN, Layer, attend, llama, wide
 
 from onnx_sparse.converters.ascend.atb.tensor_file import read_tensor
 

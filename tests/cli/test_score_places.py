@@ -19,7 +19,7 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 from cli.test_score import bad_rows, expected, pooling_model, rows  # noqa: E402
 from pyarrow import fs  # noqa: E402
-from s3_server import s3_server  # noqa: E402
+from support.s3_server import s3_server  # noqa: E402
 
 PATIENCE = 120
 #: How often a process is killed.

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
-from triton_backend import Refused, Server
+from support.triton_backend import Refused, Server
 
 import onnx_sparse
 from onnx_sparse.cli import main

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ascend_graphs import write
-from openvino_models import compiling_core
+from support.ascend_graphs import write
+from support.openvino_models import compiling_core
 
 import onnx_sparse
 from onnx_sparse.converters import ConversionError

@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 import pytest
-from ascend_graphs import bin_bytes, layer, operation, run, write, write_tensors
-from ge_graphs import Graph
 from onnx import numpy_helper
+from support.ascend_graphs import bin_bytes, layer, operation, run, write, write_tensors
+from support.ge_graphs import Graph
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert, notes

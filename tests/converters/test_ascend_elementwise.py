@@ -6,7 +6,19 @@ import math
 
 import numpy as np
 import pytest
-from ascend_graphs import BFLOAT16, close, evaluate, layer, one_operation, operation, random, run, spec, wide, write
+from support.ascend_graphs import (
+    BFLOAT16,
+    close,
+    evaluate,
+    layer,
+    one_operation,
+    operation,
+    random,
+    run,
+    spec,
+    wide,
+    write,
+)
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert

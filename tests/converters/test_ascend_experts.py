@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ascend_graphs import BFLOAT16, close, evaluate, one_operation, random, run, wide
+from support.ascend_graphs import BFLOAT16, close, evaluate, one_operation, random, run, wide
 
 from onnx_sparse.converters import ConversionError
 

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from ascend_graphs import BFLOAT16, evaluate, layer, one_operation, operation, run, spec, write
+from support.ascend_graphs import BFLOAT16, evaluate, layer, one_operation, operation, run, spec, write
 
 import onnx_sparse
 from onnx_sparse.converters import ConversionError

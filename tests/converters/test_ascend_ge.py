@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ascend_graphs import random, run
-from ge_graphs import Graph, described
 from onnx import ModelProto, helper
+from support.ascend_graphs import random, run
+from support.ge_graphs import Graph, described
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-from ascend_graphs import random, run, wide
-from ge_graphs import BFLOAT16, GE_NUMBERS, Graph, evaluate
+from support.ascend_graphs import random, run, wide
+from support.ge_graphs import BFLOAT16, GE_NUMBERS, Graph, evaluate
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ascend_graphs import run
-from ge_graphs import BFLOAT16, Graph, evaluate
+from support.ascend_graphs import run
+from support.ge_graphs import BFLOAT16, Graph, evaluate
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert

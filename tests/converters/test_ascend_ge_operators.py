@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ascend_graphs import random, run
-from ge_graphs import BFLOAT16, evaluate
+from support.ascend_graphs import random, run
+from support.ge_graphs import BFLOAT16, evaluate
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend.ge.handlers import HANDLERS

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from ascend_graphs import ADD, MUL, NEG, X, Y, converted, fill, layer, operation, run, write
 from onnx import helper
+from support.ascend_graphs import ADD, MUL, NEG, X, Y, converted, fill, layer, operation, run, write
 
 from onnx_sparse.converters.ascend import convert
 

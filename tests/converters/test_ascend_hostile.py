@@ -6,8 +6,8 @@ import contextlib
 
 import numpy as np
 import pytest
-from ascend_graphs import one_operation
-from ge_graphs import Graph
+from support.ascend_graphs import one_operation
+from support.ge_graphs import Graph
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert

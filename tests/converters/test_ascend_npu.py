@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from ascend_graphs import run
 from onnx import TensorProto, helper
+from support.ascend_graphs import run
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert

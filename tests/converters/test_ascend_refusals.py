@@ -8,8 +8,8 @@ import random as randomness
 from pathlib import Path
 
 import pytest
-from ascend_graphs import ADD, NEG, X, converted, fill, layer, operation, write
 from onnx import helper
+from support.ascend_graphs import ADD, NEG, X, converted, fill, layer, operation, write
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert, wire

@@ -6,9 +6,9 @@ import functools
 
 import numpy as np
 import pytest
-from fused_models import Pair
 from hypothesis import given
 from hypothesis import strategies as st
+from support.fused_models import Pair
 
 _HEAD = """
     <ir_version: 8, opset_import: ["" : OPSET]>

@@ -6,9 +6,9 @@ import functools
 
 import numpy as np
 import pytest
-from fused_models import TEXT_TYPES, Pair
 from hypothesis import given
 from hypothesis import strategies as st
+from support.fused_models import TEXT_TYPES, Pair
 
 _KINDS = {"add": "Sum", "mul": "Prod", "max": "Max", "min": "Min"}
 

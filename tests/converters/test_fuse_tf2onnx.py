@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from fused_models import TEXT_TYPES, Pair
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import numpy_helper
+from support.fused_models import TEXT_TYPES, Pair
 
 _REDUCTIONS = {"Sum": "0", "Prod": "1", "Max": "-inf", "Min": "inf"}
 

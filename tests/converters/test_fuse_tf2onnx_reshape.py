@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fused_models import Pair
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import GraphProto, ModelProto, NodeProto, compose, parser
+from support.fused_models import Pair
 
 import onnx_sparse
 from onnx_sparse.converters.rewriting import graph

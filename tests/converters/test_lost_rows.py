@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from fused_models import TEXT_TYPES
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import ModelProto, parser
+from support.fused_models import TEXT_TYPES
 
 import onnx_sparse
 from onnx_sparse.converters.rewriting.rules.lost_rows import lost_rows

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from openvino_bad_layers import WEIGHTS, Search, network_of, without_inputs
+from support.openvino_bad_layers import WEIGHTS, Search, network_of, without_inputs
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.openvino import convert

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from openvino_models import Case, check, ops
+from support.openvino_models import Case, check, ops
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, check, ops
+from support.openvino_models import Case, check, ops
 
 pytest.importorskip("openvino")
 

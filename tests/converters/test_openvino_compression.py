@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from openvino_models import Case, c, ops
-from openvino_weights import CompressedWeight, constant
+from support.openvino_models import Case, c, ops
+from support.openvino_weights import CompressedWeight, constant
 
 from onnx_sparse.converters.openvino import convert, verify
 

@@ -14,7 +14,7 @@ from contract.oracle import ORACLES
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
-from openvino_runs import run_model, run_saved
+from support.openvino_runs import run_model, run_saved
 
 from onnx_sparse import embed_functions
 from onnx_sparse.converters.openvino.extensions import NOT_EXPRESSIBLE

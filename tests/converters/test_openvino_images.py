@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, c, check, ops
+from support.openvino_models import Case, c, check, ops
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.openvino import convert

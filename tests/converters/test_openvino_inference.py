@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, c, check, ops
-from openvino_weights import constant
+from support.openvino_models import Case, c, check, ops
+from support.openvino_weights import constant
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.openvino import convert

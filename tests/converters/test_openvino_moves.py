@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, c, check, check_all, ops
+from support.openvino_models import Case, c, check, check_all, ops
 
 pytest.importorskip("openvino")
 

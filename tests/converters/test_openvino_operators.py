@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, c, check, ops
+from support.openvino_models import Case, c, check, ops
 
 from onnx_sparse.converters.openvino import convert
 from onnx_sparse.converters.openvino.handlers import HANDLERS

@@ -12,7 +12,7 @@ from contract.arguments import Arguments
 from contract.backends import PlainSession
 from contract.test_lowered import WITH_BODIES, example_inputs, example_model
 from onnx import ModelProto
-from openvino_runs import FLOAT32, outputs_of
+from support.openvino_runs import FLOAT32, outputs_of
 
 import onnx_sparse
 from onnx_sparse.schemas import OPS, Op

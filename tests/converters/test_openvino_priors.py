@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, c, ops
+from support.openvino_models import Case, c, ops
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError

@@ -8,8 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from openvino_irs import IrBuilder, type_name
-from openvino_models import Case, check_all, compiling_core, ops
+from support.openvino_irs import IrBuilder, type_name
+from support.openvino_models import Case, check_all, compiling_core, ops
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from onnx import numpy_helper
-from openvino_irs import IrBuilder
+from support.openvino_irs import IrBuilder
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError

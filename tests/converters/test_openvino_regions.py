@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, check_all, ops
+from support.openvino_models import Case, check_all, ops
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError
@@ -179,7 +179,7 @@ def test_moved_points(count: int, classes: int, part: int, core: Any, tmp_path: 
 
 
 def test_channels_that_do_not_fit(tmp_path: Path) -> None:
-    from openvino_irs import IrBuilder
+    from support.openvino_irs import IrBuilder
 
     net = IrBuilder()
     given = [net.parameter("x", "f32", [1, 9, 4, 4]), net.parameter("b", "f32", [2, 5])]

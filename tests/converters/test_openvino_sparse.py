@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from openvino_irs import IrBuilder, type_name
+from support.openvino_irs import IrBuilder, type_name
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError

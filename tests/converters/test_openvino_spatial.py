@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_irs import IrBuilder
-from openvino_models import Case, c, check_all, ops
+from support.openvino_irs import IrBuilder
+from support.openvino_models import Case, c, check_all, ops
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import Case, c, check_all, compiling_core, ops
+from support.openvino_models import Case, c, check_all, compiling_core, ops
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters.openvino import convert

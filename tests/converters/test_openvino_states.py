@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from openvino_irs import IrBuilder
-from openvino_runs import FLOAT32
-from openvino_stateful import STATEFUL
+from support.openvino_irs import IrBuilder
+from support.openvino_runs import FLOAT32
+from support.openvino_stateful import STATEFUL
 
 import onnx_sparse
 from onnx_sparse.converters import ConversionError

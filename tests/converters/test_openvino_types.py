@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino_models import c, check_all, compiling_core, ops
+from support.openvino_models import c, check_all, compiling_core, ops
 
 ov = pytest.importorskip("openvino")
 

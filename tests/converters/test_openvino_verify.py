@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
-from openvino_irs import IrBuilder
-from openvino_models import Case, c, ops
-from openvino_weights import CompressedWeight
+from support.openvino_irs import IrBuilder
+from support.openvino_models import Case, c, ops
+from support.openvino_weights import CompressedWeight
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.openvino import convert, verify

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 from contract.backends import BACKENDS, Call
-from random_expressions import expression, texts
+from support.random_expressions import expression, texts
 
 tf = pytest.importorskip("tensorflow")
 

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 tf = pytest.importorskip("tensorflow")
 import keras  # noqa: E402
-from tensorflow_functions import function  # noqa: E402
+from support.tensorflow_functions import function  # noqa: E402
 
 from onnx_sparse.converters.rewriting.simplification import simplify  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402

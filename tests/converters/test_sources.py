@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from fused_models import SCATTERED_ROWS
-from openvino_irs import IrBuilder
+from support.fused_models import SCATTERED_ROWS
+from support.openvino_irs import IrBuilder
 
 import onnx_sparse
 from onnx_sparse.converters import ConversionError, MissingPackageError, UnknownSourceError, convert

@@ -8,7 +8,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
-from tensorflow_functions import FLOATS, SIGNED, UNSIGNED, by_name, function  # noqa: E402
+from support.tensorflow_functions import FLOATS, SIGNED, UNSIGNED, by_name, function  # noqa: E402
 
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402

@@ -7,7 +7,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tensorflow_functions import by_name, function, values  # noqa: E402
+from support.tensorflow_functions import by_name, function, values  # noqa: E402
 
 COUNTED = (tf.int32, tf.int64, tf.float32, tf.float64)
 LENGTHS = [(-1, -1), (0, 0), (9, -1), (-1, 3), (9, 3), (9, 12)]

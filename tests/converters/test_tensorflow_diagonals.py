@@ -7,7 +7,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tensorflow_functions import NUMBERS, by_name, function, values  # noqa: E402
+from support.tensorflow_functions import NUMBERS, by_name, function, values  # noqa: E402
 
 ALIGNMENTS = ["LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT"]
 SHAPES = [(3, 4), (2, 3, 2), (1, 1)]

@@ -7,7 +7,7 @@ from onnx import helper
 
 tf = pytest.importorskip("tensorflow")
 
-from tensorflow_functions import FLOATS, NUMBERS, VALUES, by_name, function, values  # noqa: E402
+from support.tensorflow_functions import FLOATS, NUMBERS, VALUES, by_name, function, values  # noqa: E402
 
 from onnx_sparse.converters.tensorflow import coverage  # noqa: E402
 from onnx_sparse.schemas import DOMAIN, OPS  # noqa: E402

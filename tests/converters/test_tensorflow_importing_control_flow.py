@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("tensorflow")
 
 import tensorflow as tf
-from tensorflow_imports import answers, assert_equal, imported, text, traced
+from support.tensorflow_imports import answers, assert_equal, imported, text, traced
 
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow import convert

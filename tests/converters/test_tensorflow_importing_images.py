@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("tensorflow")
 
 import tensorflow as tf
-from tensorflow_imports import Row, assert_equal, imported, named, traced
+from support.tensorflow_imports import Row, assert_equal, imported, named, traced
 
 from onnx_sparse.converters.errors import ConversionError
 

@@ -15,8 +15,8 @@ import pytest
 pytest.importorskip("tensorflow")
 
 import tensorflow as tf
-from tensorflow_imports import Row, answers, assert_equal, imported, named, traced
-from tensorflow_operators import TABLE, lines
+from support.tensorflow_imports import Row, answers, assert_equal, imported, named, traced
+from support.tensorflow_operators import TABLE, lines
 
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow import convert
@@ -388,7 +388,7 @@ def test_equals_tensorflow_with_known_and_unknown_sizes(call, arrays):
 
 
 def test_table_of_operators_is_that_of_tensorflow():
-    assert TABLE.read_text("utf-8").splitlines() == lines()  # python -m tests.tensorflow_operators
+    assert TABLE.read_text("utf-8").splitlines() == lines()  # python -m tests.support.tensorflow_operators
 
 
 REFUSED: list[tuple[str, Callable[..., Any], Sequence[Any], str]] = [

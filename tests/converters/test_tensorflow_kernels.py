@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("tensorflow")
 
+from support.tensorflow_kernels import Row, examined
 from tensorflow_kernel_rows import ELEMENTWISE, SHAPES, WINDOWS
-from tensorflow_kernels import Row, examined
 
 ROWS = (*ELEMENTWISE, *SHAPES, *WINDOWS)
 

@@ -7,7 +7,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tensorflow_functions import function  # noqa: E402
+from support.tensorflow_functions import function  # noqa: E402
 
 from onnx_sparse import InferenceSession  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert  # noqa: E402

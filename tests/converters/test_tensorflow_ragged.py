@@ -7,7 +7,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tensorflow_functions import function  # noqa: E402
+from support.tensorflow_functions import function  # noqa: E402
 
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
 
@@ -302,7 +302,7 @@ def dense_rows(values, splits):
 def test_on_openvino(source):
     """It computes no shape of unknown rank: the number of values must be a vector of a known length."""
     pytest.importorskip("openvino")
-    from openvino_runs import run_model
+    from support.openvino_runs import run_model
 
     model = convert(source)
     for splits in ([0, 3, 3, 4, 9], [0, 2]):

@@ -1,4 +1,4 @@
-"""A few random models of feature columns behind parsers; `tests/random_feature_columns.py` runs as many as you like."""
+"""A few random models of feature columns and parsers; `python -m support.random_feature_columns` runs more."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("tf_keras")
 
-from random_feature_columns import examine
+from support.random_feature_columns import examine
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""A few random graphs on tensors of any size; `tests/random_graphs.py` runs as many as you like."""
+"""A few random graphs on tensors of any size; `python -m support.random_graphs` runs as many as you like."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("tensorflow")
 
-from random_graphs import examine
+from support.random_graphs import examine
 
 
 @pytest.mark.parametrize("seed", range(40))

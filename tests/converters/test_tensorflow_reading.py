@@ -16,8 +16,8 @@ import pytest
 pytest.importorskip("tensorflow")
 
 import tensorflow as tf
+from support.tensorflow_imports import answers
 from tensorflow.core.protobuf import saved_model_pb2
-from tensorflow_imports import answers
 from torture.mutations import mutate_message, mutated_bytes
 
 from onnx_sparse import InferenceSession

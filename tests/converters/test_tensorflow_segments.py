@@ -5,7 +5,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tensorflow_functions import NUMBERS, by_name  # noqa: E402
+from support.tensorflow_functions import NUMBERS, by_name  # noqa: E402
 
 from onnx_sparse.schemas import DOMAIN  # noqa: E402
 

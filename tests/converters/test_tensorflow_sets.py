@@ -7,7 +7,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tensorflow_functions import VALUES, by_name, function, values  # noqa: E402
+from support.tensorflow_functions import VALUES, by_name, function, values  # noqa: E402
 
 ORDER = np.array([3, 1, 3, 0, 1, 2])
 

@@ -11,7 +11,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 import keras  # noqa: E402
-from tensorflow_functions import function, values  # noqa: E402
+from support.tensorflow_functions import function, values  # noqa: E402
 
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import conversion, convert, verify  # noqa: E402

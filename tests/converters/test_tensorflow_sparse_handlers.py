@@ -7,7 +7,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tensorflow_functions import INTEGERS, NUMBERS, VALUES, by_name, function, values  # noqa: E402
+from support.tensorflow_functions import INTEGERS, NUMBERS, VALUES, by_name, function, values  # noqa: E402
 
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert  # noqa: E402

@@ -10,7 +10,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
-from tensorflow_functions import function  # noqa: E402
+from support.tensorflow_functions import function  # noqa: E402
 
 import onnx_sparse  # noqa: E402
 from onnx_sparse.converters import ConversionError  # noqa: E402

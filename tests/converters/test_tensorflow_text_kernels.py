@@ -12,7 +12,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 text = pytest.importorskip("tensorflow_text")
 
-from random_expressions import expression, texts  # noqa: E402
+from support.random_expressions import expression, texts  # noqa: E402
 from tensorflow_text.python.ops.regex_split_ops import gen_regex_split_ops  # noqa: E402
 
 from onnx_sparse.cli import main  # noqa: E402

@@ -6,7 +6,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from unicode_classes import TABLE, lines_of  # noqa: E402
+from support.unicode_classes import TABLE, lines_of  # noqa: E402
 
 from onnx_sparse.converters.tensorflow.unicode_classes import property_ranges  # noqa: E402
 

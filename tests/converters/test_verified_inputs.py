@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
-from random_parsing import PARTITIONS, outcome
+from support.random_parsing import PARTITIONS, outcome
 
 from onnx_sparse.converters.onnx.verify import verify
 from onnx_sparse.converters.tensorflow.verify import Running, isolated

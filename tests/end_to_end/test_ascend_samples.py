@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from ascend_graphs import run
+from support.ascend_graphs import run
 
 import onnx_sparse
 from onnx_sparse.converters import ConversionError

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from openvino_runs import FLOAT32, outputs_of, run_model, run_saved
+from support.openvino_runs import FLOAT32, outputs_of, run_model, run_saved
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters.openvino import convert

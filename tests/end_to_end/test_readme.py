@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from ascend_graphs import layer, operation, write, write_tensors
-from fused_models import SCATTERED_ROWS
-from openvino_irs import IrBuilder
+from support.ascend_graphs import layer, operation, write, write_tensors
+from support.fused_models import SCATTERED_ROWS
+from support.openvino_irs import IrBuilder
 
 import onnx_sparse
 from onnx_sparse.cli import main

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from serving_client import Server, serving
+from support.serving_client import Server, serving
 from test_batching import model
 
 import onnx_sparse

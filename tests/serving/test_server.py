@@ -15,7 +15,7 @@ import grpc
 import numpy as np
 import onnx
 import pytest
-from serving_client import Client, Server, serving
+from support.serving_client import Client, Server, serving
 from test_batching import model
 
 import onnx_sparse

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from serving_client import Server, serving
+from support.serving_client import Server, serving
 from test_batching import model
 
 import onnx_sparse

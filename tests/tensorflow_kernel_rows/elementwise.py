@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorflow_kernels import Row, constant, each, given, numbers, row
+from support.tensorflow_kernels import Row, constant, each, given, numbers, row
 
 _BINARY = (
     *("Add", "AddV2", "Sub", "Mul", "Maximum", "Minimum", "SquaredDifference", "Equal", "NotEqual", "Less"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tensorflow as tf
-from tensorflow_kernels import constant, each, given, numbers, row
+from support.tensorflow_kernels import constant, each, given, numbers, row
 
 _BANDS = each(
     constant(0), constant(1), constant(-1), constant([-1, 1]), constant([0, 2]), given(0), given(1), given([-1, 1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorflow_kernels import constant, each, given, numbers, row, weights
+from support.tensorflow_kernels import constant, each, given, numbers, row, weights
 
 _PAIR_STRIDES = each([1, 1, 1, 1], [1, 2, 2, 1], [1, 2, 1, 1], [1, 4, 4, 1])
 _PADDING = each("SAME", "VALID")

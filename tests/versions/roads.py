@@ -64,7 +64,7 @@ def fuse() -> None:
 
 def openvino() -> None:
     """From an IR, without OpenVINO."""
-    from openvino_irs import IrBuilder
+    from support.openvino_irs import IrBuilder
 
     import onnx_sparse
     from onnx_sparse.converters.openvino import convert

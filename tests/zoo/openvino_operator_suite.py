@@ -29,7 +29,7 @@ from typing import Any
 FOLDER = Path(__file__).resolve().parent
 sys.path[0] = str(FOLDER.parent)  # `zoo` is a package of the tests
 
-from openvino_runs import outputs_of  # noqa: E402
+from support.openvino_runs import outputs_of  # noqa: E402
 from zoo import operators  # noqa: E402
 from zoo.ir_cases import EXACT, RefusedError, difference, run_converted  # noqa: E402
 from zoo.isolated_cases import Suite, Tell  # noqa: E402

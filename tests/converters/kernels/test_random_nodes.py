@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from random_nodes import FAMILIES, outcome
+from support.random_nodes import FAMILIES, outcome
 
 #: How many nodes of each family are drawn.
 _COUNT = 40

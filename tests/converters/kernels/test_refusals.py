@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from random_nodes import convert
+from support.random_nodes import convert
 
 import onnx_sparse
 from onnx_sparse.converters import ConversionError

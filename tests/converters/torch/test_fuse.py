@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import onnx  # noqa: E402
-from fused_models import Pair  # noqa: E402
+from support.fused_models import Pair  # noqa: E402
 
 TABLE = torch.arange(80, dtype=torch.float32).reshape(5, 16) - 30
 OTHER = TABLE * 2

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from openvino_models import Case
+from support.openvino_models import Case
 
 #: All cases by name: `Gather-8 i32 axis -1, dynamic`.
 CASES: dict[str, Case] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from random_graph_composition import Composition, Made, Size, operator, tensorflow
+from support.random_graph_composition import Composition, Made, Size, operator, tensorflow
 
 
 @operator

@@ -1,6 +1,6 @@
 """Random models of feature columns behind a parser of tf.Example messages, fed with random messages.
 
-`python tests/random_feature_columns.py --seed 0 --count 200` saves that many models, as Estimators and Keras export
+`python -m support.random_feature_columns --seed 0 --count 200` saves that many models, as Estimators and Keras export
 them, converts each, verifies it on inputs that are made for it, and runs it in TensorFlow and in ONNX Runtime on 50
 batches. It prints every difference, failure and refusal. Some messages are malformed: both must refuse them.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from contract.example_messages import FLOAT, INT64, STRING, entry, feature, message, mutated, varint
-from random_findings import Finding, difference, main
+from support.random_findings import Finding, difference, main
 
 _FED = 50  # how many batches each model is fed with
 

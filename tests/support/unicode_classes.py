@@ -1,6 +1,6 @@
 """The characters of Unicode's properties and letters of either case, from the RE2 of an installed TensorFlow.
 
-`python -m tests.unicode_classes` writes the table anew.
+`python -m tests.support.unicode_classes` writes the table anew.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-TABLE = Path(__file__).parents[1] / "converters" / "tensorflow" / "unicode_classes.txt"
+TABLE = Path(__file__).parents[2] / "converters" / "tensorflow" / "unicode_classes.txt"
 
 #: General categories that are not made of others.
 CATEGORIES = "Cc Cf Co Cs Ll Lm Lo Lt Lu Mc Me Mn Nd Nl No Pc Pd Pe Pf Pi Po Ps Sc Sk Sm So Zl Zp Zs"

@@ -1,6 +1,6 @@
 """The table of TensorFlow's operators that the converter reads, from an installed TensorFlow.
 
-`python -m tests.tensorflow_operators` writes it anew.
+`python -m tests.support.tensorflow_operators` writes it anew.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-TABLE = Path(__file__).parents[1] / "converters" / "tensorflow" / "reading" / "operators.txt"
+TABLE = Path(__file__).parents[2] / "converters" / "tensorflow" / "reading" / "operators.txt"
 
 
 def lines() -> list[str]:

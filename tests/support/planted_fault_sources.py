@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from onnx import ModelProto
-from random_parsing import Specification
+from support.random_parsing import Specification
 from zoo.examination import build as build_tensorflow
 from zoo.inputs import KINDS, feeds
 from zoo.ir_sources import BATCHES

@@ -1,6 +1,6 @@
 """Random specifications of parsed messages: every kind of feature, and every way to give rows.
 
-`python tests/random_parsing.py --seed 0 --count 200` saves that many models of TensorFlow, converts each and verifies
+`python -m support.random_parsing --seed 0 --count 200` saves that many models of TensorFlow, converts each and verifies
 it on inputs that are made for it, as `onnx-sparse convert --verify` does. It prints what is refused by the converter,
 and every verdict that is not "ok".
 """

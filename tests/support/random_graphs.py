@@ -1,6 +1,6 @@
 """Random TensorFlow graphs of standard operators, fed with tensors of any size, 0 and 1 included.
 
-`python tests/random_graphs.py --seed 0 --count 1000` converts that many graphs, runs each in TensorFlow and in a
+`python -m support.random_graphs --seed 0 --count 1000` converts that many graphs, runs each in TensorFlow and in a
 session of ONNX Runtime with default options, and prints every difference, failure and refusal. The work is done in
 processes of their own, so that one that ends is only a finding.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import random_graph_operators  # noqa: F401  # registers operators
-import random_graph_shapes  # noqa: F401  # registers operators
-from random_findings import Finding, difference, main
-from random_graph_composition import Composition, tensorflow
+import support.random_graph_operators  # noqa: F401  # registers operators
+import support.random_graph_shapes  # noqa: F401  # registers operators
+from support.random_findings import Finding, difference, main
+from support.random_graph_composition import Composition, tensorflow
 
 #: How many graphs a process examines, which takes seconds to begin.
 _AT_ONCE = 500

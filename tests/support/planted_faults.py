@@ -1,6 +1,6 @@
 """Planted faults: one node of a right model is changed, and verification must find it.
 
-`python tests/planted_faults.py` converts models of TensorFlow, OpenVINO and torch, verifies each, plants faults in it
+`python -m support.planted_faults` converts models of TensorFlow, OpenVINO and torch, verifies each, plants faults in it
 (an operator, an axis, a constant, a permutation, an end of a slice, an id that is off by one) and verifies the wrong
 models as they are: their inputs are made from the wrong operators. It prints the faults that were not found.
 
@@ -255,7 +255,7 @@ def examine(right: Any, rng: np.random.Generator, count: int) -> Iterator[tuple[
 
 def main() -> None:
     """Plant faults and count those that are found."""
-    import planted_fault_sources as sources
+    from support import planted_fault_sources as sources
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=20, help="how many specifications of messages (default: 20)")

@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from support.tensorflow_imports import answers, text
 from tensorflow.core.framework.op_def_pb2 import OpList
 from tensorflow.core.protobuf.config_pb2 import ConfigProto
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 from tensorflow.python.client import pywrap_tf_session
 from tensorflow.python.framework import op_def_library
-from tensorflow_imports import answers, text
 
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow import convert

@@ -3,7 +3,7 @@
 `outcome` converts one by the passes in which every road ends, and runs it in ONNX Runtime. Its answers equal those of
 onnx's reference evaluator, or the conversion has refused it.
 
-    python -m random_nodes --models 5000    # in the folder tests
+    python -m support.random_nodes --models 5000    # in the folder tests
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ascend_graphs import BFLOAT16, operation, write, write_tensors
+from support.ascend_graphs import BFLOAT16, operation, write, write_tensors
 
 Array = np.ndarray
 NORM = {"layerType": 1, "normParam": {"epsilon": 1e-5, "quantType": 0}}

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from openvino_models import c, ops
-from openvino_weights import CompressedWeight
+from support.openvino_models import c, ops
+from support.openvino_weights import CompressedWeight
 
 F, B = np.float32, np.bool_
 #: The inputs of a step, by its number.
