@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import support.random_graph_operators  # noqa: F401  # registers operators
+import support.random_graph_operators  # registers operators
 import support.random_graph_shapes  # noqa: F401  # registers operators
 from support.random_findings import Finding, difference, main
 from support.random_graph_composition import Composition, tensorflow
