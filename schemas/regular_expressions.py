@@ -122,7 +122,7 @@ is the match. A group that is not part of the match is the empty text.
     body_notes=_BODY_NOTES,
     examples=(
         Example(
-            "`a+|b` in brackets",
+            "matches in brackets",
             {},
             {
                 "input": ["aabac", "", "c"],

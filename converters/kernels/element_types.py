@@ -133,6 +133,8 @@ def computed_in(op_type: str, variable: str, dtype: DType, opset: int, *, mixed:
     if dtype in allowed and has_kernel(op_type, variable, dtype, opset, mixed=mixed):
         return dtype
     wider = (_BOOL,) if op_type in _OF_BOOLS and dtype != TensorProto.STRING else _WIDER.get(dtype, ())
+    if dtype not in allowed and wider:  # functions of floats, as which other sources take large integers, too
+        wider = (*wider, _F32)
     for other in wider:
         is_negative = dtype == _U64 and other == _I64 and op_type in _NOT_IN_INT64
         if other in allowed and has_kernel(op_type, variable, other, opset) and not is_negative:

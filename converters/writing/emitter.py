@@ -157,7 +157,10 @@ class Emitter(ABC):
         opset = self.kernels_of
         types = [(output_variable(op_type, k, opset), dtype) for k, dtype in enumerate(dtypes)]
         types += [(input_variable(op_type, k, opset), t.dtype) for k, t in enumerate(inputs) if t is not None]
-        bound = {variable: dtype for variable, dtype in types if dtype and variable}
+        bound: dict[str, DType] = {}
+        for variable, dtype in types:
+            if dtype and variable and bound.setdefault(variable, dtype) != dtype:
+                return {}  # which is not valid, and not to be hidden by casts
         wide = {
             variable: computed_in(
                 op_type, variable, dtype, opset, mixed=len(bound) > 1 and is_mixed(op_type, bound, variable, opset)

@@ -60,4 +60,4 @@ def test_without_the_extra(cli, segment_max, monkeypatch):
     result = cli("serve", segment_max)
     assert result.code == 1
     assert "serving needs grpc: pip install " in result.err
-    assert "[serve]" in result.err
+    assert "uvicorn" in result.err

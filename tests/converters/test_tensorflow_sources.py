@@ -322,7 +322,7 @@ def test_sparse_and_ragged_inputs_of_keras_keep_their_names(structure):
     parts = {"tags": ["tags", "tags_1", "tags_2"], "dense": ["dense"], "words": ["words", "words_1"]}
     assert input_and_output_names(model)[0] == [name for given in order for name in parts[given.name]]
     (record,) = verify(loaded, model)
-    assert (record.ok, record.batches) == (True, 3)
+    assert (record.ok, record.batches) == (True, 4)  # one of ids without a row in the table
 
 
 class TestKeras2:

@@ -26,6 +26,7 @@ if __name__ == "__main__":
 from contract.models import BRANCHES, DEFAULTED, FUNCTIONS, SEGMENT_SUM, model
 
 import onnx_sparse
+from onnx_sparse.models.domain_nodes import uses_domain
 from onnx_sparse.models.graphs import all_nodes, graphs
 from onnx_sparse.python.guarded_model import guarded_model
 from onnx_sparse.schemas import OPS
@@ -293,7 +294,7 @@ def fault(m: ModelProto, rewrite: Callable[[ModelProto], ModelProto]) -> str:
         where = traceback.extract_tb(error.__traceback__)[-1]
         return f"{type(error).__name__} at {where.filename.rpartition('/')[2]}:{where.name}: {str(error)[:200]}"
     else:
-        if not isinstance(result, ModelProto) or result is m:
+        if not isinstance(result, ModelProto) or (result is m and uses_domain(m)):
             return "no new model"
     return "" if m.SerializeToString(deterministic=True) == before else "the model itself changed"
 
