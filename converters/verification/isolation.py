@@ -9,22 +9,32 @@ import os
 import pickle
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 #: Whether a child can be forked: it shares the memory of large models, and starts in milliseconds.
 CAN_FORK = sys.platform == "linux"
 
+#: A child that takes no processor time for so long is stuck, in seconds: a thread of the parent may have held a lock
+#: of OpenVINO's or TensorFlow's thread pools when the child was forked.
+_STUCK_SECONDS = 30.0
+
 
 class EndedError(Exception):
     """The process in which a call was made has ended; the message says by which signal."""
 
 
+class _StuckError(Exception):
+    """The child waits for what never happens."""
+
+
 class Isolated:
-    """A function that runs in a forked child process, and in a new one after that has ended.
+    """A function that runs in a forked child process, and in a new one after that has ended or is stuck.
 
     Where processes cannot be forked, it runs in this process.
     """
@@ -50,17 +60,37 @@ class Isolated:
         if not CAN_FORK:
             self._function = self._function or self._make()
             return self._function(argument)
-        if self._pipe is None:
-            self._start()
-        assert self._pipe is not None
         try:
-            self._pipe.send(argument)
-            failed, result = self._pipe.recv()
-        except (EOFError, ConnectionError):
-            raise EndedError(self._ending()) from None
+            failed, result = self._answer(argument)
+        except _StuckError:
+            try:
+                failed, result = self._answer(argument)
+            except _StuckError:
+                raise EndedError(f"the process does nothing for {_STUCK_SECONDS:g} seconds") from None
         if failed:
             raise result
         return result
+
+    def _answer(self, argument: Any) -> tuple[bool, Any]:
+        """Whether the function raises, and what it returns or raises."""
+        if self._pipe is None:
+            self._start()
+        assert self._pipe is not None
+        assert self._child is not None
+        try:
+            self._pipe.send(argument)
+            used, since = "", time.monotonic()
+            while not self._pipe.poll(1):
+                if (now := _processor_time(self._child.pid)) != used:
+                    used, since = now, time.monotonic()
+                elif time.monotonic() - since > _STUCK_SECONDS:
+                    self._child.kill()
+                    self._ending()
+                    raise _StuckError
+            answer: tuple[bool, Any] = self._pipe.recv()
+        except (EOFError, ConnectionError):
+            raise EndedError(self._ending()) from None
+        return answer
 
     def __enter__(self) -> Isolated:
         return self
@@ -97,6 +127,15 @@ class Isolated:
         self._pipe.close()
         self._child = self._pipe = None
         return f"the process ends by {signal.Signals(-code).name}" if code < 0 else f"the process ends with {code}"
+
+
+def _processor_time(pid: int | None) -> str:
+    """The ticks that a process has used, of itself and of the kernel."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has ended
+        return "ended"
+    return " ".join(fields[11:13])
 
 
 def _serve(make: Callable[[], Callable[[Any], Any]], pipe: Connection, parents: Connection, collects: bool) -> None:

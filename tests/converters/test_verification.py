@@ -5,6 +5,8 @@ import itertools
 import math
 import os
 import signal
+import threading
+import time
 from multiprocessing import util
 
 import numpy as np
@@ -240,6 +242,30 @@ class TestIsolation:
             with pytest.raises(EndedError, match=r"^the process ends with 3$"):
                 isolated("exit")
             assert isolated("go on") != first
+
+    @pytest.mark.parametrize("is_stuck_again", [False, True])
+    def test_a_call_that_is_stuck_is_made_again(self, tmp_path, monkeypatch, is_stuck_again):
+        """As one that waits for a lock that a thread of the parent held; one that computes for long is not."""
+        monkeypatch.setattr("onnx_sparse.converters.verification.isolation._STUCK_SECONDS", 1.5)
+        tried = tmp_path / "tried"
+
+        def run(action):
+            if action == "compute":
+                end = time.process_time() + 3
+                while time.process_time() < end:
+                    pass
+            elif is_stuck_again or not tried.exists():
+                tried.touch()
+                threading.Event().wait()
+            return os.getpid()
+
+        with Isolated(lambda: run) as isolated:
+            first = isolated("compute")
+            if is_stuck_again:
+                with pytest.raises(EndedError, match=r"^the process does nothing for 1.5 seconds$"):
+                    isolated("wait")
+            else:
+                assert isolated("wait") != first
 
     def test_errors_are_raised(self):
         class LocalError(Exception):
