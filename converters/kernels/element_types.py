@@ -133,7 +133,7 @@ def computed_in(op_type: str, variable: str, dtype: DType, opset: int, *, mixed:
     if dtype in allowed and has_kernel(op_type, variable, dtype, opset, mixed=mixed):
         return dtype
     wider = (_BOOL,) if op_type in _OF_BOOLS and dtype != TensorProto.STRING else _WIDER.get(dtype, ())
-    if dtype not in allowed and wider:  # functions of floats, as which other sources take large integers, too
+    if dtype in (_I64, _U64) and dtype not in allowed:  # functions of floats, which other sources take of integers, too
         wider = (*wider, _F32)
     for other in wider:
         is_negative = dtype == _U64 and other == _I64 and op_type in _NOT_IN_INT64
