@@ -51,7 +51,7 @@ from onnx_sparse.converters.onnxruntime.products import (
     TransposedProduct,
     moved_transpositions,
 )
-from onnx_sparse.converters.onnxruntime.ranks import BatchFirst, RankOfImage
+from onnx_sparse.converters.onnxruntime.ranks import BatchFirst, LimitsOfRange, RankOfImage
 from onnx_sparse.converters.onnxruntime.recurrent import NoRows
 from onnx_sparse.converters.onnxruntime.resizing import NearestOfOtherTypes, NegativeResizedAxes, ResizedAxes
 from onnx_sparse.converters.onnxruntime.scans import ScanAxes, ScanOfNoSteps
@@ -75,6 +75,7 @@ _FIRST: tuple[type[Guard], ...] = (
     ScanOfNoSteps,
     BatchFirst,
     RankOfImage,
+    LimitsOfRange,
     NegativeResizedAxes,
     NearestOfOtherTypes,
     ResizedAxes,

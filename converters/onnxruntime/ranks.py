@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx import NodeProto
+from onnx import NodeProto, helper
 
 from onnx_sparse.converters.kernels.forms import has_kernel
-from onnx_sparse.converters.onnxruntime.examples import one_node
+from onnx_sparse.converters.onnxruntime.examples import of_nodes, one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard
 from onnx_sparse.converters.onnxruntime.node_forms import RECURRENT, form_of
 from onnx_sparse.converters.rewriting.graph import Graph
@@ -82,3 +82,33 @@ class BatchFirst(Guard):
         made = emit.ops(node.op_type, given, dtypes, **written)
         orders = [[2, 0, 1, 3], [1, 0, 2], [1, 0, 2]]
         graph.replace_by(node, [emit.op("Transpose", t, perm=orders[k]) for k, t in enumerate(made)])
+
+
+class LimitsOfRange(Guard):
+    """A Range whose limits are vectors of one element runs, but is not loaded where their shape is known.
+
+    The limits become scalars, as ONNX has them.
+    """
+
+    name = "limits of a range"
+    anchors = ("Range",)
+    seen, effect = ("1.21", "1.32"), "refused"
+    example = of_nodes(
+        [helper.make_node("Range", ["start", "limit", "delta"], ["r"]), helper.make_node("Add", ["r", "x"], ["y"])],
+        {"x": np.array([1])},
+        np.arange(1, 4),
+        constants={"start": np.int64(0), "limit": np.array([3]), "delta": np.int64(1)},
+    )
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """A limit that is known to be a vector."""
+        return any(graph.rank(name) == 1 for name in node.input)
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Reshape the vectors."""
+        emit = graph.emitter(node)
+        graph.replace(
+            node,
+            "Range",
+            [emit.scalar(t) if t.shape is not None and t.rank == 1 else t for t in map(graph.tensor, node.input)],
+        )
