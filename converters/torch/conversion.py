@@ -23,6 +23,7 @@ from onnx_sparse.converters.rewriting.checked_ids import is_lookup
 from onnx_sparse.converters.rewriting.rules.stacks import StackByReshape
 from onnx_sparse.converters.torch.handlers import HANDLERS
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
+from onnx_sparse.converters.torch.lost_initializers import put_back_initializers
 from onnx_sparse.converters.torch.neutral_elements import compared_exactly
 from onnx_sparse.converters.torch.reductions import correct_reductions
 from onnx_sparse.converters.torch.reshapes import state_inferred_sizes
@@ -133,6 +134,7 @@ def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[
     _refuse_constant_outputs(source)
     _refuse_results_for_gradients(source)
     exported = _exported(source, opset_version, table)
+    put_back_initializers(exported.model)
     correct_reductions(exported.model)
     state_inferred_sizes(exported.model)
     _cast_outputs(exported.model, source)
