@@ -107,8 +107,5 @@ class LimitsOfRange(Guard):
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
         """Reshape the vectors."""
         emit = graph.emitter(node)
-        graph.replace(
-            node,
-            "Range",
-            [emit.scalar(t) if t.shape is not None and t.rank == 1 else t for t in map(graph.tensor, node.input)],
-        )
+        limits = [graph.tensor(name) for name in node.input]
+        graph.replace(node, "Range", [emit.scalar(t) if graph.rank(t.name) == 1 else t for t in limits])

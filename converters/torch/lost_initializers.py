@@ -17,9 +17,10 @@ def put_back_initializers(model: Any) -> None:
 
     graph, nodes = model.graph, list(ir.traversal.RecursiveGraphIterator(model.graph))
     made = (value.name for node in nodes for value in node.outputs)
-    names = Names([*graph.initializers, *(value.name for value in graph.inputs), *made])
+    taken = (*graph.initializers, *(value.name for value in graph.inputs), *made)
+    names = Names(name for name in taken if name)
     for value in {id(value): value for node in nodes for value in node.inputs if value is not None}.values():
         is_held = value.producer() is not None or value.is_initializer() or value.is_graph_input()
         if value.const_value is not None and not is_held:
-            value.name = names.fresh(value.name)
+            value.name = names.fresh(value.name or "constant")
             graph.register_initializer(value)
