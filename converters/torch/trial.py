@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from onnx_sparse.converters.torch.lazy_imports import require
 from onnx_sparse.converters.torch.source import Source, to_numpy
 from onnx_sparse.converters.torch.verify import verify
 from onnx_sparse.converters.verification.comparison import Verdict, compare, half_floats
+from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
 from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.declaration import FLOATS, element_type
@@ -51,56 +53,92 @@ def require_run(source: Source, model: ModelProto, made_for: Mapping[str, str]) 
     """
     if model.ByteSize() >= LARGEST_PROTO:
         return
-    try:
+
+    def make() -> Callable[[Mapping[str, Array] | None], list[Array]]:
         options = session_options()
         options.log_severity_level = 4  # what fails is in the error
         session = InferenceSession(model, options)
-    except Exception as error:  # whatever ONNX Runtime raises
-        raise _failure(error, "ONNX Runtime does not load the converted model", made_for) from error
-    for batch, feeds in _batches(source):
-        wrong = _differing(source, session, model, feeds, f"the example{batch}", made_for, is_example=not batch)
+        return lambda feeds: [] if feeds is None else session.run(None, dict(feeds))
+
+    with Isolated(make) as run:
+        trial = _Trial(source, model, run, made_for)
+        trial.load()
+        for batch, feeds in _batches(source):
+            trial.compare(feeds, batch)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A program, its model, what runs that (and loads it, for None), and the calls for which its nodes were written."""
+
+    source: Source
+    model: ModelProto
+    run: Callable[[Mapping[str, Array] | None], list[Array]]
+    made_for: Mapping[str, str]
+
+    def load(self) -> None:
+        """Load the model.
+
+        Raises:
+            ConversionError: ONNX Runtime refuses it, or ends its process.
+        """
+        try:
+            self.run(None)
+        except Exception as error:  # whatever ONNX Runtime raises
+            raise self._failure(error, "ONNX Runtime does not load the converted model") from error
+
+    def compare(self, feeds: Mapping[str, Array], batch: str) -> None:
+        """Run a batch in both; `batch` says how it differs from the example, and is empty for that.
+
+        Raises:
+            ConversionError: The run fails, or the answer is not torch's.
+        """
+        wrong = self._wrong(feeds, batch)
         if not wrong:
-            continue
+            return
         if drawn := _drawn(feeds):  # where elements are equal, frameworks choose different ones
-            wrong = _differing(source, session, model, drawn, f"the example{batch}", made_for, is_example=not batch)
+            wrong = self._wrong(drawn, batch)
         message = f"output {wrong!r} of the converted model is not torch's on the example{batch}"
         if wrong and (drawn or not batch):
             raise ConversionError(f"{message}; run=False (convert --no-run) returns the model all the same")
         if wrong:
-            warnings.warn(f"{message}: verify=True compares more", stacklevel=4)
+            warnings.warn(f"{message}: verify=True compares more", stacklevel=5)
 
-
-def _differing(
-    source: Source,
-    session: InferenceSession,
-    model: ModelProto,
-    feeds: Mapping[str, Array],
-    batch: str,
-    made_for: Mapping[str, str],
-    *,
-    is_example: bool,
-) -> str:
-    """The first output that is not torch's; empty if all are, or if the batch is refused.
-
-    Raises:
-        ConversionError: The run fails.
-    """
-    try:
-        wanted = source.run(feeds)
-    except Exception:  # whatever torch raises for what it does not take
-        return ""
-    try:
-        got = session.run(None, feeds)
-    except Exception as error:  # whatever ONNX Runtime raises
-        if (not is_example and _is_refusal(error)) or source.guard(feeds):
+    def _wrong(self, feeds: Mapping[str, Array], batch: str) -> str:
+        """The first output that is not torch's; empty if all are, or if the batch is refused."""
+        try:
+            wanted = self.source.run(feeds)
+        except Exception:  # whatever torch raises for what it does not take
             return ""
-        raise _failure(error, f"the converted model fails on {batch}", made_for) from error
-    computed = half_floats(model)
-    if all(compare("", want, answer, batch, "", computed).ok for want, answer in zip(wanted, got, strict=True)):
-        return ""
-    # Rounding and random numbers are not faults, which takes longer to see.
-    wrong = [record.output for record in verify(source, model, feeds=feeds) if record.verdict is Verdict.DIFFERENT]
-    return wrong[0] if wrong and not source.guard(feeds) else ""
+        try:
+            got = self.run(feeds)
+        except Exception as error:  # whatever ONNX Runtime raises
+            if (batch and _is_refusal(error)) or self.source.guard(feeds):
+                return ""
+            raise self._failure(error, f"the converted model fails on the example{batch}") from error
+        if self._agree(wanted, got):
+            return ""
+        # Rounding and random numbers are not faults, which takes longer to see.
+        records = verify(self.source, self.model, feeds=feeds)
+        wrong = [record.output for record in records if record.verdict is Verdict.DIFFERENT]
+        if not wrong:
+            return ""
+        if batch and [want.ndim for want in wanted] != [answer.ndim for answer in got]:
+            return ""  # torch squeezes a size that happens to be 1; an output of a file has one rank
+        return "" if self.source.guard(feeds) else wrong[0]
+
+    def _agree(self, wanted: Sequence[Array], got: Sequence[Array]) -> bool:
+        computed = half_floats(self.model)
+        return all(compare("", want, answer, "", "", computed).ok for want, answer in zip(wanted, got, strict=True))
+
+    def _failure(self, error: Exception, what: str) -> ConversionError:
+        text = f"{what}: {first_line(error)}"
+        # Guards name what they write after the node.
+        names = (found["name"].split("/")[0] for found in _NODE.finditer(str(error)))
+        for name in names:
+            if name in self.made_for:
+                return ConversionError(unsupported=[UnsupportedNode(name, self.made_for[name], text)])
+        return ConversionError(text)
 
 
 def _drawn(feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -154,18 +192,11 @@ def _resized(array: Array, shape: Any, known: Mapping[Any, int], symbol: Any, va
             count = int(size.node.expr.subs({symbol: value, **others}))
             if array.shape[axis] == 0:
                 array = np.zeros((*array.shape[:axis], count, *array.shape[axis + 1 :]), array.dtype)
-            array = array.take(np.arange(count) % max(array.shape[axis], 1), axis)
+            # In their order, as bounds and sorted ids must be.
+            array = array.take(np.arange(count) * array.shape[axis] // max(count, 1), axis)
     return array
 
 
 def _is_refusal(error: Exception) -> bool:
     """Whether an operator of the domain says that it is given what is not legal, such as places beyond the end."""
     return any(f"{op}: " in str(error) for op in OPS)
-
-
-def _failure(error: Exception, what: str, made_for: Mapping[str, str]) -> ConversionError:
-    text = first_line(error)
-    for found in _NODE.finditer(str(error)):
-        if call := made_for.get(found["name"].split("/")[0]):  # guards name what they write after the node
-            return ConversionError(unsupported=[UnsupportedNode(found["name"], call, f"{what}: {text}")])
-    return ConversionError(f"{what}: {text}")
