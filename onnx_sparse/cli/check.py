@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -260,7 +261,9 @@ def _external_data(model: ModelProto, path: Path) -> Iterator[Finding]:
             continue
         where = f"tensor {output.printable(tensor.name)}"
         try:
-            data = ExternalDataInfo(tensor)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of keys that onnx does not know
+                data = ExternalDataInfo(tensor)
         except ValueError as error:  # an offset or length that is no number
             yield Finding(_ERROR, where, output.one_line(error))
             continue
