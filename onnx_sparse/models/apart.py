@@ -40,24 +40,34 @@ def made_apart(call: Callable[[ModelProto], ModelProto], model: ModelProto) -> M
 
     Raises:
         EndedProcessError: The call has ended its process.
-        RuntimeError: It has raised an error, whose message this has.
+        Exception: Whatever it raises; a RuntimeError with its message if that cannot be sent to another process.
     """
     content = model.SerializeToString()
     code, answered = (_forked if CAN_FORK else _started)(call, content)
     if not answered:
         raise EndedProcessError(f"the process ends by {signal.Signals(-code).name}" if code < 0 else f"exit {code}")
     if answered[:1] == b"-":
-        raise RuntimeError(answered[1:].decode(errors="replace"))
+        raise pickle.loads(answered[1:])  # what this program has written in the child
     made: ModelProto = ModelProto.FromString(answered[1:])
     return made
 
 
 def answer(call: Callable[[ModelProto], ModelProto], content: bytes) -> bytes:
-    """The model that a call makes, after `+`, or the message of its error, after `-`."""
+    """The model that a call makes, after `+`, or the error that it raises, after `-`."""
     try:
         return b"+" + bytes(call(ModelProto.FromString(content)).SerializeToString())
     except Exception as error:
-        return b"-" + (str(error) or type(error).__name__).encode(errors="replace")
+        message = RuntimeError(str(error) or type(error).__name__)
+        return b"-" + next(filter(None, map(_pickled, (error, message))))
+
+
+def _pickled(error: Exception) -> bytes:
+    try:
+        pickled = pickle.dumps(error)
+        pickle.loads(pickled)
+    except Exception:  # whatever a class raises that is not made for it
+        return b""
+    return pickled
 
 
 def _forked(call: Callable[[ModelProto], ModelProto], content: bytes) -> tuple[int, bytes]:
