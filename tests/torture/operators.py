@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import faulthandler
 import functools
 import math
 import os
@@ -379,6 +380,7 @@ def walk(cases: Sequence[Case], calls: Mapping[str, Call]) -> Iterator[tuple[Cas
 
 def _make(cases: Sequence[Case], calls: Mapping[str, Call], write: int) -> None:
     """The child: announces each call, and ends."""
+    faulthandler.disable()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
