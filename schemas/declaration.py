@@ -42,13 +42,21 @@ INDEX = (TensorProto.INT32, TensorProto.INT64)
 
 
 def dtype_name(dtype: DType) -> str:
-    """ONNX's name of an element type: `"float16"`, `"int64"`."""
-    return str(TensorProto.DataType.Name(dtype)).lower()
+    """ONNX's name of an element type: `"float16"`, `"int64"`; its number if ONNX has no such type."""
+    known = dtype in TensorProto.DataType.values()
+    return str(TensorProto.DataType.Name(dtype)).lower() if known else f"type {dtype}"
 
 
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:
-    """numpy's dtype of an element type; bfloat16 is ml_dtypes', strings are objects."""
-    return np.dtype(tensor_dtype_to_np_dtype(dtype))
+    """numpy's dtype of an element type; bfloat16 is ml_dtypes', strings are objects.
+
+    Raises:
+        ValueError: ONNX has no such type.
+    """
+    try:
+        return np.dtype(tensor_dtype_to_np_dtype(dtype))
+    except KeyError:
+        raise ValueError(f"element type {dtype}, which ONNX lacks") from None
 
 
 @functools.cache

@@ -143,3 +143,54 @@ def test_the_rooms_of_the_design_import_those_above_them():
         imports = set(re.findall(r"`([\w.]+)`", row["imports"]))
         assert row["room"] == "onnx_sparse" or imports <= above, row["room"]
         above.add(row["room"])
+
+
+#: The modules of onnx whose functions end the process on some models.
+FATAL_TOOLS = ("checker", "compose", "hub", "inliner", "parser", "shape_inference", "utils", "version_converter")
+
+
+def called_tools(source: str) -> set[str]:
+    """The functions of those modules that a module names; not their exceptions."""
+    tree = ast.parse(source)
+    aliases: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            aliases |= {
+                a.asname or a.name.partition(".")[0]: a.name if a.asname else "onnx"
+                for a in node.names
+                if a.name.split(".")[0] == "onnx"
+            }
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "onnx":
+            aliases |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    named = {aliases[node.id] for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in aliases}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            first, *rest = ast.unparse(node).split(".")
+            if first in aliases:
+                named.add(".".join([aliases[first], *rest]))
+    parts = (name.split(".") for name in named)
+    return {".".join(p) for p in parts if len(p) > 2 and p[1] in FATAL_TOOLS and p[2][0].islower()}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import onnx\nonnx.shape_inference.infer_shapes(m)",
+        "import onnx.shape_inference\nonnx.shape_inference.infer_shapes(m)",
+        "import onnx.shape_inference as s\ns.infer_shapes(m)",
+        "from onnx import shape_inference\nx = [shape_inference.infer_shapes]",
+        "from onnx.shape_inference import infer_shapes as f\ndef g(): return f(m)",
+        "def g():\n    import onnx\n    return onnx.shape_inference.infer_shapes",
+    ],
+)
+def test_calls_of_tools_are_found(source: str):
+    assert called_tools(source) == {"onnx.shape_inference.infer_shapes"}
+
+
+def test_onnx_tools_are_called_in_one_place():
+    """They end the process on some models; `models/onnx_tools.py` knows of which."""
+    assert not called_tools("from onnx.shape_inference import InferenceError\nraise InferenceError")
+    found = {name: sorted(called_tools(path.read_text("utf-8"))) for name, path in MODULES.items()}
+    place = "onnx_sparse.models.onnx_tools"
+    assert len(found.pop(place)) >= 5
+    assert {name: tools for name, tools in found.items() if tools} == {}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from onnx import ModelProto, shape_inference
+from onnx import ModelProto
 
 from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.ascend.atb.conversion import convert_graph
@@ -21,7 +21,7 @@ from onnx_sparse.converters.ascend.source import is_ge_onnx, read_json, read_onn
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED
 from onnx_sparse.converters.pipeline import Draft, Pass, Rewriting
-from onnx_sparse.models.onnx_tools import LARGEST_PROTO
+from onnx_sparse.models.onnx_tools import LARGEST_PROTO, ONNX_ERRORS, infer_shapes
 
 Overflow = Literal["saturate", "ieee"]
 
@@ -32,8 +32,8 @@ def _where_typed(step: Pass) -> Pass:
     def apply(draft: Draft) -> None:
         try:
             if draft.model.ByteSize() < LARGEST_PROTO:
-                draft.model = shape_inference.infer_shapes(draft.model)
-        except shape_inference.InferenceError:
+                draft.model = infer_shapes(draft.model)
+        except ONNX_ERRORS:
             return
         step.apply(draft)
 

@@ -21,6 +21,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import IR_VERSION, value_info
 from onnx_sparse.converters.writing.registry import Handler, Registry, Results
 from onnx_sparse.models.graphs import graphs, put_nodes
+from onnx_sparse.models.onnx_tools import ONNX_ERRORS, convert_version, infer_shapes
 
 DOMAIN = "npu"
 #: From this opset up to the emitter's, its nodes are legal as they are.
@@ -89,7 +90,7 @@ def convert_npu(path: Path, *, saturate: bool = False) -> ModelProto:
         model = onnx.load(path)
         version = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
         if not _LOWEST_OPSET <= version <= Emitter.opset:
-            model = onnx.version_converter.convert_version(model, Emitter.opset)
+            model = convert_version(model, Emitter.opset)
     except Exception as error:  # onnx's exceptions have no common base of their own
         raise ConversionError(
             f"{path} cannot be brought to opset {Emitter.opset}: {' '.join(str(error).split())}"
@@ -112,16 +113,16 @@ def convert_npu(path: Path, *, saturate: bool = False) -> ModelProto:
         waiting = left
         # Inference stops at an unknown operator, and continues from the types that rewriting has added.
         try:
-            model = onnx.shape_inference.infer_shapes(model)
-        except onnx.shape_inference.InferenceError as error:
+            model = infer_shapes(model)
+        except ONNX_ERRORS as error:
             raise ConversionError(f"{path} is not a valid model: {first_line(error)}") from error
         failures = _rewrite(model, saturate=saturate)
     imports = [entry for entry in model.opset_import if entry.domain != DOMAIN]
     del model.opset_import[:]
     model.opset_import.extend(imports)
     try:
-        onnx.shape_inference.infer_shapes(model, strict_mode=True)
-    except onnx.shape_inference.InferenceError as error:
+        infer_shapes(model, strict_mode=True)
+    except ONNX_ERRORS as error:
         raise ConversionError(f"the converted model is not valid: {first_line(error)}") from error
     return model
 

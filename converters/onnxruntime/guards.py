@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from onnx import ModelProto, shape_inference
+from onnx import ModelProto
 
 from onnx_sparse.converters.onnxruntime.empty_tensors import (
     DepthOfZero,
@@ -58,7 +58,7 @@ from onnx_sparse.converters.onnxruntime.scans import ScanAxes, ScanOfNoSteps
 from onnx_sparse.converters.onnxruntime.transforms import TransformOfAnyLength
 from onnx_sparse.converters.rewriting.engine import rewrite_once
 from onnx_sparse.converters.rewriting.explanation import Attempt
-from onnx_sparse.models.onnx_tools import LARGEST_PROTO
+from onnx_sparse.models.onnx_tools import LARGEST_PROTO, infer_shapes
 from onnx_sparse.rows.input_roles import find_roles
 
 __all__ = ["GUARDS", "Example", "Guard", "guard"]
@@ -135,7 +135,7 @@ def guard(model: ModelProto, *, positions: Collection[str] = (), omitted: Sequen
     """
     attempts = _applied(model, _FIRST, Known(), omitted)
     if any(attempt.fired for attempt in attempts) and model.ByteSize() < LARGEST_PROTO:
-        model.CopyFrom(shape_inference.infer_shapes(model))
+        model.CopyFrom(infer_shapes(model))
     try:
         roles = find_roles(model)
         sizes = {*positions, *roles.splits, *roles.shapes, *roles.counts, *roles.starts}

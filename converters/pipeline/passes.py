@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import onnx
 from onnx import ModelProto, NodeProto
 
 from onnx_sparse.converters.errors import ConversionError, first_line
@@ -16,7 +15,7 @@ from onnx_sparse.converters.pipeline.run import Draft, Pass
 from onnx_sparse.converters.rewriting.checked_ids import is_lookup, refuse_negative_ids
 from onnx_sparse.converters.rewriting.engine import Phase, rewrite
 from onnx_sparse.converters.rewriting.simplification import simplify
-from onnx_sparse.models.onnx_tools import LARGEST_PROTO
+from onnx_sparse.models.onnx_tools import LARGEST_PROTO, ONNX_ERRORS, check_model, infer_shapes
 from onnx_sparse.version import __version__
 
 
@@ -64,8 +63,8 @@ def _infer(*, strict: bool, check_types: bool = False) -> Callable[[Draft], None
         if draft.model.ByteSize() >= LARGEST_PROTO:
             return
         try:
-            draft.model = onnx.shape_inference.infer_shapes(draft.model, check_type=check_types, strict_mode=strict)
-        except onnx.shape_inference.InferenceError as error:
+            draft.model = infer_shapes(draft.model, check_type=check_types, strict_mode=strict)
+        except ONNX_ERRORS as error:
             raise ConversionError(f"the converted model is not valid: {first_line(error)}") from error
 
     return apply
@@ -90,8 +89,8 @@ def _check(model: ModelProto) -> None:
     for kind in unknown:
         kind.shape.SetInParent()
     try:
-        onnx.checker.check_model(model)
-    except onnx.checker.ValidationError as error:
+        check_model(model)
+    except ONNX_ERRORS as error:
         raise ConversionError(f"the converted model is not valid: {first_line(error)}") from error
     for kind in unknown:
         kind.ClearField("shape")

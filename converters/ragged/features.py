@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import onnx
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper
 
 from onnx_sparse.converters.rewriting.engine import Phase, rewrite
@@ -21,6 +20,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import coordinates_of, dense_shape_of, of_splits
 from onnx_sparse.models.graphs import names_of, read_names, rename
+from onnx_sparse.models.onnx_tools import infer_shapes
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.declaration import dtype_name
 from onnx_sparse.schemas.features import Feature, features_of, write_features
@@ -71,12 +71,12 @@ def make_ragged(model: ModelProto) -> RaggedModel:
             copy.CopyFrom(model)
             return RaggedModel(copy, (), reasons)
         made, splits = _with_splits(model, features, chosen)
-        made = onnx.shape_inference.infer_shapes(made)
+        made = infer_shapes(made)
         rewrite(made, _PHASES)
         # Several features may meet in a node, so what one keeps sparse can hold back another.
         used = {name: why for name, part in splits.items() if (why := _use_of_positions(made.graph, part)) is not None}
         if not used:
-            made = onnx.shape_inference.infer_shapes(made)
+            made = infer_shapes(made)
             return RaggedModel(made, tuple(feature.name for feature in chosen), reasons)
         reasons |= used
 

@@ -21,6 +21,7 @@ from onnx_sparse.converters.verification.random_values import random_outputs
 from onnx_sparse.converters.verification.sample_inputs import KINDS, NOTHING_SAID, Batch, CompositeSpecs, Sampler
 from onnx_sparse.converters.verification.settling import settle
 from onnx_sparse.models.graphs import needed_nodes, put_nodes
+from onnx_sparse.models.onnx_tools import infer_shapes
 from onnx_sparse.rows.input_roles import find_roles
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.states import states_of
@@ -275,13 +276,11 @@ def _runner(
 
 def _giving(model: ModelProto, names: Sequence[str]) -> ModelProto:
     """The model with other outputs, and only with the nodes that these need: ONNX Runtime would run the others, too."""
-    import onnx
-
     other = ModelProto()
     other.CopyFrom(model)
     missing = {*names} - {value.name for value in (*model.graph.value_info, *model.graph.output, *model.graph.input)}
     if missing and model.ByteSize() < 1 << 30:
-        other = onnx.shape_inference.infer_shapes(other)
+        other = infer_shapes(other)
     known: dict[str, ValueInfoProto] = {v.name: v for v in (*other.graph.value_info, *other.graph.output)}
     del other.graph.output[:]
     other.graph.output.extend(known.get(name, ValueInfoProto(name=name)) for name in names)

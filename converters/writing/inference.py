@@ -13,6 +13,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.folding import folded
+from onnx_sparse.models.onnx_tools import infer_outputs
 
 #: The most elements of a constant that may be a shape, axes or the like.
 _SMALL = 64
@@ -59,13 +60,7 @@ def inferred_shapes(
     given = {tensor.name: tensor for tensor in inputs if tensor is not None}
     types = {name: helper.make_tensor_type_proto(t.dtype, t.shape) for name, t in given.items()}
     data = {name: _proto(t) for name, t in given.items() if is_small(t)}
-    try:
-        schema = onnx.defs.get_schema(node.op_type, opsets[node.domain], node.domain)
-        found = onnx.shape_inference.infer_node_outputs(
-            schema, node, types, data, opset_imports=[helper.make_opsetid(*pair) for pair in opsets.items()]
-        )
-    except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError):
-        return {}  # the check of the whole model tells what is wrong
+    found = infer_outputs(node, types, data, opsets)
     return {name: _shape(made) for name, made in found.items()}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -221,14 +222,13 @@ def _unknown_ranks(model: ModelProto) -> Iterator[Finding]:
 
 def _checker(model: ModelProto, path: Path, said: set[str], *, unknown_operators: bool) -> Iterator[Finding]:
     """onnx's errors beyond those in `said`; each of its functions stops at the first error."""
-    import onnx
-
     from onnx_sparse.models.model_files import is_read_by_libraries
+    from onnx_sparse.models.onnx_tools import check_model, infer_shapes
 
     steps = (
         # Given the path, the checker finds external data, and takes a model of any size.
-        lambda: onnx.checker.check_model(str(path) if is_read_by_libraries(path) else _with_external_data(model, path)),
-        lambda: onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True),
+        lambda: check_model(path if is_read_by_libraries(path) else _with_external_data(model, path)),
+        lambda: infer_shapes(model, check_type=True, strict_mode=True, data_prop=True),
     )
     for step in steps:
         try:
@@ -242,11 +242,11 @@ def _checker(model: ModelProto, path: Path, said: set[str], *, unknown_operators
 
 def _with_external_data(model: ModelProto, path: Path) -> ModelProto:
     """A copy that holds its external data, which the checker would look for in the current directory."""
-    import onnx
+    from onnx import ModelProto, load_external_data_for_model
 
-    whole = onnx.ModelProto()
+    whole = ModelProto()
     whole.CopyFrom(model)
-    onnx.load_external_data_for_model(whole, str(path.parent))
+    load_external_data_for_model(whole, str(path.parent))
     return whole
 
 
@@ -261,7 +261,9 @@ def _external_data(model: ModelProto, path: Path) -> Iterator[Finding]:
             continue
         where = f"tensor {output.printable(tensor.name)}"
         try:
-            data = ExternalDataInfo(tensor)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of keys that onnx does not know
+                data = ExternalDataInfo(tensor)
         except ValueError as error:  # an offset or length that is no number
             yield Finding(_ERROR, where, output.one_line(error))
             continue

@@ -14,11 +14,11 @@ from onnx import (
     ModelProto,
     NodeProto,
     ValueInfoProto,
-    shape_inference,
 )
 
 from onnx_sparse.cli.output import printable
 from onnx_sparse.models.graphs import all_tensors, element_types
+from onnx_sparse.models.onnx_tools import infer_shapes
 from onnx_sparse.schemas import DOMAIN, OPS, Op
 from onnx_sparse.schemas.declaration import DType, dtype_name
 from onnx_sparse.schemas.function_body import operator_name
@@ -99,7 +99,7 @@ class PlacedNode:
 def infer_types(model: ModelProto) -> ModelProto:
     """The model with the types and shapes that inference finds; the model itself where it finds none."""
     try:
-        return shape_inference.infer_shapes(model, data_prop=True)
+        return infer_shapes(model, data_prop=True)
     except Exception:  # `check` reports what is wrong with the model
         return model
 

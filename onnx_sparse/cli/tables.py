@@ -258,12 +258,16 @@ def describe(table: Table, path: Path) -> dict[str, Any]:
     tensor = table.tensor
     where = location(tensor)
     offset = where.get("offset", "0")
+    try:
+        itemsize = numpy_dtype(tensor.data_type).itemsize
+    except ValueError as error:
+        raise output.CommandError(f"{path}: tensor {output.printable(tensor.name)!r} has {error}") from None
     return {
         "name": output.printable(tensor.name),
         "shape": list(tensor.dims),
         "type": type_name(tensor.data_type),
         "bits": table.bits or None,
-        "bytes": math.prod(tensor.dims) * numpy_dtype(tensor.data_type).itemsize,
+        "bytes": math.prod(tensor.dims) * itemsize,
         "file": output.printable(where["location"]) if "location" in where else path.name,
         "offset": int(offset) if where and offset.isdecimal() else None,
         "checksum": where.get("checksum"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from onnx import FunctionProto, ModelProto, NodeProto, inliner
+from onnx import FunctionProto, ModelProto, NodeProto
 
 from onnx_sparse.models.domain_nodes import DomainNode, domain_nodes
 from onnx_sparse.models.graphs import all_nodes, graphs, names_of
 from onnx_sparse.models.inlining import without_calls_of_functions
 from onnx_sparse.models.large_models import around_large_tensors
-from onnx_sparse.models.onnx_tools import as_value_errors, with_inferred_types
+from onnx_sparse.models.onnx_tools import as_value_errors, inline_functions, with_inferred_types
 from onnx_sparse.models.opsets import default_opset, in_body_opset
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.function_body import Known, binding_name, function_proto, read_values
@@ -61,7 +61,7 @@ def embed_functions(model: ModelProto) -> ModelProto:
     result.functions.extend([*inlined, *bodies.named()])
     if inlined:
         with as_value_errors(result, "function bodies in a SequenceMap cannot be inlined"):
-            result = inliner.inline_selected_functions(result, [(f.domain, f.name) for f in inlined])
+            result = inline_functions(result, [(f.domain, f.name) for f in inlined])
     return result
 
 
@@ -127,7 +127,7 @@ def _inlined(model: ModelProto) -> ModelProto:
     called = [(f.domain, f.name) for f in model.functions if f.domain == DOMAIN]
     if called:
         with as_value_errors(model, "function bodies cannot be inlined"):
-            model = inliner.inline_selected_functions(model, called)
+            model = inline_functions(model, called)
     _drop_unread(model, unread)
     _name_nodes(model)
     return model

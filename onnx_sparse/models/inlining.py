@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from onnx import FunctionProto, ModelProto, inliner
+from onnx import FunctionProto, ModelProto
 
 from onnx_sparse.models.graphs import all_nodes, every_node
-from onnx_sparse.models.onnx_tools import as_value_errors
+from onnx_sparse.models.onnx_tools import as_value_errors, inline_functions
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.function_body import operator_name
 
@@ -77,7 +77,7 @@ def inlined(model: ModelProto) -> ModelProto:
     _write_default_attributes(model)
     _import_what_functions_import(model)
     with as_value_errors(model, "the model's functions cannot be inlined"):
-        return inliner.inline_local_functions(model, convert_version=True)
+        return inline_functions(model)
 
 
 def _check_versions(model: ModelProto) -> None:

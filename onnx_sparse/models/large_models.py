@@ -88,8 +88,8 @@ def around_large_tensors(
 def _bytes(tensor: TensorProto) -> int:
     try:
         itemsize = numpy_dtype(tensor.data_type).itemsize
-    except KeyError:
-        raise ValueError(f"tensor {tensor.name!r} has element type {tensor.data_type}, which ONNX lacks") from None
+    except ValueError as error:
+        raise ValueError(f"tensor {tensor.name!r} has {error}") from None
     return int(math.prod(tensor.dims)) * itemsize
 
 

@@ -2,19 +2,146 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
-from onnx import ModelProto, helper, shape_inference
+import onnx
+from onnx import (
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    checker,
+    defs,
+    helper,
+    inliner,
+    shape_inference,
+    version_converter,
+)
 from onnx.shape_inference import InferenceError
 
+from onnx_sparse.models.apart import made_apart
 from onnx_sparse.models.domain_nodes import node_name
 from onnx_sparse.models.graphs import all_nodes, every_node
+from onnx_sparse.models.uninferable import Inference, infer_safely, may_be_inferred, unhide, wide_values, with_hidden
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.validation import KernelError
 
 #: The limit of protocol buffers, in bytes; the tools of the onnx package refuse larger models.
 LARGEST_PROTO = 2**31 - 1
+
+#: Whether the inference of the installed onnx reads attributes and constants unchecked, such as a direction of LSTM.
+_IS_FRAGILE = tuple(map(int, onnx.__version__.split(".")[:2])) < (1, 20)
+
+#: What onnx's tools raise on malformed models: they have no common base.
+ONNX_ERRORS = (
+    InferenceError,
+    checker.ValidationError,
+    version_converter.ConvertError,
+    defs.SchemaError,
+    RuntimeError,
+    ValueError,
+    IndexError,
+)
+
+
+def infer_shapes(
+    model: ModelProto, *, check_type: bool = False, strict_mode: bool = False, data_prop: bool = False
+) -> ModelProto:
+    """As onnx's function. Nodes with which it would end the process are skipped.
+
+    Raises:
+        ONNX_ERRORS: The model is malformed.
+    """
+    plain = functools.partial(shape_inference.infer_shapes, check_type=check_type, strict_mode=strict_mode)
+    infer, follow = _isolated(plain), _isolated(functools.partial(plain, data_prop=True))
+    if not data_prop:
+        return infer_safely(model, infer)
+    wide = wide_values(model)
+    return infer_safely(infer_safely(model, infer) if wide else model, follow, without=wide)
+
+
+def _isolated(infer: Inference) -> Inference:
+    """Inference in a child process, if that of the installed onnx ends it on malformed nodes of common operators."""
+    return functools.partial(made_apart, infer) if _IS_FRAGILE else infer
+
+
+def infer_outputs(
+    node: NodeProto, types: dict[str, TypeProto], data: dict[str, TensorProto], opsets: Mapping[str, int]
+) -> dict[str, TypeProto]:
+    """The types of a node's outputs by onnx's inference, as far as that knows them.
+
+    Args:
+        node: The node.
+        types: The types of its inputs, by name.
+        data: Those of them that are constants.
+        opsets: The versions of the operator sets, by domain.
+    """
+    if not may_be_inferred(node, types, opsets[node.domain]):
+        return {}
+    imports = [helper.make_opsetid(*pair) for pair in opsets.items()]
+    try:
+        schema = defs.get_schema(node.op_type, opsets[node.domain], node.domain)
+        return shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=imports)
+    except ONNX_ERRORS:
+        return {}
+
+
+def check_model(model: ModelProto | Path) -> None:
+    """As onnx's checker, which finds the external data of a model that is given as a path.
+
+    Raises:
+        ONNX_ERRORS: The model is malformed.
+    """
+    checker.check_model(model if isinstance(model, ModelProto) else str(model))
+
+
+def convert_version(model: ModelProto, opset: int) -> ModelProto:
+    """As onnx's function, in a child process.
+
+    Raises:
+        EndedProcessError: The conversion has ended its process.
+        ONNX_ERRORS: The model is malformed.
+        ValueError: A node changes with the opset, and reads a value of unknown type with which inference would end.
+    """
+    shown = with_hidden(model, _isolated(shape_inference.infer_shapes))  # the converter begins with inference
+    converted = made_apart(functools.partial(version_converter.convert_version, target_version=opset), shown)
+    before = max((i.version for i in model.opset_import if i.domain in ("", "ai.onnx")), default=opset)
+    for node in unhide(converted):
+        if node.domain in ("", "ai.onnx") and _since(node, before) != _since(node, opset):
+            raise ValueError(f"node {node_name(node)}: {node.op_type} reads a value of unknown type")
+    return converted
+
+
+def _since(node: NodeProto, opset: int) -> int:
+    """The version of a standard operator in an opset; 0 if the opset does not have it."""
+    try:
+        return int(defs.get_schema(node.op_type, opset, "").since_version)
+    except defs.SchemaError:
+        return 0
+
+
+def inline_functions(model: ModelProto, selected: Collection[tuple[str, str]] | None = None) -> ModelProto:
+    """As onnx's functions. Functions of other opsets than the model's are converted in a child process.
+
+    Args:
+        model: The model.
+        selected: The domains and names of the functions, which are not converted; all functions when omitted.
+
+    Raises:
+        EndedProcessError: The conversion has ended its process.
+        ONNX_ERRORS: The model is malformed.
+    """
+    if selected is not None:
+        return inliner.inline_selected_functions(model, list(selected))
+    opsets = {
+        i.version for holder in (model, *model.functions) for i in holder.opset_import if i.domain in ("", "ai.onnx")
+    }
+    if len(opsets) < 2:
+        return inliner.inline_local_functions(model)
+    return made_apart(functools.partial(inliner.inline_local_functions, convert_version=True), model)
 
 
 def with_inferred_types(model: ModelProto, *, data_prop: bool = False) -> ModelProto:
@@ -39,7 +166,7 @@ def with_inferred_types(model: ModelProto, *, data_prop: bool = False) -> ModelP
         whole.CopyFrom(model)
         whole.opset_import.extend(helper.make_opsetid(domain, OPSET_VERSION) for domain in sorted(unimported))
     with as_value_errors(model):
-        result = shape_inference.infer_shapes(whole, data_prop=data_prop)
+        result = infer_shapes(whole, data_prop=data_prop)
     kept = [i for i in result.opset_import if i.domain == DOMAIN or i.domain not in unimported]
     if len(kept) < len(result.opset_import):
         del result.opset_import[:]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from onnx import GraphProto, ModelProto, defs, version_converter
+from onnx import GraphProto, ModelProto, defs
 
 from onnx_sparse.models.graphs import subgraphs
 from onnx_sparse.models.inlining import inlined
-from onnx_sparse.models.onnx_tools import as_value_errors
+from onnx_sparse.models.onnx_tools import as_value_errors, convert_version
 from onnx_sparse.schemas.function_body import BODY_OPSET
 
 
@@ -58,7 +58,7 @@ def in_body_opset(model: ModelProto, wanted: int | None = None) -> ModelProto:
     else:
         failed = f"the model's opset {opset} cannot be converted to {wanted}"
     with as_value_errors(model, failed):
-        converted = version_converter.convert_version(before, wanted or BODY_OPSET)
+        converted = convert_version(before, wanted or BODY_OPSET)
     _restore(before.graph, converted.graph)
     return converted
 

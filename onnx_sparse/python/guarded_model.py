@@ -62,8 +62,8 @@ def _require_text(model: ModelProto, found: Iterable[DomainNode]) -> None:
     constants = {tensor.name: tensor for graph in graphs(model.graph) for tensor in graph.initializer}
     for graph in graphs(model.graph):
         for node in graph.node:
-            if node.op_type == "Constant" and node.attribute[0].name == "value":
-                constants[node.output[0]] = node.attribute[0].t
+            if node.op_type == "Constant":
+                constants |= {name: a.t for name in node.output for a in node.attribute if a.name == "value"}
     for each in found:
         for name in each.node.input:
             if name in constants and constants[name].data_type == TensorProto.STRING:

@@ -16,8 +16,9 @@ _HERE = Path(__file__).parent
 #: The programs, with the number of their parts, each of which takes the time that it is told.
 _PROGRAMS = {
     "models": 1,
+    "operators": 1,
     "messages": 1,
-    "files": 7,
+    "files": 11,
     "readers": 12,
     "memory": 3,
     "concurrency": 1,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, defs, helper, numpy_helper, parser
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -51,7 +51,29 @@ FILLED = model(
     " z, q = onnx_sparse.SparseReshape (i, s, s) h = onnx_sparse.UnsortedSegmentSum (v, s, one) }"
 )
 FILLED.graph.initializer.append(numpy_helper.from_array(np.array(9), "one"))
-PLAIN = [SEGMENT_SUM, BRANCHES, FUNCTIONS, DEFAULTED, LOOP, LOOKUP, FILLED]
+LABELS = parser.parse_model(
+    """<ir_version: 10, opset_import: ["" : 20, "ai.onnx.ml" : 4, "com.example" : 1, "mine" : 1, "onnx_sparse" : 1]>
+g (string[n] x, string[] w, float[n,2] e, bool c) => (int64[n] y, int64[n] z, bool[n] m, float[k,2] s, f, r) {
+  u = com.example.Upper (x)
+  y = ai.onnx.ml.LabelEncoder <keys_strings = ["A"], values_int64s = [1]> (u)
+  z = mine.Find (x)
+  m = RegexFullMatch <pattern = "a.*"> (x)
+  s = onnx_sparse.SegmentSum (e, z)
+  f = If (c) <
+    then_branch = t () => (a) { a = ai.onnx.ml.LabelEncoder <keys_strings = ["A"], values_floats = [1.0]> (x) },
+    else_branch = o () => (b) { b = ai.onnx.ml.LabelEncoder <keys_strings = ["B"], values_floats = [2.0]> (u) }>
+  p = Einsum <equation = "ij,ij->i"> (e, e)
+  zero = Constant <value = float {0.0}> ()
+  last, r = Scan <num_scan_inputs = 1, body = add (float before, float i) => (float now, float each) {
+    now = Add (before, i)
+    each = Identity (now)
+  }> (zero, p)
+  v = EyeLike (e)
+}
+<domain: "mine", opset_import: ["" : 20, "ai.onnx.ml" : 4]>
+Find (t) => (found) { found = ai.onnx.ml.LabelEncoder <keys_strings = ["A"], values_int64s = [1]> (t) }"""
+)
+PLAIN = [SEGMENT_SUM, BRANCHES, FUNCTIONS, DEFAULTED, LOOP, LOOKUP, FILLED, LABELS]
 SEEDS = [*PLAIN, *map(onnx_sparse.canonicalize, PLAIN), *map(onnx_sparse.embed_functions, PLAIN)]
 
 REWRITES: dict[str, Callable[[ModelProto], ModelProto]] = {
@@ -67,7 +89,8 @@ _MOST_FAULTS = 40
 
 _NAMES = ["", "x", "data", "ids", "y", "ghost", "n", "Ü", "a b", "t", "num_segments"]
 _OPERATORS = [*OPS, "Add", "If", "Loop", "Identity", "Constant", "Pool", "Filled", "SegmentMedian", "", "Cast", "Scan"]
-_DOMAINS = ["", "ai.onnx", "onnx_sparse", "mine", "com.example", "onnx_sparse.guarded", "ghost"]
+_STANDARD = sorted({(schema.domain, schema.name) for schema in defs.get_all_schemas_with_history()})
+_DOMAINS = ["", "ai.onnx", "ai.onnx.ml", "onnx_sparse", "mine", "com.example", "onnx_sparse.guarded", "ghost"]
 _VERSIONS = [-1, 0, 1, 2, 7, 11, 13, 18, 21, 26, 999, 2**40]
 _TYPES = [0, 1, 6, 7, 8, 9, 10, 11, 16, 17, 22, 99, -1]
 
@@ -126,6 +149,8 @@ def _nodes(m: ModelProto, source: random.Random) -> None:
                 values[source.randrange(len(values))] = source.choice(_NAMES)
             else:
                 values.append(source.choice(_NAMES))
+        case "operator" if source.random() < 0.5:
+            node.domain, node.op_type = source.choice(_STANDARD)
         case "operator":
             node.op_type = source.choice(_OPERATORS)
         case "domain":

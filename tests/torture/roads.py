@@ -7,7 +7,7 @@ import io
 import random
 import shutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,7 @@ class Road:
         command: What is done with it.
         fault: What is wrong with what was written, from the source and the folder; "" if nothing is.
         results: What may be written, relative to the folder of the scene.
+        prints_failures: Whether what is wrong is printed as the result.
     """
 
     make: Callable[[Path], list[Path]]
@@ -68,6 +69,7 @@ class Road:
     command: Command
     fault: Callable[[Path, Path], str]
     results: frozenset[Path]
+    prints_failures: bool = False
 
 
 def _converting(
@@ -94,10 +96,14 @@ def _unsound(path: Path) -> str:
     """What is wrong with a model; "" where onnx's checker and shape inference find nothing."""
     import onnx
 
+    from onnx_sparse.models.onnx_tools import check_model, infer_shapes
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # onnx calls its own text form experimental
-            onnx.checker.check_model(onnx.load(path), full_check=True)
+            model = onnx.load(path)
+            check_model(model)
+            infer_shapes(model, check_type=True, strict_mode=True)
     except Exception as error:
         return f"the model is not sound: {error}"
     return ""
@@ -138,9 +144,17 @@ def _array(size: int) -> Any:
 
 def _onnx_mutations() -> Mapping[str, Mutation]:
     from onnx import ModelProto
+    from torture.models import mutated
+
+    as_message = _as_message(ModelProto)
+
+    def as_model(data: bytes, source: random.Random) -> bytes:
+        if source.random() < 0.5:
+            return as_message(data, source)
+        return bytes(mutated(ModelProto.FromString(data), source).SerializeToString())
 
     return {
-        ".onnx": _as_message(ModelProto),
+        ".onnx": as_model,
         ".textproto": _as_message(ModelProto, text=True),
         ".onnxjson": as_text(mutated_json),
         ".onnxtxt": as_text(mutated_text),
@@ -319,7 +333,23 @@ CONVERSIONS = {
     "keras": _converting(_keras_files, lambda: {".keras": mutated_zip, ".h5": _mutated_hdf5}),
 }
 
+
+def _reading(*arguments: str, results: Collection[str] = (), prints_failures: bool = False) -> Road:
+    """A command that reads an ONNX file."""
+
+    def command(path: Path, seeds: Path, out: Path, source: random.Random) -> list[str]:
+        name, *others = arguments
+        return [name, str(path), *(other.replace("OUT", str(out)) for other in others)]
+
+    found = frozenset(map(Path, results))
+    return Road(_onnx_sources, _onnx_mutations, command, lambda *_: "", found, prints_failures)
+
+
 ROADS = CONVERSIONS | {
+    "inspect": _reading("inspect"),
+    "check": _reading("check", prints_failures=True),
+    "tables": _reading("tables"),
+    "report": _reading("report", "--no-times", "-o", "OUT/report.html", results=["out/report.html"]),
     "rows": Road(
         row_files.make_sources,
         row_files.mutations,

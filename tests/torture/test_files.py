@@ -17,6 +17,10 @@ if sys.platform == "win32":
     ("road", "count", "needs"),
     [
         ("onnx", 120, "onnx"),
+        ("inspect", 60, "onnx"),
+        ("check", 60, "onnx"),
+        ("tables", 30, "onnx"),
+        ("report", 20, "onnx"),
         ("ascend", 200, "onnx"),
         ("openvino", 80, "openvino"),
         ("graph_def", 30, "tensorflow"),

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
 
 from onnx_sparse.arrow import Scorer
@@ -65,10 +66,21 @@ def outcome_of(scorer: Scorer, job: Job, count: Callable[[int], None]) -> Outcom
         return error
 
 
+class _Workers(SpawnContext):
+    """Starts processes, and keeps them in mind."""
+
+    def __init__(self) -> None:
+        self.started: list[SpawnProcess] = []
+
+    def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802 - a class there
+        self.started.append(SpawnProcess(*args, **kwargs))
+        return self.started[-1]
+
+
 def _score_in_workers(
     scorer: Scorer, jobs: Sequence[Job], workers: int, tell: Callable[[int], None]
 ) -> Iterator[tuple[Job, Outcome]]:
-    context = multiprocessing.get_context("spawn")
+    context = _Workers()
     counter = context.Value("q", 0)
     workers = min(workers, len(jobs))
     pool = ProcessPoolExecutor(workers, context, _prepare, (scorer, counter))
@@ -87,8 +99,9 @@ def _score_in_workers(
                 job = waiting.pop(future)
                 yield job, future.result()
     except (KeyboardInterrupt, TerminatedError, GeneratorExit):
-        for worker in multiprocessing.active_children():
-            worker.terminate()
+        for worker in context.started:  # the caller may have processes of its own
+            if worker.is_alive():
+                worker.terminate()
         raise
     except BrokenProcessPool:
         raise CommandError(WORKER_ENDED) from None

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,21 +37,23 @@ class Partitions:
 
     def split(self, table: pa.Table) -> Iterator[tuple[Place, pa.Table]]:
         """The rows of each folder, without the columns, in their order."""
-        keys = table.select(self._columns)
-        for key in keys.group_by(self._columns, use_threads=False).aggregate([]).to_pylist():
-            mask = None
-            for name, value in key.items():
-                column = table[name]
-                own = column.is_null() if value is None else pc.fill_null(pc.equal(column, value), False)
-                mask = own if mask is None else pc.and_(mask, own)
+        if not table.num_rows:
+            return
+        folders = [_folders(name, table[name]) for name in self._columns]
+        _, firsts, group = np.unique(
+            np.stack([numbers for _, numbers in folders], 1), axis=0, return_index=True, return_inverse=True
+        )
+        rows = np.split(np.argsort(group.ravel(), kind="stable"), np.cumsum(np.bincount(group.ravel()))[:-1])
+        others = table.drop_columns(self._columns)
+        for at in np.argsort(firsts):
             place = self._target.parent
-            for name, value in key.items():
-                place = place / f"{quote(name, safe='')}={_folder_name(value)}"
+            for name, (values, numbers) in zip(self._columns, folders, strict=True):
+                place = place / f"{quote(name, safe='')}={values[numbers[firsts[at]]]}"
             self._seen.add(place)
             if len(self._seen) > _MOST:
                 named = ", ".join(self._columns)
                 raise CommandError(f"--partition-by {named}: a file of rows has more than {_MOST} of them")
-            yield place / self._target.name, table.filter(mask).drop_columns(self._columns)
+            yield place / self._target.name, others.take(rows[at])
 
     def origin(self) -> str | None:
         """What the scores that are there were made from, if all are there."""
@@ -81,9 +84,38 @@ class Partitions:
         return listed if isinstance(listed, dict) and {"origin", "files"} <= listed.keys() else None
 
 
+def _folders(name: str, column: pa.ChunkedArray) -> tuple[list[str], np.ndarray[Any, Any]]:
+    """The names of a column's folders, and the number of each row's folder among them.
+
+    Rows are of one folder if and only if its name is the same, whatever values are equal to each other.
+    """
+    kind = column.type
+    try:
+        if isinstance(kind, pa.BaseExtensionType):
+            column = pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type)
+        elif pa.types.is_dictionary(kind):
+            column = pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], kind.value_type)
+        elif pa.types.is_run_end_encoded(kind):
+            column = pa.chunked_array([pc.run_end_decode(chunk) for chunk in column.chunks], kind.value_type)
+        encoded = pa.concat_arrays(column.chunks).dictionary_encode("encode")
+        texts = _texts(encoded.dictionary)
+    except (pa.ArrowException, OverflowError, ValueError):
+        raise CommandError(f"--partition-by {name}: values of type {kind} do not name folders") from None
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    return list(numbers), np.array([numbers[text] for text in texts])[encoded.indices.to_numpy(zero_copy_only=False)]
+
+
+def _texts(values: pa.Array) -> list[str]:
+    """The names of values' folders."""
+    if pa.types.is_temporal(values.type) and getattr(values.type, "unit", "") == "ns":  # which Python does not have
+        texts = values.cast(pa.string()).to_pylist()
+        return [_folder_name(text and text.removesuffix("." + "0" * 9)) for text in texts]
+    return [_folder_name(value) for value in values.to_pylist()]
+
+
 def _folder_name(value: Any) -> str:
     if value is None:
         return NULL_PARTITION
     if isinstance(value, bool):
         return str(value).lower()
-    return quote(str(value), safe=" ") or NULL_PARTITION
+    return quote(value if isinstance(value, bytes) else str(value), safe=" ") or NULL_PARTITION
