@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,12 @@ from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, one_hot,
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE_HANDLERS
 from onnx_sparse.converters.ascend.ge.handlers import Node as GeNode
+from onnx_sparse.converters.ascend.ge.handlers import NodeAttributes as GeAttributes
 from onnx_sparse.converters.ascend.ge.handlers.activation import halves
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNode, UnsupportedNodes, first_line
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import IR_VERSION, value_info
+from onnx_sparse.converters.writing.reads import Attributes, Inputs, Readable, Reads
 from onnx_sparse.converters.writing.registry import Handler, Registry, Results
 from onnx_sparse.models.graphs import graphs, put_nodes
 from onnx_sparse.models.onnx_tools import ONNX_ERRORS, convert_version, infer_shapes
@@ -29,17 +31,21 @@ _LOWEST_OPSET = 13
 
 
 @dataclass(frozen=True)
-class Node:
+class Node(Readable):
     """A node as its handler sees it: the tensors it reads, and its attributes."""
 
-    inputs: tuple[Tensor, ...]
-    attributes: Mapping[str, Any]
+    inputs: Inputs[Tensor]
+    attributes: Attributes[Any]
+
+    def parts(self) -> Iterable[Reads]:
+        """See `Readable`."""
+        return self.inputs, self.attributes
 
     def take(self, count: int) -> tuple[Tensor, ...]:
         """The inputs; their number must be this."""
         if len(self.inputs) != count:
             raise Unsupported(f"it has {len(self.inputs)} inputs, {count} expected")
-        return self.inputs
+        return tuple(self.inputs)
 
     def integer(self, name: str, default: int) -> int:
         """An integer among the attributes; exporters also write it as a float."""
@@ -176,7 +182,7 @@ def _results(node: NodeProto, known: dict[str, Tensor], emit: Emitter) -> tuple[
     unknown = [name for name in node.input if name not in known]
     if unknown:
         raise Unsupported(f"the element type of its input {unknown[0]} cannot be inferred")
-    return handler.convert(Node(tuple(known[name] for name in node.input), _attributes(node)), emit)
+    return handler.convert(Node(Inputs(known[name] for name in node.input), Attributes(_attributes(node))), emit)
 
 
 def _tensor(value: ValueInfoProto) -> Tensor | None:
@@ -194,7 +200,8 @@ def _attributes(node: NodeProto) -> dict[str, Any]:
 
 
 def _as_ge(op_type: str, inputs: tuple[Tensor, ...], emit: Emitter, **attributes: Any) -> Results:
-    return GE_HANDLERS[op_type].convert(GeNode(op_type, inputs, attributes, ()), emit)
+    node = GeNode(op_type, Inputs[Tensor | None](inputs), GeAttributes(attributes), ())
+    return GE_HANDLERS[op_type].convert(node, emit)
 
 
 @handles("NPUMaskedFillRange", to="GreaterOrEqual, Less, And, MaskedFill")
@@ -294,9 +301,10 @@ def _fused_attention_score(node: Node, emit: Emitter) -> Results:
     return (emit.cast(emit.reshape(result, [batch * length, heads * size]), query.dtype),)
 
 
-@handles("NPUFormatCast", to="Identity")
+# The format says how the NPU stores a tensor, not what it holds.
+@handles("NPUFormatCast", to="Identity", ignored=("acl_format",))
 def _format_cast(node: Node, emit: Emitter) -> Results:
-    return node.take(1)  # the format says how the NPU stores a tensor, not what it holds
+    return node.take(1)
 
 
 #: torch's numbers of element types, which the exporter writes.

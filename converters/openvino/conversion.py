@@ -33,6 +33,7 @@ from onnx_sparse.converters.pipeline import Draft, Pass, Rewriting
 from onnx_sparse.converters.pipeline.passes import in_place
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.reads import Inputs
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.states import write_states
@@ -205,7 +206,7 @@ def _convert_layer(
     carried = [port.precision for port in layer.outputs if port.precision in CARRIED]
     if carried and layer.type not in MOVING:
         raise Unsupported(f"it computes in {carried[0]}, a type that only constants may have")
-    node = Node(layer, tuple(inputs), tuple(_expected(port) for port in layer.outputs), weights, convert_body)
+    node = Node(layer, Inputs(inputs), tuple(_expected(port) for port in layer.outputs), weights, convert_body)
     results = handler.convert(node, emitter)
     if len(results) < len(layer.outputs):
         raise Unsupported(f"it has {len(layer.outputs)} outputs; {len(results)} are converted")

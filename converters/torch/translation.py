@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from onnx_sparse.converters.torch.handlers import HANDLERS, Node, TorchHandler
+from onnx_sparse.converters.torch.handlers import HANDLERS, Arguments, Node, TorchHandler
 from onnx_sparse.converters.torch.lazy_imports import require
 
 
@@ -77,7 +77,7 @@ def _untyped(translate: Callable[..., Any], name: str) -> Callable[..., Any]:
     return translate
 
 
-def _bound(overload: Any, positional: Sequence[Any], named: Mapping[str, Any], emit: Any) -> dict[str, Any]:
+def _bound(overload: Any, positional: Sequence[Any], named: Mapping[str, Any], emit: Any) -> Arguments:
     """The arguments by the names in the operator's schema, with values of the exporter as tensors."""
     import onnx_ir as ir
 
@@ -91,4 +91,5 @@ def _bound(overload: Any, positional: Sequence[Any], named: Mapping[str, Any], e
         given = place < len(positional)
         value = positional[place] if given else named.get(declared.name, declared.default_value)
         arguments[declared.name] = as_tensors(value)
-    return arguments
+    defaults = {declared.name: declared.default_value for declared in overload._schema.arguments}
+    return Arguments(arguments, defaults)

@@ -8,7 +8,7 @@ A handler is a function of a node and an emitter that returns the node's results
 
 Every source has its own `Node`, which shows an operator's inputs and attributes as the source writes them. A handler
 that cannot convert a node raises `Unsupported` with the reason; the driver collects these, so that a user sees all of
-them at once.
+them at once. A node of which its handler does not read an input or attribute is refused, too; see `reads`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.reads import Readable, refuse_unread
 
 #: What a handler returns: its only result, or all of them.
 Results = Tensor | tuple[Tensor, ...]
@@ -39,6 +40,8 @@ class Handler:
         notes: What is not supported.
         dtypes: The element types that are converted, where the handlers of a source say them.
         differs: Where the result is meant to differ from the source's.
+        ignored: The inputs and attributes that it need not read: they say how the source computes, but not what.
+        defaults: The values of attributes that it need not read: the defaults of the source, which alone are converted.
     """
 
     op_type: str
@@ -47,10 +50,17 @@ class Handler:
     notes: str = ""
     dtypes: tuple[str, ...] = ()
     differs: str = ""
+    ignored: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
-    def convert(self, node: Any, emit: Any) -> tuple[Tensor, ...]:
-        """The results of a node."""
+    def convert(self, node: Readable, emit: Any) -> tuple[Tensor, ...]:
+        """The results of a node.
+
+        Raises:
+            Unsupported: It cannot be converted, or has an input or attribute that was not read.
+        """
         results = self.function(node, emit)
+        refuse_unread(node, self.ignored, self.defaults)
         return results if isinstance(results, tuple) else (results,)
 
 
@@ -127,7 +137,7 @@ class Registry(dict[str, HandlerType], Generic[HandlerType]):
             op_types: The operators.
             to: The ONNX operators that they become; that of the same name when omitted.
             notes: What is not supported.
-            own: `differs`, and the fields that only handlers of this source have.
+            own: `differs`, `ignored`, `defaults`, and the fields that only handlers of this source have.
         """
 
         def register(function: Function) -> Function:

@@ -410,7 +410,7 @@ def test_attribute_that_nobody_reads_is_refused_with_its_value():
     graph.node.add(name="x", op="Placeholder").attr["dtype"].type = 1
     node = graph.node.add(name="y", op="Sqrt", input=["x"])
     node.attr["T"].type, node.attr["precision"].i = 1, 3
-    with pytest.raises(ConversionError, match=r"y \(Sqrt\): its attribute precision = 3 is not one of TensorFlow's"):
+    with pytest.raises(ConversionError, match=r"y \(Sqrt\): its attribute precision = 3 is not supported"):
         convert(from_graph(graph, name="graph"))
 
 

@@ -20,6 +20,7 @@ from onnx_sparse.converters.ascend.shapes import element_count
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNode, UnsupportedNodes
 from onnx_sparse.converters.tensor import Shape, Tensor, shape_text
 from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.reads import Inputs
 from onnx_sparse.schemas.declaration import dtype_name
 
 #: The domain of operations that are kept unconverted.
@@ -213,7 +214,7 @@ def _convert_node(node: AtbNode, state: _State) -> None:
             results = _kept(node, inputs, record, param, state)
         else:
             count = len(node.outputs)
-            seen = Node(node.name, node.op_type, Parameters(param), inputs, record, state.choices, count)
+            seen = Node(node.name, node.op_type, Parameters(param), Inputs(inputs), record, state.choices, count)
             results = handler.convert(seen, state.emit)
         if len(results) != len(node.outputs):
             raise Unsupported(f"it has {len(node.outputs)} outputs, {len(results)} expected")

@@ -19,6 +19,7 @@ from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported, first_line
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.reads import Inputs
 from onnx_sparse.schemas.declaration import element_type
 
 Array = np.ndarray[Any, Any]
@@ -93,7 +94,7 @@ class OperationRunner:
         given = tuple(Tensor(name, element_type(a.dtype), a.shape) for name, a in zip(names, inputs, strict=True))
         emit.begin(node.kind)
         made = handler.convert(
-            Node(node.name, node.op_type, Parameters(param), given, record, self._choices, len(results)), emit
+            Node(node.name, node.op_type, Parameters(param), Inputs(given), record, self._choices, len(results)), emit
         )
         if len(made) != len(results):
             raise Unsupported(f"it has {len(results)} outputs, {len(made)} expected")

@@ -6,16 +6,17 @@ ATB's dumps have camelCase keys and enums as numbers; MindIE has the enums' name
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.writing.reads import Part
 
 _INT64_END = 2.0**63
 
 
 class Parameters:
-    """Parameters by ATB's own camelCase names.
+    """Parameters by ATB's own camelCase names; those that are read are remembered.
 
     Args:
         raw: The content of the file: an object, or "" or None for no parameters.
@@ -27,16 +28,32 @@ class Parameters:
             raise Unsupported(f"{within or 'param'} is not an object: {_short(raw)}")
         self._raw = {_camel_case(str(key)): value for key, value in (raw or {}).items()}
         self._within = f"{within}." if within else ""
+        self._read: set[str] = set()
+        self._groups: dict[str, Parameters] = {}
 
     def __contains__(self, key: str) -> bool:
         return key in self._raw
 
+    def disregard(self, names: Collection[str]) -> None:
+        """Take parameters, or structures of them, for read."""
+        self._read.update(names)
+
+    def unread(self) -> Iterator[Part]:
+        """The parameters that were not read and are not 0, false, null or empty: dumps have every parameter."""
+        for key, value in self._raw.items():
+            if not {key, key.partition(".")[0]} & (self._read | self._groups.keys()):
+                yield from _leaves(f"{self._within}{key}", value)
+        for group in self._groups.values():
+            yield from group.unread()
+
     def group(self, key: str) -> Parameters:
         """A nested structure; an empty one if it is missing, "" or null."""
-        value = self._raw.get(key)
-        if value is None and any(k.startswith(f"{key}.") for k in self._raw):  # msit's .onnx has `a.b` for b of a
-            value = {k.removeprefix(f"{key}."): v for k, v in self._raw.items() if k.startswith(f"{key}.")}
-        return Parameters(value, f"{self._within}{key}")
+        if key not in self._groups:
+            value = self._raw.get(key)
+            if value is None and any(k.startswith(f"{key}.") for k in self._raw):  # msit's .onnx has `a.b` for b of a
+                value = {k.removeprefix(f"{key}."): v for k, v in self._raw.items() if k.startswith(f"{key}.")}
+            self._groups[key] = Parameters(value, f"{self._within}{key}")
+        return self._groups[key]
 
     def number(self, key: str, default: float) -> float:
         """A number.
@@ -60,6 +77,7 @@ class Parameters:
     def flag(self, key: str, default: bool) -> bool:
         """A truth value: true, false, 1, 0."""
         if key in self._raw and self._raw[key] is None:
+            self._read.add(key)
             return default
         return bool(self.number(key, default))
 
@@ -76,6 +94,7 @@ class Parameters:
 
     def text(self, key: str) -> str:
         """A text; empty if there is none, or for anything else."""
+        self._read.add(key)
         value = self._raw.get(key)
         return value if isinstance(value, str) else ""
 
@@ -88,6 +107,7 @@ class Parameters:
 
     def numbers(self, key: str) -> list[float | None]:
         """A list of numbers, with None for null; a single number is a list of one."""
+        self._read.add(key)
         value = self._raw.get(key, [])
         items = value if isinstance(value, list) else [value]
         if any(isinstance(item, bool) or not isinstance(item, int | float | None) for item in items):
@@ -95,6 +115,7 @@ class Parameters:
         return [None if item is None else self._float(key, item) for item in items]
 
     def _scalar(self, key: str) -> Any:
+        self._read.add(key)
         value = self._raw[key]
         if not isinstance(value, list):
             return value
@@ -112,6 +133,17 @@ class Parameters:
         if not abs(number) < _INT64_END or number != int(number):
             raise Unsupported(f"{self._within}{key} is not a whole number of 64 bits: {number}")
         return int(number)
+
+
+def _leaves(name: str, value: Any) -> Iterator[Part]:
+    """The parameters of a structure, or one parameter, that are not 0, false, null or empty."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(f"{name}.{_camel_case(str(key))}", inner)
+    elif isinstance(value, list) and len(value) == 1:
+        yield from _leaves(name, value[0])
+    elif any(value) if isinstance(value, list) else value:
+        yield Part("parameter", name, value)
 
 
 def _camel_case(key: str) -> str:

@@ -11,12 +11,13 @@ from onnx import ModelProto
 
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.graph import CONSTANTS, PLAIN_FORMATS, Description, GeGraph, GeNode, Source
-from onnx_sparse.converters.ascend.ge.handlers import HANDLERS, Node
+from onnx_sparse.converters.ascend.ge.handlers import HANDLERS, Node, NodeAttributes
 from onnx_sparse.converters.ascend.ge.weights import file_constant
 from onnx_sparse.converters.ascend.given_inputs import HOW_TO_GIVE_SHAPES, Given
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNodes
 from onnx_sparse.converters.tensor import Tensor, shape_text
 from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.reads import Inputs
 from onnx_sparse.schemas.declaration import FLOATS, dtype_name
 
 #: The domain of operators that are kept unconverted.
@@ -106,7 +107,8 @@ class _Conversion:
             dtypes, shapes = [r.dtype or 0 for r in node.results], [r.shape for r in node.results]
             present = [tensor for tensor in inputs if tensor is not None]
             return self.emit.node(node.op_type, present, dtypes, shapes, domain=UNKNOWN_DOMAIN)
-        results = handler.convert(Node(node.op_type, inputs, node.attributes, node.results), self.emit)
+        seen = Node(node.op_type, Inputs(inputs), NodeAttributes(node.attributes), node.results)
+        results = handler.convert(seen, self.emit)
         return tuple(
             self._as_described(result, node.results[i]) if i < len(node.results) else result
             for i, result in enumerate(results)

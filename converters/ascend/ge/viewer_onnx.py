@@ -34,6 +34,8 @@ _PREFIX = "ge:"
 #: The type of a node that holds the body of an If or While.
 _BODY = "subgraph"
 _MOST_RESULTS = 10_000
+#: What the descriptions of tensors begin with, which stand among the attributes.
+_DESCRIPTIONS = ("input_desc_", "output_desc_")
 
 
 def read_ge_onnx(path: Path) -> GeGraph:
@@ -66,7 +68,7 @@ def _node(node: NodeProto) -> GeNode:
         node.name,
         op_type,
         tuple(source_of(text) for text in node.input if not is_control(text)),
-        attributes,
+        {name: value for name, value in attributes.items() if not name.startswith(_DESCRIPTIONS)},
         tuple(_description(attributes, position) for position in range(_count(attributes))),
         without_data,
     )

@@ -10,6 +10,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Handling, Node, handles
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing import division
 
 _SIGNED = (TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64)
 _UNSIGNED = (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
@@ -124,19 +125,7 @@ def divide(node: Node, emit: Emitter) -> Tensor:
 
 def quotient(emit: Emitter, a: Tensor, b: Tensor) -> Tensor:
     """A quotient; that of integers is rounded down."""
-    made = emit.op("Div", a, b)
-    if a.dtype not in _SIGNED:
-        return made
-    rest = emit.op("Sub", a, emit.op("Mul", made, b))
-    return emit.op("Sub", made, emit.cast(_signs_differ(emit, rest, b), a.dtype))
-
-
-def _signs_differ(emit: Emitter, rest: Tensor, divisor: Tensor) -> Tensor:
-    """Whether the remainder is not 0 and its sign differs from the divisor's."""
-    zero = emit.like(0, rest)
-    negative = [emit.op("Less", t, zero) for t in (rest, divisor)]
-    nonzero = emit.op("Not", emit.op("Equal", rest, zero))
-    return emit.op("And", nonzero, emit.op("Xor", *negative))
+    return division.floor_div(emit, a, b) if a.dtype in _INTEGERS else emit.op("Div", a, b)
 
 
 @handles("Mod-1", to="Mod")
@@ -147,12 +136,8 @@ def mod(node: Node, emit: Emitter) -> Tensor:
 
 @handles("FloorMod-1", to="Mod")
 def floor_mod(node: Node, emit: Emitter) -> Tensor:
-    """FloorMod-1: the remainder has the divisor's sign. ONNX's Mod computes that only for integers."""
-    a, b = operands(node)
-    if a.dtype in _INTEGERS:
-        return emit.op("Mod", a, b, fmod=0)
-    rest = emit.op("Mod", a, b, fmod=1)
-    return emit.op("Where", _signs_differ(emit, rest, b), emit.op("Add", rest, b), rest)
+    """FloorMod-1: the remainder has the divisor's sign."""
+    return division.floor_mod(emit, *operands(node))
 
 
 @handles("SquaredDifference-1", to="Sub, Mul")

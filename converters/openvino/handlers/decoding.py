@@ -166,6 +166,7 @@ def _labels(node: Node, emit: Emitter, labels: Tensor, blank: Tensor) -> tuple[T
     places = emit.op("Range", emit.constant(0), _size(emit, labels, 1), emit.constant(1))
     kept = emit.op("Less", places, emit.op("Unsqueeze", emit.int64(node[3]), emit.constant([1])))
     if node.flag("unique", False):
+        node.disregard("preprocess_collapse_repeated")
         is_same = emit.op("Equal", *(emit.op("Unsqueeze", labels, emit.constant([k])) for k in (1, 2)))
         is_before = emit.op("Less", places, emit.op("Unsqueeze", places, emit.constant([1])))
         earlier = emit.int64(emit.op("And", is_same, is_before))

@@ -33,6 +33,7 @@ class _Sizes:
     "DetectionOutput-8",
     to="NonMaxSuppression, TopK",
     notes="Of equal scores of one box, the lower class is kept at the limit of keep_top_k.",
+    ignored=("num_classes",),  # OpenVINO refuses scores of another number of classes
 )
 def detection_output(node: Node, emit: Emitter) -> Tensor:
     """DetectionOutput: (locations, scores, priors, and of a first stage scores and locations) to [1, 1, rows, 7].
@@ -41,6 +42,10 @@ def detection_output(node: Node, emit: Emitter) -> Tensor:
     the last one stands a row that begins with -1, if there is room.
     """
     width = 4 if node.flag("normalized", False) else 5
+    if width == 4:
+        node.disregard("input_height", "input_width")
+    if len(node.inputs) < 5:
+        node.disregard("objectness_score")
     priors = emit.cast(node[2], _F32)
     count = emit.op("Div", emit.shape_of(priors, 2, 3), emit.constant([width]))
     scored = emit.shape_of(node[1])

@@ -77,6 +77,7 @@ def prior_grid(node: Node, emit: Emitter) -> Tensor:
     "ExperimentalDetectronDetectionOutput-6",
     to="TopK, Loop",
     notes="score_threshold must not be negative. Of equal scores of one box, the lower class comes first.",
+    ignored=("3", "class_agnostic_box_regression"),  # which OpenVINO's kernels do not read
 )
 def detection_output(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """ExperimentalDetectronDetectionOutput-6: (boxes [boxes, 4], moves [boxes, classes * 4], scores, image size).

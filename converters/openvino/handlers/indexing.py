@@ -182,6 +182,7 @@ def one_hot(node: Node, emit: Emitter) -> Tensor:
     "TopK-11",
     to="TopK",
     notes="Of equal values, the lower index is taken; sort = index sorts by index.",
+    ignored=("stable",),  # it is always stable
 )
 def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """TopK-1, TopK-3 and TopK-11."""

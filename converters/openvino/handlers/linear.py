@@ -41,7 +41,7 @@ def _transposed(emit: Emitter, tensor: Tensor) -> Tensor:
 @handles("Einsum-7", to="MatMul")
 def einsum_7(node: Node, emit: Emitter) -> Tensor:
     """Einsum-7."""
-    return einsum(node.layer.data.get("equation", ""), node.inputs, emit)
+    return einsum(node.data.get("equation", ""), node.inputs, emit)
 
 
 @handles("Convolution-1", to="Conv")
@@ -156,11 +156,20 @@ def _known_sizes(node: Node, spatial: int) -> list[tuple[int, int, int]] | None:
     return rows if len(rows) == spatial else None
 
 
+def _auto(node: Node) -> str:
+    """How paddings are chosen; those that are given have no effect if they are chosen."""
+    auto = node.choice("auto_pad", _AUTO, "explicit")
+    if auto not in ("explicit", "notset"):
+        node.disregard("pads_begin", "pads_end")
+    return auto
+
+
 def _cut_to(node: Node, emit: Emitter, whole: Tensor, wanted: Tensor, spatial: int) -> Tensor:
     """Like `_cut`, for sizes that are known only when the model runs: Pad with negative paddings cuts."""
-    auto = node.choice("auto_pad", _AUTO, "explicit")
+    auto = _auto(node)
     surplus = emit.op("Sub", emit.shape_of(whole, 2), wanted)
     if not auto.startswith("same"):
+        node.disregard("output_padding")
         begin = emit.constant([0] * spatial if auto == "valid" else paddings(node, spatial)[:spatial])
     else:
         extra = emit.constant(per_axis(node, "output_padding", spatial))
@@ -179,7 +188,7 @@ def _cut(node: Node, spatial: int, strides: list[int], dilations: list[int]) -> 
     Without an output shape, OpenVINO has no paddings for `auto_pad`. With one, SAME_LOWER puts the larger half last,
     the opposite of padding data, and output_padding counts only for the two SAME modes.
     """
-    auto = node.choice("auto_pad", _AUTO, "explicit")
+    auto = _auto(node)
     given = paddings(node, spatial) if auto in ("explicit", "notset") else [0] * (2 * spatial)
     extra = per_axis(node, "output_padding", spatial)
     sizes = _known_sizes(node, spatial)

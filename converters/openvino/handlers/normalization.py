@@ -36,6 +36,7 @@ def mvn_1(node: Node, emit: Emitter) -> Tensor:
     rank = node[0].rank
     if node.has("reduction_axes"):
         axes = node.integers("reduction_axes")
+        node.disregard("across_channels")
     else:
         axes = list(range(1 if node.flag("across_channels", False) else 2, rank))
     return _mvn(node, emit, emit.constant(axes), inside=True)
@@ -60,6 +61,7 @@ def _mvn(node: Node, emit: Emitter, axes: Tensor, *, inside: bool) -> Tensor:
         raise Unsupported(f"{x}: OpenVINO rounds its means or not, depending on the axes")
     centered = emit.op("Sub", x, emit.op("ReduceMean", x, axes))
     if not node.flag("normalize_variance", True):
+        node.disregard("eps", "eps_mode")
         return centered
     if inside and x.dtype in _LAYERS and (last := _last_dims(x, axes)):
         # Older versions of ONNX Runtime lose the variance of numbers far from 0, so these are centered first.
@@ -144,9 +146,12 @@ def lrn(node: Node, emit: Emitter) -> Tensor:
 
 @handles("ScaledDotProductAttention-13", to="MatMul, Softmax")
 def attention(node: Node, emit: Emitter) -> Tensor:
-    """ScaledDotProductAttention-13: softmax(query @ key.T * scale + mask) @ value."""
+    """ScaledDotProductAttention-13: softmax(query @ key.T * scale + mask) @ value.
+
+    A sink is a score beside those of the keys, [..., 1], of a value that is 0.
+    """
     query, key, value = node[0], node[1], node[2]
-    mask, given = node.optional(3), node.optional(4)
+    mask, given, sink = node.optional(3), node.optional(4), node.optional(5)
     rank = key.rank
     if given is not None:
         scale = emit.scalar(given)
@@ -157,6 +162,7 @@ def attention(node: Node, emit: Emitter) -> Tensor:
     scores = emit.op("MatMul", emit.op("Mul", query, scale), swapped)
     infinity = emit.constant(-np.inf, query.dtype)
     if node.flag("causal", False):
+        node.disregard("3")
         lengths = [emit.op("Squeeze", emit.shape_of(t, -2, -1), emit.constant([0])) for t in (query, key)]
         rows, columns = (emit.op("Range", emit.constant(0), n, emit.constant(1)) for n in lengths)
         column = emit.op("Unsqueeze", rows, emit.constant([1]))
@@ -166,4 +172,11 @@ def attention(node: Node, emit: Emitter) -> Tensor:
         scores = emit.op("Where", mask, scores, infinity)
     elif mask is not None:
         scores = emit.op("Add", scores, mask)
-    return emit.op("MatMul", emit.op("Softmax", scores, axis=-1), value)
+    if sink is None:
+        return emit.op("MatMul", emit.op("Softmax", scores, axis=-1), value)
+    if sink.rank != query.rank or sink.dim(-1) not in (None, 1):
+        raise Unsupported(f"a sink {sink} for the query {query}: the same rank and a last size of 1 are expected")
+    rows = emit.op("Concat", emit.shape_of(scores, 0, -1), emit.constant([1]), axis=0)
+    with_sink = emit.op("Concat", scores, emit.op("Expand", emit.cast(sink, scores.dtype), rows), axis=-1)
+    weights = emit.op("Slice", emit.op("Softmax", with_sink, axis=-1), *map(emit.constant, ([0], [-1], [-1])))
+    return emit.op("MatMul", weights, value)

@@ -77,6 +77,7 @@ def max_pool_8(node: Node, emit: Emitter) -> Tensor | tuple[Tensor, ...]:
     """MaxPool-8 and MaxPool-14: also the positions of the maxima, which ONNX counts over the whole tensor."""
     attributes = _attributes(node, dilations=True)
     if len(node.layer.outputs) == 1:
+        node.disregard("axis")
         return emit.op("MaxPool", node[0], **attributes)
     values, indices = emit.node("MaxPool", [node[0]], [node[0].dtype, TensorProto.INT64], **attributes)
     axis = node[0].axis(node.integer("axis", 0))

@@ -200,7 +200,7 @@ def prior_box_clustered(node: Node, emit: Emitter) -> Tensor:
         raise Unsupported(f"{len(widths)} widths with {len(heights)} heights")
     cells, image = _height_and_width(node[0], emit), _height_and_width(node[1], emit)
     step, offset = (np.float32(node.number(key, 0)) for key in ("step", "offset"))
-    steps = [np.float32(node.number(key, 0)) or step for key in ("step_heights", "step_widths")]
+    steps = [np.float32(node.number(key, 0)) or step for key in ("step_h", "step_w")]
     edges = []
     for axis, sizes in enumerate((heights, widths)):
         distance = _number(emit, steps[axis]) if any(steps) else emit.op("Div", image[axis], cells[axis])

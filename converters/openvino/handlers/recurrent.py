@@ -17,6 +17,8 @@ _ACTIVATIONS = {"LSTM": "sigmoid,tanh,tanh", "GRU": "sigmoid,tanh", "RNN": "tanh
 #: The types that ONNX Runtime takes; others are computed in float32.
 _KERNELS = (TensorProto.FLOAT, TensorProto.FLOAT16)
 _NAMES = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
+#: These have no parameters.
+_IGNORED = ("activations_alpha", "activations_beta")
 
 
 def _attributes(node: Node, kind: str, directions: int) -> dict[str, Any]:
@@ -93,37 +95,37 @@ def _cell(node: Node, emit: Emitter, kind: str, count: int) -> tuple[Tensor, ...
     return tuple(emit.op("Squeeze", t, axis) for t in made[1:])
 
 
-@handles("LSTMSequence-5", to="LSTM")
+@handles("LSTMSequence-5", to="LSTM", ignored=_IGNORED)
 def lstm_sequence(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """LSTMSequence-5."""
     return _sequence(node, emit, "LSTM", 2)
 
 
-@handles("GRUSequence-5", to="GRU")
+@handles("GRUSequence-5", to="GRU", ignored=_IGNORED)
 def gru_sequence(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """GRUSequence-5."""
     return _sequence(node, emit, "GRU", 1)
 
 
-@handles("RNNSequence-5", to="RNN")
+@handles("RNNSequence-5", to="RNN", ignored=_IGNORED)
 def rnn_sequence(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """RNNSequence-5."""
     return _sequence(node, emit, "RNN", 1)
 
 
-@handles("LSTMCell-4", to="LSTM")
+@handles("LSTMCell-4", to="LSTM", ignored=_IGNORED)
 def lstm_cell(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """LSTMCell-4."""
     return _cell(node, emit, "LSTM", 2)
 
 
-@handles("GRUCell-3", to="GRU")
+@handles("GRUCell-3", to="GRU", ignored=_IGNORED)
 def gru_cell(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """GRUCell-3."""
     return _cell(node, emit, "GRU", 1)
 
 
-@handles("RNNCell-1", to="RNN")
+@handles("RNNCell-1", to="RNN", ignored=_IGNORED)
 def rnn_cell(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """RNNCell-0, whose layers are of opset1."""
     return _cell(node, emit, "RNN", 1)

@@ -6,7 +6,7 @@ An integer result may have another type than the layer's port: the driver casts 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onnx_sparse.converters.errors import Unsupported
@@ -14,6 +14,7 @@ from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.ir import Layer, Network
 from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.tensor import Shape, Tensor
+from onnx_sparse.converters.writing.reads import Attributes, Inputs, Readable, Reads
 from onnx_sparse.converters.writing.registry import Handler, Registry, Results
 from onnx_sparse.schemas.declaration import DType
 
@@ -34,8 +35,23 @@ class Converted:
     results: dict[int, Tensor] = field(default_factory=dict)
 
 
+class _Data(Attributes[str]):
+    """The attributes of a layer. A type that its ports have, too, is read from these."""
+
+    _TYPES = frozenset({"output_type", "index_element_type", "count_element_type", "classes_index_type",
+                        "sequence_length_type", "roi_num_type"})  # fmt: skip
+
+    def __init__(self, layer: Layer) -> None:
+        super().__init__(layer.data)
+        self._precisions = {port.precision for port in layer.outputs}
+
+    def says_nothing(self, name: str, value: str) -> bool:
+        """Whether it is the type of an output."""
+        return name in self._TYPES and value.strip().lower() in self._precisions
+
+
 @dataclass(frozen=True)
-class Node:
+class Node(Readable):
     """A layer as its handler sees it: `node[0]` is its first input.
 
     Attributes:
@@ -44,13 +60,22 @@ class Node:
         results: The element type and shape of each output in the file; the type is None if the file does not name it.
         weights: The constants of the IR.
         convert_body: Converts a body into an emitter, given tensors for its Parameters by layer id.
+        data: The layer's attributes.
     """
 
     layer: Layer
-    inputs: tuple[Tensor, ...]
+    inputs: Inputs[Tensor]
     results: tuple[tuple[DType | None, Shape | None], ...]
     weights: Weights
     convert_body: Callable[[Network, Emitter, Mapping[int, Tensor]], Converted]
+    data: Attributes[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", _Data(self.layer))
+
+    def parts(self) -> Iterable[Reads]:
+        """See `Readable`."""
+        return self.inputs, self.data
 
     def __getitem__(self, position: int) -> Tensor:
         if position >= len(self.inputs):
@@ -75,11 +100,11 @@ class Node:
 
     def has(self, key: str) -> bool:
         """Whether the layer has an attribute."""
-        return key in self.layer.data
+        return key in self.data
 
     def text(self, key: str, default: str | None = None) -> str:
         """An attribute, in lower case."""
-        value = self.layer.data.get(key, default)
+        value = self.data.get(key, default)
         if value is None:
             raise Unsupported(f"it has no attribute {key}")
         return value.strip().lower()

@@ -117,6 +117,8 @@ def _broadcast(node: Node, emit: Emitter, mode: str) -> Tensor:
         if rank is None:
             raise Unsupported("the rank of the result is not known")
         x = emit.op("Unsqueeze", x, emit.constant([axis for axis in range(rank) if axis not in axes]))
+    else:
+        node.disregard("2")
     return emit.op("Expand", x, target)
 
 
@@ -125,6 +127,8 @@ def pad(node: Node, emit: Emitter) -> Tensor:
     """Pad-1 and Pad-12."""
     mode = node.choice("pad_mode", ("constant", "edge", "reflect", "symmetric"))
     begins, ends = emit.vector(node[1]), emit.vector(node[2])
+    if mode != "constant":
+        node.disregard("3")
     if mode == "symmetric":
         return _mirrored(emit, node[0], begins.integers("the paddings"), ends.integers("the paddings"))
     pads = emit.op("Concat", begins, ends, axis=0)

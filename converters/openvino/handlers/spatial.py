@@ -148,7 +148,7 @@ def reorg_yolo(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Reshape", made, emit.op("Concat", batch, *smaller, axis=0), allowzero=1)
 
 
-@handles("RegionYolo-1", to="Sigmoid, or Softmax")
+@handles("RegionYolo-1", to="Sigmoid, or Softmax", ignored=("anchors",))  # which OpenVINO's kernel does not read
 def region_yolo(node: Node, emit: Emitter) -> Tensor:
     """RegionYolo-1: of each region of a cell, the center, what there is, and the classes.
 
@@ -156,6 +156,7 @@ def region_yolo(node: Node, emit: Emitter) -> Tensor:
     """
     x = node[0]
     is_softmax = node.flag("do_softmax", True)
+    node.disregard(*(["mask"] if is_softmax else ["num", "axis", "end_axis"]))
     coordinates, classes = node.integer("coords"), node.integer("classes")
     regions = node.integer("num") if is_softmax else len(node.integers("mask", []))
     if coordinates < 2 or classes < 1 or regions < 1:

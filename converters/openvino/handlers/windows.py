@@ -24,6 +24,8 @@ def window(node: Node, kernel: Sequence[int | None], *, dilations: bool = True) 
     if dilations:
         attributes["dilations"] = per_axis(node, "dilations", spatial, least=1)
     auto = node.choice("auto_pad", ("explicit", "notset", "valid", *_SAME), "explicit")
+    if auto == "valid" or auto in _SAME:
+        node.disregard("pads_begin", "pads_end")
     if auto == "valid":
         attributes["pads"] = [0] * (2 * spatial)
     elif auto in _SAME:

@@ -9,8 +9,9 @@ from onnx import TensorProto
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.writing import division
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, UNSIGNED_INTEGERS, dtype_name
+from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, dtype_name
 
 _NUMBERS = ("all numbers",)
 _FLOAT_NAMES = tuple(map(dtype_name, FLOATS))
@@ -18,31 +19,14 @@ _FLOAT_NAMES = tuple(map(dtype_name, FLOATS))
 
 @handles("FloorDiv", inputs=("x", "y"), to="Div", dtypes=_NUMBERS)
 def floor_div(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """A quotient, rounded down; ONNX rounds integer quotients toward zero."""
-    x, y = node["x"], node["y"]
-    quotient = emit.op("Div", x, y)
-    if x.dtype in FLOATS:
-        return (emit.op("Floor", quotient),)
-    if x.dtype in UNSIGNED_INTEGERS:
-        return (quotient,)
-    # One remainder has the sign of y, the other that of x; where they differ, the quotient is one too large.
-    rest = emit.op("Sub", x, emit.op("Mul", quotient, y))
-    same = emit.op("Equal", emit.op("Mod", x, y), rest)
-    too_large = emit.cast(emit.op("Not", same), x.dtype)
-    return (emit.op("Sub", quotient, too_large),)
+    """A quotient, rounded down."""
+    return (division.floor_div(emit, node["x"], node["y"]),)
 
 
 @handles("FloorMod", inputs=("x", "y"), to="Mod", dtypes=_NUMBERS)
 def floor_mod(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The remainder of division rounded down: it has the sign of the divisor."""
-    x, y = node["x"], node["y"]
-    if x.dtype not in FLOATS:
-        return (emit.op("Mod", x, y),)
-    rest = emit.op("Mod", x, y, fmod=1)
-    signs = emit.op("Mul", emit.op("Sign", rest), emit.op("Sign", y))
-    zero = emit.like(0, x)
-    apart = emit.op("Less", signs, zero)
-    return (emit.op("Where", apart, emit.op("Add", rest, y), rest),)
+    return (division.floor_mod(emit, node["x"], node["y"]),)
 
 
 @handles(

@@ -27,6 +27,7 @@ _LISTS: dict[DType, tuple[str, str]] = {
     to="LabelEncoder",
     dtypes=("every type",),
     notes="keys are int32, int64 or string; a mutable table is read when the model is converted",
+    ignored=("table_handle",),  # the node has the table
 )
 def lookup_table_find(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The value of each key, or the default; values that LabelEncoder cannot hold are gathered by position."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.writing import registry
+from onnx_sparse.converters.writing.reads import Attributes, Readable, Reads
 from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.declaration import DType, dtype_name
 
 
 @dataclass(frozen=True)
-class Node:
+class Node(Readable):
     """A TensorFlow node as its handler sees it: `node["indices"]` is the input that TensorFlow calls `indices`.
 
     If the node uses a lookup table, `table` holds its keys and values, or None if they are not known. `dtypes` are the
@@ -22,17 +23,21 @@ class Node:
 
     name: str
     op_type: str
-    inputs: Mapping[str, Tensor]
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Attributes[Tensor]
+    attributes: Attributes[Any] = field(default_factory=lambda: Attributes({}))
     table: tuple[Array, Array] | None = field(default=None, compare=False)
     dtypes: tuple[DType, ...] = ()
+
+    def parts(self) -> Iterable[Reads]:
+        """See `Readable`."""
+        return self.inputs, self.attributes
 
     def __getitem__(self, input_name: str) -> Tensor:
         return self.inputs[input_name]
 
     def all(self, input_name: str) -> list[Tensor]:
         """The tensors of an input that is a list, `"values*"` in the declaration of its handler."""
-        return [tensor for name, tensor in self.inputs.items() if name.rpartition("_")[0] == input_name]
+        return [self.inputs[name] for name in self.inputs if name.rpartition("_")[0] == input_name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +47,9 @@ class Handler(registry.Handler):
     Attributes:
         inputs: TensorFlow's names of its inputs, in order; one that ends in `*` is a list of N tensors.
         dtypes: The element types, where `to` is a standard operator; else those of the domain's operator.
-        ignored: The attributes that say how TensorFlow computes or reports, but not what.
     """
 
     inputs: tuple[str, ...]
-    ignored: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.dtypes:  # the domain's operators without a type variable are on int64

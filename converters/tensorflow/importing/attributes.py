@@ -6,22 +6,31 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensorflow.handlers.example_parsing import DENSE_SHAPES
 from onnx_sparse.converters.tensorflow.handlers.sequence_parsing import CONTEXT_SHAPES, LIST_SHAPES
 from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, REFERENCE
 from onnx_sparse.converters.tensorflow.reading.operators import Operator
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
+from onnx_sparse.converters.writing import reads
 
 #: Attributes with lists of shapes that handlers read as text.
 _SHAPES_AS_TEXT = frozenset({DENSE_SHAPES, CONTEXT_SHAPES, LIST_SHAPES})
 
 
-class Attributes(Mapping[str, Any]):
+#: By which names variables, tables and lists are shared among sessions and devices.
+_NAMES = frozenset({"shared_name", "container", "use_node_name_sharing", "allowed_devices", "debug_name",
+                    "tensor_array_name"})  # fmt: skip
+
+#: Numbers of inputs, outputs and row splits, which these say themselves.
+_COUNTS = frozenset({"N", "num", "num_split", "num_sparse", "Nsparse", "Ndense", "num_row_partition_tensors",
+                     "RAGGED_RANK", "PARAMS_RAGGED_RANK", "OUTPUT_RAGGED_RANK"})  # fmt: skip
+
+
+class Attributes(reads.Attributes[Any]):
     """The attributes of a node, with the defaults of its operator.
 
     Types are ONNX's (0 for one that ONNX does not have), strings are bytes, shapes are lists with None for unknown
-    dimensions, or None. What is read is remembered.
+    dimensions, or None.
 
     Args:
         operator: The operator of the node.
@@ -29,54 +38,66 @@ class Attributes(Mapping[str, Any]):
     """
 
     def __init__(self, operator: Operator, attributes: Mapping[str, Any]) -> None:
+        super().__init__(attributes)
         self._operator = operator
-        self._attributes = attributes
-        self._read: set[str] = set()
 
     def __getitem__(self, name: str) -> Any:
         if name in _SHAPES_AS_TEXT:
             shapes = self[name.removeprefix("_")]
             return json.dumps([[-1 if size is None else size for size in shape or ()] for shape in shapes]).encode()
         self._read.add(name)
-        if name in self._attributes and self._attributes[name].WhichOneof("value") is not None:
-            return _value(self._attributes[name])
+        if name in self._values and self._values[name].WhichOneof("value") is not None:
+            return _value(self._values[name])
         if name in self._operator.types:
             return ONNX_TYPES.get(self._operator.types[name], 0)
         if self._operator.defaults.get(name) is None:
             raise KeyError(name)
         return _from_json(self._operator.defaults[name])
 
+    def __contains__(self, name: object) -> bool:
+        own = name in self._values or name in self._operator.types
+        return own or self._operator.defaults.get(str(name)) is not None
+
     def __iter__(self) -> Iterator[str]:
-        return iter({**self._operator.types, **self._operator.defaults, **self._attributes})
+        return iter({**self._operator.types, **self._operator.defaults, **self._values})
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
-    def refuse_unread(self, ignored: frozenset[str]) -> None:
-        """Refuse the node if it has an attribute that was not read, is not the default and may matter.
+    def says_nothing(self, name: str, value: Any) -> bool:
+        """Whether an attribute is the operator's default, a note or name, or about types and numbers of tensors.
 
-        Args:
-            ignored: The attributes that say how TensorFlow computes, but not what.
-
-        Raises:
-            Unsupported: It has one.
+        These the tensors say themselves. One that the operator does not have says something.
         """
-        for name, attribute in self._attributes.items():
-            if name in self._read or name.startswith("_") or name in ignored:
-                continue
-            kind = attribute.WhichOneof("value")
-            if kind is None:
-                continue
-            if kind == "type" or (kind == "list" and attribute.list.type) or name not in self._operator.defaults:
-                is_known = kind in ("type", "list", "func") or name in self._operator.defaults
-                if is_known:
-                    continue
-                raise Unsupported(f"its attribute {name} = {_text(attribute)} is not one of TensorFlow's")
-            default = self._operator.defaults[name]
-            if default is None and kind == "i":  # the number of inputs or outputs, which these say themselves
-                continue
-            if default is None or _value(attribute) != _from_json(default):
-                raise Unsupported(f"its attribute {name} = {_text(attribute)} is not converted")
+        kind = value.WhichOneof("value")
+        is_note = name.startswith("_")  # such as _output_shapes, _class (colocation) and _XlaCompile
+        if kind is None or is_note or name in _NAMES | _COUNTS:
+            return True
+        if kind == "type" or (kind == "list" and value.list.type):
+            return True
+        if name not in self._operator.defaults:
+            return kind == "list" and not _values_of(value.list)
+        default = self._operator.defaults[name]
+        return default is not None and bool(_value(value) == _from_json(default))
+
+    def unread(self) -> Iterator[reads.Part]:
+        """The attributes that were not read and may say something."""
+        for part in super().unread():
+            yield reads.Part(part.kind, part.name, _value(part.value))
+
+
+class MessageAttributes(Attributes):
+    """The attributes of a node as TensorFlow's messages; one that is missing is an empty message."""
+
+    def __getitem__(self, name: str) -> Any:
+        self._read.add(name)
+        return self._values[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
 
 
 def _value(attribute: Any) -> Any:
@@ -93,12 +114,13 @@ def _value(attribute: Any) -> Any:
 
 
 def _list(held: Any) -> list[Any]:
-    for name in ("s", "i", "f", "b"):
-        if getattr(held, name):
-            return list(getattr(held, name))
-    if held.type:
-        return [ONNX_TYPES.get(dtype % REFERENCE, 0) for dtype in held.type]
-    return [_shape(shape) for shape in held.shape]
+    return [ONNX_TYPES.get(dtype % REFERENCE, 0) for dtype in held.type] or _values_of(held)
+
+
+def _values_of(held: Any) -> list[Any]:
+    """The elements of a list, which are no types."""
+    kinds = (list(getattr(held, name)) for name in ("s", "i", "f", "b"))
+    return next(filter(None, kinds), None) or [_shape(shape) for shape in held.shape] or list(held.func)
 
 
 def _shape(shape: Any) -> list[int | None] | None:
@@ -107,8 +129,3 @@ def _shape(shape: Any) -> list[int | None] | None:
 
 def _from_json(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
-
-
-def _text(attribute: Any) -> str:
-    value = _value(attribute)
-    return repr(value.decode("utf-8", "replace") if isinstance(value, bytes) else value)[:80]

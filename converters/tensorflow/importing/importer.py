@@ -18,6 +18,7 @@ from onnx_sparse.converters.tensorflow.importing.handlers.indexing import gather
 from onnx_sparse.converters.tensorflow.importing.handlers.ragged_rows import is_shape_of_variants, shape_of_variants
 from onnx_sparse.converters.tensorflow.importing.handlers.spectra import complex_cast, is_complex_cast
 from onnx_sparse.converters.tensorflow.importing.nodes import (
+    GraphNode,
     converted_by,
     declared_shapes,
     joined,
@@ -36,6 +37,7 @@ from onnx_sparse.converters.tensorflow.importing.values import (
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES
+from onnx_sparse.converters.writing.reads import refuse_unread
 from onnx_sparse.schemas.declaration import dtype_name
 
 #: The most nodes that are converted, those of a function anew for each call.
@@ -198,7 +200,10 @@ class Importer(Context):
             return (self._looked_up(lookup, emit),)
         if node.op in STRUCTURE:
             refuse_inputs(node)
-            return STRUCTURE[node.op].convert(self, scope, node)
+            seen = GraphNode(node)
+            structure_made = STRUCTURE[node.op].convert(self, scope, seen)
+            refuse_unread(seen, STRUCTURE[node.op].ignored)
+            return structure_made
         if is_shape_of_variants(node):
             (value,) = self.values(scope.origins(node))
             return (shape_of_variants(value, node, emit),)

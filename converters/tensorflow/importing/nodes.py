@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS, Handler, Node
-from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
+from onnx_sparse.converters.tensorflow.importing.attributes import Attributes, MessageAttributes
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, REFERENCE, type_name
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
+from onnx_sparse.converters.writing import reads
 from onnx_sparse.converters.writing.registry import Handler as AnyHandler
 
 
@@ -34,13 +35,32 @@ def converted_by(
         raise Unsupported(f"it has {len(inputs)} inputs, not {len(names)}")
     attributes = Attributes(operator, node.attr)
     dtypes = tuple(int(ONNX_TYPES[number % REFERENCE]) for number in types)
-    seen = Node(name, node.op, dict(zip(names, inputs, strict=True)), attributes, table, dtypes)
+    given = reads.Attributes(dict(zip(names, inputs, strict=True)), "input")
+    seen = Node(name, node.op, given, attributes, table, dtypes)
     try:
         results = AnyHandler.convert(handler, seen, emit)
     except KeyError as error:
         raise Unsupported(f"it has no attribute {error.args[0]}") from None
-    attributes.refuse_unread(frozenset(handler.ignored))
     return results, dtypes
+
+
+class GraphNode(reads.Readable):
+    """A node about the graph, whose attributes are TensorFlow's messages.
+
+    Args:
+        node: The node.
+    """
+
+    def __init__(self, node: Any) -> None:
+        self._node = node
+        self.attr = MessageAttributes(operators()[node.op], node.attr)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)
+
+    def parts(self) -> Iterable[reads.Reads]:
+        """See `Readable`."""
+        return (self.attr,)
 
 
 def refuse_inputs(node: Any) -> None:

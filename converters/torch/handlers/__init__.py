@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from onnx_sparse.converters.torch.handlers.registry import HANDLERS, Node, TorchHandler
+from onnx_sparse.converters.torch.handlers.registry import HANDLERS, Arguments, Node, TorchHandler
 from onnx_sparse.converters.writing.registry import import_handlers, load_entry_points
 
 import_handlers(__name__, __path__)
 load_entry_points("torch")
 
-__all__ = ["HANDLERS", "Node", "TorchHandler"]
+__all__ = ["HANDLERS", "Arguments", "Node", "TorchHandler"]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 @handles(
     "aten._cdist_forward.default",
     to="Sub, ReduceL2",
+    ignored=("compute_mode",),
     notes="From differences, in memory for all pairs of rows; torch may use products, which are less exact.",
 )
 def distances(node: Node, emit: TorchEmitter) -> Tensor:

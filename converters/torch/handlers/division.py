@@ -9,6 +9,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
+from onnx_sparse.converters.writing import division
 from onnx_sparse.schemas.declaration import FLOATS, DType, numpy_dtype
 
 if TYPE_CHECKING:
@@ -34,21 +35,13 @@ def _rounded(x: Tensor, other: Tensor | float, mode: str, emit: TorchEmitter) ->
         dtype = TensorProto.FLOAT
     left = emit.cast(x, dtype)
     right = emit.cast(other, dtype) if isinstance(other, Tensor) else emit.constant(other, dtype)
+    if mode == "floor":
+        return division.floor_div(emit, left, right)
     quotient = emit.op("Div", left, right)
-    if dtype in FLOATS:
-        if mode == "floor":
-            return emit.op("Floor", quotient)
-        if mode == "trunc":
-            is_below = emit.op("Less", quotient, emit.like(0, quotient))
-            return emit.op("Where", is_below, emit.op("Ceil", quotient), emit.op("Floor", quotient))
+    if mode != "trunc" or dtype not in FLOATS:
         return quotient
-    if mode == "trunc" or numpy_dtype(dtype).kind == "u":
-        return quotient
-    rest = emit.op("Sub", left, emit.op("Mul", quotient, right))
-    zero = emit.like(0, rest)
-    is_other_sign = emit.op("Xor", emit.op("Less", rest, zero), emit.op("Less", right, zero))
-    is_above = emit.op("And", emit.op("Not", emit.op("Equal", rest, zero)), is_other_sign)
-    return emit.op("Sub", quotient, emit.cast(is_above, dtype))
+    is_below = emit.op("Less", quotient, emit.like(0, quotient))
+    return emit.op("Where", is_below, emit.op("Ceil", quotient), emit.op("Floor", quotient))
 
 
 def _common(x: Tensor, other: Tensor | float) -> DType:

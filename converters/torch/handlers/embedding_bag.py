@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 #: The operators by the number of the mode.
 _OPERATORS = ("EmbeddingBagOffsetsSum", "EmbeddingBagOffsetsMean", "EmbeddingBagOffsetsMax")
 
+#: Of the gradient.
+_IGNORED = ("scale_grad_by_freq", "sparse")
 _TO = "EmbeddingBagOffsetsSum, EmbeddingBagOffsetsMean or EmbeddingBagOffsetsMax"
 _NOTES = (
     "Only the first result, the bags, is converted. Ids after the last offset, where that is included, belong to no "
@@ -22,13 +24,13 @@ _NOTES = (
 )
 
 
-@handles("aten.embedding_bag.default", to=_TO, notes=_NOTES)
+@handles("aten.embedding_bag.default", to=_TO, notes=_NOTES, ignored=_IGNORED)
 def embedding_bag(node: Node, emit: TorchEmitter) -> tuple[Tensor, ...]:
     """embedding_bag without a padding index."""
     return _embedding_bag(node, emit, None)
 
 
-@handles("aten.embedding_bag.padding_idx", to=_TO, notes=_NOTES)
+@handles("aten.embedding_bag.padding_idx", to=_TO, notes=_NOTES, ignored=_IGNORED)
 def embedding_bag_with_padding(node: Node, emit: TorchEmitter) -> tuple[Tensor, ...]:
     """embedding_bag, whose padding index counts from the end if it is negative."""
     padding = node.optional_integer("padding_idx")
@@ -42,7 +44,9 @@ def embedding_bag_with_padding(node: Node, emit: TorchEmitter) -> tuple[Tensor, 
     return _embedding_bag(node, emit, emit.op("Add", emit.count(weight, 0), number) if padding < 0 else number)
 
 
-@handles("aten._embedding_bag.default", "aten._embedding_bag_forward_only.default", to=_TO, notes=_NOTES)
+@handles(
+    "aten._embedding_bag.default", "aten._embedding_bag_forward_only.default", to=_TO, notes=_NOTES, ignored=_IGNORED
+)
 def decomposed_embedding_bag(node: Node, emit: TorchEmitter) -> tuple[Tensor, ...]:
     """What embedding_bag is decomposed into, where a negative padding index means none."""
     padding = node.integer("padding_idx")

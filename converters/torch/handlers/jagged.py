@@ -39,7 +39,10 @@ def to_padded(node: Node, emit: TorchEmitter) -> Tensor:
 
 
 @handles(
-    "aten._padded_dense_to_jagged_forward.default", to="Gather", notes=f"{_ONE} Rows longer than the padded are 0."
+    "aten._padded_dense_to_jagged_forward.default",
+    to="Gather",
+    notes=f"{_ONE} Rows longer than the padded are 0.",
+    ignored=("total_L",),  # which the offsets say
 )
 def to_jagged(node: Node, emit: TorchEmitter) -> Tensor:
     """The elements of padded rows [rows, longest, ...] without their padding, by offsets."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter
 
 
-@handles("aten.sort.stable", to="TopK")
+@handles("aten.sort.stable", to="TopK", ignored=("stable",))  # it always is
 def sort(node: Node, emit: TorchEmitter) -> tuple[Tensor, Tensor]:
     """All elements along a dimension in order, and where each was; NaN is larger than numbers."""
     x = node.tensor("self")

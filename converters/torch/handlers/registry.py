@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.reads import Attributes, Readable, Reads
 from onnx_sparse.converters.writing.registry import Handler, Registry
 
 
@@ -27,15 +28,36 @@ HANDLERS: Registry[TorchHandler] = Registry(TorchHandler)
 handles = HANDLERS.handles
 
 
-class Node:
-    """A call of an operator: its arguments by the names that they have in torch's schema.
+class Arguments(Attributes[Any]):
+    """The arguments of a call, by the names that they have in torch's schema.
 
     Args:
-        arguments: The arguments; defaults are filled in.
+        given: The arguments; defaults are filled in.
+        defaults: The defaults.
     """
 
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+        super().__init__(given, "argument")
+        self._defaults = defaults
+
+    def says_nothing(self, name: str, value: Any) -> bool:
+        """Whether it is the default, or not given."""
+        return value is None or (name in self._defaults and value == self._defaults[name])
+
+
+class Node(Readable):
+    """A call of an operator.
+
+    Args:
+        arguments: Its arguments.
+    """
+
+    def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
+
+    def parts(self) -> Iterable[Reads]:
+        """See `Readable`."""
+        return (self._arguments,)
 
     def tensor(self, name: str) -> Tensor:
         """An argument that is a tensor.

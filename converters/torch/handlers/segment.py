@@ -23,11 +23,14 @@ _NAMES = {"amax": "max", "amin": "min"}
 _BAGS = {"sum": "Sum", "mean": "Mean", "max": "Max"}
 #: How an initial value takes part.
 _MERGE = {"sum": "Add", "prod": "Mul", "mean": "Add", "max": "Max", "min": "Min"}
+#: The size of the result, which the repeats say.
+_IGNORED = ("output_size",)
 
 
 @handles(
     "aten.segment_reduce.default",
     to="EmbeddingBagOffsetsSum, -Mean or -Max, SegmentProd or SegmentMin",
+    ignored=("unsafe",),  # lengths are always checked
     notes="Lengths or offsets, not indices. Offsets that do not begin at 0 are an error. With an axis other than 0, "
     "lengths must add up in each row; that they do in all rows together is checked.",
 )
@@ -107,13 +110,13 @@ def _reduced(
     return emit.op("Where", empty, fill, reduced, shape=reduced.shape)
 
 
-@handles("aten.repeat_interleave.Tensor", to="ScatterND, CumSum")
+@handles("aten.repeat_interleave.Tensor", ignored=_IGNORED, to="ScatterND, CumSum")
 def repeat_interleave(node: Node, emit: TorchEmitter) -> Tensor:
     """Each position as often as `repeats` says."""
     return _repeated(emit, index(emit, node.tensor("repeats")))
 
 
-@handles("aten.repeat_interleave.self_Tensor", to="ScatterND, CumSum, Gather")
+@handles("aten.repeat_interleave.self_Tensor", ignored=_IGNORED, to="ScatterND, CumSum, Gather")
 def repeat_interleave_of_slices(node: Node, emit: TorchEmitter) -> Tensor:
     """Each slice as often as `repeats` says; of the flattened tensor if there is no dimension."""
     x, repeats, dim = node.tensor("self"), index(emit, node.tensor("repeats")), node.optional_integer("dim")

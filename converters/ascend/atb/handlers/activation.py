@@ -29,6 +29,7 @@ _GELU_MODES = {"TANH_MODE": 0, "NONE_MODE": 1}
     "Activation",
     to="Relu, Tanh, Erf, Exp, Sigmoid, Log, Split, Mul",
     notes="dumps do not say geluMode: tanh is assumed",
+    ignored=("dim", "scale", "geluMode"),  # those of other types
 )
 def activation(node: Node, emit: Emitter) -> Results:
     """ActivationOperation of type `activationType`."""

@@ -7,10 +7,14 @@ from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, h
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.errors import Unsupported
 
+#: How and with whom tensors are exchanged, which a single rank does not.
+_IGNORED = ("rank", "rankRoot", "backend", "commMode", "rankTableFile", "commDomain", "allReduceType")
+_DEFAULTS = {"quantType": -1, "outDataType": -1}
 _RANKS = "several ranks: a dump has the tensors of one"
 
 
-@handles("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AllToAll", to="Identity", exact=True, lacks=_RANKS)
+@handles("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AllToAll", to="Identity", exact=True, lacks=_RANKS,
+         ignored=_IGNORED, defaults=_DEFAULTS)  # fmt: skip
 def exchange(node: Node, emit: Emitter) -> Results:
     """AllReduce and similar, of one rank: x."""
     _check_alone(node)
@@ -22,7 +26,8 @@ def exchange(node: Node, emit: Emitter) -> Results:
     return (x,)
 
 
-@handles("LinearParallel", to="MatMul, Add", weights=(1,), sums=True, lacks=f"{_RANKS}; quantized")
+@handles("LinearParallel", to="MatMul, Add", weights=(1,), sums=True, lacks=f"{_RANKS}; quantized",
+         ignored=_IGNORED, defaults=_DEFAULTS)  # fmt: skip
 def linear_parallel(node: Node, emit: Emitter) -> Results:
     """LinearParallelOperation of one rank: x @ weight, and a residual."""
     _check_alone(node)

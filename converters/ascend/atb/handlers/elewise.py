@@ -52,6 +52,7 @@ _Function = Callable[[Node, Emitter], Results]
     to="Cast, Mul, Cos, Sin, Neg, Tanh, Not, And, Or, Add, Sub, Div, Less, Greater, Equal, Round, Clip",
     notes="QUANT by the parameters' scale and offset, which no public test proves",
     exact=lambda params: params.enum("elewiseType", _TYPES, 0) in _DECISIONS,
+    defaults={"quantParam.inputScale": 1.0},
 )
 def elewise(node: Node, emit: Emitter) -> Results:
     """ElewiseOperation of type `elewiseType`."""
@@ -62,7 +63,9 @@ def elewise(node: Node, emit: Emitter) -> Results:
         if name is None:
             refuse("ERROR_INVALID_PARAM", f"elewiseType {number} is not one of ATB's")
         raise Unsupported(f"elewiseType {name} has no definition that is known")
-    return function(node, emit)
+    made = function(node, emit)
+    node.disregard("mulsParam", "quantParam", "outTensorType")  # those of other types
+    return made
 
 
 @handles("Where", to="Where", exact=True)

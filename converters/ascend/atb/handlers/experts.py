@@ -87,6 +87,7 @@ def group_topk(node: Node, emit: Emitter) -> Results:
     """GroupTopkOperation: all but the best groups of experts become 0, in place."""
     x, _ = node.take(2)
     params = node.params
+    node.disregard("n")  # of groupMultiFlag alone
     terms = params.integer("n", 1) if params.integer("groupMultiFlag", 0) else 1
     wide = emit.cast(x, TensorProto.FLOAT)
     kept = _best_groups(emit, wide, params.integer("groupNum", 1), params.integer("k", 0), terms)
@@ -111,6 +112,7 @@ def fused_add_topk_div(node: Node, emit: Emitter) -> Results:
     if params.flag("isNorm", True):
         y = emit.op("Div", y, emit.reduce("ReduceSum", y, [1], keepdims=True))
         y = emit.op("Mul", y, emit.like(params.number("scale", 1.0), y))
+    node.disregard("scale")  # of isNorm alone
     if mapped:
         places = _replica(emit, places, *mapping)
     return (y, emit.cast(places, TensorProto.INT32))

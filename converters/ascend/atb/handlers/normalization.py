@@ -24,7 +24,11 @@ _PRECISIONS = {"HIGH_PRECISION_MODE": 0, "HIGH_PERFORMANCE_MODE": 1}
 
 
 @handles(
-    "RmsNorm", to="Mul, ReduceMean, Sqrt, Div, Round, Clip", weights=(1,), lacks="quantized to other types than int8"
+    "RmsNorm",
+    to="Mul, ReduceMean, Sqrt, Div, Round, Clip",
+    weights=(1,),
+    lacks="quantized to other types than int8",
+    ignored=("normParam.layerNormEps",),  # of no effect in ATB either
 )
 def rms_norm(node: Node, emit: Emitter) -> Results:
     """RmsNormOperation: x * gamma / sqrt(mean(x^2) + epsilon); PRENORM and POSTNORM add a residual first."""
@@ -88,7 +92,14 @@ def _rms_in_float16(emit: Emitter, x: Tensor, gamma: Tensor, params: Parameters)
     return emit.op("Mul", narrow, emit.reshape(emit.cast(gamma, TensorProto.FLOAT), [x.dims[-1]]))
 
 
-@handles("LayerNorm", to="LayerNormalization, Round, Clip", weights=(1, 2), lacks="quantized PRENORM")
+@handles(
+    "LayerNorm",
+    to="LayerNormalization, Round, Clip",
+    weights=(1, 2),
+    lacks="quantized PRENORM",
+    ignored=("normParam.beginParamsAxis",),  # which the shape of gamma says
+    defaults={"preNormParam.zoomScaleValue": 1.0, "postNormParam.zoomScaleValue": 1.0},
+)
 def layer_norm(node: Node, emit: Emitter) -> Results:
     """LayerNormOperation; PRENORM and POSTNORM add zoomScaleValue * residual first."""
     kind, params = _kind(node, _LAYER_TYPES)
@@ -151,6 +162,7 @@ def _kind(node: Node, types: dict[str, int]) -> tuple[int, Parameters]:
     kind = node.params.enum("layerType", types, 0)
     if kind not in _GROUPS:
         refuse("ERROR_INVALID_PARAM", f"layerType {kind} is none of NORM, PRENORM, POSTNORM")
+    node.disregard(*(name for other, name in _GROUPS.items() if other != kind))
     return kind, node.params.group(_GROUPS[kind])
 
 

@@ -59,6 +59,7 @@ class _Paged:
     "PagedAttention",
     to="Gather, MatMul, Softmax, Where",
     lacks="int8 queries, masks that the kernel makes, compressed heads",
+    defaults={"qScale": 1.0, "outDataType": -1},
 )
 def paged_attention(node: Node, emit: Emitter) -> Results:
     """PagedAttentionOperation: each token attends to the first contextLens keys of its blocks."""

@@ -5,7 +5,7 @@ A handler that cannot convert an operation raises `Unsupported`, with ATB's own 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -16,6 +16,7 @@ from onnx_sparse.converters.ascend.atb.records import OperationRecord
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing import registry
+from onnx_sparse.converters.writing.reads import Inputs, Readable, Reads
 from onnx_sparse.converters.writing.registry import Results as Results
 from onnx_sparse.schemas.declaration import DType, dtype_name
 
@@ -41,7 +42,7 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class Node:
+class Node(Readable):
     """An operation as its handler sees it.
 
     Attributes:
@@ -57,10 +58,14 @@ class Node:
     name: str
     op_type: str
     params: Parameters
-    inputs: tuple[Tensor, ...]
+    inputs: Inputs[Tensor]
     record: OperationRecord
     choices: Choices
     results: int = 1
+
+    def parts(self) -> Iterable[Reads]:
+        """See `Readable`."""
+        return self.inputs, self.params
 
     def result_type(self, position: int, default: DType) -> DType:
         """The element type of a result in the dump, for what its parameters do not say."""
@@ -77,7 +82,7 @@ class Node:
         if len(self.inputs) not in counts:
             expected = " or ".join(map(str, counts))
             refuse("ERROR_INVALID_IN_TENSOR_NUM", f"it has {len(self.inputs)} inputs, {expected} expected")
-        return self.inputs
+        return tuple(self.inputs)
 
 
 def refuse(error: str, reason: str) -> NoReturn:

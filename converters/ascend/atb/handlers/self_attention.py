@@ -65,6 +65,9 @@ _UNSUPPORTED = {
     "SelfAttention",
     to="MatMul, Softmax, CumSum, Gather, Where",
     lacks="quantized attention, ALiBi masks compressed by slopes, PREFIX_ENCODER, BNSD, LOGN",
+    # Those of old dumps the number and the sizes of inputs say, too; and a mask has its numbers, triangular or not.
+    ignored=("headDim", "isEncoder", "coderType", "isTriuMask"),
+    defaults={"qScale": 1.0, "qkScale": 1.0, "outDataType": -1},
 )
 def self_attention(node: Node, emit: Emitter) -> Results:
     """SelfAttentionOperation: softmax(q k^T * scale + mask) @ v for each sequence and head."""
@@ -154,6 +157,7 @@ def _bypass(node: Node, emit: Emitter) -> Tensor:
     mask = rest.pop(0) if len(rest) == 4 else None
     key_lengths, lengths, layer = (vector(emit, tensor) for tensor in rest)
     heads, groups = _heads(node)
+    node.disregard("qkScale", "qScale")  # the scale is that of the heads' size
     queries = _by_head(emit, q, heads)
     tokens = packed(emit, lengths, queries.dims[0])
     keys, values = (_layer(node, emit, cache, layer, place) for cache, place in ((k_cache, 1), (v_cache, 2)))

@@ -13,6 +13,7 @@ from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, ha
 from onnx_sparse.converters.ascend.quantization import dequantization_scale
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing import division
 from onnx_sparse.schemas.declaration import FLOATS, numpy_dtype
 
 _BINARY = {
@@ -201,31 +202,13 @@ def squared_difference(node: Node, emit: Emitter) -> Results:
 @handles("FloorMod", to="Mod, Div, Floor, Mul, Sub")
 def floor_mod(node: Node, emit: Emitter) -> Results:
     """FloorMod(x1, x2): what is left, of the divisor's sign."""
-    x, y = node.take(2)
-    return (emit.in_float32(lambda a, b: _floor_mod(emit, a, b), x, y),)
-
-
-def _floor_mod(emit: Emitter, x: Tensor, y: Tensor) -> Tensor:
-    if x.dtype not in FLOATS:
-        return emit.op("Mod", x, y)
-    # The remainder of the division is exact, which x - floor(x / y) * y is not.
-    rest = emit.op("Mod", x, y, fmod=1)
-    zero = emit.like(0.0, x)
-    crosses = emit.op("Xor", emit.op("Less", rest, zero), emit.op("Less", y, zero))
-    moved = emit.op("And", crosses, emit.op("Not", emit.op("Equal", rest, zero)))
-    return emit.op("Where", moved, emit.op("Add", rest, y), rest)
+    return (emit.in_float32(lambda x, y: division.floor_mod(emit, x, y), *node.take(2)),)
 
 
 @handles("FloorDiv", to="Mod, Sub, Div, Floor")
 def floor_div(node: Node, emit: Emitter) -> Results:
     """FloorDiv(x1, x2), rounded toward negative infinity."""
-
-    def compute(x: Tensor, y: Tensor) -> Tensor:
-        if x.dtype in FLOATS:
-            return emit.op("Floor", emit.op("Div", x, y))
-        return emit.op("Div", emit.op("Sub", x, emit.op("Mod", x, y)), y)
-
-    return (emit.in_float32(compute, *node.take(2)),)
+    return (emit.in_float32(lambda x, y: division.floor_div(emit, x, y), *node.take(2)),)
 
 
 @handles("AxpyV2", to="Mul, Add")

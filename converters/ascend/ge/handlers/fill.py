@@ -55,7 +55,7 @@ def constant_like(node: Node, emit: Emitter) -> Results:
     return (filled_like(emit, x, 0.0 if node.op_type == "ZerosLike" else 1.0),)
 
 
-@handles("Empty", to="Fill", notes="uninitialized elements are 0")
+@handles("Empty", to="Fill", notes="uninitialized elements are 0", ignored=("init",))
 def empty(node: Node, emit: Emitter) -> Results:
     """Empty(shape | dtype)."""
     dtype = ACL.get(node.integer("dtype", 0))

@@ -18,7 +18,10 @@ from onnx_sparse.converters.errors import Unsupported
 def gather_v2(node: Node, emit: Emitter) -> Results:
     """GatherV2(x, indices, axis | batch_dims)."""
     x, indices, axis = node.take(3)
-    return (batched_gather(emit, x, indices, x.axis(axis.integer("axis")), node.integer("batch_dims", 0)),)
+    batch = node.integer("batch_dims", 0)
+    if node.flag("negative_index_support") and batch:
+        raise Unsupported("negative_index_support with batch_dims is not supported")
+    return (batched_gather(emit, x, indices, x.axis(axis.integer("axis")), batch),)
 
 
 @handles("Gather", to="Gather")
@@ -145,7 +148,7 @@ def where(node: Node, emit: Emitter) -> Results:
     return (emit.transpose(found, [1, 0]),)
 
 
-@handles("TopKV2", "TopK", to="TopK", notes="equal values in the order of their positions")
+@handles("TopKV2", "TopK", to="TopK", notes="equal values in the order of their positions", ignored=("sorted",))
 def top_k_v2(node: Node, emit: Emitter) -> Results:
     """TopKV2(x, k | dim, largest), TopK: values and int32 positions."""
     x, k = node.take(2)

@@ -98,7 +98,12 @@ def matmul(node: Node, emit: Emitter) -> Results:
     return (emit.cast(product, x.dtype),)
 
 
-@handles("LayerNormV3", to="LayerNormalization", notes="mean and rstd are computed, too")
+@handles(
+    "LayerNormV3",
+    to="LayerNormalization",
+    notes="mean and rstd are computed, too",
+    ignored=("begin_params_axis",),  # which the shape of gamma says
+)
 def layer_norm(node: Node, emit: Emitter) -> Results:
     """LayerNormV3(x, gamma, beta | begin_norm_axis, epsilon): y, mean and 1 / deviation."""
     x, gamma, beta = node.take(3)

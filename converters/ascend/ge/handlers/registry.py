@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from onnx_sparse.converters.ascend.ge.graph import Description
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.reads import Attributes, Inputs, Readable, Reads
 from onnx_sparse.converters.writing.registry import Function, Handler, Registry
 from onnx_sparse.converters.writing.registry import Results as Results
 
 
+class NodeAttributes(Attributes[Any]):
+    """The attributes of a node."""
+
+    #: Types and numbers of tensors, by TensorFlow's names, which the descriptions and the edges say, too.
+    _SAID_ELSEWHERE = frozenset({"N", "T", "SrcT", "DstT", "Tidx", "Tindices", "Tparams", "Taxis", "Tshape", "Tperm",
+                                 "Tdim", "Tmultiples", "Tlen", "Tpaddings", "Index", "num_split", "num"})  # fmt: skip
+
+    def says_nothing(self, name: str, value: Any) -> bool:
+        """Whether it is GE's own note on a node: names before fusion, streams, places in memory."""
+        return name.startswith("_") or name in self._SAID_ELSEWHERE
+
+
 @dataclass(frozen=True)
-class Node:
+class Node(Readable):
     """An operator as its handler sees it.
 
     Attributes:
@@ -25,9 +38,13 @@ class Node:
     """
 
     op_type: str
-    inputs: tuple[Tensor | None, ...]
-    attributes: Mapping[str, Any]
+    inputs: Inputs[Tensor | None]
+    attributes: NodeAttributes
     results: tuple[Description, ...]
+
+    def parts(self) -> Iterable[Reads]:
+        """See `Readable`."""
+        return self.inputs, self.attributes
 
     def take(self, least: int, most: int | None = None) -> tuple[Tensor, ...]:
         """The inputs; their number must be from `least` to `most`, and none in the middle may be omitted."""
@@ -48,7 +65,7 @@ class Node:
         first = tuple(tensor for tensor in self.inputs[:least] if tensor is not None)
         if len(first) < least:
             raise Unsupported(f"it has {len(first)} of the first {least} inputs")
-        return first, (self.inputs + (None,) * most)[least:most]
+        return first, (*self.inputs, *(None,) * most)[least:most]
 
     def integer(self, name: str, default: int | None = None) -> int:
         """An attribute that is a whole number."""
@@ -89,12 +106,12 @@ HANDLERS = Registry(Handler)
 handles = HANDLERS.handles
 
 
-def handles_each(targets: Mapping[str, str], notes: str = "") -> Callable[[Function], Function]:
+def handles_each(targets: Mapping[str, str], notes: str = "", **own: Any) -> Callable[[Function], Function]:
     """Register the decorated function as the handler of operators by the ONNX operators that they become."""
 
     def register(function: Function) -> Function:
         for op_type, target in targets.items():
-            handles(op_type, to=target, notes=notes)(function)
+            handles(op_type, to=target, notes=notes, **own)(function)
         return function
 
     return register

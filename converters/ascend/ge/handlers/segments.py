@@ -62,7 +62,12 @@ def segment(node: Node, emit: Emitter) -> Results:
     return emit.domain_op(_SEGMENT[node.op_type], {"data": x, "segment_ids": segments}, attributes)
 
 
-@handles_each(_UNSORTED, notes="ids that are negative are dropped, other ids out of range are an error")
+@handles_each(
+    _UNSORTED,
+    notes="ids that are negative are dropped, other ids out of range are an error",
+    ignored=("check_ids",),  # they are always checked
+    defaults={"is_preprocessed": False},
+)
 def unsorted_segment(node: Node, emit: Emitter) -> Results:
     """UnsortedSegmentSum(x, segment_ids, num_segments) and similar; a maximum of nothing is the type's lowest."""
     x, segments, count = node.take(3)
@@ -89,7 +94,12 @@ def segment_max_d(node: Node, emit: Emitter) -> Results:
     return emit.domain_op("SegmentMax", {"data": x, "segment_ids": segments}, {"fill_mode": "ZERO"})
 
 
-@handles("EmbeddingBag", to=", ".join(_BAGS.values()), notes="without the results for the gradient")
+@handles(
+    "EmbeddingBag",
+    to=", ".join(_BAGS.values()),
+    notes="without the results for the gradient",
+    ignored=("scale_grad_by_freq", "sparse"),  # of the gradient
+)
 def embedding_bag(node: Node, emit: Emitter) -> Results:
     """EmbeddingBag(weight, indices, offsets, per_sample_weights | mode, include_last_offset, padding_idx)."""
     (weight, indices), (offsets, weights) = node.optional(2, 4)

@@ -19,7 +19,8 @@ def rotary_mul(node: Node, emit: Emitter) -> Results:
     return (emit.in_float32(lambda x, cos, sin: rotated_by_halves(emit, x, cos, sin), *node.take(3)),)
 
 
-@handles("ApplyRotaryPosEmb", to="Split, Neg, Concat, Mul, Add", notes="rotary_mode half")
+# cos and sin broadcast in every layout.
+@handles("ApplyRotaryPosEmb", to="Split, Neg, Concat, Mul, Add", notes="rotary_mode half", ignored=("layout",))
 def apply_rotary_pos_emb(node: Node, emit: Emitter) -> Results:
     """ApplyRotaryPosEmb(query, key, cos, sin | layout, rotary_mode)."""
     query, key, cos, sin = node.take(4)

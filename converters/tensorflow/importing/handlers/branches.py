@@ -65,7 +65,11 @@ def outer_origins(context: Context, scope: Scope, wanted: Sequence[Any]) -> list
     return list(found.values())
 
 
-@structure("If", "StatelessIf", "Case", "StatelessCase", reads=_reads)
+@structure(
+    *("If", "StatelessIf", "Case", "StatelessCase"),
+    reads=_reads,
+    ignored=("then_branch", "else_branch", "branches", "output_shapes"),  # which scopes read
+)
 def branch(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     """An If, or for several branches, an If in an If."""
     emit: Emitter = scope.frame.emit

@@ -39,7 +39,7 @@ def const(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     return (emit.constant(array, onnx_type(proto.dtype), name),)
 
 
-@structure("Placeholder", "PlaceholderV2")
+@structure("Placeholder", "PlaceholderV2", ignored=("shape",))
 def placeholder(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     """What must be fed, and is not."""
     raise Unsupported("the model needs every input; this one was omitted")
@@ -48,13 +48,14 @@ def placeholder(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
 @structure(
     *("VarHandleOp", "HashTableV2", "HashTable", "MutableHashTableV2", "MutableHashTableOfTensorsV2"),
     *("MutableDenseHashTableV2", "AnonymousHashTable", "AnonymousMutableHashTable"),
+    ignored=("shape", "value_shape", "initial_num_buckets", "max_load_factor"),  # the values say their shapes
 )
 def resource(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     """A variable or a lookup table, by the node that makes it."""
     return (Resource(scope, node),)
 
 
-@structure("VariableV2", "Variable")
+@structure("VariableV2", "Variable", ignored=("shape",))
 def variable(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     """The value of a variable of TensorFlow 1."""
     return (variable_value(context, Resource(scope, node)),)
@@ -79,14 +80,12 @@ def variable_shape(context: Context, scope: Scope, node: Any) -> tuple[Value, ..
     return (scope.frame.emit.constant(np.array(variable_value(context, handle).dims), dtype),)
 
 
-@structure("ResourceGather")
+@structure("ResourceGather", ignored=("validate_indices",))
 def resource_gather(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     """Rows of a variable."""
     handle, indices = context.values(scope.origins(node))
     refuse_after_change(scope, node, node.input[0])
-    attributes = Attributes(operators()[node.op], node.attr)
-    batch = int(attributes["batch_dims"])
-    attributes.refuse_unread(frozenset({"validate_indices"}))
+    batch = int(Attributes(operators()[node.op], node.attr)["batch_dims"])
     if not isinstance(indices, Tensor):
         raise Unsupported("its indices are no tensor")
     return (gathered(variable_value(context, handle), indices, batch, batch, scope.frame.emit),)

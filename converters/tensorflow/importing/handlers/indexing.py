@@ -111,6 +111,7 @@ def _sliced(
     """The slice of the entries' bounds along their axes."""
     shrinks, whole = masks["shrink_axis"], masks["begin"] & masks["end"]
     if all(strides[k] == 1 and whole >> k & 1 and not shrinks >> k & 1 for k, _ in axes):
+        node.disregard("begin", "end")
         return x
     begin, end = emit.int64(node["begin"]), emit.int64(node["end"])
     starts, ends, steps = [], [], []

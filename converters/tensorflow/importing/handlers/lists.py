@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,7 @@ def _list(op_type: str) -> Callable[[_Convert], _Convert]:
             if node.attr["element_dtype"].type == VARIANT:
                 return (of_rows(node.op, values, emit),)
             dtype = onnx_type(node.attr["element_dtype"].type)
-            made = function(values, attributes, dtype, emit)
-            attributes.refuse_unread(frozenset())
-            return (made,)
+            return (function(values, attributes, dtype, emit),)
 
         convert.__doc__ = function.__doc__
         return function
@@ -200,7 +199,10 @@ def length(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     return (scope.frame.emit.cast(given.size, TensorProto.INT32),)
 
 
-@structure("TensorArrayV3")
+@structure(
+    "TensorArrayV3",  # an array that does not keep its elements refuses what is read twice
+    ignored=("clear_after_read", "dynamic_size", "identical_element_shapes"),  # who writes to it reads dynamic_size
+)
 def array(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     """A list of TensorFlow 1. What orders the effects on it, its flow, is the list here."""
     (size,) = context.tensors(scope.origins(node))
@@ -233,6 +235,8 @@ def array_read(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     given, _ = _array_of(values)
     emit = scope.frame.emit
     emit.begin(f"{scope.name}{node.name}")
+    if node.op == "TensorArrayGatherV3" and (shape := Attributes(operators()[node.op], node.attr)["element_shape"]):
+        given = replace(given, element_shape=known_shape(given.element_shape, tuple(shape)))
     return (emit.op("Gather", rows_of(given, emit), emit.int64(values[1]), axis=0),)
 
 

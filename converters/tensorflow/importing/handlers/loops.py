@@ -116,7 +116,10 @@ class _Functions(Source):
         return context.keep(self.scope.function(name, list(variables), prefix, frame, self._node)).results()
 
 
-@structure("While", "StatelessWhile")
+@structure(
+    *("While", "StatelessWhile"),
+    ignored=("cond", "body", "output_shapes", "parallel_iterations"),  # which scopes read; and how many at once
+)
 def loop(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     """A loop of two functions."""
     if any(changes(scope.library, node.attr[name].func.name) for name in ("body", "cond")):

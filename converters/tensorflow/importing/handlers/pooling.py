@@ -12,6 +12,7 @@ from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.layouts import Layout
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import handles
+from onnx_sparse.converters.writing.reads import Attributes
 from onnx_sparse.schemas.declaration import FLOATS
 
 _FLOATS = ("float16", "bfloat16", "float")
@@ -44,7 +45,7 @@ def max_pool_of_inputs(node: Node, emit: Emitter) -> Tensor:
     """The largest element of each window, whose size and steps are constant inputs."""
     given = {name: node[name].integers(name) for name in ("ksize", "strides")}
     rest = {name: node.attributes[name] for name in ("padding", "data_format")}
-    return max_pool(replace(node, op_type="MaxPool", attributes={**given, **rest}), emit)
+    return max_pool(replace(node, op_type="MaxPool", attributes=Attributes({**given, **rest})), emit)
 
 
 @handles(
@@ -57,7 +58,7 @@ def max_pool_with_places(node: Node, emit: Emitter) -> tuple[Tensor, Tensor]:
     """The largest element of each window, and its place among all elements, or those of its image."""
     x, attributes = node["input"], node.attributes
     given = {name: attributes[name] for name in ("ksize", "strides", "padding")}
-    layout = Layout(replace(node, attributes={**given, "data_format": b"NHWC"}), x, emit)
+    layout = Layout(replace(node, attributes=Attributes({**given, "data_format": b"NHWC"})), x, emit)
     if x.dtype in _AS_DOUBLE or x.dtype == TensorProto.DOUBLE:
         wide = TensorProto.DOUBLE
     elif x.dtype in FLOATS or x.dtype in _AS_FLOAT:

@@ -28,24 +28,28 @@ class Structure:
     Attributes:
         convert: Converts a node.
         reads: What the node reads; its inputs when omitted.
+        ignored: The attributes that it need not read: they say how TensorFlow computes, but not what.
     """
 
     convert: Convert
     reads: Reads | None = None
+    ignored: tuple[str, ...] = ()
 
 
 #: The operators that are about the graph: constants, variables, tables, branches, loops and lists.
 STRUCTURE: dict[str, Structure] = {}
 
 
-def structure(*op_types: str, reads: Reads | None = None) -> Callable[[Convert], Convert]:
+def structure(
+    *op_types: str, reads: Reads | None = None, ignored: tuple[str, ...] = ()
+) -> Callable[[Convert], Convert]:
     """Register the decorated function for operators."""
 
     def register(function: Convert) -> Convert:
         for op_type in op_types:
             if op_type in STRUCTURE:
                 raise ValueError(f"{op_type} is registered already")
-            STRUCTURE[op_type] = Structure(function, reads)
+            STRUCTURE[op_type] = Structure(function, reads, ignored)
         return function
 
     return register

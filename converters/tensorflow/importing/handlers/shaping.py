@@ -157,6 +157,7 @@ def split_v(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Parts of given sizes, of which one may be -1: what is left."""
     value, axis, count = node["value"], node["split_dim"].integer("split_dim"), len(node.dtypes)
     if count == 1:
+        node.disregard("size_splits")
         return (value,)
     sizes = emit.int64(node["size_splits"])
     known = sizes.value

@@ -21,6 +21,7 @@ from onnx_sparse.converters.tensorflow.importing.handlers.registry import struct
 from onnx_sparse.converters.tensorflow.importing.values import SparseMatrix, Value
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
+from onnx_sparse.converters.writing import reads
 
 
 @structure("SparseTensorToCSRSparseMatrix")
@@ -59,7 +60,6 @@ def mat_mul(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     made = _product(a, b, emit)
     is_turned = attributes["transpose_output"]
     _ = attributes["conjugate_output"]  # the numbers are real
-    attributes.refuse_unread(frozenset())
     return (emit.op("Transpose", made, perm=[1, 0]) if is_turned else made,)
 
 
@@ -72,7 +72,6 @@ def sparse_mat_mul(context: Context, scope: Scope, node: Any) -> tuple[Value, ..
         _turned(_matrix(value), _is_turned(attributes, name), emit)
         for name, value in zip("ab", context.values(scope.origins(node)), strict=True)
     )
-    attributes.refuse_unread(frozenset())
     made = _product(a, _dense(b, emit), emit)
     marked = _product(_marked(a, emit), _dense(_marked(b, emit), emit), emit)
     places = emit.op("NonZero", emit.op("Greater", marked, emit.like(0, marked)))
@@ -117,5 +116,5 @@ def _dense(matrix: SparseMatrix, emit: Emitter) -> Tensor:
 
 
 def _product(a: SparseMatrix, b: Tensor, emit: Emitter) -> Tensor:
-    inputs = {"a_indices": a.indices, "a_values": a.values, "a_shape": a.shape, "b": b}
+    inputs = reads.Attributes({"a_indices": a.indices, "a_values": a.values, "a_shape": a.shape, "b": b}, "input")
     return sparse_tensor_dense_mat_mul(Node("", "SparseTensorDenseMatMul", inputs), emit)[0]

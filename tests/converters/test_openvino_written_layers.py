@@ -1,0 +1,65 @@
+"""Layers as IRs write them, in names and inputs that OpenVINO's Python API has not or drops, against OpenVINO."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.openvino_irs import IrBuilder, type_name
+
+from onnx_sparse import InferenceSession
+from onnx_sparse.converters import ConversionError
+from onnx_sparse.converters.openvino import convert
+
+ov = pytest.importorskip("openvino")
+
+
+def written(folder: Path, layer: str, inputs: list[Any], result: list[int], data: dict[str, Any]) -> Path:
+    """The IR of one layer, `Relu-1`, whose inputs are the model's."""
+    ir, (op_type, _, version) = IrBuilder(), layer.rpartition("-")
+    given = [ir.parameter(f"p{k}", type_name(x.dtype), list(x.shape)) for k, x in enumerate(inputs)]
+    ir.result(ir.layer(op_type, f"opset{version}", given, [("f32", result)], data))
+    return ir.save(folder)
+
+
+def check(path: Path, core: Any, inputs: list[Any], atol: float = 0) -> None:
+    (wanted,) = core.compile_model(core.read_model(path), "CPU")(inputs).values()
+    (made,) = InferenceSession(convert(path)).run(None, {f"p{k}": x for k, x in enumerate(inputs)})
+    np.testing.assert_allclose(made, wanted, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_clustered_prior_boxes_of_any_steps(core: Any, tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    steps = {key: float(rng.choice([0, 7.5, 16])) for key in ("step", "step_w", "step_h")}
+    data = steps | {
+        "width": "10, 20",
+        "height": "5, 8",
+        "clip": "false",
+        "offset": 0.5,
+        "variance": "0.1, 0.1, 0.2, 0.2",
+    }
+    inputs = [np.int64([3, 4]), np.int64([60, 100])]
+    check(written(tmp_path, "PriorBoxClustered-1", inputs, [2, 96], data), core, inputs)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("sink", [(1, 2, 1, 1), (3, 2, 1, 1), (1, 2, 4, 1), (1, 1, 1, 1)])
+def test_attention_with_a_sink(core: Any, tmp_path: Path, sink: tuple[int, ...], causal: bool) -> None:
+    """A sink is a score of no value: rows of which everything else is masked are 0, not NaN."""
+    rng = np.random.default_rng(0)
+    shapes = (3, 2, 4, 8), (3, 2, 5, 8), (3, 2, 5, 6), (4, 5), (), sink
+    inputs = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+    inputs[3][1] = -np.inf
+    path = written(tmp_path, "ScaledDotProductAttention-13", inputs, [3, 2, 4, 6], {"causal": str(causal).lower()})
+    check(path, core, inputs, atol=1e-5)
+
+
+def test_sinks_of_other_ranks_are_refused(tmp_path: Path) -> None:
+    shapes = (3, 2, 4, 8), (3, 2, 5, 8), (3, 2, 5, 6), (4, 5), (), (2,)
+    inputs = [np.zeros(shape, np.float32) for shape in shapes]
+    path = written(tmp_path, "ScaledDotProductAttention-13", inputs, [3, 2, 4, 6], {"causal": "false"})
+    with pytest.raises(ConversionError, match=r"a sink p5 float.* for the query p0"):
+        convert(path)
