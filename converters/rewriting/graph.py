@@ -259,7 +259,7 @@ class Graph:
         self._readers.setdefault(source, []).extend(readers)
         if name in self.outputs:
             at = next(k for k, other in enumerate(self.nodes) if other is node)
-            copy = helper.make_node("Identity", [source], [name], name=f"{node.name}/Identity")
+            copy = helper.make_node("Identity", [source], [name], name=self.fresh(node, "Identity"))
             node.output[output] = self.fresh(node, "unused")
             self._producers[name] = copy
             self.nodes.insert(at + 1, copy)

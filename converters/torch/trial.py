@@ -1,0 +1,202 @@
+"""Runs an exported model once, as its program runs: on the example, and with each of its sizes 0, 1 and doubled.
+
+torch's library of translations changes with each release. What it writes may not load, or may fail at every run; that
+is found here, in milliseconds, before somebody deploys it. `verify` draws inputs of its own and compares more.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+
+from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
+from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.torch.lazy_imports import require
+from onnx_sparse.converters.torch.source import Source, to_numpy
+from onnx_sparse.converters.torch.verify import verify
+from onnx_sparse.converters.verification.comparison import Verdict, compare, half_floats
+from onnx_sparse.converters.verification.isolation import Isolated
+from onnx_sparse.models.onnx_tools import LARGEST_PROTO
+from onnx_sparse.schemas import OPS
+from onnx_sparse.schemas.declaration import FLOATS, element_type
+from onnx_sparse.sessions.runtime import InferenceSession, session_options
+
+#: How many sizes are tried; a program that has more depends on them alike.
+_MOST_SIZES = 8
+
+#: Functions of torch that read memory by integers which they do not check: with other sizes they may end the process.
+_UNCHECKED = re.compile(r"aten\._?(segment_reduce|jagged|padded_dense|nested|embedding_bag)|(?!aten\.)\w+\.\w+\.\w+")
+
+#: How ONNX Runtime names the node that fails, when it loads a model and when it runs it.
+_NODE = re.compile(r"(?:Name:'|[Nn]ode:? ?\(?)(?P<name>[^\s')]+)['):]")
+
+
+def require_run(source: Source, model: ModelProto, made_for: Mapping[str, str]) -> None:
+    """Load a model and run it, and compare it with torch.
+
+    A batch that torch or the program's own conditions refuse is passed over. A program without an example is loaded
+    only, and a model of 2 GB or more not at all.
+
+    Args:
+        source: The program.
+        model: What was made of it.
+        made_for: The call of torch for which a node was written, by the node's name.
+
+    Raises:
+        ConversionError: The model does not load, a run fails, or its answer is not torch's.
+    """
+    if model.ByteSize() >= LARGEST_PROTO:
+        return
+
+    def make() -> Callable[[Mapping[str, Array] | None], list[Array]]:
+        options = session_options()
+        options.log_severity_level = 4  # what fails is in the error
+        session = InferenceSession(model, options)
+        return lambda feeds: [] if feeds is None else session.run(None, dict(feeds))
+
+    with Isolated(make) as run:
+        trial = _Trial(source, model, run, made_for)
+        trial.load()
+        for batch, feeds in _batches(source):
+            trial.compare(feeds, batch)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A program, its model, what runs that (and loads it, for None), and the calls for which its nodes were written."""
+
+    source: Source
+    model: ModelProto
+    run: Callable[[Mapping[str, Array] | None], list[Array]]
+    made_for: Mapping[str, str]
+
+    def load(self) -> None:
+        """Load the model.
+
+        Raises:
+            ConversionError: ONNX Runtime refuses it, or ends its process.
+        """
+        try:
+            self.run(None)
+        except Exception as error:  # whatever ONNX Runtime raises
+            raise self._failure(error, "ONNX Runtime does not load the converted model") from error
+
+    def compare(self, feeds: Mapping[str, Array], batch: str) -> None:
+        """Run a batch in both; `batch` says how it differs from the example, and is empty for that.
+
+        Raises:
+            ConversionError: The run fails, or the answer is not torch's.
+        """
+        wrong = self._wrong(feeds, batch)
+        if not wrong:
+            return
+        if drawn := _drawn(feeds):  # where elements are equal, frameworks choose different ones
+            wrong = self._wrong(drawn, batch)
+        message = f"output {wrong!r} of the converted model is not torch's on the example{batch}"
+        if wrong and (drawn or not batch):
+            raise ConversionError(f"{message}; run=False (convert --no-run) returns the model all the same")
+        if wrong:
+            warnings.warn(f"{message}: verify=True compares more", stacklevel=5)
+
+    def _wrong(self, feeds: Mapping[str, Array], batch: str) -> str:
+        """The first output that is not torch's; empty if all are, or if the batch is refused."""
+        try:
+            wanted = self.source.run(feeds)
+        except Exception:  # whatever torch raises for what it does not take
+            return ""
+        try:
+            got = self.run(feeds)
+        except Exception as error:  # whatever ONNX Runtime raises
+            if (batch and _is_refusal(error)) or self.source.guard(feeds):
+                return ""
+            raise self._failure(error, f"the converted model fails on the example{batch}") from error
+        if self._agree(wanted, got):
+            return ""
+        # Rounding and random numbers are not faults, which takes longer to see.
+        records = verify(self.source, self.model, feeds=feeds)
+        wrong = [record.output for record in records if record.verdict is Verdict.DIFFERENT]
+        if not wrong:
+            return ""
+        if batch and [want.ndim for want in wanted] != [answer.ndim for answer in got]:
+            return ""  # torch squeezes a size that happens to be 1; an output of a file has one rank
+        return "" if self.source.guard(feeds) else wrong[0]
+
+    def _agree(self, wanted: Sequence[Array], got: Sequence[Array]) -> bool:
+        computed = half_floats(self.model)
+        return all(compare("", want, answer, "", "", computed).ok for want, answer in zip(wanted, got, strict=True))
+
+    def _failure(self, error: Exception, what: str) -> ConversionError:
+        text = f"{what}: {first_line(error)}"
+        # Guards name what they write after the node.
+        names = (found["name"].split("/")[0] for found in _NODE.finditer(str(error)))
+        for name in names:
+            if name in self.made_for:
+                return ConversionError(unsupported=[UnsupportedNode(name, self.made_for[name], text)])
+        return ConversionError(text)
+
+
+def _drawn(feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """The inputs with other floats, no two of which are equal; empty if none are floats."""
+    draw = np.random.default_rng(0)
+    floats = {
+        name: draw.permutation(np.linspace(-2, 2, array.size)).reshape(array.shape).astype(array.dtype)
+        for name, array in feeds.items()
+        if element_type(array.dtype) in FLOATS
+    }
+    return {**feeds, **floats} if floats else {}
+
+
+def _batches(source: Source) -> Iterator[tuple[str, dict[str, Array]]]:
+    """The example, then with each size 0, 1 and doubled: what to say of it, and the inputs."""
+    torch, given = require("torch"), source.program.example_inputs
+    if given is None:
+        return
+    leaves = torch.utils._pytree.tree_leaves(given)
+    example = {
+        argument.name: to_numpy(torch.as_tensor(value))
+        for argument, value in zip(source.arguments, leaves, strict=True)
+        if not hasattr(argument, "value")
+    }
+    yield "", example
+    nodes = source.program.graph.nodes
+    if any(_UNCHECKED.match(str(node.target)) for node in nodes if node.op == "call_function"):
+        return
+    placeholders = {node.name: node.meta.get("val") for node in nodes if node.op == "placeholder"}
+    shapes = {name: getattr(placeholders.get(name), "shape", ()) for name in example}
+    places = {
+        size.node.expr: (name, axis)
+        for name, shape in shapes.items()
+        for axis, size in enumerate(shape)
+        if not isinstance(size, int) and size.node.expr.is_Symbol
+    }
+    sizes = {symbol: example[name].shape[axis] for symbol, (name, axis) in places.items()}
+    for symbol, (name, axis) in list(places.items())[:_MOST_SIZES]:
+        where, known = f"{name}.shape[{axis}]", sizes[symbol]
+        for size in dict.fromkeys((0, 1, 2 * known)):
+            if size != known:
+                resized = {name: _resized(example[name], shape, sizes, symbol, size) for name, shape in shapes.items()}
+                yield f" with {where} = {size}", resized
+
+
+def _resized(array: Array, shape: Any, known: Mapping[Any, int], symbol: Any, value: int) -> Array:
+    """An array whose sizes follow from another value of a symbol; its elements are repeated or omitted."""
+    for axis, size in enumerate(shape):
+        if not isinstance(size, int) and symbol in size.node.expr.free_symbols:
+            others = {other: hint for other, hint in known.items() if other != symbol}
+            count = int(size.node.expr.subs({symbol: value, **others}))
+            if array.shape[axis] == 0:
+                array = np.zeros((*array.shape[:axis], count, *array.shape[axis + 1 :]), array.dtype)
+            # In their order, as bounds and sorted ids must be.
+            array = array.take(np.arange(count) * array.shape[axis] // max(count, 1), axis)
+    return array
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether an operator of the domain says that it is given what is not legal, such as places beyond the end."""
+    return any(f"{op}: " in str(error) for op in OPS)
