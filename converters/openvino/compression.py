@@ -41,6 +41,7 @@ _SMALL_FLOATS = ("nf4", "f8e4m3", "f8e5m2", "f4e2m1")
 _BLOCK = 128
 _EXPANDED = (TensorProto.FLOAT, TensorProto.INT8, TensorProto.UINT8)
 _FLOATS = ("f32", "f16", "bf16")
+_CONSTANT = ("Const", "Constant")
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def plan(network: Network, order: Sequence[Layer], constants: Weights) -> Plan:
         readers[producer].append((layer, position))
     unread: set[int] = set()
     for layer in reversed(order) if found else ():
-        within = layer.id in found or layer.type in ("Const", "Convert", "Subtract")
+        within = layer.id in found or layer.type in (*_CONSTANT, "Convert", "Subtract")
         if within and readers[layer.id] and all(r.id in found or r.id in unread for r, _ in readers[layer.id]):
             unread.add(layer.id)
     weights = {number: weight for number, weight in found.items() if number not in unread}
@@ -123,7 +124,7 @@ def _constant(network: Network, layer: Layer) -> Layer | None:
     """The constant that a layer is, or converts to another type."""
     if layer.type == "Convert":
         layer = next(iter(_sources(network, layer)), layer)
-    return layer if layer.type == "Const" else None
+    return layer if layer.type in _CONSTANT else None
 
 
 def _sources(network: Network, layer: Layer) -> list[Layer]:

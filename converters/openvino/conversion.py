@@ -25,7 +25,6 @@ from onnx_sparse.converters.openvino.in_memory import file_of
 from onnx_sparse.converters.openvino.ir import Layer, Network, Port, read_ir
 from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.openvino.model_ports import parameter, port_names, port_shape
-from onnx_sparse.converters.openvino.older_files import in_todays_form
 from onnx_sparse.converters.openvino.quotients import signed_quotients
 from onnx_sparse.converters.openvino.states import ASSIGN, READ, Variables
 from onnx_sparse.converters.openvino.untrue_sizes import without_untrue_sizes
@@ -79,7 +78,7 @@ def convert(
 
 def _read(path: Path, weights: Path | None, tell: Callable[[str], None]) -> ModelProto:
     """The model of an IR, before the passes."""
-    network = without_untrue_sizes(in_todays_form(read_ir(path)))
+    network = without_untrue_sizes(read_ir(path))
     for layer in signed_quotients(network):
         warnings.warn(
             f"{layer.name!r} divides signed integers and, as its m_pythondiv says, rounds down; OpenVINO's CPU plugin, "
@@ -87,7 +86,7 @@ def _read(path: Path, weights: Path | None, tell: Callable[[str], None]) -> Mode
             stacklevel=3,
         )
     constants = Weights(weights or path.with_suffix(".bin"))
-    if any(layer.type == "Const" for layer in network.layers.values()):
+    if any(layer.type in ("Const", "Constant") for layer in network.layers.values()):
         constants.content()  # to say once that it is missing, not once per constant
     tell("converting")
     return convert_network(network, constants)

@@ -25,8 +25,6 @@ ONNX_TYPES: dict[str, TensorProto.DataType] = {
     "u4": TensorProto.UINT8,
     "u1": TensorProto.UINT8,
     "u2": TensorProto.UINT8,
-    "u3": TensorProto.UINT8,
-    "u6": TensorProto.UINT8,
     "nf4": TensorProto.FLOAT,
     "f8e4m3": TensorProto.FLOAT16,
     "f8e5m2": TensorProto.FLOAT16,
@@ -36,19 +34,16 @@ ONNX_TYPES: dict[str, TensorProto.DataType] = {
 
 #: Types carried by another type in ONNX. Constants may have them, and layers that move their elements; nothing can be
 #: converted to them or computed in them.
-CARRIED = frozenset({"i4", "u4", "u1", "u2", "u3", "u6", "nf4", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1"})
+CARRIED = frozenset({"i4", "u4", "u1", "u2", "nf4", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1"})
 
 #: The layers that only move elements, or are constants.
 MOVING = frozenset(
-    {"Const", "Broadcast", "Concat", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze",
+    {"Const", "Constant", "Broadcast", "Concat", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze",
      "StridedSlice", "Tile", "Transpose", "Unsqueeze", "VariadicSplit"}
 )  # fmt: skip
 
 #: The number of elements of a narrow type in a byte.
 PER_BYTE = {"i4": 2, "u4": 2, "nf4": 2, "f4e2m1": 2, "u1": 8, "u2": 4}
-
-#: The number of elements of a narrow type in three bytes: two have the lower bits of each, the third the upper ones.
-PER_THREE_BYTES = {"u3": 8, "u6": 4}
 
 #: OpenVINO's values of nf4, QLoRA's 4-bit normal float.
 NF4 = (

@@ -8,7 +8,7 @@ from onnx_sparse.converters.openvino.ir import Layer, Network
 
 _SIGNED = ("i8", "i16", "i32", "i64")
 #: Layers whose results are not negative, whatever they read.
-_NOT_NEGATIVE = ("ShapeOf", "NonZero", "Const")
+_NOT_NEGATIVE = ("ShapeOf", "NonZero", "Const", "Constant")
 
 
 def signed_quotients(network: Network) -> Iterator[Layer]:

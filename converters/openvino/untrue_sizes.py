@@ -28,7 +28,7 @@ def without_untrue_sizes(network: Network, *, is_whole: bool = False) -> Network
     for layer in network.ordered():
         read = {network.sources[layer.id, port.id][0] for port in layer.inputs}
         is_untrue = not untrue.isdisjoint(read) or _declares_too_much(layer)
-        if is_untrue or (is_whole and layer.type != "Const"):
+        if is_untrue or (is_whole and layer.type not in ("Const", "Constant")):
             untrue.add(layer.id)
             changed[layer.id] = _unsized(layer)
     return replace(network, layers={number: changed.get(number, layer) for number, layer in network.layers.items()})

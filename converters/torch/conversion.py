@@ -23,7 +23,6 @@ from onnx_sparse.converters.rewriting.checked_ids import is_lookup
 from onnx_sparse.converters.rewriting.rules.stacks import StackByReshape
 from onnx_sparse.converters.torch.handlers import HANDLERS
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
-from onnx_sparse.converters.torch.lost_initializers import put_back_initializers
 from onnx_sparse.converters.torch.neutral_elements import compared_exactly
 from onnx_sparse.converters.torch.reductions import correct_reductions
 from onnx_sparse.converters.torch.reshapes import state_inferred_sizes
@@ -38,7 +37,6 @@ _OPSET = 18
 
 #: Where torch's exporter says which call a node was made for, and the calls that refuse negative ids.
 _MADE_FOR = "pkg.torch.onnx.fx_node"
-_CALL = re.compile(r"target=(?:torch\.ops\.)?([\w.]+)")
 _LOOKUPS = re.compile(r"target=torch\.ops\.aten\.(embedding|index_select|gather)\.")
 
 #: How the exporter's errors name a node.
@@ -51,7 +49,6 @@ def convert(
     opset_version: int = _OPSET,
     masked_fill: bool = False,
     check_ids: bool = False,
-    run: bool = True,
     progress: Callable[[str], None] | None = None,
     explain: Callable[[Rewriting], None] | None = None,
 ) -> ModelProto:
@@ -63,32 +60,24 @@ def convert(
         masked_fill: Whether `masked_fill` becomes MaskedFill, too.
         check_ids: Whether all lookups refuse negative ids, which ONNX counts from the end, and not only those that
             torch lets refuse them.
-        run: Whether to load the model, and run it on the program's example and with each of its sizes 0, 1 and doubled;
-            what does not agree with torch is refused.
-        progress: Called with `"loading"`, `"converting"`, `"checking"` and `"running"` as these begin.
+        progress: Called with `"loading"`, `"converting"` and `"checking"` as these begin.
         explain: Called once, with the numbers of nodes and the outcome of every rule and guard.
 
     Returns:
         A model of IR version 10 in canonical form. Its inputs have the names of the program's inputs.
 
     Raises:
-        ConversionError: torch is not installed, the source cannot be read, a node cannot be converted, or the model
-            does not run as the program does.
+        ConversionError: torch is not installed, the source cannot be read, or a node cannot be converted.
     """
     tell = progress or (lambda stage: None)
     tell("loading")
     loaded = load(source)
     tell("converting")
     model = _converted(loaded, opset_version, translation_table(masked_fill=masked_fill))
-    draft, made_for = Draft(model), _calls(model)
+    draft = Draft(model)
     made = pipeline.run(draft, passes(check_ids=check_ids), tell)
     if explain is not None:
         explain(draft.rewriting())
-    if run:
-        from onnx_sparse.converters.torch.trial import require_run
-
-        tell("running")
-        require_run(loaded, made, made_for)
     return made
 
 
@@ -104,7 +93,6 @@ def export(
     opset_version: int = _OPSET,
     masked_fill: bool = False,
     check_ids: bool = False,
-    run: bool = True,
 ) -> ModelProto:
     """Export a module to ONNX with operators of the domain `onnx_sparse`.
 
@@ -119,7 +107,6 @@ def export(
         opset_version: The default opset of the model.
         masked_fill: Whether `masked_fill` becomes MaskedFill, too.
         check_ids: As for `convert`.
-        run: As for `convert`.
 
     Returns:
         The model, as `convert` returns it.
@@ -132,7 +119,7 @@ def export(
     if not isinstance(model, torch.export.ExportedProgram):
         source = trace(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
     loaded = load(source)
-    converted = convert(loaded, opset_version=opset_version, masked_fill=masked_fill, check_ids=check_ids, run=run)
+    converted = convert(loaded, opset_version=opset_version, masked_fill=masked_fill, check_ids=check_ids)
     if verify:
         from onnx_sparse.converters.torch.verify import require_agreement
 
@@ -146,7 +133,6 @@ def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[
     _refuse_constant_outputs(source)
     _refuse_results_for_gradients(source)
     exported = _exported(source, opset_version, table)
-    put_back_initializers(exported.model)
     correct_reductions(exported.model)
     state_inferred_sizes(exported.model)
     _cast_outputs(exported.model, source)
@@ -172,14 +158,6 @@ def passes(*, check_ids: bool = False) -> tuple[Pass, ...]:
         pipeline.REFUSE_UNSUPPORTED,
         replace(pipeline.CHECK, stage="checking"),
     )
-
-
-def _calls(model: ModelProto) -> dict[str, str]:
-    """The call of torch for which each node was written, by the node's name."""
-    made_for = (
-        (node, entry.value) for node in model.graph.node for entry in node.metadata_props if entry.key == _MADE_FOR
-    )
-    return {node.name: call[1] for node, text in made_for if (call := _CALL.search(text))}
 
 
 def _refuses_negative_ids(node: onnx.NodeProto) -> bool:

@@ -167,12 +167,6 @@ class TorchEmitter(Emitter):
         """The tensor as int64, ONNX's type of shapes, axes and counts."""
         return self.cast(tensor, ir.DataType.INT64.value)
 
-    def vector(self, number: Tensor | float) -> Tensor:
-        """A whole number, which torch may know only when the model runs, as an int64 vector of one element."""
-        if isinstance(number, Tensor):
-            return self.op("Reshape", self.int64(number), self.constant([1]), shape=(1,))
-        return self.constant([int(number)])
-
     def size(self, tensor: Tensor, axis: int) -> Tensor:
         """The size of one dimension, as a vector of one element.
 

@@ -33,7 +33,7 @@ class Source:
     @property
     def inputs(self) -> list[str]:
         """The names of the inputs that are tensors, or numbers with a dynamic value, in order."""
-        return [argument.name for argument in self.arguments if not hasattr(argument, "value")]
+        return [argument.name for argument in self._arguments if not hasattr(argument, "value")]
 
     @property
     def output_dtypes(self) -> list[int | None]:
@@ -50,7 +50,7 @@ class Source:
         ]
 
     @property
-    def arguments(self) -> list[Any]:
+    def _arguments(self) -> list[Any]:
         """The arguments of the program; those with a value have that value whenever it runs."""
         kinds = require("torch.export.graph_signature").InputKind
         return [spec.arg for spec in self.program.graph_signature.input_specs if spec.kind == kinds.USER_INPUT]
@@ -76,7 +76,7 @@ class Source:
         pytree = torch.utils._pytree
         given = [
             argument.value if hasattr(argument, "value") else to_torch(feeds[argument.name])
-            for argument in self.arguments
+            for argument in self._arguments
         ]
         positional, named = pytree.tree_unflatten(given, self.program.call_spec.in_spec)
         with torch.no_grad():

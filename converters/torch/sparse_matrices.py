@@ -1,12 +1,14 @@
 """Sparse matrices of a module, as tensors that torch.export knows.
 
-torch.export has no sparse tensors; `sparse_stand_ins` puts these in their place. Where the elements of a matrix are
-sorted by row, its product with a dense matrix is one bag of rows of the dense matrix for each row.
+torch.export has no sparse tensors. While a module is exported, a stand-in takes the place of each sparse matrix that
+the module holds or that its forward makes. Where its elements are sorted by row, the product with a dense matrix is one
+bag of rows of the dense matrix for each row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,7 +59,7 @@ class SparseMatrix:
         cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """What torch calls for one of its functions with such a matrix."""
-        function = FUNCTIONS.get(func)
+        function = _FUNCTIONS.get(func)
         if function is None:
             name = getattr(func, "__name__", str(func))
             raise NotImplementedError(
@@ -220,8 +222,6 @@ class SparseMatrix:
         self._require_coalesced()
         return self.elements
 
-    _indices, _values = indices, values
-
     def to_dense(self) -> torch.Tensor:
         """The matrix as a dense one."""
         return self.elements.new_zeros(self.shape).index_put(self.places(), self.elements, accumulate=True)
@@ -252,6 +252,67 @@ class SparseMatrix:
             raise NotImplementedError(
                 f"{what} that may have several elements in one place; coalesce() it before the export"
             )
+
+
+@contextmanager
+def sparse_matrices_replaced(module: torch.nn.Module) -> Iterator[None]:
+    """While this lasts, stand-ins take the place of sparse matrices: those that a module holds, and those it makes."""
+    replaced = []
+    try:
+        for part in module.modules():
+            for held in (part._buffers, part._parameters, vars(part)):
+                for name, value in list(held.items()):
+                    if isinstance(value, torch.Tensor) and value.layout != torch.strided:
+                        replaced.append((part, held, name, value))
+                        held[name] = None
+                        vars(part)[name] = SparseMatrix.of(value)
+        with _Making():
+            yield
+    finally:
+        for part, held, name, value in replaced:
+            del vars(part)[name]
+            held[name] = value
+
+
+class _Making(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+    """Lets torch's functions that make a sparse matrix make a stand-in."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        return _MAKERS.get(func, func)(*args, **kwargs or {})
+
+
+def _coo(
+    indices: torch.Tensor, values: Any, size: Any = None, *, is_coalesced: bool | None = None, **options: Any
+) -> SparseMatrix:
+    rows, columns = indices
+    return _made(rows, columns, values, size, False, bool(is_coalesced), **options)
+
+
+def _csr(
+    crow_indices: torch.Tensor, col_indices: torch.Tensor, values: Any, size: Any = None, **options: Any
+) -> SparseMatrix:
+    return _made(crow_indices, col_indices, values, size, True, True, **options)
+
+
+def _made(
+    rows: torch.Tensor,
+    columns: torch.Tensor,
+    values: Any,
+    size: Any,
+    compressed: bool,
+    coalesced: bool,
+    *,
+    dtype: torch.dtype | None = None,
+    **_: Any,
+) -> SparseMatrix:
+    elements = torch.as_tensor(values, dtype=dtype)
+    if size is None:
+        raise NotImplementedError("a sparse matrix whose size is not given: it depends on the largest index")
+    if len(size) != 2 or elements.dim() != 1:
+        raise NotImplementedError(f"a sparse tensor of shape {list(size)} that is no matrix of numbers")
+    return SparseMatrix(rows, columns, elements, torch.Size(size), compressed, coalesced)
 
 
 def _product(a: Any, b: Any) -> torch.Tensor:
@@ -302,7 +363,7 @@ class SparseProduct:
         cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """What torch calls for one of its functions with such a product."""
-        if FUNCTIONS.get(func) is _product and isinstance(args[0], SparseProduct):
+        if _FUNCTIONS.get(func) is _product and isinstance(args[0], SparseProduct):
             return args[0] @ args[1]
         raise NotImplementedError(f"{getattr(func, '__name__', func)} of a product of two sparse matrices")
 
@@ -410,8 +471,7 @@ def _mapping(name: str) -> Callable[[SparseMatrix], SparseMatrix]:
     return lambda matrix: matrix.mapped(name, getattr(torch, name))
 
 
-#: What computes each of torch's functions with a sparse matrix.
-FUNCTIONS: dict[Any, Callable[..., Any]] = {
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {
     **{getattr(torch, name): _mapping(name) for name in _MAPPED},
     torch.nn.functional.relu: _mapping("relu"),
     **dict.fromkeys((torch.mul, torch.Tensor.mul, torch.Tensor.__mul__, torch.Tensor.__rmul__), scaled),
@@ -444,3 +504,5 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys((torch.addmm, torch.sparse.addmm, torch.Tensor.addmm), _add_product),
     torch.t: SparseMatrix.t,
 }
+
+_MAKERS: dict[Any, Callable[..., Any]] = {torch.sparse_coo_tensor: _coo, torch.sparse_csr_tensor: _csr}

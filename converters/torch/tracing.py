@@ -52,7 +52,7 @@ def trace(
     torch = require("torch")
     from onnx_sparse.converters.torch.composite_inputs import in_parts
     from onnx_sparse.converters.torch.jagged_tensors import jagged_tensors_replaced
-    from onnx_sparse.converters.torch.sparse_stand_ins import sparse_matrices_replaced
+    from onnx_sparse.converters.torch.sparse_matrices import sparse_matrices_replaced
 
     try:
         args, named, dynamic_shapes = in_parts(model, args, dict(kwargs or {}), dynamic_shapes)

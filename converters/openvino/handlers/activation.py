@@ -48,7 +48,7 @@ def selu(node: Node, emit: Emitter) -> Tensor:
 @handles("PReLU-1", to="PRelu")
 def prelu(node: Node, emit: Emitter) -> Tensor:
     """PRelu-1. A vector with as many slopes as there are channels belongs to these, axis 1; others are broadcast."""
-    x, slope = node[0], emit.cast(node[1], node[0].dtype)
+    x, slope = node[0], node[1]
     if slope.rank == 1 and slope.shape != (1,) and x.rank > 2:
         slope = _slopes_of_channels(x, slope, emit)
     return emit.op("PRelu", x, slope)

@@ -18,7 +18,7 @@ from onnx_sparse.schemas.declaration import DType, dtype_name
 @handles(
     "Const-1",
     to="initializer",
-    notes="i4, u6, u4, u3, u2 and u1 are carried as int8 and uint8, f4 and f8 as float16, nf4 and f8e8m0 as float.",
+    notes="i4, u4, u2 and u1 are carried as int8 and uint8, f4 and f8 as float16, nf4 and f8e8m0 as float.",
 )
 def constant(node: Node, emit: Emitter) -> Tensor:
     """Constant-1."""

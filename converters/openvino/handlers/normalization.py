@@ -117,7 +117,7 @@ def group_normalization(node: Node, emit: Emitter) -> Tensor:
     root = emit.op("Sqrt", emit.op("Add", variance, emit.like(node.number("epsilon"), x)))
     normal = emit.op("Reshape", emit.op("Div", centered, root), emit.shape_of(x))
     column = emit.constant([-1] + [1] * (rank - 2))
-    scale, shift = (emit.op("Reshape", emit.cast(node[k], x.dtype), column) for k in (1, 2))
+    scale, shift = (emit.op("Reshape", t, column) for t in (node[1], node[2]))
     return emit.op("Add", emit.op("Mul", normal, scale), shift)
 
 

@@ -23,8 +23,7 @@ def fake_quantize(node: Node, emit: Emitter) -> Tensor:
     """
     if node.choice("auto_broadcast", ("numpy", "none", "pdpd"), "numpy") == "pdpd":
         raise Unsupported("auto_broadcast = 'pdpd' is not supported")
-    x = node[0]
-    low, high, out_low, out_high = (emit.cast(node[k], x.dtype) for k in range(1, 5))
+    x, low, high, out_low, out_high = (node[k] for k in range(5))
     steps = emit.like(node.integer("levels") - 1, x)
     scaled = emit.op("Mul", emit.op("Div", emit.op("Sub", x, low), emit.op("Sub", high, low)), steps)
     unit = emit.op("Div", emit.op("Round", scaled), steps)

@@ -143,12 +143,15 @@ _STATE_IN_BODY = (
     "again: states of the model itself become inputs and outputs"
 )
 #: Operators that will not be converted, and why.
-NEVER = {
+_NEVER = {
     "ReadValue": _STATE_IN_BODY,
     "Assign": _STATE_IN_BODY,
     "RandomUniform": "ONNX Runtime draws other random numbers than OpenVINO",
     "Multinomial": "ONNX Runtime draws other random numbers than OpenVINO",
 }
+
+#: Operators that an IR may spell differently from their specifications.
+_SPELLINGS = {"Constant": "Const", "Relu": "ReLU", "PRelu": "PReLU", "Softmax": "SoftMax", "TanH": "Tanh"}
 
 
 def find_handler(layer: Layer) -> Handler:
@@ -162,11 +165,11 @@ def find_handler(layer: Layer) -> Handler:
     opset = int(match[1])
     if not 1 <= opset <= NEWEST_OPSET:
         raise Unsupported(f"its operator set {layer.version!r} is not known; opset1 to opset{NEWEST_OPSET} are")
-    op_type = layer.type
+    op_type = _SPELLINGS.get(layer.type, layer.type)
     handlers = (HANDLERS.get(f"{op_type}-{version}") for version in range(opset, 0, -1))
     found = next(filter(None, handlers), None)
     if found is not None:
         return found
     if any(f"{op_type}-{version}" in HANDLERS for version in range(opset, NEWEST_OPSET + 1)):
         raise Unsupported(f"no converter for its version in {layer.version}")
-    raise Unsupported(NEVER.get(layer.type, "no converter for this operator"))
+    raise Unsupported(_NEVER.get(layer.type, "no converter for this operator"))

@@ -88,13 +88,11 @@ class Network:
         name: Its name.
         layers: The layers by number.
         sources: For each input, as (layer, port), the output that feeds it, as (layer, port).
-        version: The version of the file.
     """
 
     name: str
     layers: Mapping[int, Layer]
     sources: Mapping[tuple[int, int], tuple[int, int]]
-    version: str = "11"
 
     def ordered(self) -> list[Layer]:
         """The layers, each after its sources, otherwise in the order of the file.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from onnx_sparse.converters.errors import ConversionError
@@ -32,7 +31,7 @@ def read_ir(path: Path) -> Network:
     if version not in _VERSIONS:
         raise ConversionError(f"{path} is an IR of version {version[:20]!r}; versions 10 and 11 are read")
     try:
-        return replace(_network(root, root.attributes.get("name", "model")), version=version)
+        return _network(root, root.attributes.get("name", "model"))
     except ConversionError as error:
         raise ConversionError(f"{path}: {error}") from error
 

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.openvino.element_types import CARRIED, NF4, ONNX_TYPES, PER_BYTE, PER_THREE_BYTES
+from onnx_sparse.converters.openvino.element_types import CARRIED, NF4, ONNX_TYPES, PER_BYTE
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.schemas.declaration import numpy_dtype
 
@@ -79,8 +79,6 @@ class Weights:
 def _byte_count(element_type: str, count: int) -> int:
     if element_type in PER_BYTE:
         return -(-count // PER_BYTE[element_type])
-    if element_type in PER_THREE_BYTES:
-        return 3 * -(-count // PER_THREE_BYTES[element_type])
     if element_type in _FLOAT8:
         return count
     return count * numpy_dtype(ONNX_TYPES[element_type]).itemsize
@@ -99,13 +97,6 @@ def _decode(data: bytes, element_type: str, count: int) -> Array:
         return np.unpackbits(raw, count=count)
     if element_type == "u2":
         return np.stack([(raw >> shift) & 3 for shift in (0, 2, 4, 6)], axis=-1).ravel()[:count]
-    if element_type in PER_THREE_BYTES:  # the highest bits first
-        bits = np.unpackbits(raw.reshape(-1, 3), axis=1)
-        lower, upper = (
-            part.reshape(len(bits), PER_THREE_BYTES[element_type], -1) for part in (bits[:, :16], bits[:, 16:])
-        )
-        whole = np.concatenate([upper, lower], axis=2)
-        return np.asarray(whole @ (1 << np.arange(whole.shape[2])[::-1]), np.uint8).ravel()[:count]
     nibbles = np.stack([raw & 15, raw >> 4], axis=-1).ravel()[:count]  # the lower one first
     if element_type == "u4":
         return nibbles

@@ -35,7 +35,7 @@ def one_hot(node: Node, emit: TorchEmitter) -> Tensor:
 def bincount(node: Node, emit: TorchEmitter) -> Tensor:
     """Counts by id, as many as the largest id demands and at least `minlength`."""
     ids, weights = emit.int64(node.tensor("self")), node.optional("weights")
-    least = emit.vector(node.number("minlength"))
+    least = emit.constant([node.integer("minlength")])
     largest = emit.op(
         "ReduceMax", emit.op("Concat", emit.constant([-1]), ids, axis=0, shape=(None,)), keepdims=1, shape=(1,)
     )

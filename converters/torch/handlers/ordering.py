@@ -1,4 +1,4 @@
-"""sort.stable, searchsorted, bucketize and isin: orders in which equal elements keep theirs."""
+"""sort.stable and searchsorted: orders in which equal elements keep theirs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def sort(node: Node, emit: TorchEmitter) -> tuple[Tensor, Tensor]:
     x = node.tensor("self")
     if x.rank == 0:
         return x, emit.constant(0)
-    return sorted_along(emit, x, x.axis(node.integer("dim")), descending=node.flag("descending"))
+    return _sorted(emit, x, x.axis(node.integer("dim")), descending=node.flag("descending"))
 
 
 @handles("aten.cummax.default", to="TopK, ArgMax", notes="In memory for all pairs along the dimension.")
@@ -46,8 +46,8 @@ def _so_far(node: Node, emit: TorchEmitter, keys: Tensor) -> tuple[Tensor, Tenso
     if x.rank == 0:
         return x, emit.constant(0)
     axis = x.axis(node.integer("dim"))
-    _, order = sorted_along(emit, keys, axis, descending=False)
-    _, ranks = sorted_along(emit, order, axis, descending=False)  # of equal keys the last has the highest rank
+    _, order = _sorted(emit, keys, axis, descending=False)
+    _, ranks = _sorted(emit, order, axis, descending=False)  # of equal keys the last has the highest rank
     count = emit.scalar(emit.count(x, axis))
     steps = emit.op("Range", emit.constant(0), count, emit.constant(1), shape=(None,))
     upto = emit.op("Unsqueeze", steps, emit.constant([1]), shape=(None, 1))
@@ -71,44 +71,12 @@ def search(node: Node, emit: TorchEmitter) -> Tensor:
         order = emit.int64(node.tensor("sorter"))
         sequence = emit.op("GatherElements", sequence, order, axis=sequence.rank - 1, shape=sequence.shape)
     is_right = node.flag("right") or node.text("side") == "right"
-    return _found(node, emit, emit.cast(sequence, dtype), emit.cast(values, dtype), is_right=is_right)
-
-
-@handles("aten.bucketize.Tensor", to="TopK, CumSum")
-def bucketize(node: Node, emit: TorchEmitter) -> Tensor:
-    """How many boundaries are before each value."""
-    boundaries, values = node.tensor("boundaries"), node.tensor("self")
-    dtype = _common(boundaries.dtype, values.dtype)
-    return _found(node, emit, emit.cast(boundaries, dtype), emit.cast(values, dtype), is_right=node.flag("right"))
-
-
-@handles("aten.isin.Tensor_Tensor", to="TopK, CumSum")
-def is_in(node: Node, emit: TorchEmitter) -> Tensor:
-    """Whether each element is one of others, of which there may be none; NaN is none of any."""
-    elements, others = node.tensor("elements"), node.tensor("test_elements")
-    dtype = _common(elements.dtype, others.dtype)
-    flat, among = (
-        emit.op("Reshape", emit.cast(x, dtype), emit.constant([-1]), shape=(None,)) for x in (elements, others)
-    )
-    ordered, _ = sorted_along(emit, among, 0, descending=False)
-    places = _places(emit, ordered, flat, is_right=False)
-    padded = emit.op("Concat", ordered, emit.constant([0], dtype), axis=0, shape=(None,))
-    is_there = emit.op("Less", places, emit.count(among, 0), shape=(None,))
-    is_equal = emit.op("Equal", emit.op("Gather", padded, places, axis=0, shape=(None,)), flat, shape=(None,))
-    found = emit.op("And", is_there, is_equal, shape=(None,))
-    if node.flag("invert"):
-        found = emit.op("Not", found, shape=(None,))
-    return emit.op("Reshape", found, emit.shape_of(elements), shape=elements.shape, allowzero=1)
-
-
-def _found(node: Node, emit: TorchEmitter, sequence: Tensor, values: Tensor, *, is_right: bool) -> Tensor:
-    """The places of values in one sequence, or of the values of each row in a row's."""
     given = values
     if sequence.rank == 1 and values.rank != 1:
         given = emit.op("Reshape", values, emit.constant([-1]), shape=(None,))
     elif sequence.rank != values.rank:
         raise Unsupported("a sequence and values of different ranks")
-    places = _places(emit, sequence, given, is_right=is_right)
+    places = _places(emit, emit.cast(sequence, dtype), emit.cast(given, dtype), is_right=is_right)
     if given is not values:
         places = emit.op("Reshape", places, emit.shape_of(values), shape=values.shape, allowzero=1)
     return emit.cast(places, TensorProto.INT32 if node.flag("out_int32") else TensorProto.INT64)
@@ -120,8 +88,8 @@ def _places(emit: TorchEmitter, sequence: Tensor, values: Tensor, *, is_right: b
     # Of equal elements the first stays first: on the left of a place are those before the value.
     parts = (sequence, values) if is_right else (values, sequence)
     both = emit.op("Concat", *parts, axis=axis, shape=(*(sequence.shape or ())[:-1], None))
-    _, order = sorted_along(emit, both, axis, descending=False)
-    _, back = sorted_along(emit, order, axis, descending=False)
+    _, order = _sorted(emit, both, axis, descending=False)
+    _, back = _sorted(emit, order, axis, descending=False)
     count = emit.count(sequence if is_right else values, axis)
     is_first = emit.cast(emit.op("Less", order, count), TensorProto.INT64)
     is_element = is_first if is_right else emit.op("Sub", emit.constant(1), is_first)
@@ -131,8 +99,7 @@ def _places(emit: TorchEmitter, sequence: Tensor, values: Tensor, *, is_right: b
     return emit.op("Slice", found, start, end, emit.constant([axis]), shape=values.shape)
 
 
-def sorted_along(emit: TorchEmitter, x: Tensor, axis: int, *, descending: bool) -> tuple[Tensor, Tensor]:
-    """All elements along an axis in order, and where each was; equal ones keep their order."""
+def _sorted(emit: TorchEmitter, x: Tensor, axis: int, *, descending: bool) -> tuple[Tensor, Tensor]:
     dtypes, shapes = [x.dtype, TensorProto.INT64], [x.shape, x.shape]
     values, places = emit.ops("TopK", [x, emit.size(x, axis)], dtypes, shapes, axis=axis, largest=int(descending))
     return values, places

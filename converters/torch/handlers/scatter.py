@@ -124,7 +124,7 @@ def _filled(node: Node, emit: TorchEmitter) -> Tensor:
     return _back(emit, emit.op("ScatterND", first, places, rows, shape=first.shape), dim)
 
 
-@handles("aten.put.default", to="ScatterElements or UnsortedSegmentSum")
+@handles("aten.put.default", to="ScatterElements")
 def put(node: Node, emit: TorchEmitter) -> Tensor:
     """Elements of source in place of, or added to, those of the flattened self; negative ids count from the end."""
     start, flat = node.tensor("self"), emit.constant([-1])
@@ -132,13 +132,8 @@ def put(node: Node, emit: TorchEmitter) -> Tensor:
         emit.op("Reshape", tensor, flat, shape=(None,))
         for tensor in (start, index(emit, node.tensor("index")), node.tensor("source"))
     )
-    if node.flag("accumulate"):
-        size = emit.count(cells, 0)
-        from_start = emit.op("Add", ids, emit.cast(size, ids.dtype), shape=(None,))
-        ids = emit.op("Where", emit.op("Less", ids, emit.like(0, ids)), from_start, ids, shape=(None,))
-        placed = _reduced(emit, _Rows(cells, source, ids, size), "sum", include_self=True)
-    else:
-        placed = emit.op("ScatterElements", cells, ids, source, axis=0, shape=(None,))
+    reduction = "add" if node.flag("accumulate") else None
+    placed = emit.op("ScatterElements", cells, ids, source, axis=0, shape=(None,), reduction=reduction)
     return emit.op("Reshape", placed, emit.shape_of(start), shape=start.shape, allowzero=1)
 
 

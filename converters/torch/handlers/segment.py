@@ -129,19 +129,3 @@ def _repeated(emit: TorchEmitter, repeats: Tensor) -> Tensor:
     total = emit.op("ReduceSum", emit.int64(repeats), keepdims=1, shape=(1,))
     entries = emit.op("Expand", emit.constant(0), total, shape=(None,))
     return ids_of_lengths(emit, repeats, entries, repeats.dtype)
-
-
-@handles("aten.repeat_interleave.self_int", to="Expand, Reshape")
-def repeat_interleave_evenly(node: Node, emit: TorchEmitter) -> Tensor:
-    """Each slice along a dimension, or each element, as often as a number says, which may be the size of an input."""
-    x, dim, times = node.tensor("self"), node.optional_integer("dim"), emit.vector(node.number("repeats"))
-    if dim is None or x.rank == 0:
-        x, dim = emit.op("Reshape", x, emit.constant([-1]), shape=(None,)), 0
-    axis = x.axis(dim)
-    before, after = emit.constant([1] * (axis + 1)), emit.constant([1] * (x.rank - axis - 1))
-    column = emit.op("Unsqueeze", x, emit.constant([axis + 1]))
-    repeated = emit.op("Expand", column, emit.op("Concat", before, times, after, axis=0, shape=(x.rank + 1,)))
-    sizes = [emit.count(x, other) for other in range(x.rank)]
-    sizes[axis] = emit.op("Mul", sizes[axis], times, shape=(1,))
-    shape = None if x.shape is None else (*x.shape[:axis], None, *x.shape[axis + 1 :])
-    return emit.op("Reshape", repeated, emit.op("Concat", *sizes, axis=0, shape=(x.rank,)), shape=shape, allowzero=1)

@@ -165,35 +165,3 @@ def test_columns_out_of_range_are_refused() -> None:
     for wrong in (-1, 3):
         with pytest.raises(onnx_sparse.KernelError, match=f"= {wrong} is out of range"):
             session.run(None, feeds | {"b": np.array([0, 1, 2, wrong])})
-
-
-class Holder:
-    """An object that is no module."""
-
-    def __init__(self, graph: Any) -> None:
-        self.graph = graph
-
-
-@pytest.mark.parametrize("layout", ["coo", "csr"])
-def test_matrices_by_use(layout: str) -> None:
-    """A matrix that a module holds in a list, a dict, an object or nowhere, as it is used."""
-    coo = torch.sparse_coo_tensor(torch.tensor([[0, 1, 2, 2], [1, 0, 1, 2]]), torch.rand(4), (3, 3)).coalesce()
-    graph = coo if layout == "coo" else coo.to_sparse_csr()
-
-    class Module(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.listed, self.named, self.held = [graph], {"buys": (graph,)}, Holder(graph)
-
-        def forward(self, x: Any) -> Any:
-            products = [torch.sparse.mm(self.listed[0], x), self.named["buys"][0] @ x, graph.matmul(x), graph.t() @ x]
-            if layout == "coo":
-                rows, columns = self.held.graph._indices()
-                edges = torch.zeros_like(x).index_add(0, rows, x[columns] * self.held.graph._values().unsqueeze(1))
-                products.append(edges)
-            return torch.stack([*products, (graph * 2) @ x, torch.mm(graph.to_dense(), x)]) * graph.shape[0]
-
-    model = export(Module(), (torch.randn(3, 2),), dynamic_shapes=({1: DYNAMIC},), verify=True)
-    x = torch.randn(3, 5)
-    (got,) = onnx_sparse.InferenceSession(model).run(None, {"x": x.numpy()})
-    torch.testing.assert_close(torch.from_numpy(got), Module()(x))
