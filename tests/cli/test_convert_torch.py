@@ -45,20 +45,3 @@ def test_options_of_other_sources(cli, tmp_path):
     result = cli("convert", tmp_path / "model.pt2", "-o", tmp_path / "out.onnx", "--inputs", "x:0")
     assert result.code == 2
     assert "--inputs" in result.error
-
-
-def test_no_run_is_for_torch(cli, tmp_path):
-    (tmp_path / "model.onnx").touch()
-    result = cli("convert", tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--no-run")
-    assert result.code == 2
-    assert "--no-run" in result.error
-
-
-def test_no_run(cli, source, tmp_path, monkeypatch):
-    from onnx_sparse.converters.torch import trial
-
-    def refuse(*_):
-        raise AssertionError("the model is run")
-
-    monkeypatch.setattr(trial, "require_run", refuse)
-    assert cli("convert", source, "-o", tmp_path / "out.onnx", "--no-run").code == 0

@@ -153,12 +153,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--verify", action="store_true", help="run both models on generated inputs; write only if they agree"
     )
     parser.add_argument(
-        "--no-run",
-        action="store_true",
-        help="write a model of torch without running it. By default, it must load, and agree with torch on the "
-        "program's example, with each of its sizes 0, 1 and doubled",
-    )
-    parser.add_argument(
         "--verify-with",
         action="append",
         default=[],
@@ -318,8 +312,6 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
         )
     if origin != "tensorflow" and arguments.lookup_table:
         raise output.UsageError("--lookup-table is for TensorFlow's GraphDefs")
-    if origin != "torch" and arguments.no_run:
-        raise output.UsageError("--no-run is for torch's programs; other models are run with --verify")
     if origin != "tensorflow" and arguments.imports:
         raise output.UsageError("--import is for TensorFlow's models")
     if arguments.opset is not None:

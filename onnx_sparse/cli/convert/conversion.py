@@ -178,8 +178,6 @@ def options_of(origin: str, arguments: argparse.Namespace) -> Options:
     of_source: dict[str, Any] = {}
     if origin == "ascend":
         of_source = ascend_options.values(arguments)
-    if origin == "torch":
-        of_source = {"run": not arguments.no_run}
     if origin == "tensorflow":
         of_source = {name: getattr(arguments, name) for name in ("tag", "signature", "inputs", "outputs")}
         of_source["lookup_tables"] = lookup_tables.read(arguments.lookup_table)
